@@ -24,6 +24,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from stormlog.session import create_session_summary
 from stormlog.telemetry_sink import AppendOnlyTelemetrySink, TelemetrySinkConfig
 
 GIB = 1 << 30
@@ -68,6 +69,14 @@ class Writers:
             AppendOnlyTelemetrySink(TelemetrySinkConfig(root_dir=folder / f"job/rank-{rank:04d}", flush_every_events=1))
             for rank in range(count)
         ]
+        # One job: its ranks are one run.
+        for rank, sink in enumerate(self.sinks):
+            sink.start_session(
+                create_session_summary(
+                    source="stormlog.tracker", session_id=f"job-{rank}", job_id="bench", rank=rank,
+                    local_rank=rank % 8, world_size=count,
+                )
+            )
         self.rounds: list[float] = []
         self._step = 0
         self._stop = threading.Event()

@@ -94,7 +94,10 @@ pub fn loaders(input: &[u8]) {
         _ => file("x.jsonl", &packed(input)),
     };
     load(&path);
-    fs::remove_dir_all(&folder).expect("the scratch folder is ours");
+    // The folder stays: making and deleting it takes longer than reading most inputs.
+    for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+        fs::remove_file(entry.path()).expect("the scratch folder is ours");
+    }
 }
 
 /// A folder for one input. One name for each thread: tests replay side by side.
@@ -135,33 +138,43 @@ fn packed(input: &[u8]) -> Vec<u8> {
 }
 
 fn load(path: &Path) {
-    for on_error in [OnError::Skip, OnError::Raise] {
-        let options = LoadOptions {
-            on_error,
-            ..LoadOptions::default()
-        };
-        let mut streamed: Vec<String> = Vec::new();
-        let stream = stream_events(path, &options, &mut |events: &Events| {
-            streamed.extend(events.iter().map(|event| event.to_event().to_line()));
-        });
-        let loaded = load_sessions(path, &options);
-        match (stream, loaded) {
-            (Ok(_), Ok(loaded)) => {
-                let sessions = loaded.sessions.iter();
-                let mut found: Vec<String> = sessions
-                    .flat_map(|session| session.events.iter())
-                    .map(|event| event.to_event().to_line())
-                    .collect();
-                found.sort();
-                streamed.sort();
-                assert_eq!(found, streamed, "streaming and loading differ");
-            }
-            (Err(stream), Err(loaded)) => assert_eq!(stream.to_string(), loaded.to_string()),
-            (stream, loaded) => {
-                let stream = stream.map(|damage| damage.len());
-                let loaded = loaded.map(|loaded| loaded.damage.len());
-                panic!("streaming gives {stream:?}, loading {loaded:?}");
-            }
+    // Without damage both ways of loading do the same.
+    if load_with(path, OnError::Skip) != Some(0) {
+        load_with(path, OnError::Raise);
+    }
+}
+
+/// Streams and loads an artifact; the number of its damaged places, nothing where it is refused.
+fn load_with(path: &Path, on_error: OnError) -> Option<usize> {
+    let options = LoadOptions {
+        on_error,
+        ..LoadOptions::default()
+    };
+    let mut streamed: Vec<String> = Vec::new();
+    let stream = stream_events(path, &options, &mut |events: &Events| {
+        streamed.extend(events.iter().map(|event| event.to_event().to_line()));
+    });
+    let loaded = load_sessions(path, &options);
+    match (stream, loaded) {
+        (Ok(_), Ok(loaded)) => {
+            let sessions = loaded.sessions.iter();
+            let mut found: Vec<String> = sessions
+                .flat_map(|session| session.events.iter())
+                .map(|event| event.to_event().to_line())
+                .collect();
+            found.sort();
+            streamed.sort();
+            assert_eq!(found, streamed, "streaming and loading differ");
+            Some(loaded.damage.len())
+        }
+        (Err(stream), Err(loaded)) => {
+            assert_eq!(stream.to_string(), loaded.to_string());
+            None
+        }
+        (stream, loaded) => {
+            let stream = stream.map(|damage| damage.len());
+            let loaded = loaded.map(|loaded| loaded.damage.len());
+            panic!("streaming gives {stream:?}, loading {loaded:?}");
         }
     }
 }

@@ -1,14 +1,13 @@
 """Stormlog: a flight recorder for accelerator memory in machine-learning training.
 
-Names are imported when they are first used, so that ``import stormlog`` costs next to
-nothing and imports no framework.
+Names are imported on first use, so that ``import stormlog`` is cheap and imports no framework.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 
-# Type checkers know the name; importing it would cost more than all the rest.
+# Type checkers know this name. Importing it would cost more than everything else here.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any

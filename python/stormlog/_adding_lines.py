@@ -1,9 +1,9 @@
 """The lines of the program that can add to a container, from its byte code.
 
-A thread of ours cannot see the program add an element: the interpreter is never switched at that
-moment. But when only one line of the program's own code adds to a container, it is that line. The
-code is read, never run, and nothing is imported or traced. tracemalloc would name the line that
-allocated an element, at twice the cost of every allocation meanwhile.
+A thread of ours cannot see the program add an element, because the interpreter never switches
+threads at that moment. But when only one line of the program's own code adds to a container, it
+must be that line. The code is read, never run, and nothing is imported or traced. tracemalloc would
+name the line that allocated an element, but doubles the cost of every allocation meanwhile.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LOADS = {
     "closure": ("LOAD_DEREF", "LOAD_FAST", "STORE_FAST_LOAD_FAST"),
     "attribute": ("LOAD_ATTR",),
 }
-# Pop two values, whatever they push.
+# Instructions that pop two values, whatever they push.
 _PAIRS = ("BINARY_", "INPLACE_", "COMPARE_", "CONTAINS_", "IS_OP")
 _MOST_CODES = 5000
 _MOST_INSTRUCTIONS = 20_000
@@ -50,19 +50,19 @@ class Line(NamedTuple):
 
 
 class _Target(NamedTuple):
-    """What the code calls the container."""
+    """How the code refers to the container."""
 
     name: str
     relation: str
-    # It is an element of what has the name.
+    # The container is an element of the named object.
     is_element: bool
-    # The function whose variable it is.
+    # The function that the variable belongs to.
     function: str
 
 
 def adding_lines(place: Place) -> list[Line]:
-    """The lines that add to the container at a place. None when it is not certain that these are
-    all: an adding method is passed around, or the code is too long or too involved to read."""
+    """The lines that add to the container at a place. Empty when the list may be incomplete: an
+    adding method is passed around, or the code is too long or too complex to read."""
     if place.relation == "cache":
         return _definitions(place.scope)
     target = _target(place)
@@ -97,7 +97,7 @@ def _target(place: Place) -> _Target | None:
 
 
 def _codes(target: _Target) -> Iterator[CodeType]:
-    """The code of the user's modules that can mean the container."""
+    """The code of the user's modules that can refer to the container."""
     for code in _users_codes():
         if target.relation == "closure":
             is_meant = target.name in code.co_freevars or target.name in code.co_cellvars
@@ -145,7 +145,7 @@ def _users_codes() -> Iterator[CodeType]:
 
 
 def _functions_in(function: FunctionType) -> list[Any]:
-    """What a decorator wrapped."""
+    """The functions that a decorator wrapped."""
     found = []
     for cell in function.__closure__ or ():
         try:
@@ -170,7 +170,7 @@ def _lines(code: CodeType, target: _Target) -> list[Line] | None:
             continue
         at = index + 1
         if target.is_element:
-            # The key of one instruction and the subscript.
+            # Skip the key of one instruction and the subscript.
             at += 2
             if at > len(numbered) or not _is_subscript(numbered[at - 1][0]):
                 continue
@@ -197,7 +197,8 @@ def _numbered(code: CodeType) -> Iterator[tuple[dis.Instruction, int]]:
 
 
 def _loads(instruction: dis.Instruction, target: _Target) -> int | None:
-    """How many values lie above the container when an instruction has loaded it, else None."""
+    """How many values are above the container on the stack after an instruction has loaded it;
+    None when it loads something else."""
     if not instruction.opname.startswith(_LOADS[target.relation]):
         return None
     loaded = instruction.argval
@@ -212,14 +213,15 @@ def _loads(instruction: dis.Instruction, target: _Target) -> int | None:
 
 
 def _is_call(instruction: dis.Instruction) -> bool:
-    """Whether an attribute is loaded to be called."""
+    """Whether an attribute is loaded in order to be called."""
     if instruction.opname == "LOAD_METHOD":
         return True
     return sys.version_info >= (3, 12) and bool((instruction.arg or 0) & 1)
 
 
 def _method(instruction: dis.Instruction) -> str | None:
-    """Whether an adding method of the value below is called or taken."""
+    """How an adding method of the value below is used, "called" or "taken"; None when it is not
+    used."""
     is_attribute = instruction.opname in ("LOAD_METHOD", "LOAD_ATTR")
     if not is_attribute or instruction.argval not in _ADDING:
         return None
@@ -233,7 +235,7 @@ def _is_subscript(instruction: dis.Instruction) -> bool:
 def _is_stored_to(
     numbered: list[tuple[dis.Instruction, int]], at: int, above: int
 ) -> bool | None:
-    """Whether the container is given a new element, or more of them by ``+=``; None when a jump
+    """Whether the container gets a new element, or more of them by ``+=``; None when a jump
     comes first. ``above`` counts the values above it on the stack."""
     for instruction, _ in numbered[at:]:
         name, argument = instruction.opname, instruction.arg or 0

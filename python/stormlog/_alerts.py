@@ -1,7 +1,7 @@
-"""Alerts about the session of a tracker, sent by a process of its own.
+"""Sends alerts about the session of a tracker from a separate process.
 
-The detectors take a core for a moment now and then, and a receiver may not answer: neither is for
-the process that trains.
+The detectors use a core now and then, and a receiver may not answer. Neither must affect the
+process that trains.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ class AlertProcess:
         self._url = url
         self._sink_dir = sink_dir
         self._process: subprocess.Popen[bytes] | None = None
-        # A child after a fork has a copy of this; the process is its parent's.
+        # After a fork the child has a copy of this, but the process belongs to the parent.
         self._owner_pid = os.getpid()
 
     def start(self) -> None:
-        """Start the process; what fails is logged, the tracker works without it."""
+        """Start the process. A failure is logged; the tracker works without it."""
         if self._is_running():
             return
         self._owner_pid = os.getpid()
         command = [sys.executable, "-m", "stormlog", "watch", os.fspath(self._sink_dir)]
         command += ["--pid", str(os.getpid())]
         try:
-            # The address is a secret, and everybody can read a command line.
+            # The address is a secret, and every user can read a command line.
             self._process = subprocess.Popen(
                 command,
                 env={**os.environ, "STORMLOG_ALERT": self._url},
@@ -48,7 +48,7 @@ class AlertProcess:
             logger.warning("no alerts are sent: %s", error)
 
     def stop(self) -> None:
-        """Ask the process to send what waits and to end; it is not waited for."""
+        """Ask the process to send what is queued and to end. This does not wait for it."""
         if self._process is not None and self._is_running():
             self._process.terminate()
 

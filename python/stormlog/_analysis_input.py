@@ -1,4 +1,4 @@
-"""Events of any kind on their way to the Rust core: converted to columns once, or not at all."""
+"""Converts events of any kind to columns for the Rust core, once or not at all."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from ._events import TelemetryEvents
 
 
 def rows_of(events: Sequence[Any]) -> _core.EventRows:
-    """The columns of events; unchanged loaded events have them already."""
+    """The columns of events. Unchanged loaded events already have them."""
     if isinstance(events, TelemetryEvents):
         return events._current_rows()
     return _core.rows_from_events(list(events))
 
 
 def rows_or_objects(events: Sequence[Any]) -> _core.EventRows | list[Any]:
-    """Columns of loaded events; anything else as it is, for analyses that take what they get."""
+    """The columns of loaded events; other events unchanged, for analyses that accept any form."""
     return events._current_rows() if isinstance(events, TelemetryEvents) else list(events)
 
 
 def metadata_of(event: Any) -> dict[str, Any]:
-    """A copy of an event's metadata; nothing when it has none."""
+    """A copy of an event's metadata; empty when it has none."""
     if isinstance(event, Mapping):
         metadata = event.get("metadata")
     else:

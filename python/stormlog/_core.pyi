@@ -1,4 +1,4 @@
-"""The Rust core. The modules of this package are its public face; call those."""
+"""The Rust core. Do not call it directly; the modules of this package are its public interface."""
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
@@ -19,9 +19,11 @@ __all__ = [
     "COLLECTOR_TRANSITION_TYPES",
     "DEFAULT_THRESHOLDS",
     "VERSION",
+    "Around",
     "DiagnoseBundle",
     "Drawing",
     "EventRows",
+    "MemoryErrors",
     "PhaseReplay",
     "PhaseStacks",
     "QueriedEvents",
@@ -46,9 +48,16 @@ __all__ = [
     "collective_preset",
     "compare_ranks",
     "compare_runs",
+    "device_shares",
     "distinct",
     "distributed_model",
     "device_profile_page",
+    "driver_answer",
+    "driver_held",
+    "driver_question",
+    "driver_start",
+    "driver_state",
+    "driver_stop",
     "error_stem",
     "event_backend",
     "event_fields",
@@ -91,6 +100,8 @@ __all__ = [
     "parse_rank_filter",
     "phase_boundary",
     "phase_label",
+    "pool_sizes",
+    "process_name",
     "process_sizes",
     "profile_insights",
     "profile_patterns",
@@ -135,7 +146,7 @@ COLLECTOR_DEGRADED_STATUSES: Final[Sequence[str]]
 # Records
 
 def validate_record(record: Mapping[str, Any]) -> None:
-    """Raises unless the record holds the rules of its version."""
+    """Raise an exception if the record is invalid for its version."""
 
 def event_from_record(
     record: Mapping[str, Any],
@@ -144,7 +155,7 @@ def event_from_record(
     default_sampling_interval_ms: int,
     default_session_id: str | None,
 ) -> TelemetryEventV3:
-    """The event that a record of any version stands for."""
+    """The event of a record of any version."""
 
 def resolve_identity(
     job_id: object,
@@ -154,32 +165,32 @@ def resolve_identity(
     metadata: Mapping[str, Any] | None,
     env: Mapping[str, str] | None,
 ) -> dict[str, Any]:
-    """Job id, rank, local rank and world size from what is given, metadata and environment."""
+    """Resolve job id, rank, local rank and world size from arguments, metadata and environment."""
 
 # Sessions
 
 def new_session_id() -> str:
-    """A fresh random session id."""
+    """A new random session id."""
 
 def stable_legacy_session_id(parts: Sequence[object]) -> str:
-    """The id that the same parts always give; parts that are None are left out."""
+    """The id for some parts; equal parts give equal ids. Parts that are None are left out."""
 
 def normalize_session_status(status: object) -> str:
-    """The status in the spelling of files."""
+    """The status as files spell it."""
 
 def session_integer(value: object, field: str) -> int:
-    """The integer of a summary's field."""
+    """Convert a field of a summary to an integer."""
 
 def session_from_mapping(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of the summary that a mapping holds."""
+    """The summary fields in a mapping."""
 
 def session_span(
     events: Sequence[tuple[object, object]], fallback_status: object
 ) -> tuple[int, int, int | None, str] | None:
-    """Of (time, type) pairs: index and time of the earliest, the end and the status."""
+    """For (time, type) pairs: index and time of the earliest, the end and the status."""
 
 def session_order(summaries: Sequence[object]) -> list[int]:
-    """The indices of the summaries, the one most likely meant first."""
+    """The indices of the summaries; the default session comes first."""
 
 # Projection
 
@@ -187,7 +198,7 @@ def project(record: Mapping[str, Any], observed_timestamp_ns: int | None) -> dic
     """The fields of the projection of a record."""
 
 def distinct(mappings: Sequence[Mapping[str, Any]]) -> list[int]:
-    """The indices of the mappings that are unlike all before them."""
+    """The indices of the mappings that differ from all mappings before them."""
 
 # Classification and derived fields
 
@@ -195,49 +206,49 @@ def is_alert_event(event_type: object, metadata: Mapping[str, Any]) -> bool:
     """Whether an event is an alert."""
 
 def event_severity(event_type: object, metadata: Mapping[str, Any]) -> str:
-    """How bad an event is."""
+    """The severity of an event."""
 
 def is_oom_event(event_type: object, metadata: Mapping[str, Any]) -> bool:
     """Whether an event is an out-of-memory error."""
 
 def is_collector_degradation_event(event_type: object, metadata: Mapping[str, Any]) -> bool:
-    """Whether an event was recorded by a collector in trouble."""
+    """Whether an event was recorded by a degraded collector."""
 
 def event_backend(metadata: Mapping[str, Any]) -> str:
-    """The backend that an event's metadata names."""
+    """The backend in an event's metadata."""
 
 def event_fields(
     allocated: object, reserved: object, total: object, collector: object
 ) -> DerivedFields:
-    """The numbers that follow from an event's counters."""
+    """The numbers that are derived from an event's counters."""
 
 def session_fields(
     events: Sequence[tuple[object, object, object, object]], last_type: object
 ) -> SessionDerivedFields:
-    """The numbers that follow from all events of a session."""
+    """The numbers that are derived from all events of a session."""
 
 # Fingerprints
 
 def issue_kind(kind: object) -> str:
-    """The kind of an issue, checked."""
+    """Validate the kind of an issue."""
 
 def issue_state(state: object) -> str:
-    """The state of an issue in the spelling of files."""
+    """The state of an issue as files spell it."""
 
 def fingerprint_id(kind: str, dimensions: Mapping[str, Any], schema_version: int) -> str:
     """The id of a fingerprint over normalized dimensions."""
 
 def normalize_dimensions(dimensions: Mapping[str, Any]) -> dict[str, Any]:
-    """Dimensions without what changes from run to run."""
+    """Remove what changes from run to run from dimensions."""
 
 def normalize_text(value: object) -> str | None:
     """A label without the parts that change from run to run; ``None`` for an empty value."""
 
 def alert_category(context: object) -> str:
-    """The category of an alert by its text."""
+    """The category of an alert, from its text."""
 
 def error_stem(error: object) -> str:
-    """The part of an error's text that names it."""
+    """The part of an error text that identifies the error."""
 
 # Loading
 
@@ -248,7 +259,7 @@ _Damage: TypeAlias = tuple[Path, int | None, tuple[int, int] | None, str, str | 
 
 @final
 class Drawing:
-    """Something to draw, in any size and format."""
+    """A drawing that can be rendered in any size and format."""
 
     @staticmethod
     def of_rows(rows: EventRows, kind: str, title: str | None) -> Drawing: ...
@@ -282,7 +293,7 @@ class EventRows:
     def __len__(self) -> int: ...
     def has_samples(self) -> bool: ...
     def event(self, index: int) -> TelemetryEventV3:
-        """The event at an index, a new object each time."""
+        """The event at an index; a new object each time."""
 
     def fields(self, index: int) -> dict[str, Any]:
         """The fields of the event at an index, by name."""
@@ -294,7 +305,7 @@ class EventRows:
         """The events as an Arrow stream."""
 
 def rows_from_records(records: Sequence[Mapping[str, Any]]) -> EventRows:
-    """Columns of records that hold the rules."""
+    """Make columns of valid records."""
 
 def load_sessions(
     path: _Path,
@@ -302,7 +313,7 @@ def load_sessions(
     events_key: str | None,
     skip_damaged: bool,
 ) -> tuple[list[tuple[dict[str, Any], EventRows, list[str], list[_Damage]]], list[_Damage]]:
-    """Every session of an artifact (summary, events, sources, damage), and all damage."""
+    """Load every session of an artifact (summary, events, sources, damage), and list all damage."""
 
 def load_events(
     path: _Path,
@@ -311,11 +322,11 @@ def load_events(
     session_id: str | None,
     skip_damaged: bool,
 ) -> tuple[EventRows, list[_Damage]]:
-    """The events of one session of an artifact: the named one, or the default."""
+    """Load the events of one session of an artifact: the given session or the default."""
 
 @final
 class DiagnoseBundle:
-    """A bundle that is being made."""
+    """A bundle that is being written."""
 
     def __new__(
         cls,
@@ -341,16 +352,16 @@ def allocator_snapshot_page(pickle: bytes, owners: str, device: int) -> str:
 def allocator_snapshot_still(
     pickle: bytes, owners: str, device: int, limits: tuple[int, int, int, int]
 ) -> str:
-    """The same without scripts, and no longer than the limits allow."""
+    """The same without scripts, within the given limits."""
 
 def read_device_profile(path: _Path) -> list[tuple[list[str], list[int]]]:
     """The allocations of a device memory profile of JAX: functions and values."""
 
 def device_profile_page(samples: Sequence[tuple[Sequence[str], Sequence[int]]]) -> str:
-    """A page of the functions that hold memory."""
+    """Draw a page of the functions that hold memory."""
 
 def gpu_fragmentation(gpu: dict[str, Any]) -> dict[str, Any]:
-    """How the memory of a GPU is used, from what the framework says of it."""
+    """The memory use of a GPU, from the framework's counters."""
 
 def gather_artifacts(
     paths: list[_Path], session_id: str | None
@@ -360,19 +371,20 @@ def gather_artifacts(
     list[str],
     list[str],
 ]:
-    """Everything that paths lead to: sessions with warnings, the selected one, warnings, sources."""
+    """Load all artifacts at some paths: sessions with warnings, the selected one, warnings,
+    sources."""
 
 def distributed_model(rows: EventRows, ranks: set[int] | None) -> dict[str, Any]:
-    """The ranks of events in a table, by the names of ``DistributedDiagnosticsModel``."""
+    """The ranks of events as a table, with the names of ``DistributedDiagnosticsModel``."""
 
 def parse_rank_filter(text: str, available: list[int]) -> set[int]:
-    """Of some ranks those that a text names."""
+    """Select the ranks that a filter text names."""
 
 def read_manifest(path: _Path) -> dict[str, Any] | None:
     """The manifest of a sink, or ``None`` when there is none."""
 
 def manifest_path(path: _Path) -> Path | None:
-    """Where the manifest of a sink is, for any path into the sink."""
+    """The path of a sink's manifest, for any path into the sink."""
 
 def segment_paths(path: _Path) -> list[Path]:
     """The segment files of a sink, for any path into it."""
@@ -396,6 +408,57 @@ def live_blocks(
     torch: ModuleType, snapshot: Callable[..., Any]
 ) -> tuple[list[tuple[int, int, int, list[dict[str, Any]]]], int]:
     """The blocks in use that PyTorch's history saw allocated, and the number of all blocks."""
+
+def pool_sizes(
+    torch: ModuleType, snapshot: Callable[..., Any], device: int
+) -> list[tuple[tuple[int, int], int, int, int]]:
+    """The pools of one device: their numbers, bytes, bytes in use and segments."""
+
+@final
+class Around:
+    """A function of PyTorch with something to do before and after it."""
+
+    def __new__(
+        cls,
+        function: Callable[..., Any],
+        *,
+        before: Callable[[], object] | None = None,
+        after: Callable[[], object] | None = None,
+    ) -> Around: ...
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """The function's result or error; what the others raise stays here."""
+
+@final
+class MemoryErrors:
+    """Calls a function with each raised exception that means that memory ran out."""
+
+    def __new__(cls, then: Callable[[BaseException], object]) -> MemoryErrors: ...
+    def __call__(self, _code: object, _offset: int, error: object) -> None:
+        """A failure stays here."""
+
+def device_shares(index: int) -> tuple[int, int, list[tuple[int, int]]] | None:
+    """Used and total bytes of a GPU, and the bytes of each process on it."""
+
+def process_name(pid: int) -> str | None:
+    """The command of a process without secrets."""
+
+def driver_start(libraries: list[str]) -> str | None:
+    """Attributes the driver's allocations from now on; the reason why it cannot."""
+
+def driver_stop(reason: str) -> None:
+    """Gives CUPTI back to the program."""
+
+def driver_state() -> tuple[str, str | None]:
+    """Whether the driver's allocations are attributed, and why no longer."""
+
+def driver_held() -> tuple[list[dict[str, Any]], int]:
+    """What the driver has allocated, by owner, and how many allocations were not followed."""
+
+def driver_question(patience_s: float) -> tuple[int, int] | None:
+    """Waits for a thread that allocates and wants to know its line."""
+
+def driver_answer(question: tuple[int, int], site: tuple[str, int, str] | None) -> None:
+    """Answers such a question."""
 
 @final
 class StepHook:
@@ -433,21 +496,22 @@ class Recorder:
     ) -> Recorder: ...
     @property
     def step_hook(self) -> StepHook | None:
-        """What PyTorch should call at the end of every optimizer's step; None for other sources."""
+        """The function that PyTorch calls at the end of every optimizer step; None for other
+        sources."""
 
     def start(self) -> None: ...
     def stop(self, status: str) -> None: ...
     def set_paused(self, is_paused: bool) -> None:
-        """Has the sampling thread take no samples for a while; the session goes on."""
+        """Pause or resume sampling; the session goes on."""
 
     @property
     def is_tracking(self) -> bool: ...
     def flush(self, patience_s: float) -> bool: ...
     def take_notices(self) -> list[str]:
-        """Lines for a log, each given once."""
+        """Take the log messages; each is returned once."""
 
     def sink_status(self) -> tuple[Path | None, str | None] | None:
-        """Where the sink of the running session is and what is wrong with it."""
+        """The directory of the running session's sink, and its problem if it has one."""
 
     def record(
         self,
@@ -459,12 +523,12 @@ class Recorder:
     def enter_phase(
         self, name: str, thread: tuple[int, str], attributes: Mapping[str, Any] | None
     ) -> tuple[str, str, list[str]]:
-        """Begins a phase: its scope id, name and path."""
+        """Begin a phase; returns its scope id, name and path."""
 
     def exit_phase(
         self, scope_id: str, thread_id: int, attributes: Mapping[str, Any] | None
     ) -> None:
-        """Ends a phase."""
+        """End a phase."""
 
     def events(
         self,
@@ -473,31 +537,31 @@ class Recorder:
         since: float | None = None,
         alerts_only: bool = False,
     ) -> list[dict[str, Any]]:
-        """The events at hand, as the fields of a tracking event."""
+        """The events in memory, as the fields of a tracking event."""
 
     def records(self) -> list[dict[str, Any]]:
-        """The events at hand as records."""
+        """The events in memory as records."""
 
     def record_oom(
         self, reason: str, facts: dict[str, int] | None = None
     ) -> list[dict[str, Any]]:
-        """Records that memory ran out; the events of its crash bundle, this one last."""
+        """Record that memory ran out; returns the events of its crash bundle, this one last."""
 
     def clear(self) -> None: ...
     def set_threshold(self, name: str, value: float) -> bool:
-        """Sets the limit of an alert; false when there is none of that name."""
+        """Set the threshold of an alert; false when the name is unknown."""
 
     def tally(self) -> dict[str, Any]: ...
     def device_statistics(self, last_bundle: str | None) -> dict[str, Any]: ...
     def host_statistics(self) -> dict[str, Any]: ...
     def timeline(self, interval_s: float) -> tuple[list[float], list[int], list[int]]:
-        """Buckets of the events at hand: timestamps, allocated, reserved."""
+        """The events in memory in time buckets: timestamps, allocated, reserved."""
 
     def export(self, path: _Path, format: str) -> None:
         """Write the events in memory to a file; does nothing when there are none."""
 
     def session(self) -> dict[str, Any] | None:
-        """The fields of the running or last session's summary."""
+        """The summary fields of the running or the last session."""
 
 # Type, context, scope, scope id and path of a boundary.
 _PhaseFields: TypeAlias = tuple[str, str, dict[str, Any], str, list[str]]
@@ -515,7 +579,7 @@ class PhaseStacks:
 
 def requested_bytes(message: str) -> int | None: ...
 def classify_oom(class_: str, module: str, message: str, is_torch_oom: bool, /) -> str | None:
-    """The reason when an exception means that memory ran out."""
+    """The reason if an exception means that memory ran out."""
 
 def write_oom_bundle(fields: Mapping[str, Any]) -> Path:
     """Write a bundle and return its directory."""
@@ -526,28 +590,28 @@ def amend_oom_bundle(
     context: str | None,
     facts: Mapping[str, Any],
 ) -> None:
-    """Adds what the program says of an error whose bundle is already written."""
+    """Add details to a bundle that is already written."""
 
 def attach_history_to_oom_bundle(path: _Path, names: list[str]) -> None:
-    """Lists files of an allocator's history that were put into a bundle after it was written."""
+    """Add files of an allocator history to the list of a bundle that is already written."""
 
 def prune_oom_bundles(root: _Path, max_dumps: int, max_total_mb: int) -> None:
-    """Deletes the oldest bundles beyond what is kept."""
+    """Delete the oldest bundles beyond the limits."""
 
 def process_sizes() -> tuple[int, int] | None:
     """Resident and virtual size of this process."""
 
 def machine_memory() -> tuple[int | None, int | None, int | None]:
-    """Total and available memory of the machine, and the limit this process lives under."""
+    """Total and available memory of the machine, and the limit of this process."""
 
 def nvml_gpus() -> list[dict[str, Any]]:
     """The GPUs that the driver knows."""
 
 def retry_delay_s(failures: int, initial_s: float, factor: float, max_s: float) -> float:
-    """How long a collector is not called after a number of failures."""
+    """Seconds to wait after a number of failures of a collector."""
 
 def launcher_is_incomplete(env: Mapping[str, str]) -> bool:
-    """Whether the environment names a rank but no launcher's full set of variables."""
+    """Whether the environment sets a rank, but not all variables of any launcher."""
 
 # Sinks and rollups
 
@@ -557,7 +621,7 @@ class Sink:
 
     def __new__(cls, config: TelemetrySinkConfig) -> Self: ...
     def start(self, summary: SessionSummary | None) -> dict[str, Any]:
-        """The fields of the session that is active after the call."""
+        """Start a session; returns the fields of the session that is active after the call."""
 
     def current(self) -> dict[str, Any] | None:
         """The fields of the active session."""
@@ -572,26 +636,26 @@ class Sink:
         """Flush, close the segment and end the session."""
 
     def diagnostics(self) -> dict[str, int]:
-        """What was done to the segments."""
+        """Counts of what was done to the segments."""
 
     @property
     def directory(self) -> Path:
-        """Where the sink writes."""
+        """The directory of the sink."""
 
     def take_notices(self) -> list[str]:
-        """Lines for a log that have not been taken yet."""
+        """Take the log messages that were not taken yet."""
 
 def before_fork() -> None:
-    """For the thread that is about to fork."""
+    """Must be called by the thread that is about to fork."""
 
 def after_fork_in_parent() -> None:
-    """For the same thread when the fork is over, in the parent."""
+    """Must be called by the same thread in the parent after the fork."""
 
 def every_fork_is_announced() -> None:
-    """Promises that the other three are called around every fork."""
+    """Declare that the other three functions are called around every fork."""
 
 def forget_after_fork() -> None:
-    """Lets go of all that sinks of the parent process hold."""
+    """Release everything that sinks of the parent process hold."""
 
 def session_rollups(
     sessions: Sequence[tuple[SessionSummary, EventRows, Sequence[str], Sequence[str]]],
@@ -600,13 +664,13 @@ def session_rollups(
     """The rollups of sessions (summary, events, sources, warnings), in order."""
 
 def rollups_from_mapping(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a rollup file, checked."""
+    """Validate the fields of a rollup file."""
 
 def read_rollups(path: _Path) -> dict[str, Any] | None:
-    """The rollups of a sink; nothing when there are none that fit it."""
+    """The rollups of a sink; None when it has none that match it."""
 
 def rollup_path(path: _Path) -> Path:
-    """Where the rollups of a sink are, for any path into the sink."""
+    """The path of a sink's rollups, for any path into the sink."""
 
 def write_rollups(root_dir: _Path, payload: Mapping[str, Any]) -> Path:
     """Write rollups to a directory and return their path."""
@@ -622,16 +686,16 @@ def is_command(word: str) -> bool:
 def sendable(
     artifact: _Path, copies: _Path
 ) -> tuple[list[tuple[str, Path]], list[str]]:
-    """The files of an artifact as they may leave the machine, and what is left out.
+    """The files of an artifact that may leave the machine, and what is left out.
 
-    Copies of files that hold what looks like a secret go to an empty directory.
+    Redacted copies of files that contain a secret go to an empty directory.
     """
 
 def sendable_document(file: _Path) -> Any | None:
-    """The document in a file without what looks like a secret; ``None`` when there is none."""
+    """Read a JSON document without its secrets; ``None`` when it cannot be read."""
 
 def sendable_text(text: str) -> str:
-    """A text without what looks like a secret."""
+    """Replace what looks like a secret in a text."""
 
 # Queries
 
@@ -640,7 +704,7 @@ _Wanted: TypeAlias = Mapping[str, Any]
 
 @final
 class QueriedEvents:
-    """Events of many sources, in time."""
+    """Events of many sources, in order of time."""
 
     def __len__(self) -> int: ...
     def row(self, index: int) -> tuple[TelemetryEventV3, str, str, str]:
@@ -648,14 +712,14 @@ class QueriedEvents:
 
 @final
 class QueryStore:
-    """What paths hold, ready for questions."""
+    """The artifacts at some paths, ready for queries."""
 
     def __new__(cls, paths: Sequence[_Path]) -> QueryStore: ...
     def catalog(self) -> dict[str, Any]:
-        """What there is: sources, bundles, attachments and run envelopes."""
+        """The catalog: sources, bundles, attachments and run envelopes."""
 
     def warnings(self) -> list[dict[str, str]]:
-        """Everything that was found wrong so far."""
+        """All warnings so far."""
 
     def runs(self, wanted: _Wanted) -> list[_Row]: ...
     def run_attachments(self, wanted: _Wanted) -> list[_Row]: ...
@@ -668,7 +732,7 @@ class QueryStore:
         self, wanted: _Wanted, states: Sequence[tuple[str, str]], include_findings: bool
     ) -> list[_Row]: ...
     def issue_states(self, sidecar: _Path) -> list[tuple[str, str]]:
-        """The states that a sidecar gives to the issues, by id."""
+        """The states of issues in a sidecar, by id."""
 
     def decide_issue(
         self,
@@ -682,16 +746,16 @@ class QueryStore:
     def summarize(self, metric: str, group_by: str | None) -> list[_Row]: ...
 
 def is_run_envelope(payload: Mapping[str, Any]) -> bool:
-    """Whether an object says that it is a run envelope of the version that we read."""
+    """Whether an object declares that it is a run envelope of a version that we read."""
 
 def read_run_envelope(payload: Mapping[str, Any], path: _Path) -> dict[str, Any] | None:
-    """The fields of the run envelope that an object holds."""
+    """The fields of a run envelope; None when it is invalid."""
 # Analyses
 
 _ProfiledCall: TypeAlias = tuple[str, float, float, float, int, int, int, int, int, int]
 
 def rows_from_events(events: list[Any]) -> EventRows:
-    """Columns of event objects or mappings, without asking whether they hold the rules."""
+    """Make columns from event objects or mappings, without validating them."""
 
 @final
 class PhaseReplay:
@@ -699,17 +763,17 @@ class PhaseReplay:
 
     @staticmethod
     def of_events(events: EventRows | list[Any]) -> PhaseReplay:
-        """Replays the phases of columns, event objects or mappings."""
+        """Replay the phases of columns, event objects or mappings."""
 
     @staticmethod
     def of_spans(groups: list[tuple[tuple[str, int], list[Any]]]) -> PhaseReplay:
-        """Spans by session and rank, replayed elsewhere."""
+        """Make a replay from spans by session and rank that were computed elsewhere."""
 
     def spans(self, session_id: object, rank: object) -> list[tuple[Any, ...]]:
-        """The spans of a session, of one rank or of all."""
+        """The spans of a session, for one rank or for all."""
 
     def active(self, timestamp_ns: int, session_id: object, rank: object) -> list[tuple[Any, ...]]:
-        """The spans that hold a moment."""
+        """The spans that contain a time."""
 
     def resolve(
         self,
@@ -719,24 +783,24 @@ class PhaseReplay:
         origin_thread_id: object,
         origin_phase_scope_id: object,
     ) -> dict[str, Any] | None:
-        """The phase of a moment."""
+        """The phase at a time."""
 
     def resolve_event(self, event: object) -> dict[str, Any] | None:
         """The phase in which an event happened."""
 
 def phase_boundary(event: object) -> dict[str, Any] | None:
-    """The boundary that an event is, without its attributes."""
+    """The phase boundary of an event, without its attributes."""
 
 def attribute_phase(
     spans: list[Any], origin_thread_id: object, origin_phase_scope_id: object
 ) -> dict[str, Any] | None:
-    """The phase of a moment that the given spans hold."""
+    """The phase at a time that the given spans contain."""
 
 def merge_phases(first: object, second: object) -> dict[str, Any]:
-    """One attribution for two."""
+    """Merge two attributions."""
 
 def phase_label(attribution: object) -> str | None:
-    """An attribution as one line for people."""
+    """An attribution as one line of text."""
 
 def timeline_markers(
     events: EventRows | list[Any], include_phases: bool
@@ -746,17 +810,17 @@ def timeline_markers(
 def gap_findings(
     rows: EventRows, thresholds: list[float], format_memory: object
 ) -> list[tuple[str, str, float, dict[str, Any], str, int, int]]:
-    """The gap findings of events."""
+    """Find gaps in events."""
 
 def compare_ranks(
     rows: EventRows, resolver: object, with_points: bool
 ) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
-    """Ranks side by side: the merge, the first cause and all notes."""
+    """Compare ranks: the merge, the first cause and all notes."""
 
 def attribute_collectives(
     rows: EventRows, limits: list[float], resolver: object
 ) -> list[dict[str, Any]]:
-    """Gaps put down to collectives."""
+    """Attribute gaps to collectives."""
 
 def collective_preset(name: str) -> tuple[str, list[float]]:
     """The name and the limits of a preset."""
@@ -765,10 +829,10 @@ def collective_fields_in_order() -> list[str]:
     """The names of the limits."""
 
 def check_collective_fields(fields: list[str]) -> None:
-    """Raises for names that are no limits."""
+    """Raise an exception for names that are not limits."""
 
 def check_collective_limits(limits: list[float]) -> None:
-    """Raises for limits that cannot be ones."""
+    """Raise an exception for invalid limits."""
 
 def profile_patterns(calls: list[_ProfiledCall], thresholds: list[float]) -> list[dict[str, Any]]:
     """The patterns of profiled calls."""
@@ -798,7 +862,7 @@ def framework_fragmentation(
 def framework_efficiency(
     peak_mb: float, growth: float, fragmentation: float, usage: Sequence[float] | None
 ) -> float:
-    """A score from 0 to 10."""
+    """Compute a score from 0 to 10."""
 
 def framework_performance(name: str, profiles: Sequence[_FunctionSizes]) -> dict[str, Any]:
     """Memory and time per call."""
@@ -810,7 +874,7 @@ def framework_suggestions(
     fragmentation: float,
     profiles: Sequence[_FunctionSizes],
 ) -> list[str]:
-    """What to do about a profile."""
+    """Suggestions for a profile."""
 
 def framework_score(
     efficiency: float,
@@ -820,7 +884,7 @@ def framework_score(
 ) -> dict[str, Any]:
     """The scores of a profile."""
 
-# Whole reports
+# Complete reports
 
 def analyze_runs(
     paths: Sequence[str | PathLike[str]],
@@ -829,7 +893,7 @@ def analyze_runs(
     oom_horizon_hours: float,
     skip_damaged: bool,
 ) -> tuple[dict[str, Any], str]:
-    """What is wrong with the runs at some paths, as a document and as text."""
+    """Analyze the runs at some paths; returns a document and a text."""
 
 def compare_runs(
     base: str | PathLike[str],
@@ -845,7 +909,7 @@ def compare_runs(
     oom_horizon_hours: float,
     skip_damaged: bool,
 ) -> tuple[dict[str, Any], str]:
-    """What changed from one run to another, as a document and as text."""
+    """Compare two runs; returns a document and a text."""
 
 def save_baseline(
     run: str | PathLike[str],
@@ -855,4 +919,4 @@ def save_baseline(
     oom_horizon_hours: float,
     skip_damaged: bool,
 ) -> None:
-    """Writes what a run comes to, for later comparisons."""
+    """Save the metrics of a run as a baseline for later comparisons."""

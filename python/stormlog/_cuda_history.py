@@ -1,6 +1,6 @@
-"""PyTorch's history of its CUDA allocator: on while a user of this module needs it.
+"""Switches PyTorch's history of its CUDA allocator on while a user of this module needs it.
 
-A record that the program switched on itself is used and left as it is.
+A history that the program switched on itself is used and left unchanged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _switched_on_here = False
 
 
 def is_supported() -> bool:
-    """Whether there is a PyTorch that can record its allocator, and a device to record."""
+    """Whether PyTorch can record its allocator and has a device to record."""
     try:
         memory_functions()
     except (MissingFrameworkError, NoAcceleratorError):
@@ -28,7 +28,7 @@ def is_supported() -> bool:
 
 
 def memory_functions() -> Any:
-    """The module ``torch.cuda.memory``, or an error that says what is missing."""
+    """The module ``torch.cuda.memory``, or an error that names what is missing."""
     try:
         torch = require_torch()
     except MissingFrameworkError as error:
@@ -43,7 +43,7 @@ def memory_functions() -> Any:
 
 
 def switch_on(max_entries: int) -> None:
-    """Record for one more user; the first decides how many entries are kept."""
+    """Add a user and record for it. The first user decides how many entries are kept."""
     global _users, _switched_on_here
     if max_entries < 1:
         raise InvalidValueError("trace_alloc_max_entries must be >= 1")
@@ -51,8 +51,7 @@ def switch_on(max_entries: int) -> None:
     with _lock:
         if _users == 0 and not is_on():
             try:
-                # The stacks of C++ cost seconds when they are looked up, and name no line
-                # of the program.
+                # Looking up C++ stacks takes seconds, and they name no line of the program.
                 functions._record_memory_history(
                     enabled="all", context="all", stacks="python", max_entries=max_entries
                 )
@@ -63,7 +62,7 @@ def switch_on(max_entries: int) -> None:
 
 
 def switch_off() -> None:
-    """Record for one user less; nothing when there was none."""
+    """Remove a user. Does nothing when there is none."""
     global _users, _switched_on_here
     with _lock:
         if _users == 0:
@@ -75,6 +74,6 @@ def switch_off() -> None:
 
 
 def is_on() -> bool:
-    """Whether PyTorch records now, also when the program started it."""
+    """Whether PyTorch records now, even if the program started it."""
     ask = getattr(require_torch()._C, "_cuda_isHistoryEnabled", None)
     return _switched_on_here if ask is None else bool(ask())

@@ -1,8 +1,8 @@
 """Events of a loaded session: a list to its users, columns underneath.
 
-An event becomes a Python object when it is touched, and stays that object while it is
-referenced or has been changed; the others are dropped, so that a loop over millions of events
-keeps a few thousand. The first change to the sequence turns it into a real list.
+An event becomes a Python object on access, and stays that object while it is referenced or has been
+changed. Other objects are dropped, so a loop over millions of events keeps only a few thousand. The
+first change to the sequence turns it into a real list.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     _Base = MutableSequence["TelemetryEventV3"]
 else:
-    # Not the abstract class itself: polars converts anything registered as a sequence row
-    # by row, and then forces metadata of different shapes into the shape of the first.
+    # Not the abstract class itself: polars converts anything registered as a sequence row by row,
+    # and then forces metadata of different shapes into the shape of the first row.
     _Base = object
 
 
@@ -79,7 +79,7 @@ class TelemetryEvents(_Base):
         return self._event(index)
 
     def __iter__(self) -> Iterator[TelemetryEventV3]:
-        # As with a list, what is added while iterating is seen.
+        # As with a list, events added while iterating are included.
         index = 0
         while index < len(self):
             yield self._event(index) if self._list is None else self._list[index]
@@ -102,7 +102,7 @@ class TelemetryEvents(_Base):
             still_used = weakref.ref(touched.pop(index))()
             if still_used is not None:
                 touched[index] = still_used
-        # Twice what is in use: the work stays in proportion to the events touched.
+        # Twice the number in use, so that the work stays proportional to the events accessed.
         self._most_touched = max(_MOST_TOUCHED, 2 * len(touched))
 
     def _as_list(self) -> list[TelemetryEventV3]:
@@ -117,7 +117,7 @@ class TelemetryEvents(_Base):
         del self._as_list()[place]
 
     def insert(self, place: SupportsIndex, event: TelemetryEventV3) -> None:
-        """Insert an event before a place."""
+        """Insert an event before an index."""
         self._as_list().insert(place, event)
 
     def clear(self) -> None:
@@ -138,7 +138,7 @@ class TelemetryEvents(_Base):
         self._as_list().sort(key=key, reverse=reverse)  # type: ignore[arg-type]
 
     def copy(self) -> TelemetryEvents:
-        """A sequence of the same event objects that changes on its own."""
+        """A new sequence of the same event objects."""
         twin = TelemetryEvents(self._rows, self.damage)
         twin._touched = self._touched
         twin._list = None if self._list is None else self._list.copy()
@@ -187,7 +187,7 @@ class TelemetryEvents(_Base):
         return self._rows.__arrow_c_schema__()
 
     def _current_rows(self) -> _core.EventRows:
-        """The columns, with changes that were made to event objects."""
+        """The columns, including changes made to event objects."""
         touched = self._touched.items()
         changed = self._list is not None or any(
             event.__dict__ != self._rows.fields(index) for index, event in touched

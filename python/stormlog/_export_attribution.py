@@ -1,4 +1,4 @@
-"""What holds memory, out of the native CUDA history of a bundle."""
+"""Finds what holds memory in the native CUDA history of a bundle."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COLUMNS = ("name", "storage_ptr", "tensor_count", "total_size_bytes", "shape", "
 
 
 class Attribution(NamedTuple):
-    """The storages that hold most, and the files that say more."""
+    """The storages with the most memory, and the files with details."""
 
     files: list[str]
     rows: list[list[Any]]
@@ -51,7 +51,7 @@ class Attribution(NamedTuple):
 
 
 def attribution_of(bundle: Path) -> Attribution | None:
-    """What the bundle says; nothing when it has no native history."""
+    """The attribution in a bundle; None when it has no native history."""
     files = [name for name in FILES if _is_plain_file(bundle / name)]
     if not files:
         return None

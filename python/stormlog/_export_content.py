@@ -1,8 +1,7 @@
-"""What is logged of a recording or a diagnose bundle, whatever the service.
+"""Selects what is logged of a recording or a diagnose bundle, for any service.
 
-Everything comes from untrusted artifacts, and goes to people who may
-not see everything: values are checked one by one, and nothing is passed on that looks like a
-secret.
+Everything comes from untrusted artifacts and goes to people who may not see everything. Each value
+is checked, and nothing that looks like a secret is passed on.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _log = logging.getLogger(__name__)
 Scalar: TypeAlias = "str | bool | int | float"
 AnyPath: TypeAlias = "str | PathLike[str]"
 
-# Statistics of trackers by the name that they are logged under.
+# Statistics of trackers, by the name under which they are logged.
 _STATISTICS = {
     "peak_memory": "peak_memory_bytes",
     "total_events": "total_events",
@@ -112,7 +111,7 @@ class Config(Protocol):
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of scalars under a name."""
+    """Rows of scalars with a name."""
 
     name: str
     columns: Sequence[str]
@@ -121,7 +120,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Upload:
-    """Files that belong together: their names, and where they lie."""
+    """Files that belong together, with their names and paths."""
 
     kind: str
     files: Sequence[tuple[str, Path]]
@@ -130,7 +129,7 @@ class Upload:
 
 @dataclass
 class Content:
-    """All that is logged of one result."""
+    """Everything that is logged of one result."""
 
     command: str
     run_name: str
@@ -157,7 +156,7 @@ def export(
     gather: Callable[[ServiceConfig, Path], Content],
     log: Callable[[ServiceConfig, Content], str | None],
 ) -> str | None:
-    """Gather what there is and log it, when that is wanted; where it went, as ``log`` says."""
+    """Gather the content and log it, if logging is enabled; return where it went."""
     if not config.enabled:
         return None
     with temporary_folder() as copies:
@@ -177,7 +176,7 @@ def tracking(
     oom_dump_path: AnyPath | None,
     attribution_bundle_dir: AnyPath | None,
 ) -> Content:
-    """What is logged of a recording. Files without secrets go to ``copies``, an empty directory."""
+    """The content of a recording. Files without secrets go to ``copies``, an empty directory."""
     session = session_summary_to_dict(session_summary) if session_summary else {}
     content = _begun(config, command_name, session)
     moments = moments_of(events)
@@ -223,7 +222,7 @@ def tracking(
 def diagnosis(
     config: Config, copies: Path, *, command_name: str, artifact_dir: AnyPath
 ) -> Content:
-    """What is logged of a diagnose bundle. Files without secrets go to ``copies``."""
+    """The content of a diagnose bundle. Files without secrets go to ``copies``."""
     bundle = Path(artifact_dir)
     if not bundle.is_dir():
         raise ArtifactNotFoundError(f"Diagnose artifact directory not found: {bundle}")
@@ -290,7 +289,7 @@ def _begun(config: Config, command_name: str, session: Mapping[str, Any]) -> Con
 
 
 def _measured(point: Moment, start_s: float) -> dict[str, int | float]:
-    """The counters of a point that are known."""
+    """The known counters of a point."""
     measured = {
         "elapsed_seconds": point.time_s - start_s,
         "allocated_bytes": point.allocated,
@@ -364,7 +363,7 @@ def _add_upload(content: Content, upload: Upload) -> None:
 
 
 def _upload(kind: str, path: Path, copies: Path) -> Upload:
-    """A file or a directory as it may be sent."""
+    """A file or a directory in the form in which it may be sent."""
     own = copies / str(len(list(copies.iterdir())))
     own.mkdir()
     files, left_out = _core.sendable(path, own)

@@ -1,4 +1,4 @@
-"""Whether the library of a service is there."""
+"""Checks whether the library of a service is installed."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from importlib.util import find_spec
 
 
 def is_installed(library: str) -> bool:
-    """Whether it can be imported, without doing so.
+    """Whether the library can be imported, without importing it.
 
-    A directory of that name is not enough: ``wandb`` keeps its runs in one.
+    A directory of that name is not enough: ``wandb`` stores its runs in one.
     """
     try:
         spec = find_spec(library)

@@ -1,4 +1,4 @@
-"""The events of a recording as a service draws them: a few hundred points and its alerts."""
+"""Reduces the events of a recording for a service: a few hundred points and the alerts."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ._export_values import number, text
 
 MOST_POINTS = 250
 MOST_ALERTS = 250
-# Alerts on the timeline, so that enough points are left for its shape.
+# The most alerts on the timeline, so that enough points are left for its shape.
 _MOST_ALERT_POINTS = 50
-# The last moment that nanoseconds are counted to.
+# The latest time that fits in nanoseconds.
 _LAST_S = 2**63 / 1e9
 _ALERT_TYPES = {*_core.ALERT_EVENT_TYPES, "peak"}
 
 
 class Moment(NamedTuple):
-    """An event, of which anything but its time may be unknown."""
+    """An event; every field except its time may be unknown."""
 
     place: int
     time_s: float
@@ -35,7 +35,7 @@ class Moment(NamedTuple):
 
     @property
     def level(self) -> int | None:
-        """How much memory is in use, by the widest counter that is known."""
+        """The memory in use, by the broadest counter that is known."""
         known = [value for value in (self.used, self.reserved, self.allocated) if value is not None]
         return max(known) if known else None
 
@@ -51,7 +51,8 @@ class Moment(NamedTuple):
 
 
 def moments_of(events: Iterable[Any]) -> list[Moment]:
-    """What is known of each event: a tracker's, a loaded one, or a record; the first to the last."""
+    """The known fields of each event in order of time. Events may be a tracker's, loaded ones or
+    records."""
     moments = []
     for place, event in enumerate(events):
         time_ns = number(_field(event, "timestamp_ns"))
@@ -78,7 +79,7 @@ def moments_of(events: Iterable[Any]) -> list[Moment]:
 
 
 def device_to_draw(moments: list[Moment]) -> int | None:
-    """The device that used most; the host only when there is no other.
+    """The device with the highest use; the host only when there is no device.
 
     One line that jumps between devices would show nothing.
     """
@@ -93,7 +94,8 @@ def device_to_draw(moments: list[Moment]) -> int | None:
 
 
 def points_of(moments: list[Moment]) -> list[Moment]:
-    """At most 250 of them: the ends, the last alerts, and the lowest and highest of each stretch."""
+    """At most 250 moments: the ends, the last alerts, and the lowest and highest of each
+    interval."""
     if len(moments) <= MOST_POINTS:
         return moments
     alerts = [place for place, moment in enumerate(moments) if moment.is_alert]
@@ -115,7 +117,7 @@ def alerts_of(moments: list[Moment]) -> list[Moment]:
 
 
 def page_of(moments: list[Moment], session_id: str, title: str) -> str:
-    """A page that draws them and needs nothing but itself."""
+    """A self-contained page that draws the moments."""
     rows = _core.rows_from_events(
         [
             {
@@ -139,7 +141,7 @@ def page_of(moments: list[Moment], session_id: str, title: str) -> str:
 
 
 def _field(event: Any, *names: str) -> Any:
-    """The first of these that the event has and knows."""
+    """The first of these fields that the event has and knows."""
     for name in names:
         value = event.get(name) if isinstance(event, Mapping) else getattr(event, name, None)
         if value is not None:

@@ -1,4 +1,4 @@
-"""Values as they may be logged to a service: of the right type, finite, short, without secrets."""
+"""Prepares values for a service: of the right type, finite, short, without secrets."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _LONGEST_NAME = 64
 
 
 def number(value: Any) -> int | float | None:
-    """The value when it is a number that says something; a truth value is none."""
+    """The value if it is a finite number; booleans are not numbers."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    # Nothing of ours is larger, and not-a-number is not smaller.
+    # No counter is larger, and NaN fails the comparison.
     return value if abs(value) < 2**63 else None
 
 
 def text(value: Any) -> str | None:
-    """The value when it is text: no secrets, no control characters, not too long."""
+    """The value if it is text, without secrets and control characters, and shortened."""
     if not isinstance(value, str) or not value:
         return None
     hidden = _core.sendable_text(value[: 4 * _LONGEST_TEXT])
@@ -29,6 +29,6 @@ def text(value: Any) -> str | None:
 
 
 def safe_name(value: Any, otherwise: str) -> str:
-    """The value as part of a name that every service takes and no path climbs out with."""
+    """The value as part of a name that every service accepts and that cannot leave a path."""
     plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", value) if isinstance(value, str) else ""
     return plain.strip("-.")[:_LONGEST_NAME] or otherwise

@@ -1,4 +1,4 @@
-"""Tables for notebooks. Everything in them is text; nothing of a file becomes markup."""
+"""Tables for notebooks. Everything in them is escaped; nothing from a file becomes markup."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from html import escape
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table of texts; nothing when there are no rows."""
+    """A table of texts; empty when there are no rows."""
     body = "".join(_row("td", row) for row in rows)
     return f"<table><thead>{_row('th', headings)}</thead><tbody>{body}</tbody></table>" if body else ""
 
 
 def page(headline: str, *parts: str) -> str:
-    """A headline and what comes below it."""
+    """A headline and the parts below it."""
     return f"<div><p><strong>{escape(headline)}</strong></p>{''.join(parts)}</div>"
 
 
@@ -27,7 +27,7 @@ def _row(tag: str, cells: Sequence[object]) -> str:
 
 
 def amount(value: float | None, unit: str = "bytes") -> str:
-    """``1.50 GiB`` or ``3.00 MiB/min``; unknown is said to be unknown."""
+    """``1.50 GiB`` or ``3.00 MiB/min``; an unknown value is written as unknown."""
     if value is None:
         return "unknown"
     if unit == "bytes_per_s":

@@ -63,6 +63,16 @@ def of_exception(error: BaseException, device: str | None = None) -> dict[str, A
     return cause
 
 
+def of_raised() -> dict[str, Any]:
+    """The cause of an error of host memory that this thread has just raised."""
+    cause = _place(_calls_of_thread())
+    try:
+        cause.update(_held_on_host(None))
+    except Exception as failure:
+        cause["cut_short"] = f"the search failed: {type(failure).__name__}"
+    return cause
+
+
 # One call: file, line, function, and its name with the class.
 _Call = tuple[str, int, str, str]
 

@@ -31,6 +31,8 @@ _watching: weakref.WeakSet[Watcher] = weakref.WeakSet()
 _lock = threading.Lock()
 _observes_torch = False
 _hooks_exceptions = False
+# The last error that was reported when it was raised: by its number while it lives, and its text.
+_raised: tuple[int, str] | None = None
 
 
 def watch(tracker: Watcher) -> None:
@@ -91,11 +93,21 @@ def _on_torch_oom(device: int, requested: int, limit: int, free: int) -> None:
             logger.warning("cannot record the out-of-memory error: %s", error)
 
 
+def on_raised(error: BaseException) -> None:
+    """Report an error of a device that was just raised and may be caught."""
+    global _raised
+    _raised = (id(error), str(error))
+    _report(error, "exception")
+
+
 def _on_uncaught(error: BaseException | None) -> None:
-    if error is None:
-        return
+    if error is not None and _raised != (id(error), str(error)):
+        _report(error, "uncaught exception")
+
+
+def _report(error: BaseException, context: str) -> None:
     for tracker in list(_watching):
         try:
-            tracker.handle_exception(error, context="uncaught exception")
+            tracker.handle_exception(error, context=context)
         except Exception as failure:
             logger.warning("cannot record the out-of-memory error: %s", failure)

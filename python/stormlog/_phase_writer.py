@@ -1,4 +1,4 @@
-"""The writing side of phases: entering, leaving, and the handles in between."""
+"""Records phases: entering, leaving, and the handles in between."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PHASE_SCOPE_ATTRIBUTES_KEY = "attributes"
 
 @dataclass(frozen=True)
 class PhaseToken:
-    """What names an open phase."""
+    """Identifies an open phase."""
 
     scope_id: str
     session_id: str
@@ -78,7 +78,7 @@ class PhaseHandle:
         return self._closed
 
     def close(self) -> Any:
-        """Leave the phase; doing so twice is harmless."""
+        """Leave the phase. A second call does nothing."""
         if self._closed:
             return None
         result = self._close_callback()
@@ -100,7 +100,7 @@ class PhaseRecorder:
         self._attributes: dict[str, dict[str, Any]] = {}
 
     def reset(self) -> None:
-        """Forget every open phase."""
+        """Forget all open phases."""
         self._stacks.reset()
         self._attributes.clear()
 
@@ -136,7 +136,7 @@ class PhaseRecorder:
         return self.enter(session_id=session_id, rank=rank, name=name, attrs=metadata)[1]
 
     def exit(self, token: PhaseToken) -> PhaseBoundary:
-        """End a phase; it must be the innermost of this thread."""
+        """End a phase. It must be the innermost one of this thread."""
         return self.exit_phase(
             session_id=token.session_id,
             rank=token.rank,

@@ -1,4 +1,4 @@
-"""What there is to plot in whatever callers hold: profilers, trackers, events, sessions, paths."""
+"""Finds what to plot in the objects of callers: profilers, trackers, events, sessions, paths."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Call(NamedTuple):
 
 
 def is_paths(source: Any) -> bool:
-    """Whether this is a path, or some paths."""
+    """Whether the source is a path or several paths."""
     if isinstance(source, (str, PathLike)):
         return True
     return (
@@ -53,7 +53,7 @@ def paths_of(source: Any) -> list[Path]:
 def events_of(source: Any) -> _core.EventRows | None:
     """The events of a tracker, of a session, of several sessions, or of a list of events.
 
-    ``None`` when the source holds something else.
+    ``None`` when the source contains something else.
     """
     if source is None or isinstance(source, (str, bytes, PathLike)):
         return None
@@ -87,7 +87,7 @@ def _is_telemetry(entry: Any) -> bool:
 
 
 def _record_of_tracking(event: Any) -> dict[str, Any]:
-    """A tracker's event as a record; what the event does not say stays unknown."""
+    """A tracker's event as a record. Missing values stay unknown."""
     host_memory = event.device_id < 0 or getattr(event, "backend", "") == "cpu"
     used = getattr(event, "device_used", None)
     return {
@@ -118,7 +118,7 @@ def _record_of_tracking(event: Any) -> dict[str, Any]:
 
 
 def points_of(results: Iterable[Any], snapshots: Iterable[Any]) -> list[Point]:
-    """The samples of snapshots, and those before and after each result, in time order."""
+    """The samples of snapshots, and those before and after each result, in order of time."""
     points = [_point(snapshot, "") for snapshot in snapshots]
     for result in results:
         name = _field(result, "function_name", "name") or ""
@@ -131,7 +131,7 @@ def points_of(results: Iterable[Any], snapshots: Iterable[Any]) -> list[Point]:
 
 def _point(snapshot: Any, operation: str) -> Point:
     try:
-        # As profilers take them, which may be hundreds of thousands.
+        # Converted directly, because there may be hundreds of thousands of them.
         return Point(
             int(snapshot.timestamp * _NANOSECONDS),
             int(snapshot.allocated_memory),
@@ -173,7 +173,7 @@ def calls_of(results: Iterable[Any]) -> list[Call]:
 
 
 def _field(entry: Any, *names: str) -> Any:
-    """The first field that the entry has, an attribute or a key."""
+    """The first field that the entry has, as an attribute or a key."""
     for name in names:
         value = entry.get(name) if isinstance(entry, Mapping) else getattr(entry, name, None)
         if value is not None:

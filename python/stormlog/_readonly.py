@@ -1,4 +1,4 @@
-"""Read-only containers: what a frozen dataclass holds stays as it was made."""
+"""Read-only containers, for the values of frozen dataclasses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any, NoReturn
 
 
 class ReadOnlyDict(dict[str, Any]):
-    """A dictionary that refuses changes; unlike a proxy it pickles, copies and is JSON."""
+    """A dictionary that rejects changes. Unlike a proxy it can be pickled, copied and written as
+    JSON."""
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise TypeError(f"{type(self).__name__!r} object does not support changes")
@@ -20,7 +21,7 @@ class ReadOnlyDict(dict[str, Any]):
 
 
 def freeze(value: Any) -> Any:
-    """The value with mappings read-only, their keys as text, and lists as tuples."""
+    """The value with read-only mappings, their keys as text, and lists as tuples."""
     if isinstance(value, Mapping):
         return ReadOnlyDict({str(key): freeze(item) for key, item in value.items()})
     if isinstance(value, (list, tuple)):
@@ -29,7 +30,7 @@ def freeze(value: Any) -> Any:
 
 
 def thaw(value: Any) -> Any:
-    """The value in plain dictionaries and lists."""
+    """The value as plain dictionaries and lists."""
     if isinstance(value, Mapping):
         return {str(key): thaw(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""Something that is done again and again on a thread of its own."""
+"""Calls a function repeatedly on a separate thread."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ._signals import left_to_the_program
 from .errors import InvalidValueError
 
-# A step that hangs must not keep the program from going on.
+# A step that hangs must not block the program.
 _LONGEST_WAIT_S = 5.0
 
 
@@ -21,11 +21,11 @@ class Repeating:
 
     @property
     def active(self) -> bool:
-        """Whether it is started."""
+        """Whether it is running."""
         return self._running is not None
 
     def start(self, step: Callable[[], object], interval: float) -> None:
-        """Begin; nothing changes when it has begun before."""
+        """Start. Does nothing when it is already running."""
         if not interval > 0:
             raise InvalidValueError("interval must be > 0")
         if self._running is not None:
@@ -43,7 +43,7 @@ class Repeating:
             thread.start()
 
     def stop(self) -> None:
-        """End, after the step that is being done."""
+        """Stop after the current step."""
         if self._running is None:
             return
         thread, stop = self._running

@@ -1,20 +1,22 @@
-"""What ``stormlog run`` starts inside a Python program that uses a framework.
+"""The recorder that ``stormlog run`` starts inside a Python program that uses a framework.
 
-Every device that the process holds memory on gets a session of its own. Host memory is not read
-here: the ``stormlog run`` that started the program reads that of all its processes.
+Every device on which the process holds memory gets its own session. Host memory is not read here:
+the ``stormlog run`` that started the program reads that of all its processes.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from . import _run_evidence, _run_phases
+from . import _cuda_start, _driver, _ledger, _memory_errors, _run_evidence, _run_phases
 from ._signals import left_to_the_program
 from ._torch import loaded_torch
 from ._track import rank_directory
@@ -29,16 +31,21 @@ _LAUNCHERS = (
     "deepspeed",
     "accelerate",
 )
-# Until the first device is in use, and from then on.
+# How often devices are looked for until the first one is in use, and after that.
 _LOOK_OFTEN_S = 0.1
 _LOOK_SELDOM_S = 1.0
-# The whole run is kept within this, its older part thinned.
+# Once CUDA has started, until a device is in use: a context is measured when it is new. A program
+# that starts CUDA and waits is looked at less often after a while.
+_LOOK_CLOSELY_S, _CLOSELY_FOR_S = 0.002, 3.0
+_LOOK_FOR_CONTEXT_S, _FOR_CONTEXT_S = 0.02, 60.0
+# The whole run is kept within this many bytes; its older part is thinned.
 _BUDGET_BYTES = 256 << 20
-# Set by ``stormlog diagnose --native-history``: where its files go, and how much is recorded.
+# Set by ``stormlog diagnose --native-history``: where to write the files, and how many entries to
+# record.
 HISTORY_DIRECTORY = "STORMLOG_RUN_NATIVE_HISTORY"
 HISTORY_ENTRIES = "STORMLOG_RUN_NATIVE_HISTORY_ENTRIES"
 
-# A framework and the number that it gives a device.
+# A framework and its number of a device.
 _Device = tuple[str, int]
 _recording: _Recording | None = None
 
@@ -49,7 +56,7 @@ class _TorchTracker(MemoryTracker):
 
     def __init__(self, index: int, start_metadata: dict[str, Any], **options: Any) -> None:
         self._start_metadata = start_metadata
-        # What is wrong is for the analysis to say, which sees all of the run.
+        # Alerts are off, because the analysis sees the whole run and finds problems better.
         super().__init__(
             device=f"cuda:{index}",
             enable_alerts=False,
@@ -71,12 +78,12 @@ def _jax_tracker(index: int, start_metadata: dict[str, Any], **options: Any) -> 
     )
 
 
-# How a device that a framework uses is recorded.
+# Makes the tracker for a device of a framework.
 _TRACKERS: dict[str, Callable[..., Any]] = {"cuda": _TorchTracker, "jax": _jax_tracker}
 
 
 def start() -> None:
-    """Record the devices of this process as the variables of ``stormlog run`` say."""
+    """Record the devices of this process as the variables of ``stormlog run`` describe."""
     global _recording
     root, inbox = os.environ.get("STORMLOG_RUN_ROOT"), os.environ.get("STORMLOG_RUN_INBOX")
     if not root or not inbox or _recording is not None or _is_launcher():
@@ -99,6 +106,10 @@ class _Recording:
         self._directory: Path | None = None
         self.trackers: dict[_Device, Any] = {}
         self._evidence: list[_run_evidence.DeviceEvidence] = []
+        self._ledgers: list[_ledger.DeviceLedger] = []
+        self._wakes = threading.Event()
+        self._cuda_since: float | None = None
+        self._last_look = time.monotonic()
         os.register_at_fork(after_in_child=self._after_fork)
 
     def begin(self) -> None:
@@ -109,22 +120,53 @@ class _Recording:
             folder = Path(os.environ[HISTORY_DIRECTORY]) / self._place().relative_to(self._root)
             entries = int(os.environ[HISTORY_ENTRIES])
             _run_history.begin(folder, entries, lambda: next(iter(_torch_devices()), None))
+        _cuda_start.notify(self._cuda_started)
+        with suppress(Exception):
+            _memory_errors.watch(self._inbox)
         thread = threading.Thread(target=self._look, name="stormlog-run", daemon=True)
         with left_to_the_program():
             thread.start()
 
     def _after_fork(self) -> None:
-        # Trackers and threads are the parent's; a device that the child uses is its own.
+        # Trackers and threads belong to the parent; the child records the devices that it uses
+        # itself.
         self.trackers = {}
-        self._evidence = []
+        self._evidence, self._ledgers = [], []
+        self._wakes, self._cuda_since = threading.Event(), None
         self._directory = None
         self.begin()
 
+    def _cuda_started(self) -> None:
+        """Called on the thread that starts CUDA, before it creates a context."""
+        self._cuda_since = time.monotonic()
+        self._wakes.set()
+        if _driver.is_wanted():
+            reason = _driver.start()
+            if reason is not None:
+                _warn(f"the driver's allocations are not attributed: {reason}")
+
+    def _pause(self) -> float:
+        """The seconds until the next look."""
+        if self.trackers:
+            return _LOOK_SELDOM_S
+        if self._cuda_since is None:
+            return _LOOK_OFTEN_S
+        since = time.monotonic() - self._cuda_since
+        if since < _CLOSELY_FOR_S:
+            return _LOOK_CLOSELY_S
+        return _LOOK_FOR_CONTEXT_S if since < _FOR_CONTEXT_S else _LOOK_OFTEN_S
+
     def _look(self) -> None:
-        pause = threading.Event()
         failed: set[_Device] = set()
-        while not pause.wait(_LOOK_SELDOM_S if self.trackers else _LOOK_OFTEN_S):
-            _run_phases.follow(self.phase)
+        while True:
+            pause = self._pause()
+            # Woken once, when CUDA starts.
+            if self._cuda_since is None and not self.trackers:
+                self._wakes.wait(pause)
+            else:
+                time.sleep(pause)
+            if pause >= _LOOK_OFTEN_S:
+                _run_phases.follow(self.phase)
             for evidence in self._evidence:
                 evidence.look()
             used = [("cuda", index) for index in _torch_devices()]
@@ -137,16 +179,21 @@ class _Recording:
                 except Exception as error:
                     failed.add(device)
                     _warn(f"cannot record device {device[0]}:{device[1]}: {error}")
+            self._last_look = time.monotonic()
+            for ledger in self._ledgers:
+                ledger.look()
 
     def _record(self, device: _Device) -> None:
         from . import _cuda_history
 
         framework, index = device
+        # Before anything else: the program allocates meanwhile.
+        context = self._context_of(device)
         directory = self._place()
         if self.trackers:
             directory = directory / f"gpu-{index}"
         options: dict[str, Any] = {}
-        # Without it the device is recorded all the same.
+        # Only the first CUDA device gets a history; a device without one is still recorded.
         is_first = framework == "cuda" and not self.trackers
         if _wants_history() and is_first and _cuda_history.is_supported():
             options["enable_native_cuda_history"] = True
@@ -164,11 +211,41 @@ class _Recording:
         tracker.start_tracking()
         self.trackers[device] = tracker
         self._mark("device")
-        # With a history that is on all the time there is nothing to add.
+        if context is not None:
+            self._keep_ledger(index, tracker, context)
+        # A history that is always on makes evidence windows unnecessary.
         if framework == "cuda" and not _wants_history():
             with suppress(Exception):
                 evidence = _run_evidence.of_tracker(index, tracker)
                 self._evidence += [] if evidence is None else [evidence]
+
+    def _context_of(self, device: _Device) -> _ledger.Context | None:
+        torch: Any = loaded_torch()
+        framework, index = device
+        if framework != "cuda" or not hasattr(getattr(torch, "_C", None), "_cuda_memoryStats"):
+            return None
+        try:
+            unused_before_s = time.monotonic() - self._last_look
+            return _ledger.measure_context(torch, index, unused_before_s)
+        except Exception as error:
+            return _ledger.Context(None, f"{type(error).__name__}: {error}")
+
+    def _keep_ledger(self, index: int, tracker: Any, context: _ledger.Context) -> None:
+        core = tracker._owner.core
+        ledger = _ledger.DeviceLedger(
+            loaded_torch(),
+            index,
+            context,
+            lambda text, metadata: core.record(_ledger.EVENT_TYPE, 0, text, metadata),
+        )
+        self._ledgers.append(ledger)
+        # Before the tracker, whose own function was registered earlier, ends the session.
+        atexit.register(self._close_ledger, ledger, os.getpid())
+
+    def _close_ledger(self, ledger: _ledger.DeviceLedger, pid: int) -> None:
+        if os.getpid() == pid:
+            with suppress(Exception):
+                ledger.record()
 
     def _describe(self, device: _Device) -> dict[str, Any]:
         torch: Any = loaded_torch()
@@ -186,8 +263,8 @@ class _Recording:
         }
 
     def _place(self) -> Path:
-        """Where this process records: the directory of the run or of its rank for the first
-        process that asks, one of its own for every other."""
+        """The directory of this process: that of the run or of its rank for the first process
+        that asks, a directory of its own for every other."""
         if self._directory is None:
             several = resolve_distributed_identity(env=os.environ)["world_size"] > 1
             directory = rank_directory(self._root) if several else self._root
@@ -201,15 +278,15 @@ class _Recording:
             with open(path, "x") as file:
                 file.write(this)
         except FileExistsError:
-            # A program that runs another in its place is still the same process.
+            # A process that replaced its program by another one is still the same process.
             return path.read_text() == this
         except OSError:
             return False
         return True
 
     def _mark(self, kind: str) -> None:
-        """Let the command know what is recorded from inside."""
-        # The command may be gone, and its inbox with it.
+        """Record for the command what is recorded from inside."""
+        # The command may have ended, and its inbox with it.
         with suppress(OSError):
             (self._inbox / f"{kind}-{os.getpid()}").touch()
 
@@ -229,7 +306,7 @@ def _wants_history() -> bool:
 
 
 def _torch_devices() -> list[int]:
-    """The CUDA devices that PyTorch holds memory on; asking starts nothing."""
+    """The CUDA devices on which PyTorch holds memory. Asking for them starts nothing."""
     torch: Any = loaded_torch()
     try:
         if torch is None or not torch.cuda.is_initialized():
@@ -247,7 +324,8 @@ def _torch_devices() -> list[int]:
 
 
 def _jax_devices() -> list[int]:
-    """The accelerators that JAX has started and keeps counters of; asking starts nothing."""
+    """The accelerators that JAX has started and counts memory for. Asking for them starts
+    nothing."""
     jax: Any = sys.modules.get("jax")
     bridge: Any = sys.modules.get("jax._src.xla_bridge")
     try:
@@ -256,11 +334,11 @@ def _jax_devices() -> list[int]:
         local = {device.id for device in jax.local_devices() if device.memory_stats()}
         return [index for index, device in enumerate(jax.devices()) if device.id in local]
     except Exception:
-        # The module is still being imported, or has no such function any more.
+        # The module is still being imported, or no longer has this function.
         return []
 
 
 def _warn(text: str) -> None:
-    # The program may have closed it.
+    # The program may have closed the stream.
     with suppress(Exception):
         sys.stderr.write(f"stormlog: {text}\n")

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from . import _core
-from ._evidence import Windows, requests
+from ._evidence import Windows, budget, requests
 from ._torch import loaded_torch
 
 EVENT_TYPE = "memory_evidence"
+# For tests of programs: seconds between searches that open windows whether memory grows or not, and
+# what they may take of each minute then.
+FORCED_EVERY = "STORMLOG_EVIDENCE_EVERY"
+_FORCED_LIMIT_S = 30.0
 
 
 def of_tracker(index: int, tracker: Any) -> DeviceEvidence | None:
@@ -34,6 +40,10 @@ class DeviceEvidence:
         self._request: str | None = None
         self._windows = Windows(torch, index, hook, self._record)
         self._windows.search.listener = self._answer
+        self._every_s = _forced_every_s()
+        self._next_forced = 0.0
+        if self._every_s is not None:
+            budget.LIMIT_S = _FORCED_LIMIT_S
 
     def look(self) -> None:
         """See whether the level of a program without steps rises, and whether windows are
@@ -47,18 +57,33 @@ class DeviceEvidence:
         rate = self._hook.take_rise()
         if rate is not None and search.may_begin():
             search.by_time(rate)
+        self._force()
         directory = self._directory()
         request = None if directory is None else requests.take(directory)
         if request is None or directory is None:
             return
         self._request = request
+        self._search(directory, request)
+
+    def _force(self) -> None:
+        """Open windows when the time of a test has come for it."""
+        now = time.monotonic()
+        if self._every_s is not None and now >= self._next_forced:
+            self._next_forced = now + self._every_s
+            self._open()
+
+    def _open(self) -> None:
+        if self._hook.steps > 0:
+            self._windows.request()
+        elif not self._windows.search.is_busy:
+            self._windows.search.by_time(0.0, "request")
+
+    def _search(self, directory: Path, request: str) -> None:
         if self._hook.watcher_error is not None:
             reason = f"windows failed before: {self._hook.watcher_error}"
             requests.answer(directory, request, {"state": "ended", "reason": reason})
-        elif self._hook.steps > 0:
-            self._windows.request()
-        elif not search.is_busy:
-            search.by_time(0.0, "request")
+        else:
+            self._open()
 
     def _directory(self) -> Path | None:
         status = self._core.sink_status()
@@ -74,3 +99,10 @@ class DeviceEvidence:
         if self._request is not None and directory is not None:
             with suppress(OSError):
                 requests.answer(directory, self._request, state)
+
+
+def _forced_every_s() -> float | None:
+    with suppress(KeyError, ValueError):
+        every_s = float(os.environ[FORCED_EVERY])
+        return every_s if every_s > 0 else None
+    return None

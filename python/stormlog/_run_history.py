@@ -1,7 +1,7 @@
-"""The allocator's history in a program that ``stormlog diagnose --native-history`` runs.
+"""Records the allocator's history in a program that ``stormlog diagnose --native-history`` runs.
 
-It is switched on at the moment when PyTorch starts CUDA, before the first tensor is there, and
-written when the program ends. A program that uses no CUDA records nothing and starts none.
+It is switched on when PyTorch starts CUDA, before the first tensor exists, and written when the
+program ends. In a program without CUDA nothing is recorded, and CUDA is not started.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ._signals import left_to_the_program
 from ._torch import loaded_torch
 from .cuda_native_debug import capture_cuda_snapshot_artifacts
 
-# PyTorch takes far longer from its first module to its first tensor.
+# Much shorter than the time that PyTorch takes from its first module to its first tensor.
 _LOOK_FOR_TORCH_S = 0.02
 
 
@@ -49,7 +49,7 @@ class _History:
             if call is None:
                 continue
             try:
-                # At once where CUDA is running already.
+                # Called at once if CUDA is already running.
                 call(self._switch_on)
             except Exception:
                 # The module is still being imported.
@@ -57,7 +57,7 @@ class _History:
             return
 
     def _switch_on(self) -> None:
-        # On a thread of the program, which must not notice.
+        # This runs on a thread of the program, which must not notice it.
         try:
             if os.getpid() == self._pid:
                 _cuda_history.switch_on(self._entries)
@@ -72,7 +72,7 @@ class _History:
             capture_cuda_snapshot_artifacts(
                 self._folder,
                 device=self._used_device(),
-                # The program may have ended it.
+                # The program may have stopped it.
                 history_recorded=_cuda_history.is_on(),
                 skip_gc=True,
             )
@@ -81,6 +81,7 @@ class _History:
 
 
 def _warn(words: str) -> None:
-    # The program may have closed it, and PyTorch gives up CUDA when a call at its start fails.
+    # The program may have closed the stream, and PyTorch gives up CUDA when a call at its start
+    # fails.
     with suppress(Exception):
         sys.stderr.write(f"stormlog: {words}\n")

@@ -1,7 +1,7 @@
-"""Phases of training without a line of the user's code: the methods of Hugging Face's Trainer,
-Lightning and Accelerate that evaluate and save are phases while they run.
+"""Records phases of training without changes to the user's code: the methods of Hugging Face's
+Trainer, Lightning and Accelerate that evaluate and save are phases while they run.
 
-A class is wrapped once, when the program has imported it. A recorder that fails inside a phase
+A class is wrapped once, after the program has imported it. A failure of the recorder inside a phase
 never reaches the program.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 
 Enter = Callable[[str], Callable[[], None]]
 
-# Module, class, method, phase.
+# Each entry is module, class, method, phase.
 _METHODS = (
     ("transformers.trainer", "Trainer", "train", "train"),
     ("transformers.trainer", "Trainer", "evaluate", "eval"),

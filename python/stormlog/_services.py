@@ -1,4 +1,4 @@
-"""What the program asks of experiment trackers when it is started from Python."""
+"""Logs results to experiment trackers when the program was started from Python."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Service(NamedTuple):
 
 
 def check(service: str, settings: _Settings) -> None:
-    """Raise when a service cannot be logged to. Called before the program does any work."""
+    """Raise an exception if a service is not available. Called before the program does any work."""
     _service(service, settings).check()
 
 
@@ -81,9 +81,9 @@ def _service(name: str, settings: _Settings) -> _Service:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let signals act again: the recording has ended, and a server may never answer."""
-    # As it is, MLflow asks a server that is down for more than four minutes, and waits two
-    # minutes for each answer of one that hangs.
+    """Handle signals again: the recording has ended, and a server may never answer."""
+    # By default MLflow retries a server that is down for more than four minutes, and waits two
+    # minutes for each answer of a server that hangs.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "60")
     if threading.current_thread() is not threading.main_thread():

@@ -1,8 +1,8 @@
-"""Signals are the program's: threads of ours take none of them.
+"""Leaves signals to the program: our threads take none of them.
 
-The system gives a signal to any thread that does not block it. One that a thread of ours got,
-as may happen after the process was stopped and continued, would leave a main thread asleep
-that should be interrupted.
+The system delivers a signal to any thread that does not block it. If one of our threads got a
+signal, as may happen after the process was stopped and continued, a sleeping main thread would not
+be interrupted.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# A thread's own faults stay its own, for those who print where they happened.
+# Signals that a thread causes itself. They stay with the thread, for handlers that print where a
+# fault happened.
 _FAULTS = {
     signal.SIGSEGV,
     signal.SIGBUS,
@@ -26,7 +27,7 @@ _SENT = signal.valid_signals() - _FAULTS
 
 @contextmanager
 def left_to_the_program() -> Iterator[None]:
-    """Threads that are started in this block leave signals to those that were there before."""
+    """Threads that are started in this block leave signals to the existing threads."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SENT)
     try:
         yield

@@ -1,4 +1,4 @@
-"""The files of a PyTorch memory snapshot: what was captured, its owners, and a text summary."""
+"""Writes the files of a PyTorch memory snapshot: the snapshot, its owners, and a text summary."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def write_files(
     *,
     history_recorded: bool,
 ) -> list[str]:
-    """Write everything that can be made of a snapshot; the names, in the order written.
+    """Write all files that can be made from a snapshot; return their names in this order.
 
-    PyTorch draws the texts and one page of its own format, so there are none without it. Each
-    file is renamed into place, so that one that is there is whole.
+    PyTorch draws the texts and one page in its own format, so these are missing without it. Each
+    file is renamed into place, so an existing file is complete.
     """
     folder.mkdir(parents=True, exist_ok=True)
     files = _Files(folder)
@@ -72,7 +72,7 @@ def write_files(
 
 
 class _Files:
-    """What is written, and why something is not."""
+    """The written files, and the reasons for missing ones."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -99,7 +99,7 @@ class _Files:
 
 
 def _torch_viz(warnings: list[str]) -> Any:
-    """What PyTorch draws snapshots with, where the program has PyTorch."""
+    """PyTorch's module that draws snapshots, if the program has PyTorch."""
     if loaded_torch() is None:
         warnings.append("PyTorch, which draws its own format, is not loaded")
         return None

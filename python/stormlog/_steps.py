@@ -1,7 +1,8 @@
-"""The ends of training steps, where a clean loop has one single level of memory.
+"""Reports the ends of training steps, where a loop without a leak always has the same level of
+memory.
 
-PyTorch calls a hook after every optimizer's step, of whatever library the loop is. Loops
-without an optimizer call ``stormlog.step()``.
+PyTorch calls a hook after every optimizer step, whatever library the loop uses. Loops without an
+optimizer call ``stormlog.step()``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 from . import _core
 
 _hooks: list[_core.StepHook] = []
-# Steps that the program marks itself; they are kept apart from those of optimizers.
+# Stands for the steps that the program marks itself; they are separate from those of optimizers.
 _OWN_STEPS = object()
 
 
@@ -24,7 +25,7 @@ class StepRegistration:
         self._hook = hook
         self._handle: Any = None
         _hooks.append(hook)
-        # PyTorch's package takes the name of this module away again.
+        # PyTorch's package deletes the name of this module after importing it.
         module = sys.modules.get("torch.optim.optimizer")
         register = getattr(module, "register_optimizer_step_post_hook", None)
         if register is not None:
@@ -32,7 +33,7 @@ class StepRegistration:
                 self._handle = register(hook)
 
     def remove(self) -> None:
-        """No longer."""
+        """Remove the hook."""
         if self._hook in _hooks:
             _hooks.remove(self._hook)
         if self._handle is not None:

@@ -1,4 +1,4 @@
-"""What machine and runtime this is, without importing or starting anything for the answer."""
+"""Facts about the machine and the runtime, without importing or starting anything."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._torch import loaded_torch
 
 
 def system_info() -> dict[str, Any]:
-    """The machine, Python, and PyTorch when the program uses it; never an environment variable."""
+    """The machine, Python, and PyTorch if the program uses it; never an environment variable."""
     total, available, limit = _core.machine_memory()
     used_percent = None
     if total and available is not None:
@@ -37,7 +37,7 @@ def system_info() -> dict[str, Any]:
 
 
 def is_installed(name: str) -> bool:
-    """Whether a package can be imported; one that was put there by hand counts."""
+    """Whether a package can be imported; one that was added to ``sys.modules`` counts too."""
     if sys.modules.get(name) is not None:
         return True
     try:
@@ -76,6 +76,6 @@ def _torch_info(torch: Any) -> dict[str, Any]:
         elif info["mps_available"]:
             info["detected_backend"] = "mps"
     except Exception as error:
-        # A runtime in trouble is when this is asked most; what is known stays.
+        # This is often called when the runtime has problems; the known facts are kept.
         info["runtime_error"] = str(error)
     return info

@@ -1,4 +1,4 @@
-"""Temporary folders that do not stay for ever when their process is killed."""
+"""Temporary folders that are deleted even if their process was killed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PREFIX = "stormlog-"
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A folder for as long as the block lasts; those that killed processes left are deleted."""
+    """A folder for the duration of the block. Folders that killed processes left are deleted."""
     _delete_leftovers()
     owner = _identity(os.getpid()) or "unknown"
     with tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{owner}-") as folder:
@@ -23,11 +23,11 @@ def temporary_folder() -> Iterator[Path]:
 
 
 def _identity(pid: int) -> str | None:
-    """A process among all that there were on this machine; None when there is none."""
+    """Identifies a process uniquely on this machine; None when it does not exist."""
     try:
         namespace = os.readlink("/proc/self/ns/pid").strip("pid:[]")
         with open(f"/proc/{pid}/stat", "rb") as file:
-            # The name of the program is in parentheses and may hold anything.
+            # The name of the program is in parentheses and may contain any character.
             fields = file.read().rpartition(b")")[2].split()
     except OSError:
         return None

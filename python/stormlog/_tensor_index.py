@@ -1,8 +1,8 @@
-"""Which tensors live on a CUDA device, by the address of their storage, with names.
+"""Lists the tensors on a CUDA device by the address of their storage, with names.
 
-Everything that the garbage collector knows is looked through, so only tensors are asked anything,
-and may fail: of others the type is read with ``type``, and attributes from dictionaries. The index
-holds plain data and keeps nothing alive.
+All objects that the garbage collector knows are visited, so only tensors are accessed, and these
+accesses may fail. For other objects only the type is read with ``type``, and attributes come from
+dictionaries. The index contains plain data and keeps nothing alive.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 from ._torch import require_torch
 
-# More names and tensors of one storage say nothing new.
+# More names and tensors of one storage add no information.
 _MOST_NAMES = 16
 _MOST_TENSORS = 16
 _LONGEST_NAME = 200
-# A dictionary as long as this is data, and its keys are no names.
+# A longer dictionary is data, and its keys are not names.
 _LONGEST_DICT = 100_000
 _DEEPEST_MODULE = 64
 
@@ -37,7 +37,7 @@ def index_of(device_index: int) -> dict[str, Any]:
     try:
         storages = _storages(found, roles, torch, device_index)
     finally:
-        # One of these dictionaries is `found` itself, so it would live on with all the tensors.
+        # One of these dictionaries is `found` itself, so it would keep all the tensors alive.
         for things in found.values():
             things.clear()
     return {
@@ -52,7 +52,7 @@ def _storages(
 ) -> dict[int, dict[str, Any]]:
     storages: dict[int, dict[str, Any]] = {}
     addresses: dict[int, int] = {}
-    # Subclasses of tensors may do anything when they are asked something.
+    # Subclasses of tensors may run any code when they are accessed.
     plain = getattr(torch._C, "DisableTorchFunctionSubclass", nullcontext)
     with plain():
         for tensor in found[_TENSOR]:
@@ -61,8 +61,8 @@ def _storages(
         _add_names(named, storages, addresses)
         labels = {id(tensor): name for name, tensor in sorted(named, key=_by_dots, reverse=True)}
         _add_names(_named_by_optimizers(found[_OPTIMIZER], roles, labels), storages, addresses)
-        # Mostly C++ alone holds a gradient, and the collector knows nothing of it. All stay until
-        # the end, so that no other object gets the number of one of them.
+        # Usually only C++ holds a gradient, and the garbage collector does not know it. All
+        # gradients are kept until the end, so that no other object gets the id of one of them.
         gradients = list(_gradients(named))
         for _, gradient in gradients:
             if id(gradient) not in addresses:
@@ -76,7 +76,7 @@ def _storages(
 
 
 class _Roles:
-    """What an object is to us, decided once for each type."""
+    """The role of an object, decided once for each type."""
 
     def __init__(self, torch: Any) -> None:
         optimizer = getattr(getattr(torch, "optim", None), "Optimizer", None)
@@ -114,7 +114,7 @@ def _add_tensor(
             "is_leaf": bool(tensor.is_leaf),
         }
     except Exception:
-        # One without a storage of its own: fake, sparse, or half dead.
+        # A tensor without its own storage: fake, sparse, or partly destroyed.
         return
     if pointer == 0:
         return
@@ -139,14 +139,14 @@ def _add_names(
 
 
 def _named_by_modules(modules: list[Any], roles: _Roles) -> list[tuple[str, Any]]:
-    """Parameters and buffers, by the way to them from a module that is in no other.
+    """Parameters and buffers, named by their path from a module that is in no other module.
 
-    Each module is looked at once, by the first way to it: where modules know the one that they
-    are in, there are more ways than anybody can go.
+    Each module is visited once, by the first path to it. If modules refer to the modules that
+    contain them, there are too many paths to follow all.
     """
     children = {id(module): list(_children(module, roles)) for module in modules}
     inner = {id(child) for below in children.values() for _, child in below}
-    # Where all are in one another, the one with the most below it is the model.
+    # If all modules contain each other, the one with the most modules below it is the model.
     starts = sorted(modules, key=lambda module: (id(module) in inner, -len(children[id(module)])))
     named: list[tuple[str, Any]] = []
     seen: set[int] = set()
@@ -175,7 +175,7 @@ def _children(module: Any, roles: _Roles) -> Iterator[tuple[str, Any]]:
 def _named_by_optimizers(
     optimizers: list[Any], roles: _Roles, labels: dict[int, str]
 ) -> Iterator[tuple[str, Any]]:
-    """What an optimizer keeps for a parameter, by the name of that."""
+    """The values that an optimizer keeps for a parameter, named after the parameter."""
     for optimizer in optimizers:
         states = _attributes(optimizer).get("state")
         if not isinstance(states, dict):
@@ -214,7 +214,7 @@ def _attributes(thing: Any) -> dict[str, Any]:
 
 
 def _entries(mapping: Any) -> Iterator[tuple[str, Any]]:
-    """The entries of a dictionary whose keys are text, whatever other threads do to it."""
+    """The entries of a dictionary with text keys, even if other threads change it."""
     if not isinstance(mapping, dict):
         return
     try:
@@ -222,12 +222,13 @@ def _entries(mapping: Any) -> Iterator[tuple[str, Any]]:
             if type(key) is str:
                 yield key, value
     except RuntimeError:
-        # It has changed meanwhile.
+        # Another thread changed it meanwhile.
         return
 
 
 def _by_dots(named: tuple[str, Any]) -> tuple[int, str]:
-    """The most dotted name first: it says most."""
+    """Sort key: the name with the most dots comes first, because it contains the most
+    information."""
     return -named[0].count("."), named[0]
 
 

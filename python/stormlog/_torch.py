@@ -1,4 +1,4 @@
-"""PyTorch, for those parts of the package that need it; nothing imports it before that."""
+"""Access to PyTorch for the parts of the package that need it. Nothing imports it earlier."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HINT = (
 
 
 def require_torch() -> Any:
-    """The module ``torch``, or an error that says what to install."""
+    """The module ``torch``, or an error that names what to install."""
     try:
         import torch
     except ImportError as error:
@@ -24,5 +24,5 @@ def require_torch() -> Any:
 
 
 def loaded_torch() -> ModuleType | None:
-    """The module ``torch`` when the program itself has imported it."""
+    """The module ``torch`` if the program itself has imported it."""
     return sys.modules.get("torch")

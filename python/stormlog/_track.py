@@ -1,4 +1,4 @@
-"""``stormlog.track()``: record this process with whatever this machine has."""
+"""``stormlog.track()``: records this process with the best source on this machine."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def track(
 ) -> Tracker:
     """Start recording, and return the running tracker.
 
-    Without a device it takes the GPU that PyTorch can use, else the memory of the process;
-    with one it insists. ``path`` is where the session is stored; under torchrun, mpirun or
-    srun each rank gets a directory below it. An out-of-memory error leaves a bundle in
-    ``oom_dump_dir``, or beside the session when there is a path.
+    Without a device it uses the GPU that PyTorch can use, or else the memory of the process. With a
+    device it fails if that device is not available. ``path`` is the directory of the session; under
+    torchrun, mpirun or srun each rank gets a directory below it. An out-of-memory error leaves a
+    bundle in ``oom_dump_dir``, or beside the session when there is a path.
 
         with stormlog.track("runs/today"):
             train()
@@ -74,14 +74,15 @@ def track(
 
 
 def rank_directory(root: Path) -> Path:
-    """The directory of this process below a root: the root unless it is one of several ranks."""
+    """The directory of this process below a root: the root itself, unless the job has several
+    ranks."""
     identity = resolve_distributed_identity(env=os.environ)
     return root / f"rank-{identity['rank']:04}" if identity["world_size"] > 1 else root
 
 
 def _torch_has_device() -> bool:
-    # A program that has not imported PyTorch by now does not use it; importing it for a look
-    # would cost seconds.
+    # A program that has not imported PyTorch by now does not use it; importing it to check would
+    # take seconds.
     torch: Any = loaded_torch()
     if torch is None:
         return False

@@ -1,7 +1,7 @@
-"""What all trackers share: a recorder in Rust, its life with the process, and its events.
+"""Code that all trackers share: a recorder in Rust, its lifetime in the process, and its events.
 
 A tracker that is still running when the interpreter exits is stopped, so that its files are
-whole. After a fork the child has nothing to do with the parent's recorder and leaves it be.
+complete. After a fork the child does not use the parent's recorder.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("stormlog.tracker")
 
-# Running recorders and their trackers: a tracker without other references runs until the end.
+# Running recorders and their trackers. A tracker without other references runs until the end.
 _running: dict[RecorderOwner, object] = {}
-# Recorders of the parent process: dropping one in a child would touch locks whose owners
-# exist only in the parent.
+# Recorders of the parent process. Dropping one in a child would use locks whose owners exist only
+# in the parent.
 _left_behind: list[_core.Recorder] = []
 _hooked = False
 _warned_of_launcher = False
 
 
 class RecorderOwner:
-    """A tracker's hold on its recorder."""
+    """Owns the recorder of a tracker."""
 
     def __init__(
         self, new_recorder: Callable[[], _core.Recorder], sink_dir: os.PathLike[str] | None = None
@@ -51,7 +51,7 @@ class RecorderOwner:
         self._steps: _steps.StepRegistration | None = None
 
     def start(self, tracker: object) -> None:
-        """Start recording for a tracker; what is running already goes on."""
+        """Start recording for a tracker. Does nothing when it is already running."""
         _hook_into_process()
         if not self.core.is_tracking:
             self._warn_of_take_over()
@@ -63,16 +63,16 @@ class RecorderOwner:
             self._steps = _steps.StepRegistration(hook)
 
     def stop(self, status: str = SESSION_STATUS_COMPLETED) -> None:
-        """Stop recording; nothing when it does not run."""
+        """Stop recording. Does nothing when it is not running."""
         self.tell_notices()
         self._remove_steps()
         self.core.stop(status)
         _running.pop(self, None)
-        # What went wrong at the end.
+        # Logs problems at the end.
         self.tell_notices()
 
     def set_paused(self, is_paused: bool) -> None:
-        """Take no samples and hear of no steps for a while, for measurements of what they cost."""
+        """Pause samples and step hooks, to measure their cost."""
         self.core.set_paused(is_paused)
         hook = self.core.step_hook
         if is_paused:
@@ -96,12 +96,12 @@ class RecorderOwner:
             )
 
     def tell_notices(self) -> None:
-        """Log what the sink has to say."""
+        """Log the messages of the sink."""
         for notice in self.core.take_notices():
             logger.warning("%s", notice)
 
     def leave_behind(self) -> None:
-        """In a child after a fork: start afresh, without touching the parent's recorder."""
+        """Start again in a forked child, without using the parent's recorder."""
         self._remove_steps()
         _left_behind.append(self.core)
         self.core = self._new_recorder()
@@ -117,7 +117,8 @@ def _hook_into_process() -> None:
 
 
 def _stop_all() -> None:
-    # The interpreter keeps the exception that ends a program here; a prompt keeps any.
+    # The interpreter stores the exception that ends a program here; at an interactive prompt it
+    # stores every exception.
     failed = getattr(sys, "last_value", None) is not None and not hasattr(sys, "ps1")
     status = SESSION_STATUS_INTERRUPTED if failed else SESSION_STATUS_COMPLETED
     for owner in list(_running):
@@ -132,12 +133,12 @@ def _after_fork_in_child() -> None:
 
 
 class RecordedTracker:
-    """The part of a tracker that does not depend on whose memory it tracks."""
+    """The part of a tracker that is the same for all kinds of memory."""
 
     session_source = "stormlog.tracker"
-    # Without the events that only repeat what samples say.
+    # Whether events are left out that only repeat the samples.
     _samples_only = False
-    # What the first event of a session says beside its numbers.
+    # Metadata of the first event of a session.
     _start_metadata: dict[str, Any] | None = None
     sampling_interval: float
     max_events: int
@@ -269,7 +270,7 @@ def _alerts_to(url: str, sink_dir: os.PathLike[str] | None) -> AlertProcess:
 
 
 def check_limits(sampling_interval: float, max_events: int) -> None:
-    """Refuse what no tracker can keep to, before it looks for a device."""
+    """Reject invalid limits before a device is looked for."""
     if not sampling_interval > 0:
         raise InvalidValueError("sampling_interval must be > 0")
     if max_events < 1:
@@ -277,7 +278,8 @@ def check_limits(sampling_interval: float, max_events: int) -> None:
 
 
 def _weakly(method: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
-    """A call of a method that does not keep its object: the recorder in Rust would for ever."""
+    """Call a method without keeping its object alive, which the recorder in Rust would do for
+    ever."""
     reference = weakref.WeakMethod(method)
 
     def call(fields: dict[str, Any]) -> None:
@@ -289,7 +291,7 @@ def _weakly(method: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any
 
 
 class _Phase(AbstractContextManager[PhaseHandle]):
-    """A phase that begins with its block, not when it is written down."""
+    """A phase that begins with its block, not when the object is created."""
 
     def __init__(self, enter: Callable[[], PhaseHandle]) -> None:
         self._enter = enter

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ._tracking import RecordedTracker
 
-# A short window waits so long for its first look; a device that hangs may never give one.
+# How long a short window waits for its first sample; a device that hangs may never give one.
 _FIRST_LOOK_S = 10.0
 
 

@@ -22,9 +22,9 @@ ATTRIBUTED_HTML_FILENAME = TRACE_HTML_ANNOTATED_FILENAME
 def render_attributed_html(snapshot: Any, tensor_index: dict[str, Any], *, device: int = 0) -> str:
     """Render an interactive, self-contained HTML page.
 
-    ``snapshot`` is what ``torch.cuda.memory._snapshot()`` gave, ``tensor_index`` what
-    ``build_cuda_tensor_attribution_index`` gave. The page has the timeline of allocations, the
-    lines of the program that hold memory, a map of the segments and the live blocks.
+    ``snapshot`` is the result of ``torch.cuda.memory._snapshot()``, ``tensor_index`` that of
+    ``build_cuda_tensor_attribution_index``. The page has the timeline of allocations, the lines of
+    the program that hold memory, a map of the segments and the live blocks.
     """
     return _core.allocator_snapshot_page(*_stored(snapshot, tensor_index), device)
 
@@ -47,7 +47,7 @@ def render_attributed_wandb_preview_html(
 
 
 def _stored(snapshot: Any, tensor_index: dict[str, Any]) -> tuple[bytes, str]:
-    """Both as they are in files, which is what the core reads."""
+    """Both in the form of files, which the core reads."""
     try:
         stored = pickle.dumps(snapshot, protocol=4)
     except Exception as error:

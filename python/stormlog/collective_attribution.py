@@ -1,4 +1,4 @@
-"""Gaps that come with collective communication."""
+"""Attributes gaps to collective communication."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class CollectiveAttributionResult:
 def resolve_collective_attribution_config(
     preset: str = "medium", overrides: Mapping[str, Any] | None = None
 ) -> CollectiveAttributionConfig:
-    """The limits of a preset, with some of them overridden."""
+    """The limits of a preset, with overrides."""
     name, limits = _core.collective_preset((preset or "").strip())
     names = _core.collective_fields_in_order()
     values: dict[str, Any] = {

@@ -32,7 +32,7 @@ class CollectorHealthState:
     next_retry_epoch_s: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The state in the names that records use, each missing field once."""
+        """The state with the names that records use; each missing field is listed once."""
         return {
             "collector_health_status": self.status,
             "telemetry_partial": self.telemetry_partial,
@@ -50,5 +50,5 @@ def collector_retry_delay_seconds(
     factor: float,
     max_delay_s: float,
 ) -> float:
-    """Seconds to wait after consecutive failures: growing, never above the maximum."""
+    """Seconds to wait after consecutive failures; it grows up to the maximum."""
     return _core.retry_delay_s(consecutive_failures, initial_delay_s, factor, max_delay_s)

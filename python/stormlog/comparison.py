@@ -25,7 +25,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class MetricChange:
-    """One metric on both sides; ``None`` is unknown, never zero."""
+    """One metric of both sides; ``None`` is unknown, never zero."""
 
     metric: str
     unit: Literal["bytes", "bytes_per_s"]
@@ -158,7 +158,7 @@ class Comparison:
             )
             for rank, phase, one in self._all()
         ]  # fmt: skip
-        # What changed comes first; the sort keeps the rest in its order.
+        # Changed metrics come first; the sort keeps the order of the others.
         rows.sort(key=lambda row: row[-1] not in ("higher", "lower"))
         numbers = _notebook.table(("rank", "phase", "what", "base", "new", "change", "verdict"), rows[:_ROWS])
         findings = _notebook.table(
@@ -173,7 +173,7 @@ class Comparison:
         return _notebook.page(self.headline, gates, numbers, findings, notes)
 
 
-# Rows of numbers and reasons of a gate that a notebook shows.
+# The most rows of metrics, and of reasons of a gate, in a notebook.
 _ROWS = 200
 _REASONS = 5
 

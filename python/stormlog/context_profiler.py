@@ -1,4 +1,4 @@
-"""Decorators and blocks over one profiler of the process, and helpers for modules and loops."""
+"""Decorators and blocks that use one profiler per process, and helpers for modules and loops."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def get_global_profiler(device: str | int | torch.device | None = None) -> GPUMe
 
 
 def set_global_profiler(profiler: GPUMemoryProfiler) -> None:
-    """Use another profiler from now on."""
+    """Set the profiler of this process."""
     global _global_profiler
     _global_profiler = profiler
 
@@ -100,7 +100,7 @@ def start_monitoring(
 
 
 def stop_monitoring() -> None:
-    """No longer."""
+    """Stop taking snapshots."""
     if _global_profiler is not None:
         _global_profiler.stop_monitoring()
 
@@ -125,7 +125,7 @@ def clear_results() -> None:
 
 
 class MemoryProfiler:
-    """A profiler with its results as a file."""
+    """A profiler that can save its results to a file."""
 
     def __init__(self, device: str | int | torch.device | None = None) -> None:
         self.profiler = GPUMemoryProfiler(device=device)
@@ -135,7 +135,7 @@ class MemoryProfiler:
         self.profiler.start_monitoring(interval)
 
     def stop_monitoring(self) -> None:
-        """No longer."""
+        """Stop taking snapshots."""
         self.profiler.stop_monitoring()
 
     def profile(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> ProfileResult:
@@ -171,7 +171,7 @@ class MemoryProfiler:
             json.dump(document, file, indent=2, default=str)
 
     def load_results(self, filename: str) -> Any:
-        """Read what ``save_results`` wrote."""
+        """Read a file that ``save_results`` wrote."""
         with open(filename, encoding="utf-8") as file:
             return json.load(file)
 
@@ -184,7 +184,7 @@ class MemoryProfiler:
 
 
 def __getattr__(name: str) -> Any:
-    # A module of PyTorch's can only be derived from once PyTorch is there.
+    # The class derives from a PyTorch class, so it can be created only when PyTorch is installed.
     if name == "ProfiledModule":
         return _profiled_module_class()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -210,7 +210,7 @@ def _profiled_module_class() -> type:
             self.profiler = profiler or get_global_profiler(device)
 
         def forward(self, *args: Any, **kwargs: Any) -> Any:
-            """The module's own result."""
+            """Return the result of the module."""
             with self.profiler.profile_context(f"{self.name}_forward"):
                 return self.module(*args, **kwargs)
 

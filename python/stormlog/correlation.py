@@ -1,4 +1,4 @@
-"""Correlation: what else happened around a moment."""
+"""Correlation: finds what else happened around a moment."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class CorrelationEvidence:
 
 @dataclass(frozen=True)
 class CorrelationResult:
-    """A moment and what happened around it."""
+    """A moment and the evidence around it."""
 
     anchor: Mapping[str, Any]
     evidence: Sequence[CorrelationEvidence] = ()

@@ -1,4 +1,4 @@
-"""Memory of this process: a profiler for pieces of work, a tracker for all of it."""
+"""Records the memory of this process: a profiler for functions and blocks, and a tracker."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class TrackingEvent:
 
 @dataclass
 class CPUMemorySnapshot:
-    """The process at one moment."""
+    """The memory of the process at one moment."""
 
     timestamp: float
     rss: int
@@ -80,7 +80,7 @@ class CPUProfileResult:
         return self.snapshot_after.rss - self.snapshot_before.rss
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything by name."""
+        """All fields by name."""
         return {
             "name": self.name,
             "duration": self.duration,
@@ -144,7 +144,7 @@ class CPUMemoryProfiler:
         self._baseline = self._take_snapshot()
 
     def get_summary(self) -> dict[str, Any]:
-        """The peak so far and the change since the beginning."""
+        """The peak so far and the change since the start."""
         if self.snapshots:
             peak = max(snapshot.rss for snapshot in self.snapshots)
             change = self.snapshots[-1].rss - self._baseline.rss
@@ -174,7 +174,8 @@ class _Measured:
 
 
 class CPUMemoryTracker(RecordedTracker):
-    """Tracks the resident size of this process, sampled on a thread that needs no interpreter."""
+    """Tracks the resident size of this process. It is sampled on a thread that does not need the
+    interpreter."""
 
     session_source = "stormlog.cpu_profiler"
     _event_class = TrackingEvent

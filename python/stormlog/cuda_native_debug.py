@@ -52,7 +52,7 @@ DEFAULT_TRACE_ALLOC_MAX_ENTRIES = 100_000
 def build_snapshot_allocation_attribution(
     snapshot: Any, tensor_index: dict[str, Any]
 ) -> dict[str, Any]:
-    """The allocations of a snapshot that tensors of the index point to, by address."""
+    """The allocations of a snapshot that belong to tensors of the index, by address."""
     pointers = {
         int(entry["storage_ptr_int"]): entry
         for entry in tensor_index.get("attributed_storage_pointers", [])
@@ -87,7 +87,7 @@ def _segments(snapshot: Any) -> list[Mapping[str, Any]]:
 
 
 def _allocations(segment: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
-    """Addresses and sizes in a segment: what a block's history names, else the block itself."""
+    """Addresses and sizes in a segment: those in a block's history, or the block itself."""
     for block in segment.get("blocks", []):
         history = block.get("history") or []
         for entry in history:
@@ -107,9 +107,9 @@ def build_cuda_tensor_attribution_index(
 ) -> dict[str, Any]:
     """The live tensors of a CUDA device by the address of their storage, with their names.
 
-    Names are those of module parameters and buffers, their gradients and what an optimizer keeps
-    for them; other tensors are named by the keys of dictionaries that hold them. The index holds
-    plain data and keeps no tensor alive.
+    Names are those of module parameters and buffers, their gradients, and the values that an
+    optimizer keeps for them. Other tensors are named by the keys of dictionaries that hold them.
+    The index contains plain data and keeps no tensor alive.
     """
     _cuda_history.memory_functions()
     if not skip_gc:
@@ -122,7 +122,7 @@ def start_cuda_memory_history(
 ) -> None:
     """Start recording allocator history; PyTorch records all devices at once.
 
-    A history that the program records already goes on as it is.
+    A history that the program already records continues unchanged.
     """
     _cuda_history.switch_on(trace_alloc_max_entries)
 
@@ -149,7 +149,7 @@ def capture_cuda_snapshot_artifacts(
 ) -> list[str]:
     """Write a snapshot of the allocator and the owners of its memory; returns the file names.
 
-    With ``skip_gc`` garbage is in it, which may be what fills the memory.
+    With ``skip_gc`` the snapshot includes garbage, which may be what fills the memory.
     """
     functions = _cuda_history.memory_functions()
     if not skip_gc:

@@ -27,7 +27,7 @@ class Damage:
 
 
 def damage_of_fields(fields: list[_Fields]) -> tuple[Damage, ...]:
-    """The damage that the loader reports."""
+    """Make the damage objects from the loader's fields."""
     return tuple(Damage(*entry) for entry in fields)
 
 

@@ -70,7 +70,7 @@ class DeviceMemoryCollector(ABC):
 
     @abstractmethod
     def name(self) -> str:
-        """The runtime."""
+        """The name of the runtime."""
 
     @abstractmethod
     def is_available(self) -> bool:
@@ -153,8 +153,9 @@ class CudaDeviceCollector(DeviceMemoryCollector):
         return _capabilities(self, "torch.cuda.memory_allocated/reserved")
 
     def torch_functions(self) -> dict[str, Any] | None:
-        """What the recorder may call instead of this object: the same counters at a tenth of
-        the cost. None when this PyTorch has no such functions or a subclass has its own way."""
+        """The functions that the recorder may call instead of this object: the same counters at
+        a tenth of the cost. None when this PyTorch lacks these functions or a subclass overrides
+        the reading."""
         torch = require_torch()
         raw = getattr(getattr(torch, "_C", None), "_cuda_memoryStats", None)
         own = type(self).sample_with_diagnostics is CudaDeviceCollector.sample_with_diagnostics
@@ -179,7 +180,7 @@ class CudaDeviceCollector(DeviceMemoryCollector):
 
 
 class ROCmDeviceCollector(CudaDeviceCollector):
-    """The same through HIP."""
+    """The counters of an AMD GPU, through HIP."""
 
     telemetry_collector = "stormlog.rocm_tracker"
 
@@ -260,11 +261,11 @@ class CallableCollector(DeviceMemoryCollector):
         self.device = None
 
     def name(self) -> str:
-        """The name given."""
+        """The given name."""
         return self._name
 
     def is_available(self) -> bool:
-        """Always: the function decides when it is called."""
+        """Always true: the function itself decides when it is called."""
         return True
 
     def sample(self) -> DeviceMemorySample:

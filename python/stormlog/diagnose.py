@@ -89,8 +89,9 @@ def run_diagnose(
 ) -> tuple[Path, int]:
     """Record this process for a while and write a bundle; returns its directory and the exit code.
 
-    0 when nothing is wrong, 2 at a memory risk, 1 on failure. With ``native_history`` PyTorch
-    records what its CUDA allocator does meanwhile, and the bundle has a snapshot of it.
+    The exit code is 0 when no risk was found, 2 on a memory risk, and 1 on failure. With
+    ``native_history`` PyTorch records what its CUDA allocator does meanwhile, and the bundle has a
+    snapshot of it.
     """
     if native_history and native_history_max_entries <= 0:
         raise InvalidValueError("native_history_max_entries must be > 0")

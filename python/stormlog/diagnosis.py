@@ -1,4 +1,5 @@
-"""Memory problems of runs: what, since when, on which rank, how certain, and what to do."""
+"""Findings about runs: what the problem is, since when, on which rank, how certain, and what to
+do."""
 
 from __future__ import annotations
 
@@ -45,12 +46,12 @@ class Site:
 
 @dataclass(frozen=True)
 class Failure:
-    """The moment when an allocation failed."""
+    """The state when an allocation failed."""
 
     operation: str | None
     allocated_bytes: int | None
     categories: Mapping[str, int]
-    # Each with ``holder``, ``category`` and ``bytes``, the largest first.
+    # Each has ``holder``, ``category`` and ``bytes``; the largest comes first.
     holders: tuple[Mapping[str, Any], ...]
     cut_short: str | None
 
@@ -188,7 +189,7 @@ class Report:
         return _notebook.page(self.verdict.headline, findings, ranks)
 
 
-# Ranks of a run that a notebook shows.
+# The most ranks of a run in a notebook.
 _ROWS = 64
 
 

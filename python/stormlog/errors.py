@@ -1,4 +1,4 @@
-"""One exception tree: every class is also the built-in type that users catch today."""
+"""The exceptions of Stormlog. Every class is also the built-in type that users catch today."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ class InvalidRecordError(StormlogError, ValueError):
 
 
 class InvalidValueError(StormlogError, ValueError):
-    """A value is outside what is allowed."""
+    """A value is outside the allowed range."""
 
 
 class InvalidTypeError(StormlogError, TypeError):
-    """A value is of a type that is not allowed."""
+    """A value has a type that is not allowed."""
 
 
 class InvalidArtifactError(StormlogError, ValueError):
-    """A file is not what it should be."""
+    """A file does not have the expected content."""
 
 
 class IssueSidecarError(StormlogError, ValueError):
@@ -62,7 +62,7 @@ class PhaseProtocolError(StormlogError, RuntimeError):
 
 
 class RecorderError(StormlogError, RuntimeError):
-    """Recording cannot start or go on."""
+    """Recording cannot start or continue."""
 
 
 class NoAcceleratorError(StormlogError, RuntimeError):

@@ -17,9 +17,9 @@ __all__ = ["Figure"]
 class Figure:
     """A picture to show or save.
 
-    In a notebook the last value of a cell shows itself. ``save`` writes what the file's
-    name asks for; ``savefig``, ``write_image``, ``write_html`` and ``show`` are there for
-    scripts written for matplotlib or plotly figures.
+    In a notebook, a figure that is the last value of a cell shows itself. ``save`` writes the
+    format that the file name selects. ``savefig``, ``write_image``, ``write_html`` and ``show``
+    exist for scripts written for matplotlib or plotly figures.
     """
 
     def __init__(
@@ -41,7 +41,8 @@ class Figure:
         return self._drawing.title
 
     def save(self, path: str | PathLike[str], *, theme: str = "system") -> Path:
-        """Write the drawing; the name ends in .png, .svg or .html (none means .png)."""
+        """Write the drawing; the name ends in .png, .svg or .html (without an ending it is
+        .png)."""
         path = Path(path)
         if not path.suffix:
             path = path.with_name(path.name + ".png")
@@ -92,7 +93,8 @@ class Figure:
         webbrowser.open(Path(page.name).as_uri())
 
     def _repr_html_(self) -> str:
-        # In a frame of its own: the page's policy and keys must not meet the notebook's.
+        # The page is in its own frame, because its content policy and keys must not affect the
+        # notebook.
         source = html.escape(self.to_html(), quote=True)
         return (
             f'<iframe srcdoc="{source}" sandbox="allow-scripts" width="100%" height="720" '
@@ -107,7 +109,7 @@ class Figure:
 
 
 def _dark(theme: str) -> bool:
-    """Whether a picture is dark; one that should follow the system is light."""
+    """Whether a picture is dark. A picture that should follow the system is light."""
     if theme not in ("system", "light", "dark"):
         raise InvalidValueError(f"unknown theme '{theme}': choose system, light or dark")
     return theme == "dark"

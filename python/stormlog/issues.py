@@ -35,7 +35,7 @@ IssueKind = Literal[
     "collector_degradation",
     "alert",
     "hidden_memory_anomaly",
-    # What only our own detectors find.
+    # Kinds that only our own detectors find.
     "oom_risk",
     "allocator_leak",
     "host_leak",
@@ -165,13 +165,13 @@ def normalize_issue_state(state: str) -> IssueState:
 
 
 def normalize_text_dimension(value: object, *, default: str = "unknown") -> str:
-    """A label without case, addresses, numbers and runs of white space."""
+    """Remove case, addresses, numbers and repeated white space from a label."""
     label = _core.normalize_text(value)
     return default if label is None else label
 
 
 def normalize_dimensions(dimensions: Mapping[str, Any]) -> dict[str, Any]:
-    """Dimensions without what changes from run to run, keys sorted."""
+    """Remove what changes from run to run from dimensions, and sort their keys."""
     return _core.normalize_dimensions(dimensions)
 
 
@@ -186,12 +186,12 @@ def json_safe_dimensions(dimensions: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def categorize_alert_context(context: object) -> str:
-    """The category of an alert by its text."""
+    """The category of an alert, from its text."""
     return _core.alert_category(context)
 
 
 def normalized_error_stem(error: object) -> str:
-    """The part of an error's text that names it."""
+    """The part of an error text that identifies the error."""
     return _core.error_stem(error)
 
 

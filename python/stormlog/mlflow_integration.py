@@ -1,9 +1,8 @@
-"""Logging recordings and diagnose bundles to MLflow.
+"""Logs recordings and diagnose bundles to MLflow.
 
-Other programs log through their own run: where one is active, results go to it, and it is not
-ended. Everything goes through a client of its own, so that neither the tracking server nor the
-experiment that a program has chosen changes. What is logged is selected by
-``stormlog._export_content``; here is only how.
+If the program has an active run, results go to it, and it is not ended. A separate client is used,
+so that the tracking server and the experiment of the program do not change.
+``stormlog._export_content`` selects what is logged; this module sends it.
 """
 
 from __future__ import annotations
@@ -47,10 +46,10 @@ MLFLOW_INSTALL_GUIDANCE = (
     "Install with `pip install 'stormlog[mlflow]'`."
 )
 
-# What a server takes at once.
+# The most metrics and tags that a server accepts at once.
 _MOST_METRICS = 1000
 _MOST_TAGS = 100
-# By this tag MLflow's pages know which files are tables.
+# MLflow's pages find the tables among the files by this tag.
 _TABLES_TAG = "mlflow.loggedArtifacts"
 
 
@@ -71,7 +70,7 @@ class MlflowExportConfig:
 
 
 def add_mlflow_arguments(parser: argparse.ArgumentParser) -> None:
-    """Give a parser the flags of ``gpumemprof track`` for MLflow."""
+    """Add the MLflow flags of ``gpumemprof track`` to a parser."""
     add = parser.add_argument
     add("--mlflow", action="store_true", help="Log the result to MLflow")
     add(
@@ -92,7 +91,7 @@ def add_mlflow_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def mlflow_config_from_namespace(args: argparse.Namespace) -> MlflowExportConfig:
-    """The settings that the flags of :func:`add_mlflow_arguments` were given."""
+    """The settings from the flags of :func:`add_mlflow_arguments`."""
     return MlflowExportConfig(
         enabled=bool(getattr(args, "mlflow", False)),
         tracking_uri=getattr(args, "mlflow_tracking_uri", None),
@@ -107,9 +106,9 @@ def mlflow_config_from_namespace(args: argparse.Namespace) -> MlflowExportConfig
 
 
 def ensure_mlflow_available(config: MlflowExportConfig) -> None:
-    """Raise an ``ImportError`` that says what to install when logging is on and cannot work.
+    """Raise an ``ImportError`` that names what to install if logging is enabled and cannot work.
 
-    The library is looked for and not imported, so that this costs nothing before a recording.
+    The library is only searched for and not imported, so this costs nothing before a recording.
     """
     if config.enabled and not is_installed("mlflow"):
         raise MissingFrameworkError(MLFLOW_INSTALL_GUIDANCE)
@@ -127,9 +126,9 @@ def export_tracking_run_to_mlflow(
     oom_dump_path: AnyPath | None = None,
     attribution_bundle_dir: AnyPath | None = None,
 ) -> str | None:
-    """Log a recording: its statistics, timeline and alerts, and its files when asked to.
+    """Log a recording: its statistics, timeline and alerts, and its files if requested.
 
-    ``events`` may be a tracker's, loaded ones, or records. Gives the id of the run.
+    ``events`` may be a tracker's events, loaded events or records. Returns the id of the run.
     """
     ensure_mlflow_available(config)
     gather = partial(
@@ -149,9 +148,9 @@ def export_tracking_run_to_mlflow(
 def export_diagnose_bundle_to_mlflow(
     config: MlflowExportConfig, *, command_name: str, artifact_dir: AnyPath
 ) -> str | None:
-    """Log a diagnose bundle: its numbers, flags and suggestions, and its files when asked to.
+    """Log a diagnose bundle: its numbers, flags and suggestions, and its files if requested.
 
-    Gives the id of the run.
+    Returns the id of the run.
     """
     ensure_mlflow_available(config)
     gather = partial(diagnosis, command_name=command_name, artifact_dir=artifact_dir)
@@ -177,7 +176,7 @@ def _log(config: MlflowExportConfig, content: Content) -> str:
 
 
 def _begun(client: Any, config: MlflowExportConfig, content: Content) -> str:
-    """The id of the run that was asked for, or of a new one, set running."""
+    """The id of the requested run, or of a new one, with the status running."""
     if config.run_id:
         client.update_run(config.run_id, status="RUNNING", name=config.run_name or None)
         return config.run_id
@@ -238,7 +237,7 @@ def _write(client: Any, run_id: str, config: MlflowExportConfig, content: Conten
 
 
 def _is_metric(name: str, value: Scalar) -> bool:
-    """Whether this is a number to compare runs by; the place of a process is a tag."""
+    """Whether the value is a number for comparing runs. The rank of a process is a tag."""
     of_place = name in ("stormlog_rank", "stormlog_local_rank", "stormlog_world_size")
     return isinstance(value, (int, float)) and not isinstance(value, bool) and not of_place
 
@@ -248,7 +247,7 @@ def _tag(value: Scalar) -> str:
 
 
 def _log_table(client: Any, run_id: str, folder: str, table: Table) -> str:
-    """Write a table the way that ``mlflow.load_table`` reads it; that needs no pandas here."""
+    """Write a table in the format of ``mlflow.load_table``, without pandas."""
     file = f"{folder}/{table.name}.json"
     content = {"columns": list(table.columns), "data": [list(row) for row in table.rows]}
     client.log_dict(run_id, content, file)

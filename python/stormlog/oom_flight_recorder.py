@@ -133,7 +133,7 @@ class OOMFlightRecorder:
 
 
 def classify_oom_exception(exc: BaseException) -> OOMExceptionClassification:
-    """Whether an exception means that memory ran out: by its type, else by its text."""
+    """Whether an exception means that memory ran out, by its type or its text."""
     name, module, message = _facts(exc)
     torch_type = getattr(getattr(loaded_torch(), "cuda", None), "OutOfMemoryError", None)
     is_torch_oom = isinstance(torch_type, type) and isinstance(exc, torch_type)

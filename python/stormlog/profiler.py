@@ -1,4 +1,4 @@
-"""Measures functions and blocks by what they do to the memory of a CUDA device."""
+"""Measures how functions and blocks change the memory of a CUDA device."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["GPUMemoryProfiler", "MemorySnapshot", "ProfileResult", "TensorTracke
 
 @dataclass
 class MemorySnapshot:
-    """A device at one moment."""
+    """The memory of a device at one moment."""
 
     timestamp: float
     allocated_memory: int
@@ -45,7 +45,7 @@ class MemorySnapshot:
 
 @dataclass
 class ProfileResult:
-    """What a piece of work did to the memory of a device."""
+    """The change of a device's memory during a function or block."""
 
     function_name: str
     execution_time: float
@@ -63,11 +63,11 @@ class ProfileResult:
         return self.memory_after.allocated_memory - self.memory_before.allocated_memory
 
     def peak_memory_usage(self) -> int:
-        """The most that was allocated meanwhile."""
+        """The peak of allocated bytes during the measurement."""
         return self.memory_peak.max_memory_allocated
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything by name."""
+        """All fields by name."""
         return {
             "function_name": self.function_name,
             "execution_time": self.execution_time,
@@ -88,13 +88,13 @@ class TensorTracker:
     """Counts the tensors that are alive."""
 
     def count_tensors(self) -> int:
-        """Tensors that the garbage collector knows."""
+        """The number of tensors that the garbage collector knows."""
         is_tensor = require_torch().is_tensor
         return sum(1 for item in gc.get_objects() if is_tensor(item))
 
 
 class GPUMemoryProfiler:
-    """Profiles pieces of work on a CUDA device; waits for the device at every snapshot."""
+    """Profiles functions and blocks on a CUDA device; waits for the device at every snapshot."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class GPUMemoryProfiler:
 
     @contextmanager
     def _measured(self, name: str) -> Iterator[None]:
-        """Measures a block, also one that fails."""
+        """Measure a block, even if it fails."""
         count = self._tensors.count_tensors if self.track_tensors else lambda: 0
         self._torch.cuda.reset_peak_memory_stats(self.device)
         tensors_before = count()

@@ -1,11 +1,11 @@
-"""Questions over many artifacts.
+"""Queries over many artifacts.
 
     >>> import stormlog.query
     >>> store = stormlog.query.open(["./live_sink", "./oom_dumps"])
     >>> store.list_issues()
 
-A store answers from the moment when it was opened: manifests are read then, events when
-they are first needed.
+A store shows the state when it was opened: manifests are read then, events when they are first
+needed.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ SummaryGroupBy = Literal["session", "session-rank", "rank", "status"]
 
 @dataclass(frozen=True)
 class CatalogSource:
-    """Something that holds sessions."""
+    """A source of sessions."""
 
     path: Path
     source_kind: SourceKind
@@ -114,7 +114,7 @@ class CatalogSource:
 
 @dataclass(frozen=True)
 class CatalogOOMBundle:
-    """What the OOM flight recorder left."""
+    """A bundle of the OOM flight recorder."""
 
     bundle_path: Path
     manifest_path: Path
@@ -138,7 +138,7 @@ class CatalogOOMBundle:
 
 @dataclass(frozen=True)
 class CatalogWarning:
-    """Something about a path that a reader of the answers should know."""
+    """A problem with a path that affects the answers."""
 
     path: str
     message: str
@@ -150,7 +150,7 @@ class CatalogWarning:
 
 @dataclass(frozen=True)
 class SessionFilter:
-    """Which sessions to list; what is None does not matter."""
+    """Filter of sessions; ``None`` matches everything."""
 
     session_id: str | None = None
     status: str | None = None
@@ -163,7 +163,7 @@ class SessionFilter:
 
 @dataclass(frozen=True)
 class EventFilter:
-    """Which events to list; what is None does not matter."""
+    """Filter of events; ``None`` matches everything."""
 
     session_id: str | None = None
     event_type: str | None = None
@@ -180,7 +180,7 @@ class EventFilter:
 
 @dataclass(frozen=True)
 class OOMBundleFilter:
-    """Which OOM bundles to list; what is None does not matter."""
+    """Filter of OOM bundles; ``None`` matches everything."""
 
     session_id: str | None = None
     backend: str | None = None
@@ -191,7 +191,7 @@ class OOMBundleFilter:
 
 @dataclass(frozen=True)
 class IssueFilter:
-    """Which issues to list; what is None does not matter."""
+    """Filter of issues; ``None`` matches everything."""
 
     fingerprint_id: str | None = None
     kind: IssueKind | None = None
@@ -204,8 +204,8 @@ class IssueFilter:
 class SessionRow:
     """A session.
 
-    ``status`` is that in the files; ``effective_status`` marks a session whose process is
-    gone from one that runs, and is decided when the row is made.
+    ``status`` is the status in the files. ``effective_status`` is computed when the row is made: it
+    is ``interrupted`` for a session that is marked as running but whose process has ended.
     """
 
     session_id: str
@@ -234,7 +234,7 @@ class SessionRow:
 
 @dataclass(frozen=True)
 class EventRow:
-    """An event and where it comes from."""
+    """An event and its source."""
 
     event: TelemetryEventV3
     source_path: str
@@ -296,7 +296,7 @@ class SummaryRow:
 
 
 class EventRows(Sequence[EventRow]):
-    """Event rows in time order, made when they are looked at; equal to a list of them."""
+    """Event rows in order of time, created on access; equal to a list of them."""
 
     def __init__(self, rows: _core.QueriedEvents) -> None:
         self._rows = rows
@@ -338,7 +338,7 @@ class EventRows(Sequence[EventRow]):
 
 
 class ArtifactCatalog:
-    """What the given paths hold."""
+    """The artifacts at the given paths."""
 
     paths: tuple[Path, ...]
     sources: list[CatalogSource]
@@ -359,7 +359,7 @@ class ArtifactCatalog:
 
     @property
     def warnings(self) -> list[CatalogWarning]:
-        """Everything that was found wrong so far."""
+        """All warnings so far."""
         return [CatalogWarning(**fields) for fields in self._core.warnings()]
 
     def as_dict(self) -> dict[str, Any]:
@@ -375,33 +375,33 @@ class ArtifactCatalog:
 
 
 class QueryStore:
-    """A catalog that can be asked."""
+    """Answers queries about a catalog."""
 
     def __init__(self, catalog: ArtifactCatalog) -> None:
         self.catalog = catalog
         self._core = catalog._core
 
     def list_runs(self, filters: RunFilter | None = None) -> list[RunRow]:
-        """The runs, the newest first."""
+        """The runs, newest first."""
         return [_run(fields) for fields in self._core.runs(_wanted(filters))]
 
     def list_run_attachments(
         self, filters: RunAttachmentFilter | None = None
     ) -> list[RunAttachmentRow]:
-        """What belongs to each run."""
+        """The attachments of each run."""
         rows = self._core.run_attachments(_wanted(filters))
         return [RunAttachmentRow(**fields) for fields in rows]
 
     def list_sessions(self, filters: SessionFilter | None = None) -> list[SessionRow]:
-        """The sessions, the newest first."""
+        """The sessions, newest first."""
         return [SessionRow(**fields) for fields in self._core.sessions(_wanted(filters))]
 
     def query_events(self, filters: EventFilter | None = None) -> Sequence[EventRow]:
-        """The events, the earliest first."""
+        """The events, earliest first."""
         return EventRows(self._core.events(_wanted(filters)))
 
     def list_oom_bundles(self, filters: OOMBundleFilter | None = None) -> list[OOMBundleRow]:
-        """The OOM bundles, the oldest first."""
+        """The OOM bundles, oldest first."""
         return [OOMBundleRow(**fields) for fields in self._core.oom_bundles(_wanted(filters))]
 
     def list_attachments(
@@ -427,10 +427,10 @@ class QueryStore:
         state_overrides: Mapping[str, str] | None = None,
         include_findings: bool = False,
     ) -> list[StormlogIssue]:
-        """The issues, the worst and latest first.
+        """The issues, most severe and latest first.
 
-        With ``include_findings`` also what Stormlog's own detectors find, each kind of finding
-        a kind of issue: ``allocator_leak``, ``hidden_drift`` and so on.
+        With ``include_findings`` the findings of Stormlog's own detectors are included. Each kind
+        of finding is a kind of issue: ``allocator_leak``, ``hidden_drift`` and so on.
         """
         overrides = [] if state_overrides is None else list(state_overrides.items())
         rows = self._core.issues(_wanted(filters), overrides, include_findings)
@@ -438,7 +438,7 @@ class QueryStore:
 
     @property
     def issue_state(self) -> IssueStates:
-        """What people say about the issues, kept in ``issues.json`` beside the artifacts."""
+        """The decisions about issues, stored in ``issues.json`` beside the artifacts."""
         return IssueStates(self)
 
     def summarize(
@@ -449,7 +449,7 @@ class QueryStore:
 
 
 class IssueStates:
-    """States of issues by fingerprint id, in a file that is replaced as a whole under a lock.
+    """States of issues by fingerprint id, in a file that is replaced atomically under a lock.
 
     >>> store.issue_state.resolve("issue:876c8d4f6dbab3ef989deddc", reason="batch halved")
     'resolved'
@@ -464,7 +464,7 @@ class IssueStates:
         self.path = Path(path)
 
     def all(self) -> dict[str, str]:
-        """The state of every issue that the artifacts show."""
+        """The state of every issue in the artifacts."""
         return dict(self._core.issue_states(self.path))
 
     def __getitem__(self, fingerprint_id: str) -> str:
@@ -486,7 +486,7 @@ class IssueStates:
         return self._decide(fingerprint_id, "ignored", until_ns, by, reason)
 
     def reopen(self, fingerprint_id: str, *, reason: str | None = None, by: str = "") -> str:
-        """Say that an issue is there."""
+        """Mark a resolved or ignored issue as open again."""
         return self._decide(fingerprint_id, "open", None, by, reason)
 
     def _decide(
@@ -540,26 +540,18 @@ def _summary(fields: dict[str, Any]) -> SummaryRow:
         session_id=take("session_id"),
         rank=take("rank"),
         status=take("status"),
-        # What is left.
+        # All other fields.
         details=fields,
     )
 
 
 def _issue(fields: dict[str, Any]) -> StormlogIssue:
-    fingerprint = fields["fingerprint"]
-    evidence = [IssueEvidenceLink(**link) for link in fields["evidence"]]
+    evidence: list[IssueEvidenceLink] = fields["evidence"]
     return StormlogIssue(
-        fingerprint=IssueFingerprint(fingerprint["kind"], fingerprint["dimensions"]),
-        title=fields["title"],
-        severity=fields["severity"],
-        hit_count=fields["hit_count"],
-        first_seen_ns=fields["first_seen_ns"],
-        last_seen_ns=fields["last_seen_ns"],
-        affected_sessions=fields["affected_sessions"],
+        fingerprint=IssueFingerprint(fields.pop("kind"), fields.pop("dimensions")),
+        hit_count=len(evidence),
         representative_evidence=evidence[0],
-        evidence=evidence,
-        state=fields["state"],
-        details=fields["details"],
+        **fields,
     )
 
 

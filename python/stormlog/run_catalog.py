@@ -1,4 +1,4 @@
-"""Runs: sessions of one job, described by an envelope or found by their job id."""
+"""Runs: sessions of one job, described by an envelope or grouped by their job id."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class CatalogRunSessionRef:
 
 @dataclass(frozen=True)
 class CatalogRunAttachment:
-    """Something that an envelope lists."""
+    """An attachment that an envelope lists."""
 
     title: str
     kind: str
@@ -109,7 +109,7 @@ class CatalogRunEnvelope:
 
 @dataclass(frozen=True)
 class RunFilter:
-    """Which runs to list; what is None does not matter."""
+    """Filter of runs; ``None`` matches everything."""
 
     run_id: str | None = None
     session_id: str | None = None
@@ -121,7 +121,7 @@ class RunFilter:
 
 @dataclass(frozen=True)
 class RunAttachmentFilter:
-    """Which attachments of runs to list; what is None does not matter."""
+    """Filter of attachments of runs; ``None`` matches everything."""
 
     run_id: str | None = None
     session_id: str | None = None
@@ -167,7 +167,7 @@ class RunRow:
 
 @dataclass(frozen=True)
 class RunAttachmentRow:
-    """Something that belongs to a run."""
+    """An attachment of a run."""
 
     run_id: str
     title: str
@@ -195,20 +195,20 @@ class RunAttachmentRow:
 
 
 def is_run_envelope(payload: Mapping[str, Any]) -> bool:
-    """Whether an object says that it is a run envelope of the version that we read."""
+    """Whether an object declares that it is a run envelope of a version that we read."""
     return _core.is_run_envelope(payload)
 
 
 def run_envelope_from_payload(
     payload: Mapping[str, Any], envelope_path: Path
 ) -> CatalogRunEnvelope | None:
-    """The run envelope that an object holds; None when any part of it breaks a rule."""
+    """The run envelope in an object; None when any part of it is invalid."""
     fields = _core.read_run_envelope(payload, envelope_path)
     return None if fields is None else envelope_of_fields(fields)
 
 
 def envelope_of_fields(fields: dict[str, Any]) -> CatalogRunEnvelope:
-    """The envelope with these fields, as the core gives them."""
+    """The envelope with these fields, as the core returns them."""
     attachments = (CatalogRunAttachment(**entry) for entry in fields["attachments"])
     sessions = (CatalogRunSessionRef(**entry) for entry in fields["sessions"])
     return CatalogRunEnvelope(

@@ -1,4 +1,4 @@
-"""Sessions: one capture of one process, what is known of it, and which one is meant."""
+"""Sessions: one recording of one process, its summary, and the choice of the default session."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _UNCHANGED = object()
 
 @dataclass(frozen=True)
 class SessionSummary:
-    """What is known of a session without its events."""
+    """The facts about a session without its events."""
 
     session_id: str
     status: str
@@ -80,12 +80,12 @@ def now_ns() -> int:
 
 
 def new_session_id() -> str:
-    """A fresh random session id."""
+    """A new random session id."""
     return _core.new_session_id()
 
 
 def stable_legacy_session_id(*parts: object) -> str:
-    """The id of a session that was recorded without one: the same parts give the same id."""
+    """The id of a session that was recorded without one. The same parts give the same id."""
     return _core.stable_legacy_session_id(parts)
 
 
@@ -108,7 +108,7 @@ def create_session_summary(
     local_rank: int = 0,
     world_size: int = 1,
 ) -> SessionSummary:
-    """The summary of a session; what is not given is taken from this process and its clock."""
+    """The summary of a session. Values that are not given come from this process and its clock."""
     integer = _core.session_integer
     status = normalize_session_status(status)
     started = now_ns() if started_at_ns is None else integer(started_at_ns, "started_at_ns")
@@ -135,7 +135,7 @@ def update_session_summary(
     ended_at_ns: int | None | object = _UNCHANGED,
     source: str | None = None,
 ) -> SessionSummary:
-    """A copy of the summary with what is given changed."""
+    """A copy of the summary with the given values changed."""
     changes: dict[str, Any] = {}
     if status is not None:
         changes["status"] = normalize_session_status(status)
@@ -151,7 +151,7 @@ def update_session_summary(
 def finalize_session_summary(
     summary: SessionSummary, *, ended_at_ns: int | None = None
 ) -> SessionSummary:
-    """A copy of the summary after a normal end; trouble that is already known stays known."""
+    """A copy of the summary after a normal end. A status that shows a problem is kept."""
     running = summary.status == SESSION_STATUS_RUNNING
     return update_session_summary(
         summary,
@@ -167,7 +167,7 @@ def infer_session_summary_from_events(
     source: str,
     fallback_status: str = SESSION_STATUS_INCOMPLETE,
 ) -> SessionSummary:
-    """The session summary of events: the first one has the identity, a stop ends it."""
+    """The session summary of events: the first event has the identity, a stop event ends it."""
     rows = list(events)
     span = _core.session_span(
         [(row.timestamp_ns, getattr(row, "event_type", None)) for row in rows], fallback_status
@@ -192,23 +192,23 @@ def infer_session_summary_from_events(
 
 
 def session_summary_from_dict(payload: Mapping[str, Any]) -> SessionSummary:
-    """The summary that a manifest or another file holds."""
+    """The summary in a manifest or another file."""
     return SessionSummary(**_core.session_from_mapping(payload))
 
 
 def session_summary_to_dict(summary: SessionSummary) -> dict[str, Any]:
-    """The summary as it is written, keys in order."""
+    """The summary as it is written, with keys in order."""
     return asdict(summary)
 
 
 def sort_session_summaries(summaries: Iterable[SessionSummary]) -> list[SessionSummary]:
-    """The summaries, the one most likely meant first."""
+    """The summaries, with the default session first."""
     rows = list(summaries)
     return [rows[place] for place in _core.session_order(rows)]
 
 
 def select_default_session(sessions: Iterable[_SessionLike]) -> _SessionLike | None:
-    """The session that is meant when none is named; ``None`` when there are none."""
+    """The session that is used when none is given; ``None`` when there are none."""
     rows = list(sessions)
     summaries = [row if isinstance(row, SessionSummary) else row.summary for row in rows]
     order = _core.session_order(summaries)
@@ -216,6 +216,6 @@ def select_default_session(sessions: Iterable[_SessionLike]) -> _SessionLike | N
 
 
 def select_default_loaded_session(sessions: Iterable[Any]) -> Any | None:
-    """The same among loaded sessions: those that have events come first."""
+    """The same for loaded sessions; those that have events come first."""
     rows = list(sessions)
     return select_default_session([row for row in rows if row.events] or rows)

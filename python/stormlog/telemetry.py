@@ -113,7 +113,7 @@ class TelemetryEventV2:
 
 @dataclass
 class TelemetryEventV3:
-    """One sample or incident of a session, with the state of the memory at its time."""
+    """A sample or another event of a session, with the memory counters at its time."""
 
     schema_version: Literal[3]
     session_id: str
@@ -180,7 +180,7 @@ TelemetryEvent = TelemetryEventV3
 
 @dataclass
 class LoadedTelemetrySession:
-    """A session with the events that were loaded of it."""
+    """A session with its loaded events."""
 
     summary: SessionSummary
     events: MutableSequence[TelemetryEvent]
@@ -189,20 +189,20 @@ class LoadedTelemetrySession:
     damage: tuple[Damage, ...] = field(default=(), kw_only=True)
 
     def telemetry_records(self) -> list[ProjectedTelemetryRecord]:
-        """The events as telemetry tools expect them."""
+        """The events in the form that telemetry tools expect."""
         return project_telemetry_events(self.events)
 
     def resources(self) -> list[dict[str, Any]]:
-        """What the events are about, each once."""
+        """The resources of the events, each once."""
         return unique_projected_resources(self.telemetry_records())
 
     def correlations(self) -> list[dict[str, Any]]:
-        """What the events belong to, each once."""
+        """The correlations of the events, each once."""
         return unique_projected_correlations(self.telemetry_records())
 
 
 def validate_telemetry_record(record: Mapping[str, Any]) -> None:
-    """Raise ``ValueError`` unless the record holds the rules of its version (2, 3 or 4)."""
+    """Raise ``ValueError`` if the record is invalid for its version (2, 3 or 4)."""
     _core.validate_record(record)
 
 
@@ -213,7 +213,7 @@ def telemetry_event_from_record(
     default_sampling_interval_ms: int = 0,
     default_session_id: str | None = None,
 ) -> TelemetryEventV3:
-    """Convert a record of any version, legacy ones included, to an event."""
+    """Convert a record of any version, including legacy ones, to an event."""
     return _core.event_from_record(
         record,
         bool(permissive_legacy),
@@ -226,7 +226,7 @@ def telemetry_event_from_record(
 def telemetry_event_to_dict(
     event: TelemetryEventV3 | TelemetryEventV4 | TelemetryEventV2,
 ) -> dict[str, Any]:
-    """The event as a record, keys in the order of serialisation."""
+    """The event as a record, with keys in the order of serialisation."""
     names = _V2_ORDER if event.schema_version == SCHEMA_VERSION_V2 else _ORDER
     record: dict[str, Any] = {name: getattr(event, name) for name in names}
     record["metadata"] = dict(event.metadata)
@@ -242,7 +242,7 @@ def resolve_distributed_identity(
     metadata: Mapping[str, Any] | None = None,
     env: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Job id, rank, local rank and world size: given, else metadata, else launcher variables."""
+    """Job id, rank, local rank and world size, from arguments, metadata or launcher variables."""
     return _core.resolve_identity(job_id, rank, local_rank, world_size, metadata, env)
 
 
@@ -254,7 +254,7 @@ def load_telemetry_events(
     *,
     on_error: Literal["raise", "skip"] = "raise",
 ) -> TelemetryEvents:
-    """Load the events of one session: the named one, or the best there is.
+    """Load the events of one session: the given session, or the default one.
 
     With ``on_error="skip"`` records that cannot be read are skipped and listed in the
     result's ``damage``. A torn last line never fails a load.
@@ -274,7 +274,7 @@ def load_telemetry_sessions(
     *,
     on_error: Literal["raise", "skip"] = "raise",
 ) -> list[LoadedTelemetrySession]:
-    """Load every session of an artifact, the one to choose first in front."""
+    """Load every session of an artifact, with the default session first."""
     sessions, damage_fields = _core.load_sessions(
         path, permissive_legacy, events_key, _skips(on_error)
     )
@@ -292,7 +292,7 @@ def load_telemetry_sessions(
 def project_telemetry_event(
     event: TelemetryEvent | TelemetryEventV4 | Mapping[str, Any],
 ) -> ProjectedTelemetryRecord:
-    """Project an event, or a record of any version, legacy ones included."""
+    """Project an event, or a record of any version, including legacy ones."""
     if not isinstance(event, (TelemetryEventV3, TelemetryEventV4)):
         event = telemetry_event_from_record(event)
     return project_telemetry_mapping(telemetry_event_to_dict(event))

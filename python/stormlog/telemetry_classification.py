@@ -1,4 +1,4 @@
-"""What an event is about: an alert, an out-of-memory error, trouble of its collector."""
+"""Classifies events: alerts, out-of-memory errors, degraded collectors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COLLECTOR_DEGRADED_STATUSES = frozenset(_core.COLLECTOR_DEGRADED_STATUSES)
 
 
 class TelemetryClassifiable(Protocol):
-    """Anything with a type and metadata."""
+    """Any object with a type and metadata."""
 
     @property
     def event_type(self) -> str: ...
@@ -36,12 +36,12 @@ class TelemetryClassifiable(Protocol):
 
 
 def is_alert_event(event: TelemetryClassifiable) -> bool:
-    """Whether the event is an alert, by its type or its metadata's severity."""
+    """Whether the event is an alert, by its type or the severity in its metadata."""
     return _core.is_alert_event(event.event_type, event.metadata)
 
 
 def event_severity(event: TelemetryClassifiable) -> str:
-    """How bad the event is: as its metadata says, else by its type."""
+    """The severity of the event, from its metadata or its type."""
     return _core.event_severity(event.event_type, event.metadata)
 
 
@@ -51,12 +51,12 @@ def is_oom_event(event: TelemetryClassifiable) -> bool:
 
 
 def is_collector_degradation_event(event: TelemetryClassifiable) -> bool:
-    """Whether the event was recorded by a collector in trouble."""
+    """Whether the event was recorded by a degraded collector."""
     return _core.is_collector_degradation_event(event.event_type, event.metadata)
 
 
 def event_backend(event: TelemetryClassifiable) -> str:
-    """The backend that the event speaks of, or ``unknown``."""
+    """The backend in the event's metadata, or ``unknown``."""
     return _core.event_backend(event.metadata)
 
 

@@ -1,4 +1,4 @@
-"""The projection: a record split into what it is about, what it measured, what it belongs to."""
+"""Projects records: splits them into resource, measurements and correlation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TELEMETRY_PROJECTION_SCHEMA_VERSION: Literal[1] = 1
 
 @dataclass(frozen=True)
 class ProjectedTelemetryRecord:
-    """A record as telemetry tools expect it; its mappings are read-only."""
+    """A record in the form that telemetry tools expect; its mappings are read-only."""
 
     schema_version: Literal[1]
     record_id: str
@@ -52,7 +52,7 @@ def project_telemetry_mapping(
 
 
 def projected_record_to_dict(record: ProjectedTelemetryRecord) -> dict[str, Any]:
-    """The projected record in plain dictionaries and lists."""
+    """The projected record as plain dictionaries and lists."""
     return {item.name: thaw(getattr(record, item.name)) for item in fields(record)}
 
 

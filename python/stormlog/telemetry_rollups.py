@@ -1,4 +1,4 @@
-"""Rollups: what the events of a sink come to, per session, rank and window of time."""
+"""Rollups: totals and extremes of the events of a sink, per session, rank and time window."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class CounterSummary:
 
 @dataclass(frozen=True)
 class AlertSummary:
-    """How many alerts there were, by severity and by type of event."""
+    """The number of alerts, by severity and by event type."""
 
     total_count: int = 0
     severity_counts: dict[str, int] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class AlertSummary:
 
 @dataclass(frozen=True)
 class CollectorHealthSummary:
-    """How the collectors were."""
+    """The health of the collectors."""
 
     transition_count: int = 0
     degraded_count: int = 0
@@ -96,7 +96,7 @@ class OomSummary:
 
 @dataclass(frozen=True)
 class RankRollup:
-    """What the events of one rank come to."""
+    """The totals of one rank."""
 
     rank: int
     local_rank: int
@@ -115,7 +115,7 @@ class RankRollup:
 
 @dataclass(frozen=True)
 class WindowRollup:
-    """What the events of one window of time come to."""
+    """The totals of one time window."""
 
     index: int
     start_ns: int
@@ -131,7 +131,7 @@ class WindowRollup:
 
 @dataclass(frozen=True)
 class SessionRollup:
-    """What the events of one session come to."""
+    """The totals of one session."""
 
     session: SessionSummary
     event_count: int
@@ -151,7 +151,7 @@ class SessionRollup:
 
 @dataclass(frozen=True)
 class RollupCoverage:
-    """Which segments went into rollups."""
+    """The segments that rollups cover."""
 
     retained_segment_filenames: list[str] = field(default_factory=list)
     retained_segment_count: int = 0
@@ -163,7 +163,7 @@ class RollupCoverage:
 
 @dataclass(frozen=True)
 class TelemetryRollupFile:
-    """A whole ``rollups.json``."""
+    """A complete ``rollups.json``."""
 
     schema_version: int
     format: str
@@ -184,7 +184,7 @@ def build_telemetry_rollups(
 ) -> TelemetryRollupFile:
     """The rollups of loaded sessions; with a manifest, of the sink that it describes."""
     if window_duration_ns <= 0:
-        # The exact type that callers compare for a wrong argument.
+        # Callers compare this exact type for a wrong argument.
         raise ValueError("window_duration_ns must be >= 1")
     loaded = [
         (item.summary, _rows(item), item.sources_loaded, item.warnings) for item in sessions
@@ -208,7 +208,7 @@ def rollup_coverage_from_manifest(
     pruned_segment_count: int | None = None,
     pruned_bytes: int | None = None,
 ) -> RollupCoverage:
-    """The coverage of all that a manifest lists."""
+    """The coverage of all segments in a manifest."""
     segments = [] if manifest is None else manifest.segments
     return RollupCoverage(
         retained_segment_filenames=[segment.filename for segment in segments],
@@ -221,12 +221,12 @@ def rollup_coverage_from_manifest(
 
 
 def resolve_telemetry_rollup_path(path: str | Path) -> Path:
-    """Where the rollups of a sink are, for any path into the sink."""
+    """The path of a sink's rollups, for any path into the sink."""
     return _core.rollup_path(path)
 
 
 def read_telemetry_rollups(path: str | Path) -> TelemetryRollupFile | None:
-    """The rollups of a sink; None when they cannot be read or do not fit its manifest."""
+    """The rollups of a sink; None when they cannot be read or do not match its manifest."""
     fields = _core.read_rollups(path)
     return None if fields is None else _file(fields)
 
@@ -237,7 +237,7 @@ def write_telemetry_rollups(root_dir: str | Path, rollups: TelemetryRollupFile) 
 
 
 def telemetry_rollup_file_from_dict(payload: Mapping[str, Any]) -> TelemetryRollupFile:
-    """Rollups from the object that a file holds; every key is required."""
+    """Rollups from the object in a file; every key is required."""
     return _file(_core.rollups_from_mapping(payload))
 
 

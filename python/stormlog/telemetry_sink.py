@@ -48,14 +48,13 @@ class TelemetrySinkConfig:
     retention_max_total_bytes: int = 512 * 1024 * 1024
     write_rollups: bool = True
     rollup_window_seconds: int = 60
-    #: Keep the whole run within this many bytes by thinning its older part: each older
-    #: interval keeps its first, last, least and greatest sample. Replaces both limits of
-    #: retention.
+    #: Keep the whole run within this many bytes by thinning its older part: each older interval
+    #: keeps its first, last, lowest and highest sample. Replaces both limits of retention.
     thinning_budget_bytes: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         self.root_dir = Path(self.root_dir)
-        # Plain ValueErrors: that is the exact type callers compare for a sink's arguments.
+        # Callers compare the exact type for a sink's arguments, so these are plain ValueErrors.
         if self.flush_every_events <= 0:
             raise ValueError("flush_every_events must be >= 1")
         if self.flush_every_seconds <= 0:
@@ -84,13 +83,13 @@ class TelemetrySinkSegment:
     size_bytes: int
     closed: bool
     session_id: str | None = None
-    #: Of each interval of this length only some samples are left; 0 when all are there.
+    #: Only some samples are left of each interval of this length; 0 when all samples are there.
     thinned_interval_ns: int = field(default=0, kw_only=True)
 
 
 @dataclass
 class TelemetrySinkManifest:
-    """What a sink's manifest says."""
+    """The content of a sink's manifest."""
 
     schema_version: int
     format: str
@@ -106,8 +105,8 @@ class TelemetrySinkManifest:
 class AppendOnlyTelemetrySink(_core.Sink):
     """Appends records to segments; safe against crashes, forks and a second process.
 
-    When another process records into ``config.root_dir``, the sink goes to a sibling
-    directory with this process's id in its name, logs that, and has it as ``directory``.
+    When another process records into ``config.root_dir``, the sink uses a sibling directory with
+    this process's id in its name. It logs this, and ``directory`` is the directory in use.
     """
 
     def __init__(self, config: TelemetrySinkConfig) -> None:
@@ -141,7 +140,7 @@ class AppendOnlyTelemetrySink(_core.Sink):
 
 
 def read_telemetry_sink_manifest(path: str | Path) -> TelemetrySinkManifest | None:
-    """The manifest of a sink, for any path into it; None when there is none to read."""
+    """The manifest of a sink, for any path into it; None when there is no readable one."""
     fields = _core.read_manifest(path)
     if fields is None:
         return None
@@ -157,7 +156,7 @@ def read_telemetry_sink_manifest(path: str | Path) -> TelemetrySinkManifest | No
 
 
 def resolve_telemetry_sink_manifest_path(path: str | Path) -> Path | None:
-    """Where the manifest of a sink is, for any path into the sink."""
+    """The path of a sink's manifest, for any path into the sink."""
     return _core.manifest_path(path)
 
 
@@ -170,7 +169,7 @@ _living: WeakSet[AppendOnlyTelemetrySink] = WeakSet()
 
 
 def _flush_all() -> None:
-    """Nothing that was appended is lost because a program ended without closing its sink."""
+    """Flush all sinks at exit, so that a program that does not close its sink loses nothing."""
     for sink in list(_living):
         try:
             sink.flush(force=True)

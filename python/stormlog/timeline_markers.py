@@ -1,4 +1,4 @@
-"""Markers for timelines: what happened when, as points and as spans of phases."""
+"""Markers for timelines: events as points, and phases as spans."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MARKER_SOURCE_TELEMETRY_EVENT = "telemetry_event"
 
 @dataclass(frozen=True)
 class TimelineMarker:
-    """Something that happened at a time, or between two."""
+    """An event at a time, or a span between two times."""
 
     session_id: str
     start_ns: int
@@ -61,14 +61,14 @@ class TimelineMarker:
 
     @property
     def is_interval(self) -> bool:
-        """Whether the marker covers any time at all."""
+        """Whether the marker covers a time span."""
         return self.end_ns is not None and self.end_ns > self.start_ns
 
 
 def derive_timeline_markers(
     events: Sequence[Any], *, include_phase_markers: bool = True
 ) -> list[TimelineMarker]:
-    """The markers of events, given as objects or mappings, in time order."""
+    """The markers of events, given as objects or mappings, in order of time."""
     given = rows_or_objects(events)
     objects: Any = given if isinstance(given, list) else events
     markers = []

@@ -34,7 +34,7 @@ __all__ = ["MemoryTracker", "MemoryWatchdog", "TrackingEvent"]
 logger = logging.getLogger(__name__)
 
 _TORCH_OOM = ("OutOfMemoryError", "torch")
-# An exception that PyTorch's observer announced reaches the program within this time.
+# The exception for an error that PyTorch's observer reported reaches the program within this time.
 _ANNOUNCED_FOR_S = 60.0
 
 
@@ -64,7 +64,7 @@ class TrackingEvent:
 
 
 class _Thresholds(dict[str, float]):
-    """Limits of alerts; a change reaches the recorder at once."""
+    """Thresholds of alerts; a change applies to the recorder at once."""
 
     def __init__(self, set_limit: Callable[[str, float], None]) -> None:
         super().__init__(_core.DEFAULT_THRESHOLDS)
@@ -76,12 +76,12 @@ class _Thresholds(dict[str, float]):
 
 
 class MemoryTracker(BundlingTracker):
-    """Tracks a CUDA, ROCm or MPS device, sampled on a thread outside the interpreter.
+    """Tracks a CUDA, ROCm or MPS device. It is sampled on a thread outside the interpreter.
 
-    With ``enable_oom_flight_recorder`` an out-of-memory error leaves a bundle behind, also
-    when it is not caught. With ``enable_native_cuda_history`` PyTorch records what its
-    allocator does while the tracker runs, and a bundle has that too. With ``alert`` findings are
-    sent to that URL as they appear, by a process of its own that reads the telemetry sink.
+    With ``enable_oom_flight_recorder`` an out-of-memory error leaves a bundle, even if it is not
+    caught. With ``enable_native_cuda_history`` PyTorch records what its allocator does while the
+    tracker runs, and a bundle contains that too. With ``alert`` findings are sent to that URL as
+    they appear, by a separate process that reads the telemetry sink.
     """
 
     _event_class = TrackingEvent
@@ -194,7 +194,7 @@ class MemoryTracker(BundlingTracker):
         if not self.enable_native_cuda_history:
             return
         try:
-            # Garbage stays: it may be what filled the memory.
+            # Garbage is kept, because it may be what filled the memory.
             names = capture_cuda_snapshot_artifacts(
                 Path(path),
                 device=self.device,
@@ -216,12 +216,12 @@ class MemoryTracker(BundlingTracker):
         return self._owner.core.device_statistics(self.last_oom_dump_path)
 
     def get_alerts(self, last_n: int | None = None) -> list[TrackingEvent]:
-        """The warnings, critical alerts and errors at hand."""
+        """The warnings, critical alerts and errors in memory."""
         rows = self._owner.core.events(None, last_n, None, True)
         return [TrackingEvent(**row) for row in rows]
 
     def set_threshold(self, threshold_name: str, value: int | float) -> None:
-        """Set the limit of an alert; one that is set counts from the next sample on."""
+        """Set the threshold of an alert; it applies from the next sample on."""
         self.thresholds[threshold_name] = value
 
     def _set_limit(self, name: str, value: float) -> None:
@@ -233,7 +233,7 @@ class MemoryTracker(BundlingTracker):
         self.alert_callbacks.append(callback)
 
     def remove_alert_callback(self, callback: Callable[[TrackingEvent], None]) -> None:
-        """No longer call a function."""
+        """Stop calling a function."""
         if callback in self.alert_callbacks:
             self.alert_callbacks.remove(callback)
 
@@ -245,7 +245,7 @@ class MemoryTracker(BundlingTracker):
                 logger.debug("an alert callback failed: %s", error)
 
     def _on_allocator_oom(self, device: int, requested: int, limit: int, free: int) -> None:
-        """PyTorch is about to raise on this thread."""
+        """Called when PyTorch is about to raise an out-of-memory error on this thread."""
         index = getattr(self.device, "index", None)
         if not self.is_tracking or (index is not None and index != device):
             return
@@ -276,7 +276,8 @@ class MemoryTracker(BundlingTracker):
     ) -> str:
         announced, self._announced_oom = self._announced_oom, None
         if announced is not None and time.monotonic() - announced[1] < _ANNOUNCED_FOR_S:
-            # The observer has written this bundle; now the program says what it was doing.
+            # The observer has already written this bundle; now the details from the program are
+            # added.
             _core.amend_oom_bundle(announced[0], exception, context, metadata or {})
             return announced[0]
         return super()._bundle(reason, exception, context, metadata, error)
@@ -326,7 +327,7 @@ class MemoryWatchdog:
             self._clean(aggressive=critical)
 
     def force_cleanup(self, aggressive: bool = False) -> None:
-        """Clean now."""
+        """Clean up now."""
         self._clean(aggressive)
 
     def _clean(self, aggressive: bool) -> None:
@@ -345,11 +346,11 @@ class MemoryWatchdog:
             return
         kind = "aggressive" if aggressive else "standard"
         self.tracker._add_event("cleanup", 0, f"Performed {kind} memory cleanup")
-        # Counted last: whoever sees the count finds the event.
+        # Counted last, so that the event exists when the count is seen.
         self.cleanup_count += 1
 
     def get_cleanup_stats(self) -> dict[str, Any]:
-        """What was cleaned and when."""
+        """Counts and times of the cleanups."""
         return {
             "cleanup_count": self.cleanup_count,
             "last_cleanup_time": self.last_cleanup_time,

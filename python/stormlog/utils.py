@@ -1,4 +1,4 @@
-"""Small helpers for people who read byte counts, and what machine this is."""
+"""Helpers for byte counts, and information about the machine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CONVERTIBLE = _UNITS[:-1]
 
 
 def format_bytes(bytes_value: int, precision: int = 2) -> str:
-    """A byte count in the largest unit that keeps it at least one; units are powers of 1024."""
+    """A byte count in the largest unit in which it is at least one; units are powers of 1024."""
     if bytes_value == 0:
         return "0 B"
     sign = "-" if bytes_value < 0 else ""
@@ -41,7 +41,7 @@ def format_bytes(bytes_value: int, precision: int = 2) -> str:
 
 
 def convert_bytes(value: int | float, from_unit: str, to_unit: str) -> float:
-    """A size in another unit: B, KB, MB, GB or TB, powers of 1024."""
+    """Convert a size between units: B, KB, MB, GB or TB, powers of 1024."""
     if from_unit not in _CONVERTIBLE or to_unit not in _CONVERTIBLE:
         raise InvalidValueError(f"Invalid unit. Must be one of: {list(_CONVERTIBLE)}")
     return value * _bytes_in(from_unit) / _bytes_in(to_unit)
@@ -52,8 +52,8 @@ def _bytes_in(unit: str) -> int:
 
 
 def get_system_info() -> dict[str, Any]:
-    """The machine, Python, and PyTorch, which is imported for the answer where it is installed."""
-    # One that cannot be imported has no device either.
+    """The machine, Python, and PyTorch, which is imported for this if it is installed."""
+    # A PyTorch that cannot be imported has no device either.
     with contextlib.suppress(Exception):
         require_torch()
     return system_info()
@@ -93,7 +93,7 @@ def get_gpu_info(device: str | int | torch.device | None = None) -> dict[str, An
 
 
 def check_memory_fragmentation(device: str | int | torch.device | None = None) -> dict[str, Any]:
-    """How PyTorch's allocator uses a device, in bytes, shares and words."""
+    """How PyTorch's allocator uses a device, in bytes, shares and text."""
     torch = require_torch()
     if not torch.cuda.is_available():
         return {"error": "CUDA is not available"}
@@ -133,7 +133,7 @@ _GENERAL_ADVICE = (
 
 
 def suggest_memory_optimization(fragmentation_info: dict[str, Any]) -> list[str]:
-    """What to do, by the shares of :func:`check_memory_fragmentation`."""
+    """Suggestions, from the shares of :func:`check_memory_fragmentation`."""
     fragmented, used, wasted = (
         fragmentation_info.get(f"{name}_ratio", 0)
         for name in ("fragmentation", "utilization", "waste")
@@ -163,7 +163,7 @@ def suggest_memory_optimization(fragmentation_info: dict[str, Any]) -> list[str]
 
 
 def memory_summary(device: str | int | torch.device | None = None) -> str:
-    """A device's memory as text, with what to do about it."""
+    """A device's memory as text, with suggestions."""
     gpu, memory = get_gpu_info(device), check_memory_fragmentation(device)
 
     def size(name: str) -> str:
@@ -200,7 +200,7 @@ def memory_summary(device: str | int | torch.device | None = None) -> str:
 
 
 class MemoryContext:
-    """Measures a block of PyTorch work; the peak is counted anew from its beginning."""
+    """Measures a block of PyTorch work; the peak is reset at its start."""
 
     def __init__(
         self,
@@ -226,7 +226,7 @@ class MemoryContext:
         self.peak_memory = cuda.max_memory_allocated(self.device)
 
     def get_summary(self) -> dict[str, Any]:
-        """What the block took, in bytes and in words."""
+        """The memory that the block used, in bytes and as text."""
         start, end, peak = self.start_memory, self.end_memory, self.peak_memory
         if start is None or end is None or peak is None:
             return {"error": "Context not properly initialized"}

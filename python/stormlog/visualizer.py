@@ -1,4 +1,4 @@
-"""Plots of profiles and telemetry, drawn by the Rust core: no plotting library needed."""
+"""Plots of profiles and telemetry. The Rust core draws them; no plotting library is needed."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _SNAPSHOT_COLUMNS = (
 
 
 class MemoryVisualizer:
-    """Draws what a profiler, a tracker, a session, events or an artifact recorded.
+    """Draws data of a profiler, a tracker, a session, events or an artifact.
 
-    ``profiler`` is where the plots take their data from when none is given: a profiler, a
-    tracker, a loaded session, a list of events, or the path of an artifact. The same may be
-    given as ``results`` or ``snapshots`` of a single plot.
+    ``profiler`` is the default source of the plots: a profiler, a tracker, a loaded session, a list
+    of events, or the path of an artifact. The same can be passed as ``results`` or ``snapshots`` of
+    a single plot.
     """
 
     def __init__(self, profiler: Any = None) -> None:
@@ -65,7 +65,7 @@ class MemoryVisualizer:
     ) -> Figure:
         """Memory over time, as a page (``.html``) or a picture (``.png``, ``.svg``).
 
-        ``kind`` may also be ``ranks``, ``heatmap``, ``gap``, ``steps`` or ``dashboard`` where the data
+        ``kind`` may also be ``ranks``, ``heatmap``, ``gap``, ``steps`` or ``dashboard`` if the data
         are events.
         """
         drawing = self._telemetry_drawing(results, snapshots, kind, session_id, title)
@@ -80,7 +80,7 @@ class MemoryVisualizer:
     def plot_cross_rank_timeline(
         self, events: Any, save_path: str | PathLike[str] | None = None, *, theme: str = "system"
     ) -> Figure:
-        """All ranks on one clock, the first suspect marked."""
+        """All ranks on one clock, with the first suspect marked."""
         if is_paths(events):
             from .telemetry import load_telemetry_events
 
@@ -102,8 +102,7 @@ class MemoryVisualizer:
         *,
         theme: str = "system",
     ) -> Figure:
-        """Functions beside each other: ``memory_allocated``, ``execution_time`` or
-        ``peak_memory``."""
+        """Compare functions by ``memory_allocated``, ``execution_time`` or ``peak_memory``."""
         calls = calls_of(self._results(results, None))
         if not calls:
             raise InvalidValueError("No results available for comparison")
@@ -120,9 +119,9 @@ class MemoryVisualizer:
         *,
         theme: str = "system",
     ) -> Figure:
-        """Functions by time, allocated, freed and peak; each column scaled by its greatest.
+        """Functions by time, allocated, freed and peak; each column is scaled by its highest value.
 
-        For events it is rank by time.
+        For events it shows ranks over time.
         """
         drawing = self._telemetry_drawing(results, None, "heatmap", None, None)
         if drawing is None:
@@ -140,8 +139,8 @@ class MemoryVisualizer:
         *,
         theme: str = "system",
     ) -> Figure:
-        """Timeline, functions, how calls spread and what they cost; for events the
-        timeline, hidden memory, findings and facts."""
+        """Timeline, functions, distribution of calls and their cost. For events: timeline,
+        hidden memory, findings and facts."""
         drawing = self._telemetry_drawing(results, snapshots, "dashboard", None, None)
         if drawing is None:
             results, snapshots = self._results(results, snapshots), self._snapshots(results, snapshots)
@@ -201,7 +200,7 @@ class MemoryVisualizer:
         session_id: str | None,
         title: str | None,
     ) -> _core.Drawing | None:
-        """The drawing when the data are events; ``None`` when they are a profiler's."""
+        """The drawing if the data are events; ``None`` for a profiler's data."""
         given = [source for source in (results, snapshots) if source is not None]
         for source in given or [self.profiler]:
             if is_paths(source):
@@ -218,7 +217,7 @@ class MemoryVisualizer:
         return self._part("snapshots", snapshots, results)
 
     def _part(self, name: str, given: Any, other: Any) -> Iterable[Any]:
-        """What was given, else what the profiler has; nothing when only the other part was."""
+        """The given data, or the profiler's; empty when only the other part was given."""
         source = given
         if source is None:
             source = None if other is not None else self.profiler

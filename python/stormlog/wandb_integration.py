@@ -1,7 +1,7 @@
-"""Logging recordings and diagnose bundles to Weights & Biases.
+"""Logs recordings and diagnose bundles to Weights & Biases.
 
-Other programs log through their own run: where one is active, results go to it, and it is not
-ended. ``stormlog._export_content`` selects what is logged; this module sends it.
+If the program has an active run, results go to it, and it is not ended.
+``stormlog._export_content`` selects what is logged; this module sends it.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ WANDB_INSTALL_GUIDANCE = (
 
 _TIMELINE_SERIES = ("allocated_bytes", "reserved_bytes", "device_used_bytes")
 
-# By default W&B retries a server that stopped responding for hours, also without a user to stop it.
-# These are names of its own, and some versions may not know them.
+# By default W&B retries a server that stopped responding for hours, even if no user can stop it.
+# These settings are W&B's own, and some versions may not know them.
 _PATIENCE = {
     "x_file_stream_retry_max": 3,
     "x_file_stream_retry_wait_max_seconds": 10,
@@ -82,7 +82,7 @@ class WandbExportConfig:
 
 
 def add_wandb_arguments(parser: argparse.ArgumentParser) -> None:
-    """Give a parser the flags of ``gpumemprof track`` for Weights & Biases."""
+    """Add the Weights & Biases flags of ``gpumemprof track`` to a parser."""
     add = parser.add_argument
     add("--wandb", action="store_true", help="Log the result to Weights & Biases")
     add("--wandb-project", help="Its project (default: stormlog)")
@@ -101,7 +101,7 @@ def add_wandb_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def wandb_config_from_namespace(args: argparse.Namespace) -> WandbExportConfig:
-    """The settings that the flags of :func:`add_wandb_arguments` were given."""
+    """The settings from the flags of :func:`add_wandb_arguments`."""
     return WandbExportConfig(
         enabled=bool(getattr(args, "wandb", False)),
         project=getattr(args, "wandb_project", None),
@@ -117,9 +117,9 @@ def wandb_config_from_namespace(args: argparse.Namespace) -> WandbExportConfig:
 
 
 def ensure_wandb_available(config: WandbExportConfig) -> None:
-    """Raise an ``ImportError`` that says what to install when logging is on and cannot work.
+    """Raise an ``ImportError`` that names what to install if logging is enabled and cannot work.
 
-    The library is looked for and not imported, so that this costs nothing before a recording.
+    The library is only searched for and not imported, so this costs nothing before a recording.
     """
     if config.enabled and not is_installed("wandb"):
         raise MissingFrameworkError(WANDB_INSTALL_GUIDANCE)
@@ -137,10 +137,10 @@ def export_tracking_run_to_wandb(
     oom_dump_path: AnyPath | None = None,
     attribution_bundle_dir: AnyPath | None = None,
 ) -> str | None:
-    """Log a recording: its statistics, timeline and alerts, and its files when asked to.
+    """Log a recording: its statistics, timeline and alerts, and its files if requested.
 
-    ``events`` may be a tracker's, loaded ones, or records. Gives the address of the run, when
-    it has one.
+    ``events`` may be a tracker's events, loaded events or records. Returns the address of the run,
+    if it has one.
     """
     ensure_wandb_available(config)
     gather = partial(
@@ -160,9 +160,9 @@ def export_tracking_run_to_wandb(
 def export_diagnose_bundle_to_wandb(
     config: WandbExportConfig, *, command_name: str, artifact_dir: AnyPath
 ) -> str | None:
-    """Log a diagnose bundle: its numbers, flags and suggestions, and its files when asked to.
+    """Log a diagnose bundle: its numbers, flags and suggestions, and its files if requested.
 
-    Gives the address of the run, when it has one.
+    Returns the address of the run, if it has one.
     """
     ensure_wandb_available(config)
     gather = partial(diagnosis, command_name=command_name, artifact_dir=artifact_dir)
@@ -196,7 +196,8 @@ def _run_settings(wandb: Any, config: WandbExportConfig, content: Content) -> di
         "job_type": content.job_type,
         "id": config.run_id,
         "resume": "allow" if config.run_id else None,
-        # Its own view of this process is of no use, and holds the command line as it was typed.
+        # W&B's own view of this process is not useful, and contains the command line as it was
+        # typed.
         "settings": wandb.Settings(
             silent=True,
             console="off",
@@ -273,7 +274,7 @@ def _plot(wandb: Any, run: Any, content: Content) -> None:
 
 
 def _address(run: Any) -> str | None:
-    """Where people find the run: on the web, or the folder that ``wandb sync`` takes."""
+    """Where to find the run: on the web, or the folder for ``wandb sync``."""
     if not run.offline:
         return str(run.url) if run.url else None
     return str(Path(run.dir).parent)

@@ -14,6 +14,7 @@ import pytest
 
 from stormlog import _run_evidence
 from stormlog._evidence import budget, requests, survivors
+from stormlog._evidence.history import turn
 from stormlog._evidence.rhythm import Rhythm
 from stormlog.telemetry_sink import TelemetrySinkConfig
 from stormlog.tracker import MemoryTracker
@@ -375,3 +376,15 @@ def test_the_budget_comes_back_after_a_minute() -> None:
     assert spent.left(160.5) == pytest.approx(limit_s - 0.05)
     assert spent.left(171.0) == pytest.approx(limit_s)
     assert spent.longest_pause_s == 0.2
+
+
+def test_a_fork_in_a_window_leaves_the_child_free_to_look() -> None:
+    with turn:
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if turn.acquire(blocking=False) else 1)
+        _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    # The parent's own turn went on, and has ended.
+    assert turn.acquire(blocking=False)
+    turn.release()

@@ -305,16 +305,26 @@ def test_bad_addresses_are_refused_without_being_repeated(tmp_path: Path) -> Non
         assert not (tmp_path / "ran").exists()
 
 
-def test_a_tracker_has_its_alerts_sent_by_another_process(tmp_path: Path, receiver: Receiver) -> None:
+@pytest.mark.parametrize(
+    ("tracker", "stand_in"),
+    [
+        ("from stormlog import CPUMemoryTracker as Tracker", None),
+        ("from stormlog.tensorflow.tracker import MemoryTracker as Tracker", "fake_tensorflow"),
+        ("from stormlog.jax import MemoryTracker as Tracker", "fake_jax"),
+    ],
+)
+def test_a_tracker_has_its_alerts_sent_by_another_process(
+    tmp_path: Path, receiver: Receiver, tracker: str, stand_in: str | None
+) -> None:
     program = textwrap.dedent(
         f"""
         import os, time
         os.environ["STORMLOG_ALERT"] = "http://127.0.0.1:9/"
         from pathlib import Path
-        from stormlog import CPUMemoryTracker
+        {tracker}
         from stormlog.telemetry_sink import TelemetrySinkConfig
         config = TelemetrySinkConfig(root_dir=Path("sink"))
-        tracker = CPUMemoryTracker(0.1, telemetry_sink_config=config, alert={receiver.url!r})
+        tracker = Tracker(0.1, telemetry_sink_config=config, alert={receiver.url!r})
         tracker.start_tracking()
         watcher = tracker._alert_process._process
         line = Path(f"/proc/{{watcher.pid}}/cmdline").read_bytes()
@@ -327,8 +337,16 @@ def test_a_tracker_has_its_alerts_sent_by_another_process(tmp_path: Path, receiv
         print(watcher.wait(60))
         """
     )
+    variables = dict(os.environ)
+    if stand_in is not None:
+        variables["PYTHONPATH"] = str(Path(__file__).parent / stand_in)
     ran = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert ran.stdout.split() == ["False", "True", "0"], ran.stderr
 

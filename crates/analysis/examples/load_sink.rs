@@ -1,8 +1,8 @@
-//! Loads an artifact and prints what it took, for `benches/compare_load.py`.
+//! Loads an artifact and prints the time and memory it took, for `benches/compare_load.py`.
 #![allow(
     clippy::print_stdout,
     clippy::disallowed_methods,
-    reason = "an example measures and talks to its caller"
+    reason = "the example measures time and prints the result"
 )]
 
 use std::path::Path;

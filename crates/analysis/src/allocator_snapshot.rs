@@ -1,8 +1,8 @@
-//! What holds the memory of PyTorch's CUDA allocator: the snapshot that
-//! `torch.cuda.memory._snapshot` gives, read from its pickle without Python, and accounts of its devices.
+//! Reads snapshots of PyTorch's CUDA allocator, which show what holds device memory. The pickle
+//! that `torch.cuda.memory._snapshot` returns is parsed without Python.
 //!
-//! A snapshot is hostile input. Nothing in a pickle is run, no recursion follows its nesting, and
-//! how much is read, kept and repeated is bounded.
+//! A snapshot is hostile input. Nothing in a pickle is executed, parsing does not recurse, and the
+//! amounts read, kept and repeated are bounded.
 
 mod account;
 mod blocks;
@@ -30,9 +30,10 @@ pub use stack::Frame;
 use crate::pack;
 use crate::regular_file::{self, Refused};
 
-/// A snapshot is not read beyond this: three times what the usual 100,000 entries need.
+/// Largest snapshot in bytes, three times what the usual 100,000 entries need.
 const MOST_BYTES: u64 = 64 << 20;
-/// It makes no more values than this, twice what such a file has; a gigabyte of memory.
+/// Maximum number of values in a snapshot, twice what such a file contains. So many values take one
+/// gigabyte of memory.
 const MOST_VALUES: usize = 1 << 23;
 
 /// Why a snapshot cannot be read.
@@ -42,21 +43,21 @@ pub enum SnapshotError {
     /// The file cannot be read.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// It is larger than anybody looks through.
+    /// The file is too large.
     #[error("it is larger than {} MiB", MOST_BYTES >> 20)]
     TooLarge,
-    /// It is made to fill the memory of whoever reads it.
+    /// The file would fill the memory.
     #[error("it has more than {MOST_VALUES} values")]
     TooManyValues,
-    /// It refers to its values so often that reading it takes too long.
+    /// The file refers to its values so often that reading it takes too long.
     #[error("it repeats the same values too often")]
     TooRepetitive,
-    /// It is no pickle, or one of something else.
+    /// The file is not a pickle, or a pickle of something else.
     #[error("not a snapshot of PyTorch's allocator ({0})")]
     Malformed(String),
 }
 
-/// Whether a file begins as the pickles of PyTorch do.
+/// Whether a file begins like PyTorch's pickles.
 pub fn is_pickle(path: &Path) -> bool {
     let mut start = [0; 2];
     let Ok(path) = pack::unpacked(path) else {
@@ -66,7 +67,7 @@ pub fn is_pickle(path: &Path) -> bool {
     read.is_ok() && start[0] == 0x80 && (2..=5).contains(&start[1])
 }
 
-/// The bytes of a snapshot, for [`Snapshot::parse`].
+/// Reads the bytes of a snapshot, for [`Snapshot::parse`].
 pub fn read(path: &Path) -> Result<Vec<u8>, SnapshotError> {
     let path = pack::unpacked(path).map_err(io::Error::other)?;
     regular_file::read(&path, MOST_BYTES).map_err(|error| match Refused::of(&error) {

@@ -1,5 +1,4 @@
-//! Everything that is said about some artifacts: runs, what is wrong with them, and how much
-//! was recorded.
+//! The complete analysis of some artifacts: their runs, the findings, and how much was recorded.
 
 use std::collections::BTreeSet;
 
@@ -11,14 +10,14 @@ use crate::issue::{Issue, issues_of_findings};
 use crate::load::{Damage, Loaded, LoadedSession, Removed};
 use crate::timeline::{self, Member, RankCoverage, newest_first};
 
-/// What to look at and how far ahead.
+/// Which sessions to analyse, and how far to look ahead.
 #[derive(Clone, Debug)]
 pub struct AnalyzeOptions {
-    /// Look at this session only.
+    /// Analyse only this session.
     pub session_id: Option<String>,
-    /// Look at this rank only.
+    /// Analyse only this rank.
     pub rank: Option<i64>,
-    /// How far ahead running out of memory counts as a risk, in hours.
+    /// Growth that fills the device within this many hours is a risk.
     pub oom_horizon_hours: f64,
 }
 
@@ -35,7 +34,7 @@ impl Default for AnalyzeOptions {
 /// Why there is nothing to analyse.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the error messages document the variants")]
 pub enum AnalyzeError {
     #[error("Requested session_id not found: {0}")]
     SessionNotFound(String),
@@ -43,54 +42,55 @@ pub enum AnalyzeError {
     RankNotFound { rank: i64, known: String },
 }
 
-/// Sessions of one job, as one run.
+/// The analysis of the sessions of one job, as one run.
 #[derive(Debug)]
 pub struct RunReport {
-    /// Its tracks, what was run and how it ended.
+    /// The tracks of the run, its command and how it ended.
     pub timeline: timeline::Run,
-    /// The job, where it has a name.
+    /// The job's id, if known.
     pub job_id: Option<Text>,
-    /// How many ranks the job has, as far as its records say.
+    /// Number of ranks of the job: the declared world size or the highest recorded rank plus one,
+    /// whichever is larger.
     pub world_size: i64,
-    /// Its sessions, the newest first.
+    /// The sessions, the newest first.
     pub sessions: Vec<SessionSummary>,
-    /// What is wrong with it.
+    /// The findings.
     pub diagnosis: Diagnosis,
-    /// What was recorded of each rank.
+    /// How much was recorded of each rank.
     pub ranks: Vec<RankCoverage>,
-    /// Ranks of which nothing was recorded.
+    /// Ranks without any recording.
     pub missing_ranks: Vec<i64>,
 }
 
-/// Everything that is said about some artifacts.
+/// The complete analysis of some artifacts.
 #[derive(Debug)]
 pub struct Report {
-    /// The session that stormlog 0.3.9 would choose, where there is one.
+    /// The session that stormlog 0.3.9 would select, if any.
     pub selected: Option<SessionSummary>,
     /// Every session that was found.
     pub discovered: Vec<SessionSummary>,
     /// The runs, the newest first.
     pub runs: Vec<RunReport>,
-    /// The findings as issues, with the fingerprints that they have in other runs too.
+    /// The findings as issues. The fingerprint of an issue is the same in other runs.
     pub issues: Vec<Issue>,
-    /// The sessions of the run of the selected session, the newest first.
+    /// The sessions of the selected session's run, the newest first.
     pub selected_run: Vec<LoadedSession>,
-    /// Events that were looked at.
+    /// Number of events that were analysed.
     pub events: usize,
-    /// What could not be read.
+    /// Damage found while loading.
     pub damage: Vec<Damage>,
-    /// What the writers of sinks did not keep.
+    /// Events that the writers of sinks removed.
     pub removed: Removed,
 }
 
 impl Report {
-    /// The findings of every run, each run's worst first.
+    /// The findings of every run. Within a run, the most severe comes first.
     pub fn findings(&self) -> impl Iterator<Item = &Finding> {
         self.runs.iter().flat_map(|run| run.diagnosis.findings())
     }
 }
 
-/// Analyses what was loaded, one element for each artifact.
+/// Analyses loaded artifacts.
 pub fn analyze(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Report, AnalyzeError> {
     let sessions = in_order(artifacts);
     let discovered = sessions
@@ -122,7 +122,7 @@ pub fn analyze(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Report,
         .par_iter()
         .map(|run| run_report(run, options))
         .collect();
-    // The newest run comes first; the history of an issue begins with the oldest.
+    // Runs are ordered from the newest, but the history of an issue starts with the oldest.
     let diagnosed = runs.iter().zip(&reports).rev();
     let diagnosed = diagnosed.map(|(run, report)| (run.as_slice(), &report.diagnosis));
     Ok(Report {
@@ -145,13 +145,13 @@ pub fn analyze(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Report,
     })
 }
 
-/// Sessions, each with the number of its artifact.
+/// Sessions, each with the index of its artifact.
 pub(crate) type Numbered = Vec<(usize, LoadedSession)>;
-/// Sessions, and the places of those that are one run.
+/// Sessions, and for each run the indices of its sessions.
 pub(crate) type Selected = (Numbered, Vec<Vec<usize>>);
 
-/// The sessions that were asked for, each with the number of its artifact, and the places of
-/// those that are one run; in both the newest is in front.
+/// The requested sessions, each with the index of its artifact, and for each run the indices of its
+/// sessions. Both lists start with the newest session.
 pub(crate) fn select(
     mut sessions: Numbered,
     options: &AnalyzeOptions,
@@ -165,7 +165,7 @@ pub(crate) fn select(
     Ok((sessions, runs))
 }
 
-/// Every session with the number of its artifact, the newest in front.
+/// Every session with the index of its artifact, the newest first.
 pub(crate) fn in_order(artifacts: &[Loaded]) -> Numbered {
     let mut sessions: Numbered = artifacts
         .iter()
@@ -177,7 +177,7 @@ pub(crate) fn in_order(artifacts: &[Loaded]) -> Numbered {
     sessions
 }
 
-/// Keeps the session and the rank that were asked for.
+/// Keeps only the requested session and rank.
 fn choose(
     sessions: &mut Vec<(usize, LoadedSession)>,
     options: &AnalyzeOptions,
@@ -216,8 +216,8 @@ fn detector_options(options: &AnalyzeOptions) -> detect::Options {
     }
 }
 
-/// The timeline of the sessions of one run, with what the bundles beside them know, and what the
-/// detectors find in it.
+/// The timeline of the sessions of one run, including the contents of their OOM bundles, and the
+/// findings in it.
 #[must_use]
 pub fn diagnosed(
     sessions: &[&LoadedSession],
@@ -256,7 +256,7 @@ fn run_report(run: &[Member<'_>], options: &AnalyzeOptions) -> RunReport {
     }
 }
 
-/// Missing ranks are listed one by one up to here; a larger world is more likely a mistake.
+/// Missing ranks are listed up to this number. A larger world size is more likely a mistake.
 const LARGEST_WORLD: i64 = 1 << 20;
 
 fn missing(ranks: &[RankCoverage], world_size: i64) -> Vec<i64> {

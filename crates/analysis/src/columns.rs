@@ -1,11 +1,12 @@
-//! Events in columns: a struct of arrays with shared strings and metadata kept as text.
+//! Stores events in columns: a struct of arrays with shared strings and metadata kept as text.
 //!
-//! A row costs 88 bytes plus its metadata text, which rows with equal text share. What
-//! rarely changes inside a session (host, rank, device and so on) is one [`Origin`] that
-//! rows point to.
+//! A row takes 88 bytes plus its metadata text, which rows with equal text share. Fields that
+//! rarely change within a session (host, rank, device and so on) form one [`Origin`] that rows
+//! refer to.
 
 mod builder;
 mod interner;
+mod row_set;
 
 use std::sync::Arc;
 
@@ -15,14 +16,15 @@ use stormlog_format::{Counters, Event, EventType, Map, Text, Value, Version};
 
 pub(crate) use builder::ChunkBuilder;
 use interner::{Strings, TextPool};
+pub(crate) use row_set::RowSet;
 
-/// A rule was not asked yet about a text.
+/// The filter was not applied to this text yet.
 const UNASKED: u8 = 2;
 
 /// Marks a row without context.
 const NO_CONTEXT: u32 = u32::MAX;
 
-/// What events of one source have in common.
+/// The fields that events of one source have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[expect(
     missing_docs,
@@ -42,11 +44,11 @@ pub struct Origin {
     pub device_id: i64,
 }
 
-/// Integers of which some may be unknown.
+/// Integers, some of which may be unknown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NullableColumn {
     values: Vec<i64>,
-    /// Bit set: the value is unknown. Empty while every value is known.
+    /// A set bit marks an unknown value. Empty while every value is known.
     unknown: Vec<u64>,
 }
 
@@ -75,7 +77,7 @@ impl NullableColumn {
     }
 }
 
-/// A run of events read from one part of one file.
+/// A sequence of events read from one part of one file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Chunk {
     timestamp_ns: Vec<i64>,
@@ -102,29 +104,29 @@ impl Chunk {
         self.timestamp_ns.len()
     }
 
-    /// The distinct origins of the chunk's events.
+    /// The distinct origins of the events.
     pub(crate) fn origins(&self) -> &[Origin] {
         &self.origins
     }
 
-    /// When an event happened.
+    /// The timestamp of an event.
     pub(crate) fn timestamp(&self, row: usize) -> i64 {
         self.timestamp_ns[row]
     }
 
-    /// Where in [`origins`](Self::origins) an event's origin stands.
+    /// The index of an event's origin in [`origins`](Self::origins).
     pub(crate) fn origin_index(&self, row: usize) -> usize {
         self.origin[row] as usize
     }
 }
 
-/// All events of an artifact; chunks are shared with tables made of several artifacts.
+/// All events of an artifact. Tables of several artifacts share the chunks.
 #[derive(Default)]
 pub(crate) struct Table {
     pub(crate) chunks: Vec<Arc<Chunk>>,
 }
 
-/// Where an event stands in a [`Table`].
+/// The position of an event in a [`Table`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowId {
     pub(crate) chunk: u32,
@@ -139,7 +141,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Columns of events that are already in order.
+    /// Creates columns from events that are already in order.
     pub fn from_events(events: &[Event]) -> Self {
         let mut builder = ChunkBuilder::with_capacity(events.len());
         for event in events {
@@ -160,7 +162,7 @@ impl Events {
         }
     }
 
-    /// The events of several sequences, by time; of the same moment in the order given.
+    /// Merges several sequences by time. Events with equal timestamps keep the given order.
     pub fn merged(parts: &[&Events]) -> Self {
         let joined = Self::joined(parts);
         if parts.len() < 2 {
@@ -168,7 +170,7 @@ impl Events {
         }
         let at_ns = |id: &RowId| joined.event(*id).timestamp_ns();
         let mut rows: Vec<(i64, RowId)> = joined.rows.iter().map(|id| (at_ns(id), *id)).collect();
-        // Every part is in order already, which this sort takes advantage of.
+        // Every part is already sorted, which makes this sort fast.
         rows.sort_by_key(|(at_ns, _)| *at_ns);
         Self {
             rows: rows.into_iter().map(|(_, id)| id).collect(),
@@ -176,7 +178,7 @@ impl Events {
         }
     }
 
-    /// The events of several sequences, one after the other.
+    /// Concatenates several sequences.
     pub fn joined(parts: &[&Events]) -> Self {
         let [first, rest @ ..] = parts else {
             return Self::default();
@@ -219,7 +221,7 @@ impl Events {
         }
     }
 
-    /// The events that a rule accepts.
+    /// The events that a filter accepts.
     #[must_use]
     pub fn retained<'a>(&'a self, mut accepts: impl FnMut(EventRef<'a>) -> bool) -> Self {
         let rows = self.rows.iter().filter(|id| accepts(self.event(**id)));
@@ -229,7 +231,7 @@ impl Events {
         }
     }
 
-    /// The same events as events of one session.
+    /// The same events with another session id.
     #[must_use]
     pub fn of_session(&self, session_id: &Text) -> Self {
         let chunks = self.table.chunks.iter().map(|chunk| {
@@ -257,7 +259,7 @@ impl Events {
         self.rows.is_empty()
     }
 
-    /// Whether any of the events is a sample, in capitals or not.
+    /// Whether any event is a sample, ignoring the case of its type.
     pub fn has_samples(&self) -> bool {
         self.iter().any(|event| {
             event
@@ -266,7 +268,7 @@ impl Events {
         })
     }
 
-    /// The event at a place.
+    /// The event at an index.
     pub fn get(&self, place: usize) -> Option<EventRef<'_>> {
         let id = self.rows.get(place)?;
         Some(self.event(*id))
@@ -277,11 +279,11 @@ impl Events {
         self.rows.iter().map(|id| self.event(*id))
     }
 
-    /// The events whose type a rule accepts: their places, themselves and a number for their
-    /// origin that is below [`origin_count`](Self::origin_count).
+    /// The events whose type a filter accepts: their index, the event, and the number of its
+    /// origin, which is below [`origin_count`](Self::origin_count).
     ///
-    /// The rule is asked once for each text, and numbers are found without hashing: the
-    /// comparison of thousands of ranks spends its time here.
+    /// The filter is called once per distinct text, and origin numbers need no hashing, because
+    /// comparing thousands of ranks spends most of its time here.
     pub fn of_type<'a>(
         &'a self,
         accepts: impl Fn(&[u8]) -> bool + 'a,
@@ -294,9 +296,9 @@ impl Events {
         })
     }
 
-    /// The same events in the order in which they lie in memory, each with where that is: events
-    /// of many ranks by time are scattered over it, and reading them so takes several times as
-    /// long.
+    /// Like [`of_type`](Self::of_type), but in memory order and with memory positions instead of
+    /// indices. Sorted by time, events of many ranks are scattered in memory, and reading them in
+    /// that order takes several times as long.
     pub fn of_type_in_memory<'a>(
         &'a self,
         accepts: impl Fn(&[u8]) -> bool + 'a,
@@ -320,7 +322,8 @@ impl Events {
         })
     }
 
-    /// Finds the event at a place in memory and the number of its origin, if its type is accepted.
+    /// Returns a function that finds the event at a memory position and the number of its origin,
+    /// if the filter accepts its type.
     fn sieve<'a>(
         &'a self,
         accepts: impl Fn(&[u8]) -> bool + 'a,
@@ -342,7 +345,7 @@ impl Events {
         }
     }
 
-    /// How many numbers of origins there are.
+    /// The number of distinct origin numbers.
     pub fn origin_count(&self) -> usize {
         self.table
             .chunks
@@ -360,12 +363,12 @@ impl Events {
         bases.collect()
     }
 
-    /// Where each event lies in memory, in their order.
+    /// The memory position of each event, in order.
     pub fn row_ids(&self) -> &[RowId] {
         &self.rows
     }
 
-    /// The event at a place in memory.
+    /// The event at a memory position.
     pub fn event(&self, id: RowId) -> EventRef<'_> {
         EventRef {
             chunk: &self.table.chunks[id.chunk as usize],
@@ -417,7 +420,7 @@ impl EventsBuilder {
 
 impl std::fmt::Debug for Events {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Not the columns: there may be millions of rows.
+        // The columns are left out because there may be millions of rows.
         f.debug_struct("Events")
             .field("len", &self.len())
             .finish_non_exhaustive()
@@ -443,17 +446,17 @@ impl<'a> EventRef<'a> {
         self.chunk.timestamp_ns[self.row]
     }
 
-    /// Session, host, rank, device and the rest that seldom changes.
+    /// The fields that rarely change: session, host, rank, device and so on.
     pub fn origin(self) -> &'a Origin {
         &self.chunk.origins[self.chunk.origin[self.row] as usize]
     }
 
-    /// What kind of event it is.
+    /// The type of the event.
     pub fn event_type(self) -> &'a [u8] {
         self.chunk.strings.get(self.chunk.event_type[self.row])
     }
 
-    /// What the event says for people.
+    /// The description of the event for users.
     pub fn context(self) -> Option<&'a [u8]> {
         match self.chunk.context[self.row] {
             NO_CONTEXT => None,
@@ -461,7 +464,7 @@ impl<'a> EventRef<'a> {
         }
     }
 
-    /// The metadata as JSON text, as it stands in the file.
+    /// The metadata as JSON text, unchanged from the file.
     pub fn metadata_json(self) -> &'a [u8] {
         self.chunk.metadata_texts.get(self.chunk.metadata[self.row])
     }
@@ -479,17 +482,17 @@ impl<'a> EventRef<'a> {
         self.chunk.used.get(self.row)
     }
 
-    /// Bytes that the allocator holds.
+    /// Bytes reserved by the allocator.
     pub fn reserved_bytes(self) -> Option<i64> {
         self.chunk.reserved.get(self.row)
     }
 
-    /// Bytes that the allocator gave out.
+    /// Bytes in live tensors.
     pub fn allocated_bytes(self) -> Option<i64> {
         self.chunk.allocated.get(self.row)
     }
 
-    /// Bytes allocated since the event before.
+    /// Bytes allocated since the previous event.
     pub fn change_bytes(self) -> Option<i64> {
         self.chunk.change.get(self.row)
     }

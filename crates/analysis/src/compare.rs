@@ -1,8 +1,8 @@
-//! Two runs side by side: what became higher or lower beyond the noise of both, which findings
-//! are new or gone, and whether the given limits still hold.
+//! Compares two runs: which numbers became higher or lower beyond the noise, which findings are new
+//! or gone, and whether the user's limits hold.
 //!
-//! A side is a [`Profile`]: a few numbers per rank and phase, from loaded runs or from a saved
-//! baseline. [`compare`] is pure and decides; [`read_side`] and [`read_baseline`] read files.
+//! A side is a [`Profile`]: a few numbers per rank and phase, from loaded runs or a saved baseline.
+//! [`compare`] is a pure function; [`read_side`] and [`read_baseline`] read files.
 //!
 //! ```
 //! use stormlog_analysis::compare::{Gates, Profile, Side, compare};
@@ -38,9 +38,9 @@ use difference::Yardstick;
 /// A phase of a rank on both sides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PhaseComparison {
-    /// Its name.
+    /// The name of the phase.
     pub name: String,
-    /// What is known of at least one side, metric by metric.
+    /// Every metric that is known on at least one side.
     pub differences: Vec<Difference>,
 }
 
@@ -49,19 +49,19 @@ pub struct PhaseComparison {
 pub struct RankComparison {
     /// The rank.
     pub rank: u32,
-    /// Its device on the new side.
+    /// The device on the new side.
     pub device_id: i64,
-    /// Whether the rank has other devices, so that its number alone does not name this one.
+    /// Whether the rank has several devices, so that the device must be named too.
     pub one_of_several: bool,
-    /// Samples on either side.
+    /// Number of samples on the base and on the new side.
     pub samples: (usize, usize),
-    /// What is known of at least one side, metric by metric.
+    /// Every metric that is known on at least one side.
     pub differences: Vec<Difference>,
-    /// Phases on both sides, by name.
+    /// Phases on both sides, sorted by name.
     pub phases: Vec<PhaseComparison>,
-    /// Phases of the base that the new side does not have.
+    /// Phases that only the base has.
     pub phases_only_in_base: Vec<String>,
-    /// Phases that the base does not have.
+    /// Phases that only the new side has.
     pub phases_only_in_new: Vec<String>,
 }
 
@@ -74,12 +74,12 @@ pub struct LoneRank {
     pub device_id: i64,
 }
 
-/// Everything that is said about two sides.
+/// The result of comparing two sides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// What is compared with.
+    /// The side to compare with.
     pub base: Side,
-    /// What is judged.
+    /// The side that is judged.
     pub new: Side,
     /// Ranks that both sides have.
     pub ranks: Vec<RankComparison>,
@@ -87,16 +87,16 @@ pub struct Comparison {
     pub only_in_base: Vec<LoneRank>,
     /// Ranks that only the new side has.
     pub only_in_new: Vec<LoneRank>,
-    /// What the detectors found on either side.
+    /// Findings that are new, gone or on both sides.
     pub findings: FindingChanges,
-    /// What became of the limits that were set.
+    /// The results of the gates that were set.
     pub gates: Vec<GateOutcome>,
-    /// What a reader should know before trusting the rest.
+    /// Remarks that limit the other results.
     pub notes: Vec<String>,
 }
 
 impl Comparison {
-    /// Every difference, with its rank and, inside a phase, the phase's name.
+    /// Every difference with its rank and, for a phase, the phase's name.
     pub fn differences(
         &self,
     ) -> impl Iterator<Item = (&RankComparison, Option<&str>, &Difference)> {
@@ -116,14 +116,14 @@ impl Comparison {
         })
     }
 
-    /// Whether every gate held.
+    /// Whether every gate passed.
     pub fn passed(&self) -> bool {
         self.gates
             .iter()
             .all(|gate| gate.status == GateStatus::Passed)
     }
 
-    /// Whether a gate was judged and did not hold.
+    /// Whether any gate failed. Gates that could not be judged do not count.
     pub fn failed(&self) -> bool {
         self.gates
             .iter()
@@ -131,7 +131,7 @@ impl Comparison {
     }
 }
 
-/// Compares two sides and judges the gates.
+/// Compares two sides and checks the gates.
 #[must_use]
 pub fn compare(base: Side, new: Side, gates: &Gates) -> Comparison {
     let (ranks, only_in_base, only_in_new) = match_ranks(&base.profile, &new.profile);
@@ -175,8 +175,8 @@ type Matched<'a> = (
     Vec<LoneRank>,
 );
 
-/// Ranks are matched by their number. A rank with one device on either side is matched
-/// whatever the device's number, which another scheduler may have given out.
+/// Matches ranks by number. A rank with one device on each side is matched even when the device
+/// numbers differ, because a scheduler may assign another device.
 fn match_ranks<'a>(base: &'a Profile, new: &'a Profile) -> Matched<'a> {
     let of = |profile: &'a Profile, rank: u32| -> &'a [RankProfile] {
         let ranks = &profile.ranks;

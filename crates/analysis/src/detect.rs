@@ -1,14 +1,14 @@
-//! Says what went wrong with the memory of a training run, since when, on which rank and how
-//! surely; and says nothing when nothing is wrong.
+//! Diagnoses the memory of a training run: what is wrong, since when, on which rank and with which
+//! confidence. Reports nothing when nothing is wrong.
 //!
-//! A [`Run`] is filled from recorded columns, [`diagnose`] works out the [`Evidence`] once and puts
-//! eight questions to it, one module each. Every detector is a pure function with three answers,
-//! [`Verdict::Clear`], [`Verdict::Found`] and [`Verdict::TooShort`]; none opens a file, reads a
-//! clock or depends on the order of the tracks.
+//! A [`Run`] is filled from recorded columns. [`diagnose`] computes the [`Evidence`] once and runs
+//! nine detectors on it, one module each. Every detector is a pure function with three verdicts:
+//! [`Verdict::Clear`], [`Verdict::Found`] and [`Verdict::TooShort`]. No detector opens a file,
+//! reads a clock or depends on the order of the tracks.
 //!
-//! The way of the data: `run` -> `signals` (ordered, warm-up known) -> `floor` (what steps leave
-//! behind) -> `trend`, `growth`, `jump` (what the floor does; `shift` asks the single samples) ->
-//! `evidence` (ranks as one another's controls) -> the detectors -> `report`.
+//! Data flow: `run` -> `signals` (ordered, with the warm-up determined) -> `floor` (memory held
+//! between steps) -> `trend`, `growth`, `jump` (how the floor changes; `shift` checks it against
+//! single samples) -> `evidence` (compares the ranks) -> the detectors -> `report`.
 //!
 //! ```
 //! use stormlog_analysis::detect::{Options, Run, Verdict, diagnose};
@@ -77,7 +77,7 @@ pub use options::Options;
 pub use phase_peak::Note;
 pub use scope::Scope;
 
-/// A finding about a track, for tests outside of the detectors.
+/// A finding about a track, for tests of other modules.
 #[cfg(test)]
 pub(crate) fn finding_of_track(kind: Kind, track: &Track) -> Finding {
     report::of_track(kind, Severity::Warning, track)

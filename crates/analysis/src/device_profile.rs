@@ -1,7 +1,8 @@
-//! What holds the memory of JAX's devices: the profile that
-//! `jax.profiler.save_device_memory_profile` writes, a `pprof` protocol buffer, mostly gzipped.
+//! Reads JAX's device memory profiles, which show what holds device memory.
+//! `jax.profiler.save_device_memory_profile` writes them as `pprof` protocol buffers, usually
+//! gzipped.
 //!
-//! A profile is hostile input: what it unpacks to and how many frames are made of it is bounded.
+//! A profile is hostile input, so its unpacked size and its number of frames are bounded.
 
 mod wire;
 
@@ -12,9 +13,9 @@ use std::sync::Arc;
 
 use wire::{Field, fields, numbers};
 
-/// A profile is not unpacked beyond this.
+/// Largest unpacked profile, in bytes.
 const MOST_BYTES: u64 = 64 << 20;
-/// All stacks together have no more frames than this: 16 bytes each.
+/// Maximum number of frames in all stacks together. A frame takes 16 bytes.
 const MOST_FRAMES: usize = 1 << 24;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
@@ -25,47 +26,47 @@ pub enum ProfileError {
     /// The file cannot be read or unpacked.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// It unpacks to more than anybody needs.
+    /// The unpacked profile is too large.
     #[error("it is larger than {} MiB", MOST_BYTES >> 20)]
     TooLarge,
-    /// It is no profile.
+    /// The file is not a profile.
     #[error("not a device memory profile of JAX")]
     Malformed,
 }
 
-/// Memory that was allocated from one place.
+/// Memory allocated by one call stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allocation {
-    /// The functions that led there, the outermost first.
+    /// The functions of the call stack, the outermost first.
     pub stack: Vec<Arc<str>>,
-    /// How many, and how many bytes.
+    /// The number of allocations and their bytes.
     pub values: Vec<i64>,
 }
 
 impl Allocation {
-    /// The bytes; the last value of a sample.
+    /// The allocated bytes: the last value of a sample.
     pub fn bytes(&self) -> i64 {
         self.values.last().copied().unwrap_or(0)
     }
 }
 
-/// What a function holds.
+/// The memory attributed to a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionShare {
-    /// Its name.
+    /// The name of the function.
     pub name: Arc<str>,
-    /// Bytes that it allocated itself.
+    /// Bytes that the function allocated itself.
     pub own_bytes: i64,
-    /// Bytes that it and everything it called allocated.
+    /// Bytes that the function and its callees allocated.
     pub total_bytes: i64,
 }
 
-/// Reads a profile.
+/// Reads a profile from a file.
 pub fn read(path: &Path) -> Result<Vec<Allocation>, ProfileError> {
     parse(&bounded(crate::regular_file::open(path)?, MOST_BYTES)?)
 }
 
-/// The allocations in the bytes of a profile.
+/// Parses the allocations from the bytes of a profile.
 pub fn parse(bytes: &[u8]) -> Result<Vec<Allocation>, ProfileError> {
     if bytes.starts_with(&GZIP) {
         decode(&bounded(
@@ -86,7 +87,7 @@ fn bounded(source: impl Read, most: u64) -> Result<Vec<u8>, ProfileError> {
     Ok(bytes)
 }
 
-/// What each function holds, the largest first.
+/// The memory of each function, the largest total first.
 pub fn by_function(allocations: &[Allocation]) -> Vec<FunctionShare> {
     let mut shares: BTreeMap<&Arc<str>, (i64, i64)> = BTreeMap::new();
     for allocation in allocations {
@@ -95,7 +96,7 @@ pub fn by_function(allocations: &[Allocation]) -> Vec<FunctionShare> {
             let share = shares.entry(last).or_default();
             share.0 = share.0.saturating_add(bytes);
         }
-        // A function that calls itself holds memory once.
+        // A recursive function is counted once.
         let names: HashSet<&Arc<str>> = allocation.stack.iter().collect();
         for name in names {
             let share = shares.entry(name).or_default();
@@ -115,9 +116,9 @@ pub fn by_function(allocations: &[Allocation]) -> Vec<FunctionShare> {
 #[derive(Default)]
 struct Tables<'a> {
     strings: Vec<&'a [u8]>,
-    /// Functions: the place of their name among the strings.
+    /// For each function id, the index of its name in `strings`.
     functions: HashMap<u64, u64>,
-    /// Locations: their functions, the innermost first.
+    /// For each location id, its functions, the innermost first.
     locations: HashMap<u64, Vec<u64>>,
     samples: Vec<&'a [u8]>,
 }
@@ -177,7 +178,7 @@ fn tables(bytes: &[u8]) -> Option<Tables<'_>> {
             _ => {}
         }
     }
-    // Every profile has a table of strings, the first of them empty.
+    // Every profile has a string table whose first entry is empty.
     tables.strings.first()?.is_empty().then_some(tables)
 }
 
@@ -237,7 +238,7 @@ mod tests {
         bytes
     }
 
-    /// main calls grow, which holds 300 bytes in two allocations.
+    /// `main` calls `grow`, which holds 300 bytes in two allocations.
     fn profile() -> Vec<u8> {
         let mut bytes = message(
             2,

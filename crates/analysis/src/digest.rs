@@ -1,4 +1,4 @@
-//! Ids that are hashes.
+//! Computes ids that are hashes.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 use stormlog_format::json::{Layout, NonFinite, Writer};
 use stormlog_format::{Map, Text};
 
-/// The id of a record: a hash of all that it holds, values as they were read.
+/// The id of a record: a hash of its fields and their values as read.
 pub fn record_id(record: &Map) -> Text {
     let canonical = Writer::new(Layout::Line)
         .sorted()
@@ -15,7 +15,7 @@ pub fn record_id(record: &Map) -> Text {
     format!("telemetry-{}", sha256_hex(&spelled, 32)).into()
 }
 
-/// The first digits of the SHA-256 hash of a text, in hexadecimal.
+/// The first `digits` hexadecimal digits of the SHA-256 hash of a text.
 pub(crate) fn sha256_hex(text: &str, digits: usize) -> String {
     let mut hex = String::with_capacity(64);
     for byte in Sha256::digest(text) {

@@ -1,5 +1,5 @@
-//! The gap between what the device says is used and what the allocator holds: findings with
-//! stormlog 0.3.9's rules and numbers.
+//! Analyses the gap between the memory used on the device and the memory reserved by the allocator,
+//! with the rules and numbers of stormlog 0.3.9.
 
 pub mod regression;
 pub mod rounding;
@@ -9,7 +9,7 @@ use crate::columns::{EventRef, Events};
 use regression::{fit, mean, sample_deviation};
 use samples::{device_gap, device_total, is_sample};
 
-/// From where on a gap is remarkable.
+/// The thresholds from which a gap is reported.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the thresholds are those of stormlog 0.3.9")]
 pub struct GapThresholds {
@@ -30,19 +30,19 @@ impl Default for GapThresholds {
     }
 }
 
-/// What a gap looks like.
+/// The classification of a gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GapClass {
-    /// Short excursions.
+    /// Short excursions of the gap.
     TransientSpike,
-    /// Steady growth.
+    /// Steady growth of the gap.
     PersistentDrift,
-    /// The allocator holds much that nothing uses.
+    /// The allocator reserves much more than is used.
     FragmentationLike,
 }
 
 impl GapClass {
-    /// The name in reports.
+    /// The name used in reports.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::TransientSpike => "transient_spike",
@@ -52,36 +52,36 @@ impl GapClass {
     }
 }
 
-/// A number of the evidence.
+/// A number in the evidence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
-    /// A count.
+    /// A whole number.
     Count(usize),
-    /// A measure.
+    /// A floating-point number.
     Real(f64),
 }
 
-/// Something remarkable about the gap.
+/// A finding about the gap.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GapFinding {
-    /// What it looks like.
+    /// The classification of the gap.
     pub class: GapClass,
-    /// Whether it is critical, else a warning.
+    /// Whether the finding is critical; otherwise it is a warning.
     pub critical: bool,
-    /// 0 to 1.
+    /// Confidence, 0 to 1.
     pub confidence: f64,
-    /// The numbers, by name and in order.
+    /// The numbers behind the finding, with their names, in order.
     pub evidence: Vec<(&'static str, Number)>,
-    /// One sentence.
+    /// One sentence that describes the finding.
     pub description: String,
-    /// Where the event stands that shows it best.
+    /// The index of the event that shows the finding best.
     pub place: usize,
-    /// When that was.
+    /// The timestamp of the event that shows the finding best.
     pub timestamp_ns: i64,
 }
 
 impl GapFinding {
-    /// `critical` or `warning`.
+    /// The severity: `critical` or `warning`.
     pub fn severity(&self) -> &'static str {
         if self.critical { "critical" } else { "warning" }
     }
@@ -92,29 +92,30 @@ struct Series {
     places: Vec<usize>,
     times_ns: Vec<i64>,
     gaps: Vec<f64>,
-    /// Where in the series, and how much of the reserved bytes nothing uses.
+    /// The index in the series, and the share of the reserved bytes that is not in use.
     fragmentation: Vec<(usize, f64)>,
 }
 
-/// Samples below which nothing is said.
+/// Minimum number of samples for any finding.
 const FEWEST: usize = 3;
-/// Samples below which no trend is seen.
+/// Minimum number of samples for a drift.
 const FEWEST_FOR_DRIFT: usize = 5;
 
-/// Whether a sample's gap is large enough for [`analyze`] to say anything; events in any order.
+/// Whether any sample has a gap large enough for [`analyze`] to report something. The order of the
+/// events does not matter.
 pub fn is_remarkable(events: &Events, thresholds: &GapThresholds) -> bool {
     events.of_type_in_memory(is_sample).any(|(_, event, _)| {
         share_of_device(event).is_some_and(|(_, share)| share >= thresholds.gap_ratio_threshold)
     })
 }
 
-/// The findings, the worst first. `format_memory` spells a number of bytes.
+/// The findings, the most severe first. `format_memory` formats a number of bytes.
 pub fn analyze(
     events: &Events,
     thresholds: &GapThresholds,
     format_memory: &dyn Fn(i64) -> String,
 ) -> Vec<GapFinding> {
-    // Most runs have no gap to speak of, and looking costs less than writing it all down.
+    // Most runs have no notable gap, and this check is cheaper than collecting the series.
     if !is_remarkable(events, thresholds) {
         return Vec::new();
     }
@@ -197,7 +198,7 @@ impl Series {
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
-        reason = "stormlog 0.3.9 computes in floats and cuts the rate off for its text"
+        reason = "stormlog 0.3.9 computes in floats and truncates the rate in its text"
     )]
     fn drift(&self, threshold: f64, format_memory: &dyn Fn(i64) -> String) -> Option<GapFinding> {
         if self.gaps.len() < FEWEST_FOR_DRIFT {
@@ -209,7 +210,7 @@ impl Series {
             .iter()
             .map(|at| at.saturating_sub(first_ns) as f64)
             .collect();
-        // All samples at one moment have no slope: no drift.
+        // Samples with equal timestamps have no slope, so there is no drift.
         let line = fit(&elapsed, &self.gaps)?;
         let r_squared = line.r * line.r;
         if line.slope <= 0.0 || r_squared < threshold {
@@ -287,7 +288,7 @@ impl Series {
     }
 }
 
-/// The gap, and its size as a part of the device.
+/// The gap in bytes, and as a share of the device.
 #[expect(
     clippy::cast_precision_loss,
     reason = "stormlog 0.3.9 computes in floats"
@@ -297,14 +298,14 @@ fn share_of_device(event: EventRef<'_>) -> Option<(f64, f64)> {
     Some((gap, (gap / total).abs()))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a ratio has no more digits")]
+#[expect(clippy::cast_precision_loss, reason = "a ratio needs no more digits")]
 fn fragmentation(event: EventRef<'_>) -> Option<f64> {
     let (allocated, reserved) = (event.allocated_bytes()?, event.reserved_bytes()?);
     let unused = reserved.saturating_sub(allocated).max(0);
     (reserved != 0).then(|| unused as f64 / reserved as f64)
 }
 
-/// The largest value and where it stands; of equals the first.
+/// The index of the largest value and the value. Of equal values, the first counts.
 fn first_largest(values: impl Iterator<Item = f64>) -> Option<(usize, f64)> {
     values
         .enumerate()

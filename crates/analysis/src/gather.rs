@@ -1,4 +1,4 @@
-//! Artifacts that a user named, one by one or by a folder of them, loaded together.
+//! Loads the artifacts that a user named, either directly or by their folder.
 
 use std::path::PathBuf;
 
@@ -11,19 +11,19 @@ use crate::load::{LoadError, LoadOptions, Loaded, LoadedSession, load_sessions};
 use crate::pack;
 use crate::timeline::newest_first;
 
-/// What was loaded, in the order named.
+/// The loaded artifacts, in the order named.
 #[derive(Debug, Default)]
 pub struct Gathered {
-    /// One element for each artifact.
+    /// The artifacts.
     pub loaded: Vec<Loaded>,
-    /// Where each artifact lies.
+    /// The path of each artifact.
     pub files: Vec<PathBuf>,
-    /// Files in a folder that hold no telemetry.
+    /// Files in a folder that contain no telemetry.
     pub passed_over: Vec<PathBuf>,
 }
 
 impl Gathered {
-    /// All of it as if it were one artifact: the newest session in front.
+    /// Joins everything into one artifact, with the newest session first.
     pub fn joined(self) -> Loaded {
         let mut artifacts = self.loaded.into_iter();
         let mut all = artifacts.next().unwrap_or_default();
@@ -37,10 +37,10 @@ impl Gathered {
     }
 }
 
-/// Loads everything at some paths.
+/// Loads all artifacts at some paths.
 ///
-/// A file that was named must load; one that was found in a folder and holds no telemetry is
-/// skipped.
+/// A file that the user named must load. A file found in a folder is skipped when it contains no
+/// telemetry.
 pub fn gather(
     paths: &[PathBuf],
     options: &LoadOptions<'_>,
@@ -49,7 +49,7 @@ pub fn gather(
     let mut refused = Vec::new();
     for path in paths {
         let found = find_artifacts(path).map_err(|error| (path.clone(), error))?;
-        // A pack of one file stands for that file.
+        // For a pack of one file, that file counts as named.
         let named = pack::unpacked(path).map_err(|error| (path.clone(), error))?;
         refused.extend(found.refused);
         files.extend(found.paths.into_iter().map(|file| {
@@ -79,8 +79,9 @@ pub fn gather(
     Ok(gathered)
 }
 
-/// Leaves out sessions that another artifact holds in full: an OOM bundle has a copy of the last
-/// events of a session whose sink lies beside it, and a file may lie beside its compressed copy.
+/// Removes sessions that another artifact contains in full. An OOM bundle has a copy of the last
+/// events of a session whose sink may be in the same folder, and a file may be next to its
+/// compressed copy.
 fn drop_copies(loaded: &mut [Loaded]) {
     let key = |session: &LoadedSession| {
         let summary = &session.summary;

@@ -1,7 +1,7 @@
-//! What lives after the crash: loads artifacts and says what they show.
+//! Everything that happens after a run: loads artifacts and analyses them.
 //!
-//! Given the same folder it says the same thing: it reads no clock and asks nothing of the
-//! machine that it runs on.
+//! The result depends only on the artifacts. The crate reads no clock and no state of the machine
+//! it runs on.
 
 pub mod allocator_snapshot;
 pub mod analyze;
@@ -33,9 +33,10 @@ pub use columns::{EventRef, Events, EventsBuilder, Origin, RowId};
 pub use digest::record_id;
 pub use gather::{Gathered, gather};
 pub use load::{
-    Artifact, Damage, LiveLook, LiveRun, LoadError, LoadOptions, Loaded, LoadedSession, OnError,
-    Removed, TooLarge, absolute, default_session, load_document, load_events, load_sessions,
-    loaded_of_events, open_text, rank_in_name, read_whole, stream_events, stream_lines,
+    Artifact, Damage, LiveLook, LiveRun, LiveSessions, LoadError, LoadOptions, Loaded,
+    LoadedSession, OnError, Removed, TooLarge, absolute, default_session, load_document,
+    load_events, load_sessions, loaded_of_events, open_text, rank_in_name, read_whole,
+    stream_events, stream_lines,
 };
 pub use overview::{Overview, Peak};
 pub use rollups::{read_rollups, rollup_path, session_rollup};

@@ -1,4 +1,4 @@
-//! From paths to sessions: every artifact that Stormlog or stormlog 0.3.9 writes.
+//! Loads sessions from paths: every artifact that Stormlog or stormlog 0.3.9 writes.
 
 mod artifact;
 mod bundle;
@@ -16,6 +16,7 @@ mod python_literal;
 mod rank_name;
 mod removed;
 mod sessions;
+mod tail;
 
 use std::io::Read;
 use std::ops::Range;
@@ -31,11 +32,12 @@ pub(crate) use bytes::{open, read_beside, read_described, read_error};
 pub use damage::Damage;
 pub(crate) use document::RECORD_KEYS;
 pub use error::LoadError;
-pub use live::{LiveLook, LiveRun, TooLarge};
+pub use live::{LiveLook, LiveRun, LiveSessions, TooLarge};
 pub use rank_name::rank_in_name;
 pub use removed::Removed;
 pub use sessions::absolute;
 pub(crate) use stormlog_format::file_names::TIMELINE as TIMELINE_FILE;
+pub(crate) use tail::{Change, Tail};
 
 use crate::catalog::FileKind;
 use crate::columns::{Chunk, ChunkBuilder, EventRef, Events};
@@ -44,18 +46,18 @@ use csv::Cells;
 use lines::LineFiles;
 use sessions::ReadParts;
 
-/// What to do with a line or record that cannot be read.
+/// How to handle a line or record that cannot be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
-    /// Loading fails; only a torn last line is skipped.
+    /// Loading fails. Only a torn last line is skipped.
     #[default]
     Raise,
-    /// It is skipped and listed as damage.
+    /// The line or record is skipped and listed as damage.
     Skip,
 }
 
 impl OnError {
-    /// What a flag says that asks to pass over damage.
+    /// Converts the flag that asks to skip damage.
     pub fn skip_if(skip_damaged: bool) -> Self {
         if skip_damaged {
             Self::Skip
@@ -65,15 +67,15 @@ impl OnError {
     }
 }
 
-/// How to load.
+/// Options for loading.
 pub struct LoadOptions<'a> {
     /// Whether records without a `schema_version` are converted.
     pub permissive_legacy: bool,
-    /// The key of a JSON document that holds the list of events.
+    /// The key of the list of events in a JSON document.
     pub events_key: Option<String>,
-    /// What to do with what cannot be read.
+    /// How to handle lines and records that cannot be read.
     pub on_error: OnError,
-    /// Called with the number of bytes read since the last call, from any thread.
+    /// Called from any thread with the number of bytes read since the last call.
     pub progress: &'a (dyn Fn(u64) + Sync),
 }
 
@@ -91,31 +93,31 @@ impl Default for LoadOptions<'_> {
 /// One session of an artifact, with its events in time order.
 #[derive(Clone, Debug)]
 pub struct LoadedSession {
-    /// What is known of the session.
+    /// The summary of the session.
     pub summary: SessionSummary,
     /// Its events.
     pub events: Events,
-    /// The files that they came from.
+    /// The files that contain the events.
     pub sources: Vec<String>,
-    /// What of those files could not be read.
+    /// Damage in those files.
     pub damage: Vec<Damage>,
-    /// Samples up to this time are sparse because the sink was thinned: missing ones are no
-    /// sampling gap.
+    /// Samples up to this time are sparse because the sink was thinned. Missing samples in that
+    /// time are not a sampling gap.
     pub thinned_until_ns: Option<i64>,
 }
 
-/// Everything that an artifact holds.
+/// The contents of an artifact.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
-    /// The sessions, the one to choose first in front.
+    /// The sessions. The session to select by default comes first.
     pub sessions: Vec<LoadedSession>,
-    /// Everything that could not be read.
+    /// Damage of the whole artifact.
     pub damage: Vec<Damage>,
-    /// What the sink's writer did not keep.
+    /// Events that the sink's writer removed.
     pub removed: Removed,
 }
 
-/// A sink that is thinned while it is read is read again, at most so often.
+/// Maximum number of attempts at reading a sink that is thinned while it is read.
 const TRIES: usize = 4;
 
 /// Loads every session of an artifact.
@@ -159,7 +161,7 @@ fn load_artifact(
     Ok(loaded)
 }
 
-/// Of some segments of a sink, the events that are wanted, in the order of the files.
+/// Loads the events that `keep` accepts from some segments of a sink, in the order of the files.
 pub(crate) fn load_matching(
     sink: &Path,
     manifest: &Manifest,
@@ -175,12 +177,12 @@ pub(crate) fn load_matching(
     LineFiles::of(sink, &artifact, options)?.read_matching(options, keep)
 }
 
-/// Loads a file as a JSON document, whatever its name.
+/// Loads a file as a JSON document, regardless of its name.
 pub fn load_document(path: &Path, options: &LoadOptions<'_>) -> Result<Loaded, LoadError> {
     load_file(path, FileKind::Document, options)
 }
 
-/// Loads a document or a table as queries do, whatever its name.
+/// Loads a document or a table as queries do, regardless of its name.
 pub(crate) fn load_file(
     path: &Path,
     kind: FileKind,
@@ -193,7 +195,8 @@ pub(crate) fn load_file(
     Ok(sessions::assemble(path, ReadParts { chunks, ..parts }))
 }
 
-/// Gives the events of a document or a table as queries read it, whatever its name.
+/// Passes the events of a document or table to `visit`, in the way that queries read them. The
+/// file's name does not matter.
 pub(crate) fn stream_file(
     path: &Path,
     kind: FileKind,
@@ -206,7 +209,7 @@ pub(crate) fn stream_file(
     Ok(read_file(path, kind, options, &mut take)?.damage)
 }
 
-/// White space around the cells of a table does not count.
+/// White space around the cells of a table is ignored.
 fn read_file(
     path: &Path,
     kind: FileKind,
@@ -219,8 +222,8 @@ fn read_file(
     }
 }
 
-/// Hands over the events of one segment of a sink, block by block, until `visit` has had enough;
-/// gives what could not be read.
+/// Passes the events of one segment of a sink to `visit`, block by block, until `visit` returns
+/// false. Returns the damage.
 pub(crate) fn stream_segment(
     sink: &Path,
     manifest: Option<&Manifest>,
@@ -268,7 +271,7 @@ pub fn stream_lines(
     Ok(files.read_in_order(options, &mut take)?.damage)
 }
 
-/// The sessions of events that were read from a file some other way.
+/// Builds the sessions of events that were read in another way.
 pub fn loaded_of_events(file: &Path, events: &[Event]) -> Loaded {
     let mut builder = ChunkBuilder::with_capacity(events.len());
     for event in events {
@@ -287,9 +290,8 @@ pub fn loaded_of_events(file: &Path, events: &[Event]) -> Loaded {
     sessions::assemble(file, parts)
 }
 
-/// Hands over the events of an artifact as they stand in its files, a bounded number at a
-/// time, and gives what could not be read. Files of lines and lists of records are never
-/// in memory as a whole.
+/// Passes the events of an artifact to `visit` in file order, a bounded number at a time, and
+/// returns the damage. Files of lines and lists of records are never fully in memory.
 pub fn stream_events(
     path: &Path,
     options: &LoadOptions<'_>,
@@ -311,7 +313,7 @@ pub fn stream_events(
     Ok(parts.damage)
 }
 
-/// Reads an artifact whose events are in one file that is no file of lines.
+/// Reads an artifact with its events in one file, which is not a file of lines.
 fn read_one_file(
     path: &Path,
     artifact: &Artifact,
@@ -328,7 +330,7 @@ fn read_one_file(
     }
 }
 
-/// The session to take when none is named: one with events before one without.
+/// The session to use when none is named. Sessions with events are preferred.
 pub fn default_session(loaded: &Loaded) -> Option<&LoadedSession> {
     let with_events = loaded
         .sessions
@@ -337,7 +339,7 @@ pub fn default_session(loaded: &Loaded) -> Option<&LoadedSession> {
     with_events.or_else(|| loaded.sessions.first())
 }
 
-/// The events of one session: the named one, or the default.
+/// Loads the events of the named session, or of the default one.
 pub fn load_events(
     path: &Path,
     session_id: Option<&str>,

@@ -1,11 +1,11 @@
-//! Events that need not hold the schema's rules: what callers pass as plain mappings.
+//! Events that need not follow the schema: the plain mappings that callers pass.
 
 use stormlog_format::{Map, Text, Value};
 
 use crate::columns::EventRef;
 use crate::phases::{Boundary, Moment};
 
-/// An event of which anything may be missing.
+/// An event in which any field may be missing.
 #[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "the fields are the record's keys")]
 pub struct LooseEvent {
@@ -22,19 +22,19 @@ pub struct LooseEvent {
 /// A rank as callers write it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LooseRank {
-    /// Not there at all.
+    /// The event has no rank.
     #[default]
     Missing,
-    /// A number.
+    /// The rank is a number.
     Number(i64),
-    /// A text that holds a number.
+    /// The rank is a text that contains a number.
     Spelled(i64),
-    /// Something that is no rank.
+    /// The value is not a rank.
     Unusable,
 }
 
 impl LooseRank {
-    /// The rank of a value.
+    /// Converts a value to a rank.
     pub fn of(value: Option<&Value>) -> Self {
         match value {
             None => Self::Missing,
@@ -46,7 +46,7 @@ impl LooseRank {
         }
     }
 
-    /// The rank, when it is a number.
+    /// The rank, if it is a number.
     pub fn number(self) -> Option<i64> {
         match self {
             Self::Number(rank) => Some(rank),
@@ -54,7 +54,7 @@ impl LooseRank {
         }
     }
 
-    /// The rank for replay: a text counts, a missing one is rank 0.
+    /// The rank for replaying phases: a text counts, and a missing rank is rank 0.
     pub fn for_replay(self) -> Option<i64> {
         match self {
             Self::Missing => Some(0),
@@ -65,7 +65,7 @@ impl LooseRank {
 }
 
 impl LooseEvent {
-    /// The event of a row.
+    /// Converts a row of the columns.
     pub fn of_row(event: EventRef<'_>) -> Self {
         let origin = event.origin();
         Self {
@@ -80,7 +80,7 @@ impl LooseEvent {
         }
     }
 
-    /// What replay makes of the event, when it can use it at all.
+    /// The event as replay needs it; `None` when a required field is missing.
     pub fn moment(&self) -> Option<Moment> {
         let event_type = self.event_type.as_ref();
         Some(Moment {

@@ -1,4 +1,4 @@
-//! Markers for a timeline: what happened when, as points and as spans of phases.
+//! Markers for a timeline: single events, and spans of phases.
 
 use hashbrown::HashMap;
 use stormlog_format::{EventType, Text, Value, metadata_keys};
@@ -7,7 +7,7 @@ use crate::columns::Events;
 use crate::loose::LooseEvent;
 use crate::phases::{PhaseReplay, PhaseSpan, path_text};
 
-/// Something that happened at a time, or between two.
+/// An event at one time, or a phase between two times.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct Marker {
@@ -23,22 +23,22 @@ pub struct Marker {
     pub subject: Subject,
 }
 
-/// What a marker was made of.
+/// What a marker was created from.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Subject {
-    /// The event at a place, of a type.
+    /// A single event.
     Event {
-        /// Where in the events.
+        /// Index of the event.
         place: usize,
-        /// The type without white space around it.
+        /// Type of the event, without surrounding white space.
         event_type: Text,
     },
-    /// A span of replayed phases.
+    /// A span of a replayed phase.
     Phase(PhaseSpan),
 }
 
 impl Marker {
-    /// Where the marker comes from: `telemetry_event` or `phase_replay`.
+    /// The source of the marker: `telemetry_event` or `phase_replay`.
     pub fn source(&self) -> &'static str {
         match self.subject {
             Subject::Event { .. } => "telemetry_event",
@@ -47,12 +47,12 @@ impl Marker {
     }
 }
 
-/// The markers of loaded events.
+/// Creates the markers of loaded events.
 pub fn of_events(events: &Events, include_phases: bool) -> Vec<Marker> {
     let mut markers: Vec<Marker> = events
         .iter()
         .enumerate()
-        // Most events are samples; only the rest is worth taking apart.
+        // Most events are samples, and only the others are converted.
         .filter(|(_, event)| may_be_point(event.event_type()))
         .filter_map(|(place, event)| point(place, &LooseEvent::of_row(event)))
         .collect();
@@ -74,7 +74,7 @@ pub fn of_events(events: &Events, include_phases: bool) -> Vec<Marker> {
     sorted(markers)
 }
 
-/// The markers of events that may lack anything.
+/// Creates the markers of events in which fields may be missing.
 pub fn of_loose(events: &[LooseEvent], include_phases: bool) -> Vec<Marker> {
     let points = events.iter().enumerate();
     let mut markers: Vec<Marker> = points
@@ -93,7 +93,7 @@ pub fn of_loose(events: &[LooseEvent], include_phases: bool) -> Vec<Marker> {
     sorted(markers)
 }
 
-/// The place in the run that the first event of a (session, rank) names.
+/// The local rank and world size in the first event of each session and rank.
 #[derive(Default)]
 struct Identities(HashMap<(Text, i64), (Option<i64>, Option<i64>)>);
 

@@ -1,49 +1,49 @@
-//! What an artifact holds, in a screenful: sessions, ranks, time span, peaks.
+//! A short overview of an artifact: sessions, ranks, time span and peaks.
 
 use std::collections::BTreeSet;
 
 use crate::load::LoadedSession;
 use crate::timeline::{RankCoverage, run_of};
 
-/// The highest value of a counter and where it was seen.
+/// The highest value of a counter, and the rank with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peak {
-    /// The value.
+    /// The value in bytes.
     pub bytes: i64,
-    /// On which rank.
+    /// The rank.
     pub rank: i64,
 }
 
-/// What is known of some sessions from their events.
+/// The overview of some sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overview {
     /// Number of events.
     pub events: usize,
-    /// Number of samples among them.
+    /// Number of samples among the events.
     pub samples: usize,
-    /// First and last time.
+    /// Timestamps of the first and the last event.
     pub span_ns: Option<(i64, i64)>,
-    /// The ranks seen.
+    /// The recorded ranks.
     pub ranks: BTreeSet<i64>,
     /// The largest world size that any event declares.
     pub world_size: i64,
-    /// Jobs named.
+    /// The job ids.
     pub jobs: BTreeSet<String>,
-    /// Hosts named.
+    /// The host names.
     pub hosts: BTreeSet<String>,
-    /// Highest allocated bytes; none when never known.
+    /// Highest allocated bytes; `None` when never known.
     pub allocated: Option<Peak>,
     /// Highest reserved bytes.
     pub reserved: Option<Peak>,
-    /// Highest device bytes in use.
+    /// Highest bytes in use on the device.
     pub used: Option<Peak>,
-    /// The device's size, the largest that was reported.
+    /// The largest reported size of the device.
     pub total_bytes: Option<i64>,
 }
 
 impl Overview {
-    /// Looks through sessions: their events, and the tracks of their devices, or of host memory
-    /// where no device was recorded.
+    /// Summarizes sessions: their events and the tracks of their devices, or of host memory if no
+    /// device was recorded.
     pub fn of<'a>(sessions: impl IntoIterator<Item = &'a LoadedSession>) -> Self {
         let mut overview = Self::default();
         let sessions: Vec<&LoadedSession> = sessions.into_iter().collect();
@@ -84,7 +84,7 @@ impl Overview {
     }
 }
 
-/// Keeps the higher of the two, the lower rank on a tie.
+/// Keeps the higher value. On a tie, the first value stays.
 fn raise(highest: &mut Option<Peak>, seen: Option<Peak>) {
     if let Some(seen) = seen
         && highest.is_none_or(|highest| seen.bytes > highest.bytes)

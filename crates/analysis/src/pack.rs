@@ -1,8 +1,8 @@
-//! Packs: a run in one compressed file, as `stormlog pack` writes it. See `docs/pack.md`.
+//! Opens packs: a run in one compressed file, written by `stormlog pack`. See `docs/pack.md`.
 //!
-//! A pack is unpacked once per process into a private temporary folder, and every reader works on
-//! that folder. [`unpacked`] leads from the path that a user knows (`run.stormlog`, or
-//! `run.stormlog/gpu-1` for a part of it) to the folder, [`shown`] leads back.
+//! A pack is unpacked once per process into a private temporary folder, and every reader uses that
+//! folder. [`unpacked`] converts the path that a user gives (`run.stormlog`, or
+//! `run.stormlog/gpu-1` for a part of it) to the folder. [`shown`] converts it back.
 
 mod folder;
 mod read;
@@ -15,18 +15,18 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+pub use folder::TemporaryFolder;
 pub use read::{Content, HEADER, MOST_FILES, VERSION, check, header};
 
 use crate::load::LoadError;
-use folder::TemporaryFolder;
 
-/// What the name of a pack ends with.
+/// The file extension of a pack.
 pub const ENDING: &str = "stormlog";
 
 /// Why a pack cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the error messages document the variants")]
 pub enum PackError {
     #[error("it is not a file that 'stormlog pack' wrote")]
     NotAPack,
@@ -50,15 +50,15 @@ pub enum PackError {
 
 /// A pack that this process has unpacked.
 struct Opened {
-    /// The path by which it was named.
+    /// The path of the pack, as given.
     pack: PathBuf,
     version: FileVersion,
-    /// Where its files are.
+    /// The folder with its files.
     content: PathBuf,
-    folder: TemporaryFolder,
+    _folder: TemporaryFolder,
 }
 
-/// A file that is replaced or rewritten has another version.
+/// Identifies the contents of a file. The value changes when the file is replaced or rewritten.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct FileVersion {
     device: u64,
@@ -79,16 +79,22 @@ impl FileVersion {
 }
 
 static OPENED: Mutex<Vec<Opened>> = Mutex::new(Vec::new());
-/// Whether there is any; nearly every process has none, and asks for each path that it prints.
+/// Whether any pack is open. Most processes open no pack, and this flag is checked for every path
+/// that is printed.
 static ANY: AtomicBool = AtomicBool::new(false);
 
-/// Whether a path is a pack, by its name.
+/// Whether a path is a pack, according to its name.
 pub fn is_pack(path: &Path) -> bool {
-    let ending = path.extension().unwrap_or_default();
-    ending.eq_ignore_ascii_case(ENDING) && path.is_file()
+    has_ending(path) && path.is_file()
 }
 
-/// The path itself, or, for a pack and paths into a pack, where its files are unpacked.
+/// Whether a name is that of a pack.
+pub(crate) fn has_ending(path: &Path) -> bool {
+    let ending = path.extension().unwrap_or_default();
+    ending.eq_ignore_ascii_case(ENDING)
+}
+
+/// The path itself or, for a pack or a path in a pack, the path of the unpacked files.
 pub fn unpacked(path: &Path) -> Result<Cow<'_, Path>, LoadError> {
     let Some(pack) = path.ancestors().find(|one| is_pack(one)) else {
         return Ok(Cow::Borrowed(path));
@@ -101,7 +107,7 @@ pub fn unpacked(path: &Path) -> Result<Cow<'_, Path>, LoadError> {
         .metadata()
         .map_err(|error| failed(PackError::Read(error)))?;
     let version = FileVersion::of(&facts);
-    // Others wait until it is unpacked.
+    // Other threads wait until the pack is unpacked.
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
     let known = opened
         .iter()
@@ -122,7 +128,7 @@ pub fn unpacked(path: &Path) -> Result<Cow<'_, Path>, LoadError> {
     }))
 }
 
-/// A path as the user knows it: what was unpacked is shown as lying in its pack.
+/// The path to show to the user: an unpacked file is shown as part of its pack.
 pub fn shown(path: &Path) -> Cow<'_, Path> {
     if !ANY.load(Ordering::Acquire) {
         return Cow::Borrowed(path);
@@ -139,12 +145,11 @@ pub fn shown(path: &Path) -> Cow<'_, Path> {
     pack.map_or(Cow::Borrowed(path), Cow::Owned)
 }
 
-/// Deletes everything that this process has unpacked. A child of a fork leaves what is its parent's.
+/// Deletes everything that this process has unpacked. A forked child leaves the folders of its
+/// parent.
 pub fn close_all() {
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
-    for one in opened.drain(..) {
-        one.folder.delete();
-    }
+    opened.clear();
     ANY.store(false, Ordering::Release);
 }
 
@@ -153,23 +158,20 @@ fn open(pack: &Path, version: FileVersion) -> Result<Opened, PackError> {
         folder: std::env::temp_dir(),
         cause,
     })?;
-    // Its name is in messages that cannot be led back, such as those of the operating system.
+    // The folder is named after the pack, because messages of the operating system show its path.
     let content = folder.path().join(pack.file_name().unwrap_or_default());
     match read::unpack(pack, &content) {
         Ok(_) => Ok(Opened {
             pack: pack.to_path_buf(),
             version,
             content,
-            folder,
+            _folder: folder,
         }),
-        Err(error) => {
-            folder.delete();
-            Err(error)
-        }
+        Err(error) => Err(error),
     }
 }
 
-/// The file of a pack of a single file, which stands for that file.
+/// The file, if a pack contains only one. A pack with a single file is treated like that file.
 fn only_file(content: &Path) -> Option<PathBuf> {
     let mut entries = content.read_dir().ok()?;
     let (first, second) = (entries.next()?.ok()?, entries.next());

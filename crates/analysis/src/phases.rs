@@ -1,7 +1,7 @@
-//! Phases of a training loop, replayed from their enter and exit events.
+//! Replays the phases of a training loop from their enter and exit events.
 //!
-//! Replay turns boundaries into spans; attribution says in which phase a moment was, and how
-//! sure that is when several threads were at work.
+//! Replay turns boundaries into spans. Attribution determines the phase of an event, and how
+//! certain it is when several threads were active.
 
 mod attribution;
 mod boundary;
@@ -30,35 +30,39 @@ pub struct PhaseSpan {
     pub start_ns: i64,
     pub end_ns: i64,
     pub sequence: i64,
-    /// Whether the phase was still open when its events ended.
+    /// Whether the phase was still open at the last event.
     pub synthetic_end: bool,
 }
 
-/// The spans of each (session, rank), in the order in which the groups were made.
+/// The spans of each session and rank, in the order in which the groups were created.
 pub type SpanGroups = Vec<((Text, i64), Vec<PhaseSpan>)>;
 
-/// All phases of some events, by session and rank.
+/// All phases of some events, grouped by session and rank.
 #[derive(Clone, Debug, Default)]
 pub struct PhaseReplay {
     groups: SpanGroups,
 }
 
-/// What replay needs of an event: where and when it happened, and the boundary that it is.
+/// The part of an event that replay needs: where and when it happened, and its boundary.
 #[derive(Clone, Debug)]
 pub struct Moment {
     /// The session.
     pub session_id: Text,
     /// The rank.
     pub rank: i64,
-    /// The time.
+    /// The timestamp.
     pub timestamp_ns: i64,
-    /// The boundary of a phase, when it is one.
+    /// The boundary of a phase, if the event is one.
     pub boundary: Option<Boundary>,
 }
 
 impl PhaseReplay {
     /// Replays the phases of loaded events.
     pub fn of_events(events: &Events) -> Self {
+        // Most sessions have no phases; looking costs less than going through all their events.
+        if events.of_type(Boundary::is_one).next().is_none() {
+            return Self::default();
+        }
         let mut replay = Replay::default();
         let mut groups: Vec<Option<usize>> = vec![None; events.origin_count()];
         for (_, event, origin) in events.of_type(|_| true) {
@@ -73,7 +77,7 @@ impl PhaseReplay {
         }
     }
 
-    /// Replays phases from moments in any order.
+    /// Replays phases from events in any order.
     pub fn of_moments(moments: impl IntoIterator<Item = Moment>) -> Self {
         let mut replay = Replay::default();
         for moment in moments {
@@ -85,22 +89,22 @@ impl PhaseReplay {
         }
     }
 
-    /// Spans that were replayed elsewhere.
+    /// Uses spans that were replayed elsewhere.
     pub fn from_groups(groups: SpanGroups) -> Self {
         Self { groups }
     }
 
-    /// The spans by session and rank.
+    /// The spans, by session and rank.
     pub fn groups(&self) -> &SpanGroups {
         &self.groups
     }
 
-    /// Whether there is no phase at all.
+    /// Whether there are no phases.
     pub fn is_empty(&self) -> bool {
         self.groups.iter().all(|(_, spans)| spans.is_empty())
     }
 
-    /// The spans of a session, of one rank or of all.
+    /// The spans of a session, for one rank or all ranks.
     pub fn spans_for(&self, session_id: &Text, rank: Option<i64>) -> Vec<&PhaseSpan> {
         let wanted = self.groups.iter().filter(|((session, of_rank), _)| {
             session == session_id && rank.is_none_or(|rank| rank == *of_rank)
@@ -108,7 +112,7 @@ impl PhaseReplay {
         wanted.flat_map(|(_, spans)| spans).collect()
     }
 
-    /// The spans that hold a moment.
+    /// The spans that contain a time.
     pub fn active_spans(
         &self,
         timestamp_ns: i64,
@@ -120,7 +124,7 @@ impl PhaseReplay {
         spans
     }
 
-    /// The phase of a moment.
+    /// The phase at a time.
     pub fn resolve(
         &self,
         timestamp_ns: i64,
@@ -134,7 +138,7 @@ impl PhaseReplay {
         attribute(&self.active_spans(timestamp_ns, session_id, rank), origin)
     }
 
-    /// The phase in which an event happened.
+    /// The phase of an event.
     pub fn resolve_event(&self, event: EventRef<'_>) -> Option<PhaseAttribution> {
         if self.groups.is_empty() {
             return None;
@@ -150,7 +154,7 @@ impl PhaseReplay {
     }
 }
 
-/// Boundaries on their way to spans.
+/// Collects boundaries and converts them to spans.
 #[derive(Default)]
 struct Replay {
     places: HashMap<(Text, i64), usize>,
@@ -186,8 +190,8 @@ impl Replay {
         }
     }
 
-    /// Groups with a phase that was left come first, as they do in stormlog 0.3.9, since spans
-    /// of equal rank in an order are distinguished by it.
+    /// Groups with at least one phase that was left come first, as in stormlog 0.3.9, because the
+    /// order of the groups decides between spans that are otherwise equal.
     fn finish(self) -> SpanGroups {
         let mut groups: Vec<((Text, i64), Vec<PhaseSpan>)> = self
             .groups

@@ -1,8 +1,8 @@
-//! Questions over many artifacts: what there is, what happened, and what belongs together.
+//! Queries over many artifacts: what exists, what happened, and what belongs together.
 //!
-//! The catalog looks at manifests and envelopes first; a segment is opened only by a
-//! question that its manifest and rollup cannot answer. Nothing is written and no clock is
-//! read: what a question needs to know of the machine comes in as [`Surroundings`].
+//! The catalog reads only manifests and envelopes. A segment is opened only when its manifest and
+//! rollup cannot answer a query. Queries write nothing and read no clock; they receive what they
+//! need to know about the machine as [`Surroundings`].
 
 mod about;
 mod attachments;

@@ -1,7 +1,8 @@
-//! Opens the files of artifacts: regular files only, and none outside the artifact.
+//! Opens the files of artifacts: only regular files, and only inside the artifact.
 //!
-//! An artifact is hostile input. Opening a FIFO waits for a writer, a device may never end, and a
-//! link may lead to any file that its reader may read. Every reader opens files here.
+//! An artifact is hostile input. Opening a FIFO blocks until there is a writer, a device may never
+//! end, and a link may lead to any file that the user can read. Therefore all readers open files
+//! through this module.
 
 use std::fs::{File, FileType, OpenOptions};
 use std::io::{self, Read as _};
@@ -10,23 +11,23 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Why a path is not read.
+/// Why a file is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// It is a FIFO, a device, a socket or a directory.
+    /// The path is a FIFO, a device, a socket or a directory.
     #[error("it is {0}, not a regular file")]
     NotRegular(&'static str),
-    /// It leads to a file elsewhere.
+    /// The path is a link to a file outside of the artifact.
     #[error("it is a link that leads outside the artifact")]
     Outside,
-    /// It has more bytes than are read of such a file.
+    /// The file is larger than the limit in bytes.
     #[error("it is larger than {} MiB", .0 >> 20)]
     TooLarge(u64),
 }
 
 impl Refused {
-    /// Why a path was not read, if an error is about that.
+    /// The refusal behind an I/O error, if there is one.
     pub fn of(error: &io::Error) -> Option<Self> {
         error.get_ref()?.downcast_ref().copied()
     }
@@ -38,7 +39,7 @@ impl From<Refused> for io::Error {
     }
 }
 
-/// What a file is, unless it is a regular one.
+/// The name of a file type; `None` for a regular file.
 pub(crate) fn special_kind(kind: FileType) -> Option<&'static str> {
     match kind {
         kind if kind.is_file() => None,
@@ -59,28 +60,30 @@ fn check_kind(kind: FileType) -> io::Result<()> {
     }
 }
 
-/// Opens a regular file that the user named; links are followed.
+/// Opens a regular file that the user named. Links are followed.
 pub fn open(path: &Path) -> io::Result<File> {
-    // Opening a device can have an effect, so its kind is looked at before.
+    // Opening a device can have side effects, so the type is checked first.
     check_kind(path.metadata()?.file_type())?;
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(flags.bits().cast_signed());
     let file = options.open(path)?;
-    // Another file may have taken the path's place meanwhile; without NONBLOCK a FIFO would wait.
+    // The path may have been replaced meanwhile, so the type is checked again. Without NONBLOCK,
+    // opening a FIFO would block.
     check_kind(file.metadata()?.file_type())?;
     Ok(file)
 }
 
-/// A file that is replaced while it is opened is tried again, at most so often.
+/// Maximum number of attempts at opening a file that is being replaced.
 const TRIES: usize = 4;
 
-/// Opens a regular file of an artifact; a link is followed where it stays in the artifact.
+/// Opens a regular file of an artifact. Links within the artifact are followed.
 pub fn open_inside(artifact: &Path, path: &Path) -> io::Result<File> {
     for _ in 0..TRIES {
         let file = open(path)?;
         check_inside(artifact, path)?;
-        // What was opened is what the path leads to, also where the path is changed meanwhile.
+        // The opened file must be the one that the path leads to, even if the path changes
+        // meanwhile.
         let (opened, named) = (file.metadata()?, path.metadata()?);
         if (opened.dev(), opened.ino()) == (named.dev(), named.ino()) {
             return Ok(file);
@@ -91,7 +94,7 @@ pub fn open_inside(artifact: &Path, path: &Path) -> io::Result<File> {
     ))
 }
 
-/// Whether a path is a regular file inside an artifact, without opening it.
+/// Checks that a path is a regular file inside an artifact, without opening it.
 pub fn check_inside(artifact: &Path, path: &Path) -> io::Result<()> {
     check_kind(path.metadata()?.file_type())?;
     let artifact = if artifact.as_os_str().is_empty() {
@@ -106,7 +109,7 @@ pub fn check_inside(artifact: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Why a path is not read, where something is there that never can be.
+/// Why a path must not be read; `None` when it may be read or does not exist.
 pub(crate) fn refusal(artifact: &Path, path: &Path) -> Option<Refused> {
     match check_inside(artifact, path) {
         Ok(()) => None,
@@ -114,7 +117,7 @@ pub(crate) fn refusal(artifact: &Path, path: &Path) -> Option<Refused> {
     }
 }
 
-/// The folder that a file is in.
+/// The folder of a file.
 pub(crate) fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -122,12 +125,12 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// The bytes of a regular file that the user named, unless there are too many.
+/// Reads a regular file that the user named. Fails if the file is too large.
 pub fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     read_all(open(path)?, most_bytes)
 }
 
-/// The bytes of a regular file of an artifact, unless there are too many.
+/// Reads a regular file of an artifact. Fails if the file is too large.
 pub fn read_inside(artifact: &Path, path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     read_all(open_inside(artifact, path)?, most_bytes)
 }
@@ -192,7 +195,7 @@ mod tests {
         let read = |name: &str| read_inside(&artifact, &artifact.join(name), 10);
         assert_eq!(read("sub/relative").unwrap(), b"inside");
         assert_eq!(read("absolute").unwrap(), b"inside");
-        // The artifact itself may be named by a link.
+        // The path of the artifact itself may be a link.
         let alias = folder.path().join("alias");
         assert_eq!(
             read_inside(&alias, &alias.join("file"), 10).unwrap(),
@@ -202,7 +205,7 @@ mod tests {
             let expected = "it is a link that leads outside the artifact";
             assert_eq!(refused(read(name)), expected);
         }
-        // What the user names may lie anywhere.
+        // A file that the user names may be anywhere.
         assert_eq!(super::read(&artifact.join("out"), 10).unwrap(), b"outside");
         let too_large = super::read(&artifact.join("file"), 3).unwrap_err();
         assert_eq!(Refused::of(&too_large), Some(Refused::TooLarge(3)));

@@ -1,4 +1,4 @@
-//! Rollups of loaded sessions, and those that a sink carries.
+//! Computes rollups of loaded sessions, and reads the rollups of a sink.
 
 use std::path::{Path, PathBuf};
 
@@ -13,14 +13,14 @@ use crate::columns::{EventRef, Events};
 use crate::load::read_beside;
 use crate::regular_file::folder_of;
 
-/// Where the rollups of a sink are, for any path into the sink.
+/// The path of a sink's rollups, for any path in the sink.
 pub fn rollup_path(path: &Path) -> PathBuf {
     let directory = if path.is_file() { path.parent() } else { None };
     directory.unwrap_or(path).join(ROLLUP_FILENAME)
 }
 
-/// The rollups of a sink; nothing when they cannot be read, or when the manifest beside
-/// them lists other segments, events or bytes.
+/// Reads the rollups of a sink. `None` when the rollups cannot be read, or when the manifest lists
+/// other segments, events or bytes.
 pub fn read_rollups(path: &Path) -> Option<RollupFile> {
     let file = rollup_path(path);
     let text = read_beside(folder_of(&file), &file).ok()?;
@@ -31,13 +31,14 @@ pub fn read_rollups(path: &Path) -> Option<RollupFile> {
         .then_some(file)
 }
 
-/// The rollups of a sink without their windows of time, which are most of the file; nothing unless
-/// they match its manifest.
+/// Reads the rollups of a sink without their time windows, which are most of the file. `None`
+/// unless the rollups match the manifest.
 pub(crate) fn read_totals(sink: &Path, manifest: &Manifest) -> Option<RollupFile> {
     read_part(sink, manifest, without_windows)
 }
 
-/// The same with the windows.
+/// Reads the rollups of a sink with their time windows. `None` unless the rollups match the
+/// manifest.
 pub(crate) fn read_windows(sink: &Path, manifest: &Manifest) -> Option<RollupFile> {
     read_part(sink, manifest, <[u8]>::to_vec)
 }
@@ -52,7 +53,7 @@ fn read_part(
     rollups.matches(manifest).then_some(rollups)
 }
 
-/// What the events of a session come to.
+/// Computes the rollup of a session from its events.
 pub fn session_rollup(
     summary: SessionSummary,
     events: &Events,

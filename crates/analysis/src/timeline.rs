@@ -1,15 +1,17 @@
-//! The tracks of one run: one definition of sample, sampling gap, hidden memory, clock, step, phase,
-//! out-of-memory mark, limit and end, read by the detectors and by what presents them; and which
-//! sessions form a run.
+//! The tracks of one run, and which sessions form a run. Defines sample, sampling gap, hidden
+//! memory, clock, step, phase, out-of-memory mark, limit and end once for the detectors and the
+//! reports.
 //!
-//! A run has processes, a process has resources (its host memory, each device that it uses) and a
-//! resource has a track. Nothing here judges; nothing opens a file except [`read_oom_bundles`].
+//! A run has processes, a process has resources (its host memory and each device it uses), and a
+//! resource has a track. This module provides data without judging it, and only
+//! [`read_oom_bundles`] opens files.
 
 pub(crate) mod clocks;
 mod coverage;
 mod end;
 mod group;
 mod host_look;
+mod ledger;
 mod oom_bundles;
 mod oom_cause;
 mod process;
@@ -25,6 +27,7 @@ pub use coverage::{RankCoverage, ResourceCoverage};
 pub use end::{End, RankEnd};
 pub use group::{Member, newest_first, runs};
 pub use host_look::{HostHolder, HostLook};
+pub use ledger::{Ledger, LedgerEntry, Owner};
 pub use oom_bundles::{BundleNumbers, fill_oom_marks, read_oom_bundles};
 pub use oom_cause::{Failure, Held};
 pub use process::{Process, Role};

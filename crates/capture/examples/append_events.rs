@@ -1,6 +1,6 @@
 //! Appends events to a sink as trackers do and prints the rates, for
 //! `benches/compare_append.py`.
-#![expect(clippy::print_stdout, reason = "an example talks to its caller")]
+#![expect(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let usage = "usage: append_events DIRECTORY COUNT";
     let directory = arguments.next().ok_or(usage)?;
     let count: i64 = arguments.next().ok_or(usage)?.parse()?;
-    // This program never forks, as one does whose forks are announced by Python.
+    // This program never forks, so it can promise that every fork is announced.
     every_fork_is_announced();
     let mut event = first_event();
     let started = Instant::now();
@@ -31,7 +31,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let appended = opened.elapsed().as_secs_f64();
     sink.close(SessionStatus::Completed)?;
     let whole = started.elapsed().as_secs_f64();
-    #[expect(clippy::cast_precision_loss, reason = "a rate needs no exact count")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "rounding the count does not matter in a rate"
+    )]
     let count = count as f64;
     println!("[{}, {}]", count / appended, count / whole);
     Ok(())

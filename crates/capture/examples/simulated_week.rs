@@ -1,11 +1,11 @@
-//! A week at 10 samples a second through a real sink, with simulated times: is the budget held,
-//! is everything that is gone counted, what is left of each day, and how long do appends take?
-//! With `complete` as the last argument nothing is thinned, to compare the times of appends; with
-//! `background` the sink is that of the trackers, with a queue in front of it.
-#![expect(clippy::print_stdout, reason = "an example talks to its caller")]
+//! Appends a simulated week at 10 samples a second to a real sink. It checks that the budget is
+//! kept, that everything removed is counted, what is left of each day, and how long appends take.
+//! With `complete` as the last argument nothing is thinned, to compare the times of appends. With
+//! `background` the sink is that of the trackers, which has a queue.
+#![expect(clippy::print_stdout, reason = "an example prints its results")]
 #![expect(
     clippy::cast_precision_loss,
-    reason = "figures for people need no exact count"
+    reason = "rounding does not matter in printed figures"
 )]
 
 use std::path::Path;
@@ -25,7 +25,7 @@ const MIB: i64 = 1 << 20;
 
 /// The leak begins on the first day, at 06:00:00.
 const LEAK_FROM: i64 = 216_000;
-/// And stops a day later, so that later days do not hide it.
+/// The leak stops a day later, so that later days do not hide it.
 const LEAK_UNTIL: i64 = LEAK_FROM + SAMPLES_PER_DAY;
 
 type Failure = Box<dyn std::error::Error>;
@@ -70,7 +70,7 @@ fn main() -> Result<(), Failure> {
     }
     sink.close()?;
     let took = started.elapsed();
-    // Closed, it may still be thinning what was written last.
+    // After closing, the sink may still be thinning the last segments.
     std::thread::sleep(Duration::from_secs(1));
     drop(sink);
     println!("memory at its largest: {}", peak_memory());
@@ -98,7 +98,7 @@ impl Store {
         match self {
             Self::Direct(sink) => sink.diagnostics().final_retained_bytes,
             Self::Background(sink) => {
-                // At 10 samples a second the queue is empty nearly all the time.
+                // At 10 samples a second the queue is empty most of the time.
                 sink.flush(Duration::from_mins(1));
                 sink.diagnostics().final_retained_bytes
             }
@@ -116,14 +116,14 @@ impl Store {
     }
 }
 
-/// The most memory that this process had, a list of six million times included.
+/// The peak memory of this process, including a list of six million times.
 fn peak_memory() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     line.unwrap_or("unknown").trim().to_owned()
 }
 
-/// The level at a sample, without what a step holds for a moment.
+/// The level at a sample, without memory that a step holds for a moment.
 fn floor(number: i64) -> i64 {
     let leaked = (number.clamp(LEAK_FROM, LEAK_UNTIL) - LEAK_FROM) * 4096;
     2048 * MIB + leaked
@@ -137,7 +137,7 @@ fn allocated(number: i64) -> i64 {
         number / 2 % 2 * 16 * MIB
     };
     match number % SAMPLES_PER_DAY {
-        // A single sample of each day is its highest, another one its lowest.
+        // Each day has one highest and one lowest sample.
         345_679 => floor(number) + 30_000 * MIB,
         600_001 => 100 * MIB + number / SAMPLES_PER_DAY,
         _ => floor(number) + busy,
@@ -188,7 +188,7 @@ impl Week {
         let nanoseconds = began.elapsed().as_nanos();
         self.waits_ns
             .push(u32::try_from(nanoseconds).unwrap_or(u32::MAX));
-        // A phase every ten minutes.
+        // There is a phase every ten minutes.
         if number % 6000 == 0 {
             let mut phase = event.clone();
             phase.event_type = "phase_enter".into();
@@ -197,14 +197,14 @@ impl Week {
         Ok(())
     }
 
-    /// Waits while thinning is behind: at 10 samples a second it has all the time it needs.
+    /// Waits while thinning is behind. At 10 samples a second it would have enough time.
     fn catch_up(&mut self, sink: &Store, budget: u64, directory: &Path) -> Result<(), Failure> {
         while sink.retained_bytes() > budget - budget / 16 {
             std::thread::sleep(Duration::from_millis(1));
         }
         let mut bytes = 0;
         for entry in std::fs::read_dir(directory)? {
-            // What is renamed meanwhile is counted under its other name.
+            // A file that is renamed meanwhile is counted under its new name.
             bytes += entry?.metadata().map_or(0, |facts| facts.len());
         }
         self.highest_bytes = self.highest_bytes.max(bytes);
@@ -290,8 +290,8 @@ fn number_of(event: &EventRef<'_>) -> i64 {
     (event.timestamp_ns() - START_NS) / (SECOND_NS / 10)
 }
 
-/// The samples around the beginning of the leak that are taken at the end of a step of the
-/// first optimizer, where nothing hides it.
+/// The samples around the start of the leak at the end of a step of the first optimizer, where
+/// nothing hides it.
 fn report_onset(events: &[EventRef<'_>]) {
     let steps = || {
         let numbers = events

@@ -1,7 +1,7 @@
-//! Sources of numbers: each file reads one of them, all through one trait.
+//! Sources of numbers. Each file reads one source, and all implement one trait.
 //!
-//! A collector reads counters when it is asked to and keeps no history. What it cannot read
-//! is `None` and named as partial, never zero.
+//! A collector reads counters on request and keeps no history. A counter that it cannot read is
+//! `None` and listed as partial, never zero.
 
 pub mod amd;
 pub mod cgroup;
@@ -15,14 +15,14 @@ pub mod tree;
 
 use stormlog_format::{Counters, Map};
 
-/// Where the readings of a collector come from, as every record names it.
+/// The source of a collector's readings, as every record names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterSource {
     /// Short name of the runtime: `cuda`, `rocm`, `mps`, `cpu`, `nvml`, ...
     pub backend: String,
     /// The `collector` of every record.
     pub collector: String,
-    /// What is asked for the numbers, when records should say.
+    /// The interface that the numbers are read from, for records that name it.
     pub sampling_source: Option<String>,
     /// Whether the total of the device can be known.
     pub supports_device_total: bool,
@@ -31,7 +31,7 @@ pub struct CounterSource {
 }
 
 impl CounterSource {
-    /// The memory of processes, from the kernel.
+    /// The source for the host memory of processes, read from the kernel.
     pub fn host() -> Self {
         Self {
             backend: "cpu".into(),
@@ -55,33 +55,34 @@ pub struct Reading {
     pub timestamp_ns: i64,
     /// The device, -1 for the host.
     pub device_id: i64,
-    /// The counters; `None` is unknown. The change is the recorder's to fill in.
+    /// The counters; `None` is unknown. The recorder fills in the change.
     pub counters: Counters,
     /// A peak that the source itself saw since the last reading, when it is above that reading.
     pub peak_bytes: Option<i64>,
-    /// Counters that should be there and are not, by their names in records.
+    /// Names of counters that the source should provide and did not, as records spell them.
     pub partial_fields: Vec<String>,
-    /// Why they are not.
+    /// Why these counters could not be read.
     pub errors: Vec<String>,
     /// Further facts for the record's metadata.
     pub metadata: Map,
-    /// What else the source noticed since the last reading.
+    /// Events that the source noticed since the last reading.
     pub notices: Vec<Notice>,
 }
 
-/// Something that a source noticed beside its numbers, recorded as an event of its own.
+/// An observation of a source beside its numbers. It is recorded as an event of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notice {
     /// The type of the event.
     pub event_type: &'static str,
-    /// What a person should know.
+    /// The text for a person.
     pub context: String,
-    /// The facts.
+    /// The details, for the event's metadata.
     pub metadata: Map,
 }
 
 impl Reading {
-    /// How much memory is in use by what is watched: the allocator's word, else the device's.
+    /// Bytes in use by the watched process: the allocator's counter, or the device's if there is
+    /// none.
     pub fn level(&self) -> i64 {
         self.counters
             .allocator_allocated_bytes
@@ -94,20 +95,20 @@ impl Reading {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CollectError {
-    /// The source failed; it may answer again later.
+    /// The source failed; it may work again later.
     #[error("{0}")]
     Failed(String),
-    /// The source is gone for good: the process ended, the interpreter shuts down.
+    /// The source has ended: the process ended, or the interpreter shuts down.
     #[error("{0}")]
     Gone(String),
 }
 
 /// One source of numbers.
 pub trait Collector: Send {
-    /// What the source is.
+    /// Describes the source.
     fn source(&self) -> &CounterSource;
 
-    /// The driver's unique id of the device that is read, where it has one.
+    /// The driver's unique id of the device, if it has one.
     fn device_uuid(&self) -> Option<String> {
         None
     }
@@ -115,13 +116,14 @@ pub trait Collector: Send {
     /// Reads the counters now.
     fn read(&mut self) -> Result<Reading, CollectError>;
 
-    /// Readings that others took since the last one, oldest first, and one of now.
+    /// All readings since the last call, oldest first, followed by a reading of now. Most sources
+    /// have only the latter.
     fn readings(&mut self) -> Result<Vec<Reading>, CollectError> {
         self.read().map(|reading| vec![reading])
     }
 }
 
-/// Bytes as the signed number that records hold.
+/// Converts bytes to the signed number that records hold.
 pub(crate) fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }

@@ -1,5 +1,5 @@
-//! How files are opened in a directory that others may write to: a link, a pipe or a device that
-//! lies there under a name of ours is not followed and not waited for.
+//! Opens files in a directory that others may write to. A link, a pipe or a device under a name of
+//! ours is neither followed nor waited for.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Read, Write};
@@ -12,7 +12,7 @@ use rustix::fs::{Mode, OFlags};
 use crate::kept_file::KeptFile;
 use crate::process::{Looked, look};
 
-/// What ends the name of a file that is being written.
+/// The end of the name of a file that is being written.
 const TEMPORARY_SUFFIX: &str = ".tmp";
 
 /// How often writing a file is retried when another process deletes its temporary file.
@@ -23,17 +23,17 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     open(path, OFlags::RDONLY)
 }
 
-/// Opens a regular file that is there already, for reading and appending.
+/// Opens an existing regular file for reading and appending.
 pub(crate) fn open_to_append(path: &Path) -> io::Result<File> {
     open(path, OFlags::RDWR | OFlags::APPEND)
 }
 
-/// Makes a file for reading and appending; it is an error when the name is taken.
+/// Creates a file for reading and appending. Fails when the name is taken.
 pub(crate) fn create_to_append(path: &Path) -> io::Result<File> {
     open(path, OFlags::RDWR | OFlags::APPEND | CREATE_NEW)
 }
 
-/// Makes a file for writing; it is an error when the name is taken.
+/// Creates a file for writing. Fails when the name is taken.
 pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     open(path, OFlags::WRONLY | CREATE_NEW)
 }
@@ -41,7 +41,7 @@ pub(crate) fn create_new(path: &Path) -> io::Result<File> {
 const CREATE_NEW: OFlags = OFlags::CREATE.union(OFlags::EXCL);
 
 fn open(path: &Path, flags: OFlags) -> io::Result<File> {
-    // The opening of a pipe would wait for its other end.
+    // Without this flag, opening a pipe waits for its other end.
     let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::from(0o666))?);
     if file.metadata()?.is_file() {
@@ -54,12 +54,12 @@ fn open(path: &Path, flags: OFlags) -> io::Result<File> {
     }
 }
 
-/// Whether a regular file, and no link to one, has this name.
+/// Whether this name belongs to a regular file, not to a link to one.
 pub(crate) fn is_regular(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|facts| facts.is_file())
 }
 
-/// The content of a regular file of at most `most_bytes` bytes.
+/// Reads a regular file of at most `most_bytes` bytes.
 pub(crate) fn read_regular(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     let file = open_regular(path)?;
     let mut content = Vec::new();
@@ -71,8 +71,8 @@ pub(crate) fn read_regular(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> 
     Ok(content)
 }
 
-/// Makes a file beside the one of the given name that no other process uses, for the content
-/// that the name gets later.
+/// Creates a temporary file in `directory` that no other process uses. The caller later renames it
+/// to `name`.
 pub(crate) fn create_temporary(directory: &Path, name: &str) -> io::Result<(PathBuf, File)> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     loop {
@@ -82,15 +82,15 @@ pub(crate) fn create_temporary(directory: &Path, name: &str) -> io::Result<(Path
             std::process::id()
         ));
         match create_new(&path) {
-            // Left by a killed process that had our number, or by one of another machine.
+            // Left by a killed process that had our pid, or by a process of another machine.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             created => return created.map(|file| (path, file)),
         }
     }
 }
 
-/// Deletes the temporary files for a name that killed processes of this user left. Another
-/// machine's processes look killed from here; one of those writes its file again.
+/// Deletes temporary files for a name that killed processes of this user left. A running process of
+/// another machine looks killed from here; it writes its file again.
 pub fn remove_leftovers(directory: &Path, name: &str) {
     let own = rustix::process::getuid().as_raw();
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -106,7 +106,7 @@ pub fn remove_leftovers(directory: &Path, name: &str) {
     }
 }
 
-/// The process that made a temporary file for a name.
+/// The pid of the process that made a temporary file for a name.
 fn owner_of(temporary: &str, name: &str) -> Option<i64> {
     let before = temporary.strip_suffix(TEMPORARY_SUFFIX)?;
     let (pid, count) = before
@@ -124,17 +124,17 @@ pub(crate) fn is_temporary_of(temporary: &str, name: &str) -> bool {
     owner_of(temporary, name).is_some() || temporary.strip_suffix(TEMPORARY_SUFFIX) == Some(stem)
 }
 
-/// Whether a written file must survive the machine, or only this process.
+/// What a written file must survive: a crash of the machine, or only the end of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// It is on the disk when the call returns.
+    /// The file is on disk when the call returns.
     Disk,
-    /// The system has it and will write it in its own time.
+    /// The system has the content and writes it to disk later.
     System,
 }
 
-/// Writes a file under a temporary name and then gives it its own, so that whoever reads
-/// finds the old one or the new one and nothing in between.
+/// Writes a file under a temporary name and renames it, so that readers find either the old file or
+/// the new one.
 pub fn replace_file(
     directory: &Path,
     name: &str,
@@ -144,8 +144,8 @@ pub fn replace_file(
     replace(directory, name, content, durability, None)
 }
 
-/// The same for an output that a user named: it can be read by those who could read the file that
-/// it replaces. A sink's own files follow the umask alone, since others may have put a file of any
+/// The same for an output that a user named: it keeps the permissions of the file that it replaces.
+/// The files of a sink follow only the umask, because other users may have created a file with any
 /// mode under their names.
 pub fn replace_output(directory: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     let replaced = directory.join(name).metadata();
@@ -163,7 +163,7 @@ fn replace(
     let mut tries = 1;
     loop {
         match replace_once(directory, name, content, durability, mode) {
-            // Without locks another process may take the temporary file for a leftover.
+            // Without locks, another process may delete the temporary file as a leftover.
             Err(error) if error.kind() == io::ErrorKind::NotFound && tries < REPLACE_TRIES => {
                 tries += 1;
             }
@@ -181,11 +181,11 @@ fn replace_once(
 ) -> io::Result<()> {
     let (temporary, file) = create_temporary(directory, name)?;
     let write = || {
-        // Before there is anything to read in it.
+        // Set before the file has content that others could read.
         if let Some(mode) = mode {
             file.set_permissions(Permissions::from_mode(mode))?;
         }
-        // The disk may take its time, and the program may close descriptors meanwhile.
+        // Writing may take long, and the program may close descriptors meanwhile.
         let file = KeptFile::new(file)?;
         file.get()?.write_all(content)?;
         if durability == Durability::Disk {
@@ -195,7 +195,7 @@ fn replace_once(
         std::fs::rename(&temporary, directory.join(name))
     };
     if let Err(error) = write() {
-        // Half a file would only take room on a disk that has none left.
+        // A partial file would only take space on a full disk.
         let _ = std::fs::remove_file(&temporary);
         return Err(error);
     }

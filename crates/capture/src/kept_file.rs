@@ -1,7 +1,7 @@
-//! A file that stays open in the watched program, which may close it: daemons and launchers close
-//! every descriptor they did not open (`os.closerange(3, 256)`), and the next file that the
-//! program opens gets the number. So before every use the descriptor is compared with the file
-//! that was opened, and a descriptor of any other file is neither used nor closed.
+//! A file that stays open in the watched program. The program may close it: daemons and launchers
+//! close every descriptor they did not open (`os.closerange(3, 256)`). The next file that the
+//! program opens then gets the same number. So the descriptor is compared with the file before
+//! every use; a descriptor of any other file is neither used nor closed.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -9,14 +9,15 @@ use std::os::fd::IntoRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::time::SystemTime;
 
-/// A file of ours whose descriptor may have become another file's.
+/// An open file whose descriptor the program may have closed and reused.
 #[derive(Debug)]
 pub(crate) struct KeptFile {
-    /// There until this is dropped.
+    /// `Some` until this is dropped.
     file: Option<File>,
     device: u64,
     inode: u64,
-    /// The number of an inode is used again, also for the next file that the program makes.
+    /// When the file was created. Inode numbers are reused, even for the next file that the program
+    /// creates.
     made: Option<SystemTime>,
     has_name: bool,
 }
@@ -53,7 +54,7 @@ impl KeptFile {
         self.checked().map(|(file, _)| file)
     }
 
-    /// Waits until the content is on the disk. What the program closed is left to the system.
+    /// Waits until the content is on disk. A file that the program closed is left to the system.
     pub(crate) fn sync_data(&self) -> io::Result<()> {
         match self.checked() {
             Ok((file, _)) => file.sync_data(),
@@ -61,7 +62,7 @@ impl KeptFile {
         }
     }
 
-    /// Whether the descriptor is still ours.
+    /// Whether the descriptor still belongs to this file.
     pub(crate) fn is_open(&self) -> bool {
         self.checked().is_ok()
     }
@@ -77,7 +78,7 @@ impl Drop for KeptFile {
         if !self.is_open()
             && let Some(file) = self.file.take()
         {
-            // By now the program uses the number for another file, or it is closed.
+            // The program uses the number for another file by now, or the descriptor is closed.
             let _ = file.into_raw_fd();
         }
     }
@@ -120,7 +121,7 @@ mod tests {
         let theirs = create("theirs");
         let kept = KeptFile::new(create("ours")).unwrap();
         assert!(kept.is_open());
-        // What a program does that closes the descriptor and opens a file of its own.
+        // The test does what a program does that closes the descriptor and opens its own file.
         let mut slot = kept
             .file
             .as_ref()

@@ -1,4 +1,4 @@
-//! The place of a process in a distributed run, from its launcher's environment variables.
+//! Finds the rank of a process in a distributed run from its launcher's environment variables.
 
 use stormlog_format::{
     DistributedIdentity, IdentityInput, IntegerError, Map, RecordError, Text, Value, parse_integer,
@@ -17,7 +17,7 @@ const LAUNCHERS: [[&str; 3]; 3] = [
 
 const JOB_VARIABLES: [&str; 2] = ["TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"];
 
-/// Finds the identity of a process; the environment fills in what is not given.
+/// Resolves the identity of a process. The environment supplies what the input leaves out.
 pub fn resolve(
     mut input: IdentityInput<'_>,
     env: Option<&Map>,
@@ -36,7 +36,7 @@ pub fn resolve(
     stormlog_format::resolve(&input)
 }
 
-/// Whether the environment names a rank or a world size but no launcher's full set.
+/// Whether the environment sets a rank or a world size, but not all variables of any launcher.
 pub fn launcher_variables_incomplete(env: &Map) -> bool {
     let named = |key: &&str| env.contains(key);
     let complete = LAUNCHERS
@@ -76,7 +76,7 @@ fn job_variable(env: &Map) -> Option<Value> {
         .map(Value::Text)
 }
 
-/// An integer in a variable's text.
+/// Parses an integer from the text of a variable.
 fn integer_text(field: &str, value: &Value) -> Result<i64, RecordError> {
     let text = value
         .as_text()

@@ -1,9 +1,10 @@
-//! What lives in the watched process: collectors read counters, the recorder decides what is
-//! worth an event and keeps the last ones at hand, the store appends them to disk. It must not
-//! panic, block or fill the disk of the run that it watches, and it never writes to the
+//! The part of Stormlog that runs in the watched process. Collectors read counters, the recorder
+//! turns them into events and keeps the last ones in memory, and the store appends them to disk.
+//! This crate must not panic, block or fill the disk of the watched run, and it never writes to the
 //! terminal.
 
 pub mod collect;
+pub mod driver;
 pub mod files;
 mod kept_file;
 pub mod launcher;

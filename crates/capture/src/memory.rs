@@ -1,13 +1,14 @@
 //! Memory for the recorder when the program has used up all there is.
 //!
-//! Rust ends a process that cannot allocate. The recorder must not end the program that it
-//! watches, which may catch its own failure and go on. So what the system refuses comes from a
-//! small reserve in the extension module; while much of that is in use, events are dropped and
-//! counted. Only the extension module installs it ([`WithReserve`]).
+//! Rust ends a process that cannot allocate. The recorder must not end the program that it watches,
+//! because the program may catch its own failure and go on. When the system refuses memory, it
+//! therefore comes from a small reserve in the extension module. While much of the reserve is in
+//! use, events are dropped and counted. Only the extension module installs this allocator
+//! ([`WithReserve`]).
 
 #![expect(
     unsafe_code,
-    reason = "an allocator hands out raw memory; each block of the reserve has one owner"
+    reason = "an allocator returns raw memory; each block of the reserve has one owner"
 )]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -15,26 +16,26 @@ use std::cell::UnsafeCell;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// The reserve; its pages take memory only when they are used.
+/// Size of the reserve. The pages of the reserve take memory only when they are used.
 const RESERVE_BYTES: usize = 4 << 20;
 
-/// Blocks have powers of two as sizes, from this one.
+/// Sizes of blocks are powers of two, starting with this one.
 const SMALLEST: usize = 32;
 const CLASSES: usize = 15;
 
-/// What other threads do to the reserve takes nanoseconds. In a child of a fork one that does not
-/// exist there may hold it for ever.
+/// How often a thread tries to lock the reserve. Other threads hold the lock for nanoseconds, but a
+/// forked child may find it locked for ever by a thread that only the parent has.
 const PATIENCE: u32 = 10_000;
 
-/// The system's allocator with a reserve behind it.
+/// The system's allocator, with the reserve as a fallback.
 #[derive(Clone, Copy, Debug)]
 pub struct WithReserve;
 
 /// Bytes of the reserve that are in use.
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether the program has left so little memory that no more events should be kept: much of the
-/// reserve is in use, and the system still has nothing.
+/// Whether memory is so short that events should be dropped: more than half of the reserve is in
+/// use, and the system still cannot allocate.
 pub fn is_short() -> bool {
     IN_USE.load(Ordering::Relaxed) > RESERVE_BYTES / 2 && !system_has_memory()
 }
@@ -43,7 +44,7 @@ fn system_has_memory() -> bool {
     let Ok(layout) = Layout::from_size_align(RESERVE_BYTES, 4096) else {
         return false;
     };
-    // SAFETY: the layout is not empty, and the block is given back with the same one.
+    // SAFETY: the layout is not empty, and the block is freed with the same layout.
     unsafe {
         let block = System.alloc(layout);
         if !block.is_null() {
@@ -56,7 +57,7 @@ fn system_has_memory() -> bool {
 #[repr(align(4096))]
 struct Bytes(UnsafeCell<[u8; RESERVE_BYTES]>);
 
-/// Which blocks are free; each begins with the address of the next.
+/// Lists of free blocks. Each free block begins with the address of the next.
 struct Blocks {
     taken: usize,
     free: [*mut u8; CLASSES],
@@ -68,8 +69,8 @@ struct Reserve {
     bytes: Bytes,
 }
 
-// SAFETY: the blocks are only touched by the thread that has set `is_locked`, and the bytes of a
-// block only by its owner.
+// SAFETY: only the thread that has set `is_locked` uses the lists, and only its owner uses the
+// bytes of a block.
 unsafe impl Sync for Reserve {}
 
 static RESERVE: Reserve = Reserve {
@@ -81,7 +82,7 @@ static RESERVE: Reserve = Reserve {
     bytes: Bytes(UnsafeCell::new([0; RESERVE_BYTES])),
 };
 
-/// The size of the block for a layout, and the place of its class.
+/// The size of the block for a layout, and the index of its size class.
 fn block_of(layout: Layout) -> Option<(usize, usize)> {
     let size = layout.size().max(layout.align()).max(SMALLEST);
     let size = size.checked_next_power_of_two()?;
@@ -150,11 +151,11 @@ impl Reserve {
     }
 }
 
-// SAFETY: memory comes from the system's allocator or from blocks of the reserve that have one
-// owner, are large enough and aligned; the address of a block shows which of both it is from.
+// SAFETY: memory comes from the system's allocator or from blocks of the reserve. Each block has
+// one owner, is large enough and aligned, and its address shows which of the two it is from.
 unsafe impl GlobalAlloc for WithReserve {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller keeps to the rules of `alloc`.
+        // SAFETY: the caller follows the rules of `alloc`.
         let block = unsafe { System.alloc(layout) };
         if block.is_null() {
             RESERVE.take(layout)
@@ -164,7 +165,7 @@ unsafe impl GlobalAlloc for WithReserve {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller keeps to the rules of `alloc_zeroed`.
+        // SAFETY: the caller follows the rules of `alloc_zeroed`.
         let block = unsafe { System.alloc_zeroed(layout) };
         if !block.is_null() {
             return block;
@@ -181,7 +182,7 @@ unsafe impl GlobalAlloc for WithReserve {
         if RESERVE.contains(block) {
             RESERVE.give_back(block, layout);
         } else {
-            // SAFETY: what is not of the reserve is of the system's allocator.
+            // SAFETY: a block that is not from the reserve is from the system's allocator.
             unsafe { System.dealloc(block, layout) };
         }
     }
@@ -189,13 +190,13 @@ unsafe impl GlobalAlloc for WithReserve {
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         let is_reserve = RESERVE.contains(block);
         if !is_reserve {
-            // SAFETY: the block is of the system's allocator.
+            // SAFETY: the block is from the system's allocator.
             let grown = unsafe { System.realloc(block, layout, new_size) };
             if !grown.is_null() {
                 return grown;
             }
         }
-        // SAFETY: the caller makes sure that the new size is one of a layout.
+        // SAFETY: the caller guarantees that the new size makes a valid layout.
         let new_layout = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
         let new = if is_reserve {
             // SAFETY: the new layout is valid and not empty.
@@ -204,7 +205,7 @@ unsafe impl GlobalAlloc for WithReserve {
             RESERVE.take(new_layout)
         };
         if !new.is_null() {
-            // SAFETY: both blocks are as large as what is copied, and are not the same.
+            // SAFETY: both blocks are as large as what is copied, and they are different blocks.
             unsafe {
                 ptr::copy_nonoverlapping(block, new, layout.size().min(new_size));
                 self.dealloc(block, layout);
@@ -233,7 +234,7 @@ mod tests {
         RESERVE.give_back(small, layout(33));
         assert_eq!(RESERVE.take(layout(64)), small);
         assert!(RESERVE.take(layout(1 << 20)).is_null(), "too large for it");
-        // SAFETY: the block is of the reserve, and grows out of it.
+        // SAFETY: the block is from the reserve, and the new size does not fit there.
         let grown = unsafe { WithReserve.realloc(large, layout(5000), 1 << 20) };
         assert!(!RESERVE.contains(grown));
         // SAFETY: the first bytes were copied.

@@ -1,5 +1,5 @@
-//! The flight recorder for out-of-memory errors: what counts as one, and the bundle that it
-//! leaves behind.
+//! The flight recorder for out-of-memory errors: which exceptions count, and the bundle that is
+//! written.
 
 mod bundle;
 mod classify;

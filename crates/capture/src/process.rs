@@ -1,20 +1,20 @@
-//! Which process is which, from the kernel's files.
+//! Identifies processes through the kernel's files.
 
 use rustix::process::{Pid, test_kill_process};
 use stormlog_format::{ProcessIdentity, Text};
 
-/// What is known of a process id of this machine and namespace.
+/// What is known about a pid in this machine's pid namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Looked {
-    /// No process has it, or only its entry is left for its parent to read.
+    /// No process has the pid, or only a zombie that its parent has not waited for.
     Gone,
-    /// The process that has it.
+    /// The process with this pid.
     Found(ProcessIdentity),
-    /// The system does not say.
+    /// The system does not show it.
     Unknown,
 }
 
-/// Looks at a process.
+/// Looks up a process by its pid.
 pub fn look(pid: i64) -> Looked {
     if sees_own_ids()
         && let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat"))
@@ -29,14 +29,14 @@ pub fn look(pid: i64) -> Looked {
     }
 }
 
-/// Whether `/proc` is there and has the process ids of this process's namespace: after
-/// `unshare --pid` it may still have those of the outer one.
+/// Whether `/proc` exists and shows the pid namespace of this process. After `unshare --pid` it may
+/// still show the outer namespace.
 fn sees_own_ids() -> bool {
     let own = std::fs::read_link("/proc/self").ok();
     own.is_some_and(|own| own.to_str() == Some(&std::process::id().to_string()))
 }
 
-/// The identity of this process, where the system provides it.
+/// The identity of this process, if the system provides it.
 pub fn own_identity() -> Option<ProcessIdentity> {
     match look(i64::from(std::process::id())) {
         Looked::Found(identity) => Some(identity),
@@ -46,11 +46,11 @@ pub fn own_identity() -> Option<ProcessIdentity> {
 
 fn parsed(pid: i64, stat: &str) -> Looked {
     let identity = || {
-        // The name of the program is in parentheses and may hold anything.
+        // The name of the program is in parentheses and may contain any character.
         let (_, fields) = stat.rsplit_once(')')?;
         let fields: Vec<&str> = fields.split_whitespace().collect();
         let number = |index: usize| fields.get(index)?.parse::<i64>().ok();
-        // A process whose first thread has ended goes on with the others.
+        // A process whose first thread has ended continues with its other threads.
         let has_ended = matches!(*fields.first()?, "Z" | "X" | "x") && number(17)? <= 1;
         Some((has_ended, number(19)?))
     };
@@ -71,11 +71,11 @@ fn parsed(pid: i64, stat: &str) -> Looked {
     }
 }
 
-/// The namespace of the process ids that this process sees, and the machine's current run.
+/// The pid namespace of this process and the boot id of the machine.
 fn machine() -> Option<(i64, Text)> {
     let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
-    // "pid:[4026531836]"
+    // The link reads like "pid:[4026531836]".
     let namespace = namespace.to_str()?.split_once('[')?.1;
     let namespace = namespace.strip_suffix(']')?.parse().ok()?;
     Some((namespace, boot_id.trim().into()))

@@ -1,5 +1,5 @@
-//! The recorder: samples on its own thread, keeps the last events, hands all of them to the
-//! store, and never makes the program it watches wait.
+//! The recorder. It samples on its own thread, keeps the last events in memory, passes all events
+//! to the store, and never makes the watched program wait.
 
 pub mod alerts;
 mod channel;
@@ -44,49 +44,49 @@ pub use wording::human as human_bytes;
 /// How long the end of a session waits for the disk.
 const SINK_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long an event of the program's own waits for fresh counters.
+/// How long an event of the program waits for fresh counters.
 const READING_PATIENCE: Duration = Duration::from_millis(50);
 
-/// How a recorder records.
+/// Options of a recorder.
 #[derive(Clone, Debug)]
 pub struct RecordOptions {
     /// Time between samples.
     pub interval: Duration,
-    /// How many events are kept at hand.
+    /// How many events are kept in memory.
     pub max_events: usize,
-    /// How many events a crash bundle holds; nothing when no bundles are written.
+    /// How many events a crash bundle contains; `None` when no bundles are written.
     pub bundle_events: Option<usize>,
-    /// Whether alerts are looked for.
+    /// Whether conditions for alerts are checked.
     pub alerts: bool,
-    /// The process's place in the job.
+    /// Rank and job of the process.
     pub identity: DistributedIdentity,
-    /// Who records, as the session's summary says.
+    /// The recording program, as the session's summary names it.
     pub session_source: Text,
-    /// The machine.
+    /// The name of the machine.
     pub host: Text,
     /// The process that the session belongs to.
     pub pid: i64,
-    /// Where every session is stored, if anywhere.
+    /// The sink of every session, if events are stored.
     pub sink: Option<SinkConfig>,
-    /// Which events a reading makes.
+    /// Which events a reading produces.
     pub detail: Detail,
-    /// What the first event of every session says beside its numbers.
+    /// Metadata of the first event of every session.
     pub start_metadata: Map,
 }
 
-/// Which events a reading makes.
+/// Which events a reading produces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detail {
     /// A sample, and an event for each change and each new peak, as stormlog 0.3.9 writes them.
     #[default]
     Changes,
-    /// A sample only, with what is out of the ordinary about its collector.
+    /// Only a sample, and events about the health of its collector.
     Samples,
 }
 
-/// Hears of alerts, on the thread that found them, while no lock is held.
+/// Is called for each alert, on the thread that found it, while no lock is held.
 pub trait AlertListener: Send + Sync {
-    /// An alert has been recorded.
+    /// Called when an alert has been recorded.
     fn alert(&self, event: &TrackedEvent, origin: &Origin);
 }
 
@@ -94,12 +94,12 @@ pub trait AlertListener: Send + Sync {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The system gave no thread.
+    /// The system could not start a thread.
     #[error("cannot start a thread to sample on: {0}")]
     Thread(#[from] std::io::Error),
 }
 
-/// Which events are wanted.
+/// Selects events.
 #[derive(Clone, Debug, Default)]
 pub struct EventQuery {
     /// Only this type.
@@ -108,7 +108,7 @@ pub struct EventQuery {
     pub since_s: Option<f64>,
     /// Only alerts.
     pub alerts_only: bool,
-    /// Only this many of the last remaining events; zero or less gives none.
+    /// Only this many of the newest matching events; zero or less selects none.
     pub last: Option<i64>,
 }
 
@@ -122,7 +122,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder over the given sources.
+    /// Makes a recorder for the given sources.
     pub fn new(
         options: RecordOptions,
         collectors: Vec<Box<dyn Collector>>,
@@ -142,7 +142,7 @@ impl Recorder {
         })
     }
 
-    /// How it records.
+    /// The options of the recorder.
     pub fn options(&self) -> &RecordOptions {
         &self.options
     }
@@ -204,7 +204,7 @@ impl Recorder {
         self.stop_with(status, &Map::new());
     }
 
-    /// The same with more to say in the last event.
+    /// Ends the session with further metadata in the last event.
     pub fn stop_with(&self, status: SessionStatus, metadata: &Map) {
         let Some(sampler) = self.state().sampler.take() else {
             return;
@@ -249,7 +249,7 @@ impl Recorder {
             if missing && status == SessionStatus::Completed {
                 status = SessionStatus::Incomplete;
             }
-            // The session ends when its files say so.
+            // The session ended when its files record the end.
             ended_at_ns = session
                 .and_then(|session| session.ended_at_ns)
                 .or(ended_at_ns);
@@ -260,7 +260,7 @@ impl Recorder {
         }
     }
 
-    /// Has the sampling thread take no samples for a while; the session goes on.
+    /// Pauses or resumes sampling; the session goes on.
     pub fn set_paused(&self, is_paused: bool) {
         self.is_paused.store(is_paused, Ordering::Relaxed);
     }
@@ -270,12 +270,12 @@ impl Recorder {
         self.state().sampler.is_some()
     }
 
-    /// Whether every source has ended for good.
+    /// Whether every source has ended.
     pub fn sources_are_gone(&self) -> bool {
         self.state().source_gone
     }
 
-    /// The summary of the running or the last session.
+    /// The summary of the running session, or of the last one.
     pub fn session(&self) -> Option<SessionSummary> {
         let state = self.state();
         let mut session = state.session.clone()?;
@@ -283,29 +283,29 @@ impl Recorder {
         Some(session)
     }
 
-    /// What all events of the session share.
+    /// The fields that all events of the session share.
     pub fn origin(&self) -> Option<Origin> {
         self.state().origin.clone()
     }
 
-    /// How the sink of the running session is doing, when it has one.
+    /// The state of the running session's sink, if it has one.
     pub fn sink_status(&self) -> Option<SinkStatus> {
         self.state().sink.as_ref().map(|sink| sink.status())
     }
 
-    /// Where the running or the last session is stored, when it is and could be.
+    /// The directory of the running session or the last one, if it could be stored.
     pub fn sink_directory(&self) -> Option<PathBuf> {
         let state = self.state();
         let running = state.sink.as_ref().map(|sink| sink.status());
         running.or_else(|| state.stored.clone())?.directory
     }
 
-    /// Why the last session, which has ended, could not be stored whole.
+    /// Why the last session could not be stored completely.
     pub fn storage_problem(&self) -> Option<String> {
         self.state().stored.as_ref()?.problem.clone()
     }
 
-    /// What the sink wants a log to say, each line once.
+    /// Takes the log messages of the sink; each is returned once.
     pub fn take_notices(&self) -> Vec<String> {
         let mut state = self.state();
         let mut notices = std::mem::take(&mut state.notices);
@@ -313,16 +313,17 @@ impl Recorder {
         notices
     }
 
-    /// Waits until everything recorded so far is on the disk, at most so long; whether it is.
+    /// Waits at most `patience` until all events recorded so far are on disk; returns whether they
+    /// are.
     pub fn flush(&self, patience: Duration) -> bool {
-        // Others go on recording meanwhile.
+        // The lock is released first, so that others can go on recording.
         let sink = self.state().sink.clone();
         sink.is_none_or(|sink| sink.flush(patience))
     }
 
-    /// One beat of the sampler.
+    /// Takes one round of samples.
     fn beat(&self, generation: u64) -> Beat {
-        // A sample that is left out is a sampling gap; one without memory would be the end.
+        // A skipped sample is only a sampling gap; a sample without memory could end the program.
         if self.is_paused.load(Ordering::Relaxed) || is_short() {
             return Beat::GoOn;
         }
@@ -365,13 +366,13 @@ impl Recorder {
         }
     }
 
-    /// Records an event of the program's own.
+    /// Records an event of the program.
     pub fn record(&self, event_type: &str, change: i64, context: &str, metadata: Map) {
         self.record_then(event_type, change, context, metadata, |_| ());
     }
 
-    /// Records that memory ran out; the events of its crash bundle, of which this is the last.
-    /// `facts` are the numbers of the request that failed, where they are known.
+    /// Records that memory ran out and returns the events for its crash bundle, of which this is
+    /// the last. `facts` are the known numbers of the request that failed.
     pub fn record_oom(&self, reason: &str, facts: Map) -> Vec<Map> {
         let mut metadata = Map::new();
         metadata.insert(metadata_keys::OOM_REASON, reason);
@@ -379,7 +380,7 @@ impl Recorder {
             metadata.insert("oom", Value::Map(facts));
         }
         let context = format!("OOM detected ({reason})");
-        // The sampler goes on: what it adds after the event does not belong to the story.
+        // The sampler goes on, so its later events are left out of the bundle.
         self.record_then(
             EventType::Error.as_str(),
             0,
@@ -389,7 +390,7 @@ impl Recorder {
         )
     }
 
-    /// Records an event and looks at the state before anything else is recorded.
+    /// Records an event and calls `look` on the state before anything else is recorded.
     fn record_then<R>(
         &self,
         event_type: &str,
@@ -413,7 +414,7 @@ impl Recorder {
         seen
     }
 
-    /// Begins a phase; nothing when no session is running.
+    /// Begins a phase. Does nothing when no session is running.
     pub fn enter_phase(
         &self,
         name: &Text,
@@ -425,7 +426,7 @@ impl Recorder {
         })
     }
 
-    /// Ends a phase; nothing when there never was a session.
+    /// Ends a phase. Does nothing when there never was a session.
     pub fn exit_phase(
         &self,
         scope_id: &Text,
@@ -468,7 +469,7 @@ impl Recorder {
         Some(Ok(boundary))
     }
 
-    /// The events at hand that match.
+    /// The events in memory that match.
     pub fn events(&self, query: &EventQuery) -> Vec<Arc<TrackedEvent>> {
         let state = self.state();
         let matching = state.history.iter().filter(|event| {
@@ -489,7 +490,7 @@ impl Recorder {
         events
     }
 
-    /// The events at hand as records.
+    /// The events in memory as records.
     pub fn records(&self) -> Vec<Event> {
         let events = self.events(&EventQuery::default());
         let Some(origin) = self.origin() else {
@@ -498,14 +499,14 @@ impl Recorder {
         events.iter().map(|event| event.to_event(&origin)).collect()
     }
 
-    /// Empties the history and the counters, keeps the session.
+    /// Clears the history and the counters. The session goes on.
     pub fn clear(&self) {
         let mut state = self.state();
         state.history.clear();
         state.tally = Tally::default();
     }
 
-    /// Gives memory back that was set aside for events to come.
+    /// Frees memory that was reserved for future events.
     pub fn release_spare_memory(&self) {
         let mut state = self.state();
         state.history.shrink();
@@ -514,7 +515,7 @@ impl Recorder {
         }
     }
 
-    /// Sets the limit of an alert; `false` when there is none of that name.
+    /// Sets the threshold of an alert; `false` when the name is unknown.
     pub fn set_threshold(&self, name: &str, value: f64) -> bool {
         self.state().thresholds.set(name, value)
     }
@@ -541,7 +542,7 @@ impl Recorder {
         let milliseconds = (self.options.interval.as_secs_f64() * 1000.0).round_ties_even();
         #[expect(
             clippy::cast_possible_truncation,
-            reason = "an interval in milliseconds"
+            reason = "an interval in milliseconds fits"
         )]
         let sampling_interval_ms = milliseconds as i64;
         Origin {
@@ -553,7 +554,7 @@ impl Recorder {
         }
     }
 
-    /// An event with the counters of now, or of the last sample when the source is busy.
+    /// Makes an event with the counters of now, or of the last sample when the source is busy.
     fn event_now(&self, event_type: &str, context: &str) -> Option<TrackedEvent> {
         let event = self.with_channels(|channels| {
             let channel = channels.first_mut()?;
@@ -578,7 +579,7 @@ impl Recorder {
         Some(event)
     }
 
-    /// Works with the sources unless another thread is stuck in one of them.
+    /// Calls a function with the sources. `None` when another thread is stuck in one of them.
     fn with_channels<R>(&self, work: impl FnOnce(&mut Vec<Channel>) -> R) -> Option<R> {
         let deadline = Instant::now() + READING_PATIENCE;
         loop {

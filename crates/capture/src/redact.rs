@@ -1,10 +1,9 @@
-//! Keeps what looks like a secret out of files that people send around. Everything that holds
-//! text of the watched program passes through here before it is written: sinks, bundles, command
-//! lines, messages, exports.
+//! Removes what looks like a secret from everything that is written. All text of the watched
+//! program passes through here first: sinks, bundles, command lines, messages and exports.
 //!
-//! Secrets are found by the name of a value ([`names`]), by the format of a token ([`formats`]), by
-//! the place in a command ([`arguments`]) or in an address ([`addresses`]). Each rule walks a text
-//! once, since a text may be a whole file.
+//! Secrets are found by the name of a value ([`names`]), by the format of a token ([`formats`]), or
+//! by their position in a command ([`arguments`]) or an address ([`addresses`]). Each rule reads a
+//! text once, because a text may be a whole file.
 
 mod addresses;
 mod arguments;
@@ -25,14 +24,14 @@ pub use lines::LineFilter;
 pub use names::is_secret;
 use names::is_secret_name;
 
-/// What stands in the place of a secret.
+/// The text that replaces a secret.
 pub const HIDDEN: &str = "[redacted]";
 
 /// Names of values that are command lines.
 const COMMAND_LINES: [&str; 5] = ["command_line", "cmdline", "command", "cmd", "argv"];
 
-/// The value with everything hidden that looks like a secret. Numbers never are: a count of
-/// tokens is no token.
+/// Replaces everything in a value that looks like a secret. Numbers stay: a count of tokens is not
+/// a token.
 pub fn redacted(value: Value) -> Value {
     match value {
         Value::Map(map) => Value::Map(redacted_map(map)),
@@ -42,7 +41,7 @@ pub fn redacted(value: Value) -> Value {
     }
 }
 
-/// The entries with everything hidden that looks like a secret.
+/// Replaces everything in the entries that looks like a secret.
 pub fn redacted_map(map: Map) -> Map {
     map.into_iter()
         .map(|(key, value)| {
@@ -59,9 +58,9 @@ pub fn redacted_map(map: Map) -> Map {
         .collect()
 }
 
-/// A list may be the words of a command line.
+/// Redacts a list, which may be the words of a command line.
 fn redacted_list(items: Vec<Value>) -> Vec<Value> {
-    // Lossy copies: what decides about a word is the words before it.
+    // Lossy copies suffice, because only the words before a word decide about it.
     let words: Vec<Option<String>> = items
         .iter()
         .map(|item| match item {
@@ -81,7 +80,7 @@ fn redacted_list(items: Vec<Value>) -> Vec<Value> {
     items.collect()
 }
 
-/// What has a secret's name, with every text in it hidden.
+/// Replaces every text in a value whose name is that of a secret.
 fn hidden(value: Value, name: &str) -> Value {
     match value {
         Value::Text(text) if is_secret(name, &text.to_str_lossy()) => Value::text(HIDDEN),
@@ -98,7 +97,7 @@ fn hidden(value: Value, name: &str) -> Value {
     }
 }
 
-/// The text with everything hidden that looks like a secret.
+/// Replaces everything in a text that looks like a secret.
 pub fn redacted_text(text: Text) -> Text {
     without_secrets(text, Origin::Text)
 }
@@ -110,12 +109,13 @@ fn without_secrets(text: Text, origin: Origin) -> Text {
     }
 }
 
-/// Gives a text without what it hides, nothing when there is nothing to hide.
+/// A rule returns the text without secrets, or `None` when there is nothing to replace.
 type Rule<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Nothing when there is nothing to hide.
+/// Applies all rules to a text. `None` when there is nothing to replace.
 fn without_secrets_in(text: &str, origin: Origin) -> Option<String> {
-    // Tokens come last: a name or a command shows where a secret ends, a format only where it may.
+    // Tokens come last: a name or a command shows where a secret ends, a format only where it may
+    // end.
     let rules: [Rule<'_>; 7] = [
         &addresses::without_private_keys,
         &addresses::without_webhooks,
@@ -137,8 +137,8 @@ fn without_secrets_in(text: &str, origin: Origin) -> Option<String> {
     }
 }
 
-/// The words of a command in one line, without secrets. Better than a line that was put together
-/// elsewhere: that does not show whether a secret had a blank in it.
+/// Joins the words of a command into one line without secrets. A line that was joined elsewhere
+/// does not show whether a secret contained a space, so this is more exact.
 pub fn redacted_words(words: &[String]) -> String {
     let mut arguments = Arguments::new(Origin::Command);
     let hidden = words.iter().map(|word| match arguments.take(word) {
@@ -149,7 +149,7 @@ pub fn redacted_words(words: &[String]) -> String {
     without_secrets_in(&line, Origin::Command).unwrap_or(line)
 }
 
-/// The record is parsed: a text in it may have escapes, behind which no rule sees a secret.
+/// Redacts one record. It is parsed, because escapes in a text may hide a secret from the rules.
 fn redacted_line(line: &str) -> Option<String> {
     let record = line.strip_suffix('\n').unwrap_or(line);
     let Ok(value) = parse(record.as_bytes()) else {
@@ -164,7 +164,8 @@ fn redacted_line(line: &str) -> Option<String> {
     Some(text)
 }
 
-/// Whether a record must be parsed to know: a text with escapes, or one in which a rule applies.
+/// Whether a record must be parsed to decide: it has a text with escapes, or a rule may apply to
+/// it.
 fn may_hold_secret(line: &str) -> bool {
     memchr::memchr(b'\\', line.as_bytes()).is_some()
         || (marks::has_mark(line)
@@ -172,12 +173,12 @@ fn may_hold_secret(line: &str) -> bool {
                 || without_secrets_in(line, Origin::Command).is_some()))
 }
 
-/// The text with one part of it hidden.
+/// Replaces one part of a text.
 fn with_hidden(text: &str, start: usize, end: usize) -> String {
     [&text[..start], HIDDEN, &text[end..]].concat()
 }
 
-/// A text from which parts are taken, in their order.
+/// Builds a text in which parts are replaced, in their order.
 struct Hidden<'a> {
     plain: &'a str,
     out: String,
@@ -199,7 +200,7 @@ impl<'a> Hidden<'a> {
         self.done = end;
     }
 
-    /// Nothing when nothing was hidden.
+    /// The new text, or `None` when nothing was replaced.
     fn finish(mut self) -> Option<String> {
         (self.done > 0).then(|| {
             self.out.push_str(&self.plain[self.done..]);

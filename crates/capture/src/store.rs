@@ -1,12 +1,13 @@
 //! Stores events in a sink: a directory of segments (`segment-000001.jsonl`, …) with a
-//! `manifest.json`, or under the names of a host sink ([`SinkConfig::names`]). Touches files and the clock, starts threads; prints nothing.
+//! `manifest.json`, or with the names of a host sink ([`SinkConfig::names`]). It uses files, the
+//! clock and threads, and prints nothing.
 //!
-//! Two ways in, with the same files behind them:
+//! There are two interfaces to the same files:
 //!
-//! - [`BackgroundSink`] is for whoever samples (trackers): a bounded queue and a writing
-//!   thread. Nothing waits for a disk and nothing fails in the caller's face.
-//! - [`Sink`] is for whoever wants to know at once (the Python class): every call does its
-//!   work or gives the error.
+//! - [`BackgroundSink`] is for recorders such as trackers. It has a bounded queue and a writing
+//!   thread. The caller never waits for a disk and gets no errors.
+//! - [`Sink`] is for callers that want errors at once, such as the Python class. Every call does
+//!   its work or returns the error.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -36,21 +37,21 @@
 //! # fn log(_: &str) {}
 //! ```
 //!
-//! What holds:
+//! Guarantees:
 //!
 //! - Every event's `session_id` must be that of the session given to `start`; others are
 //!   dropped and counted.
-//! - `status().session_status` is `Running` while all is well and `Incomplete` as soon as
-//!   events are missing or cannot be written; `problem` says why in words, and goes away
-//!   when writing works again. `session()` is the summary with that status.
-//! - A sink killed at any moment keeps every event that was flushed (`flush_every_events`,
-//!   `flush_every`, or [`BackgroundSink::flush`]); the next sink on the directory marks the
-//!   session interrupted.
-//! - Two processes on one directory: the second records into a sibling, `runs/today-pid42`,
-//!   and says so in a notice. Two sinks of one process: the later takes over.
-//! - After a fork the child's copy records nothing and touches nothing; call [`before_fork`]
-//!   ahead of it, [`after_fork_in_parent`] behind it and [`forget_after_fork`] first thing in
-//!   the child, so that the child closes files and locks.
+//! - `status().session_status` is `Running` while all is well and `Incomplete` as soon as events
+//!   are missing or cannot be written. `problem` describes the reason until writing works again.
+//!   `session()` is the summary with that status.
+//! - A sink that is killed at any moment keeps every flushed event (`flush_every_events`,
+//!   `flush_every`, or [`BackgroundSink::flush`]). The next sink on the directory marks the session
+//!   as interrupted.
+//! - When two processes use one directory, the second records into a sibling, `runs/today-pid42`,
+//!   and adds a notice. When one process opens two sinks, the later one takes over.
+//! - After a fork the child's copy records nothing and changes nothing. Call [`before_fork`] before
+//!   the fork, [`after_fork_in_parent`] after it, and [`forget_after_fork`] first in the child, so
+//!   that the child closes files and locks.
 
 mod background;
 mod clock;

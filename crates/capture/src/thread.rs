@@ -1,15 +1,16 @@
-//! Threads of ours, which leave the program's signals to the program.
+//! Starts threads that leave the program's signals to the program.
 //!
-//! The system gives a signal to any thread that does not block it. One that a thread of ours
-//! took would leave a main thread asleep that should be interrupted, or end a program that
-//! blocks the signal everywhere and waits for it.
+//! The system delivers a signal to any thread that does not block it. If one of our threads took a
+//! signal, a sleeping main thread would not be interrupted, or a program would end that blocks the
+//! signal everywhere and waits for it.
 
 use std::io;
 use std::thread::Builder;
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 
-/// A thread's own faults stay its own, for those who print where they happened.
+/// Signals that a thread causes itself. They stay with the thread, for handlers that print where a
+/// fault happened.
 const FAULTS: [Signal; 7] = [
     Signal::SIGABRT,
     Signal::SIGBUS,
@@ -20,9 +21,9 @@ const FAULTS: [Signal; 7] = [
     Signal::SIGTRAP,
 ];
 
-/// Starts a detached thread. It takes no signals except for its own faults.
+/// Starts a detached thread. It takes no signals except those of its own faults.
 pub(crate) fn start(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    // A thread begins with the mask of the one that starts it.
+    // A thread starts with the signal mask of the thread that starts it.
     let mut sent = SigSet::all();
     for fault in FAULTS {
         sent.remove(fault);

@@ -1,4 +1,4 @@
-//! The analyses of stormlog 0.3.9 over one run.
+//! Runs the analyses of stormlog 0.3.9 on one run.
 
 use std::collections::BTreeSet;
 
@@ -10,20 +10,20 @@ use stormlog_format::{Text, byte_text};
 use crate::collective::{self, CollectiveAttribution, CollectiveConfig};
 use crate::cross_rank::{self, CrossRank, FirstCause};
 
-/// The analyses of stormlog 0.3.9, of one run.
+/// The results of stormlog 0.3.9's analyses of one run.
 #[derive(Debug)]
 pub struct Analyses {
     /// Findings about the gap, each with its phase.
     pub gaps: Vec<(GapFinding, Option<PhaseAttribution>)>,
-    /// Gaps put down to collectives.
+    /// Gaps attributed to collective communication.
     pub collectives: Vec<CollectiveAttribution>,
-    /// Ranks side by side, when there are at least two.
+    /// The comparison of ranks, if there are at least two.
     pub ranks: Option<(CrossRank, FirstCause)>,
 }
 
 impl Analyses {
-    /// Runs the analyses over the sessions of a run. Stormlog 0.3.9 analyzes one session; where
-    /// ranks were recorded apart, this takes the best session of each rank.
+    /// Runs the analyses on the sessions of a run. Stormlog 0.3.9 analyses one session. When ranks
+    /// were recorded separately, this uses the best session of each rank.
     pub fn of(run: &[LoadedSession]) -> Self {
         let mut ranks = BTreeSet::new();
         let mut sessions: Vec<&LoadedSession> = run.iter().collect();
@@ -33,7 +33,7 @@ impl Analyses {
             .filter(|session| ranks.insert(session.summary.rank))
             .map(|session| &session.events)
             .collect();
-        // Rank after rank: the samples of a rank lie together in memory.
+        // The events are joined rank by rank, so that the samples of a rank are adjacent in memory.
         let events = Events::joined(&chosen);
         let replay = PhaseReplay::of_events(&events);
         let resolve = |at_ns: i64, session_id: &Text, rank: i64| {
@@ -69,8 +69,8 @@ impl Analyses {
     }
 }
 
-/// The findings about the gap. They follow the gap through time over all ranks; putting millions
-/// of events in that order is worth it only where there is something to find.
+/// The findings about the gap over all ranks in order of time. Sorting millions of events by time
+/// is done only if there is something to find.
 fn gaps(
     chosen: &[&Events],
     events: &Events,

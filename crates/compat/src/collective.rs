@@ -1,4 +1,4 @@
-//! Gaps that come with collective communication, with stormlog 0.3.9's scores.
+//! Attributes gaps to collective communication, with the scores of stormlog 0.3.9.
 
 mod config;
 mod tokens;
@@ -17,19 +17,19 @@ pub use config::{CollectiveConfig, ConfigError, FIELDS, Preset, check_fields};
 use super::cross_rank::ResolvePhase;
 use tokens::TokenSearch;
 
-/// How sure it is that a gap comes from a collective.
+/// How certain it is that a gap comes from a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CollectiveClass {
-    /// Perhaps.
+    /// Possible.
     Suspect,
     /// More likely than not.
     Likely,
-    /// Surely enough.
+    /// Almost certain.
     Confident,
 }
 
 impl CollectiveClass {
-    /// The name in reports.
+    /// The name used in reports.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Suspect => "collective_suspect",
@@ -60,7 +60,7 @@ pub struct CollectiveEvidence {
     pub robust_zscore: f64,
 }
 
-/// A time in which a rank's gap is put down to a collective.
+/// A time span in which a rank's gap is attributed to a collective.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct CollectiveAttribution {
@@ -90,7 +90,7 @@ struct Spike {
     markers: Vec<i64>,
 }
 
-/// Attributes the gaps of some events.
+/// Attributes the gaps in some events.
 pub fn attribute(
     events: &Events,
     config: &CollectiveConfig,
@@ -168,7 +168,8 @@ fn samples_by_rank(events: &Events) -> BTreeMap<i64, Vec<Sample>> {
     ranks.into_iter().collect()
 }
 
-/// Whether any sample of a rank has a gap that counts; without one there is no spike to look for.
+/// Whether any sample of a rank has a significant gap. Without a significant gap, there is no spike
+/// to search for.
 fn may_spike(samples: &[Sample], config: &CollectiveConfig) -> bool {
     real_count(samples.len()) >= config.min_samples_per_rank
         && samples.iter().any(|sample| is_significant(sample, config))
@@ -181,7 +182,7 @@ fn is_significant(sample: &Sample, config: &CollectiveConfig) -> bool {
         || real(sample.gap) >= config.min_gap_bytes
 }
 
-/// The times of events that speak of a collective, in order.
+/// The times of events that mention a collective, by rank and in order.
 fn markers_by_rank(events: &Events) -> HashMap<i64, Vec<i64>> {
     let mut search = TokenSearch::default();
     let mut by_rank: HashMap<i64, Vec<i64>> = HashMap::new();
@@ -221,7 +222,7 @@ fn spikes(samples: &[Sample], markers: &[i64], config: &CollectiveConfig) -> Vec
         .collect()
 }
 
-/// Of sorted times, those within a window of a moment.
+/// The times within a window around `at_ns`. The times are sorted.
 fn near(times: &[i64], at_ns: i64, window_ns: f64) -> &[i64] {
     let apart = |time: i64| real(time.saturating_sub(at_ns));
     let first = times.partition_point(|time| apart(*time) < -window_ns);
@@ -229,8 +230,8 @@ fn near(times: &[i64], at_ns: i64, window_ns: f64) -> &[i64] {
     &times[first..last.max(first)]
 }
 
-/// How far a value lies from the others: by median and MAD, by mean and deviation where the
-/// MAD is zero.
+/// Measures how far a value is from the others, by median and median absolute deviation (MAD). When
+/// the MAD is zero, mean and standard deviation are used.
 struct RobustScale {
     centre: f64,
     spread: f64,
@@ -276,7 +277,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     f64::midpoint(lower, upper)
 }
 
-/// Every spike in time order, to find the ranks that had one at the same time.
+/// Every spike in order of time, to find ranks with simultaneous spikes.
 struct Synchrony {
     spikes: Vec<(i64, i64)>,
     window_ns: f64,
@@ -292,7 +293,7 @@ impl Synchrony {
         Self { spikes, window_ns }
     }
 
-    /// How many ranks had a spike within the window, the spike's own included.
+    /// The number of ranks with a spike within the window, including the spike's own rank.
     fn ranks_near(&self, spike: &Spike) -> usize {
         let apart = |(at_ns, _): &(i64, i64)| real(at_ns.saturating_sub(spike.timestamp_ns));
         let first = self
@@ -384,7 +385,7 @@ fn score(
     })
 }
 
-/// A measure as a part of what is asked for, at most one.
+/// A value as a share of the required one, at most 1.
 fn share(value: f64, asked: f64) -> f64 {
     if asked <= 0.0 {
         1.0
@@ -393,7 +394,7 @@ fn share(value: f64, asked: f64) -> f64 {
     }
 }
 
-/// Joins intervals of a rank that overlap.
+/// Joins overlapping intervals of a rank.
 fn merge_overlapping(mut found: Vec<CollectiveAttribution>) -> Vec<CollectiveAttribution> {
     found.sort_by_key(|one| (one.rank, one.interval_start_ns, one.interval_end_ns));
     let mut merged: Vec<CollectiveAttribution> = Vec::new();
@@ -440,7 +441,7 @@ fn real(value: i64) -> f64 {
     value as f64
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts of events and ranks")]
+#[expect(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn real_count(value: usize) -> f64 {
     value as f64
 }

@@ -1,4 +1,5 @@
-//! Ranks of one run side by side, and which of them rose first, with stormlog 0.3.9's rules.
+//! Compares the ranks of one run and finds the one that rose first, with the rules of stormlog
+//! 0.3.9.
 
 mod first_cause;
 
@@ -11,7 +12,7 @@ use stormlog_format::{EventType, Text};
 
 pub use first_cause::{Confidence, FirstCause, Suspect};
 
-/// A sample, with what the comparison of ranks needs.
+/// A sample, reduced to what the comparison of ranks needs.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     timestamp_ns: i64,
@@ -19,7 +20,7 @@ struct Sample {
     id: RowId,
 }
 
-/// The samples of one rank in time order.
+/// The samples of one rank in order of time.
 #[derive(Debug, Default)]
 struct RankSamples {
     samples: Vec<Sample>,
@@ -52,15 +53,15 @@ pub struct CrossRank {
     events: Events,
 }
 
-/// A start this many intervals apart is worth a note.
+/// An offset of more than this many intervals between the starts of ranks adds a note.
 const SKEW_INTERVALS: i64 = 5;
 
-/// Ranks listed one by one in notes and results; more would be a made-up world size.
+/// Maximum number of ranks listed in notes and results. A larger world size is not plausible.
 const MOST_MISSING_RANKS: i64 = 1 << 20;
 
 const NO_SAMPLES: &str = "No sample telemetry events were available for distributed analysis.";
 
-/// Sets the ranks of some events side by side.
+/// Compares the ranks in some events.
 pub fn merge(events: &Events) -> CrossRank {
     let mut cross = CrossRank {
         job_id: None,
@@ -115,7 +116,7 @@ pub fn merge(events: &Events) -> CrossRank {
 }
 
 impl CrossRank {
-    /// The ranks with samples, in order, each with the number of its samples.
+    /// The ranks with samples, in order, and their numbers of samples.
     pub fn rank_sample_counts(&self) -> impl Iterator<Item = (i64, usize)> {
         self.ranks
             .iter()
@@ -151,10 +152,10 @@ impl CrossRank {
         self.notes.push(NO_SAMPLES.into());
     }
 
-    /// Moves every rank so that first samples coincide with the anchor's.
+    /// Shifts every rank so that its first sample coincides with that of the lowest rank.
     fn align(&mut self) {
         let first = |of_rank: &RankSamples| of_rank.samples.first().map(|s| s.timestamp_ns);
-        // Ranks are sorted: rank 0 is the first if it is there.
+        // Ranks are sorted, so rank 0 comes first if it is present.
         let Some(anchor) = self.ranks.values().next().and_then(first) else {
             return;
         };
@@ -184,21 +185,21 @@ impl CrossRank {
     }
 }
 
-/// Resolves the phase of a moment, given its time, session and rank.
+/// Resolves the phase at a time, given the time, session and rank.
 pub type ResolvePhase<'a> = dyn Fn(i64, &Text, i64) -> Option<PhaseAttribution> + 'a;
 
-/// Numbers as a list for people.
+/// Formats numbers as a list for users.
 fn listed(numbers: &[i64]) -> String {
     let texts: Vec<String> = numbers.iter().map(i64::to_string).collect();
     texts.join(", ")
 }
 
-/// Whether the event is a sample; capitals do not count, white space does.
+/// Whether the event is a sample. Case is ignored, but white space is not.
 fn is_sample(event_type: &[u8]) -> bool {
     event_type.eq_ignore_ascii_case(EventType::Sample.as_str().as_bytes())
 }
 
-/// The samples of each origin, origins in the order in which they were seen.
+/// The samples of each origin. Origins are in the order of their first sample.
 struct Census<'a> {
     samples: usize,
     origins: Vec<(&'a Origin, Vec<Sample>)>,
@@ -217,7 +218,7 @@ impl<'a> Census<'a> {
         if same {
             return census;
         }
-        // Of values that are equally common the first one counts, so the order matters.
+        // Of equally common values the first one counts, so the order matters.
         let in_order = events.of_type(is_sample);
         let in_order =
             in_order.map(|(place, event, origin)| (events.row_ids()[place], event, origin));
@@ -226,7 +227,7 @@ impl<'a> Census<'a> {
 
     fn taken(events: &Events, all: impl Iterator<Item = (RowId, EventRef<'a>, usize)>) -> Self {
         let count = events.origin_count();
-        // Where origins have about as many samples each, none of their lists grows.
+        // If origins have similar numbers of samples, their lists need no reallocation.
         let typical = events.len() / count.max(1) + 1;
         let mut places: Vec<Option<usize>> = vec![None; count];
         let mut origins: Vec<(&'a Origin, Vec<Sample>)> = Vec::new();
@@ -252,7 +253,7 @@ impl<'a> Census<'a> {
     }
 }
 
-/// Values in the order in which they were seen, with how often.
+/// Values in the order of their first occurrence, with their counts.
 struct Tally<T>(Vec<(T, usize)>);
 
 impl<T: Copy + Eq + std::hash::Hash> Tally<T> {
@@ -269,7 +270,7 @@ impl<T: Copy + Eq + std::hash::Hash> Tally<T> {
         Self(tally)
     }
 
-    /// The most frequent value; of equals the first.
+    /// The most frequent value. Of equally frequent values, the first counts.
     fn most(&self) -> Option<T> {
         let most = self
             .0
@@ -285,11 +286,11 @@ impl Tally<&Text> {
     }
 }
 
-/// Samples by rank, with what they declare.
+/// Samples by rank, with their declared world size and intervals.
 struct Grouped {
     ranks: BTreeMap<i64, RankSamples>,
     world_size: i64,
-    /// Intervals as declared, each with the number of samples that do.
+    /// Declared intervals, each with the number of samples that declare it.
     declared_intervals_ns: Vec<(i64, usize)>,
 }
 
@@ -331,7 +332,8 @@ impl Grouped {
         }
     }
 
-    /// The median time between samples of a rank; as declared when no two differ in time.
+    /// The median time between samples of a rank. If no two samples differ in time, the declared
+    /// interval is used.
     fn median_interval_ns(&self) -> i64 {
         let mut intervals: Vec<i64> = Vec::new();
         for of_rank in self.ranks.values() {
@@ -348,7 +350,7 @@ impl Grouped {
 }
 
 impl RankSamples {
-    /// By time, then process, then host, then as the events stand.
+    /// Sorts by time, then process, then host, then original order.
     fn sort(&mut self, events: &Events) {
         let strictly = self
             .samples
@@ -367,7 +369,7 @@ impl RankSamples {
     }
 }
 
-/// The median, cut off to a whole number; zero of nothing.
+/// The median, truncated to a whole number. Zero for an empty list.
 fn median(values: &mut [i64]) -> i64 {
     if values.is_empty() {
         return 0;

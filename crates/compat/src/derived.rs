@@ -1,8 +1,8 @@
-//! Numbers that follow from an event's counters: gaps and ratios.
+//! Computes gaps and ratios from an event's counters.
 
 use stormlog_format::{EventType, Text};
 
-/// Words in a collector's name that say it does not see everything.
+/// A collector whose name contains one of these words does not measure everything.
 const DEGRADED_COLLECTORS: [&str; 5] = [
     "fallback",
     "degraded",
@@ -11,30 +11,30 @@ const DEGRADED_COLLECTORS: [&str; 5] = [
     "legacy.unknown",
 ];
 
-/// What follows from one event.
+/// The values derived from one event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EventFields {
-    /// Bytes that the allocator holds but nothing uses.
+    /// Bytes that the allocator reserved but that are not in use.
     pub allocator_gap_bytes: i64,
-    /// Allocated bytes as a part of the device's, when those are known.
+    /// Allocated bytes as a share of the device's size, if that is known.
     pub utilization_ratio: Option<f64>,
-    /// The gap as a part of the reserved bytes, when there are any.
+    /// The gap as a share of the reserved bytes, if there are any.
     pub fragmentation_ratio: Option<f64>,
-    /// Whether the collector says of itself that it does not see everything.
+    /// Whether the collector's name states that it does not measure everything.
     pub is_degraded_collector: bool,
 }
 
-/// The size of a device as records hold it.
+/// The size of a device, as stored in records.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum DeviceTotal {
     /// A whole number of bytes.
     Bytes(i64),
-    /// A number of another kind.
+    /// A floating-point number.
     Number(f64),
 }
 
 impl EventFields {
-    /// The fields of an event's counters.
+    /// Computes the values from an event's counters.
     pub fn of(
         allocated: i64,
         reserved: i64,
@@ -51,19 +51,19 @@ impl EventFields {
     }
 }
 
-/// What follows from all events of a session.
+/// The values derived from all events of a session.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SessionFields {
     /// The highest utilization of any event.
     pub peak_utilization_ratio: Option<f64>,
-    /// The mean fragmentation of the events that have one.
+    /// The mean fragmentation of the events that have a value.
     pub avg_fragmentation_ratio: Option<f64>,
-    /// Whether the last event is no stop.
+    /// Whether the last event is not a stop event.
     pub is_session_interrupted: bool,
 }
 
 impl SessionFields {
-    /// The fields of a session's events, given the type of the last one.
+    /// Computes the values from a session's events and the type of the last one.
     pub fn of(events: &[EventFields], last_type: Option<&Text>) -> Self {
         let peak = events
             .iter()
@@ -81,7 +81,7 @@ impl SessionFields {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "no list is that long")]
+#[expect(clippy::cast_precision_loss, reason = "lengths stay below 2^52")]
 fn mean(numbers: &[f64]) -> Option<f64> {
     let sum = numbers.iter().fold(0.0, |sum, number| sum + number);
     (!numbers.is_empty()).then(|| sum / numbers.len() as f64)
@@ -89,7 +89,7 @@ fn mean(numbers: &[f64]) -> Option<f64> {
 
 #[expect(
     clippy::cast_precision_loss,
-    reason = "beside a float the count is one too"
+    reason = "divided by a float, the count becomes a float too"
 )]
 fn utilization(allocated: i64, total: DeviceTotal) -> Option<f64> {
     match total {
@@ -105,14 +105,14 @@ fn is_degraded(collector: &Text) -> bool {
     words.any(|word| collector.contains(word))
 }
 
-/// The float nearest to the exact quotient; the divisor is not zero.
+/// The float nearest to the exact quotient. The divisor must not be zero.
 ///
-/// Dividing the counts as floats would round three times. Here the dividend is moved to the
-/// top of 128 bits, so that the quotient keeps at least 64 bits, more than a float holds; a
-/// remainder only has to keep it from looking exact.
+/// Dividing the counts as floats would round three times. Here the dividend is shifted to the top
+/// of 128 bits, so that the quotient has at least 64 bits, more than a float. A remainder sets the
+/// lowest bit, so that the quotient does not look exact.
 #[expect(
     clippy::cast_precision_loss,
-    reason = "rounding once is the point of it"
+    reason = "the result must round exactly once"
 )]
 fn ratio(dividend: i64, divisor: i64) -> f64 {
     let sign = if (dividend < 0) == (divisor < 0) {
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn ratios_are_exact() {
         for (dividend, divisor) in [(1, 3), (5, 40), (978_249_595, 10_000_000_000), (-7, 3)] {
-            #[expect(clippy::cast_precision_loss, reason = "both fit a float")]
+            #[expect(clippy::cast_precision_loss, reason = "both numbers fit into a float")]
             let plain = dividend as f64 / divisor as f64;
             assert_eq!(ratio(dividend, divisor).to_bits(), plain.to_bits());
         }

@@ -1,5 +1,5 @@
-//! Artifacts of many ranks on one page, as stormlog 0.3.9's diagnostics tab loads them and sums
-//! them up. Reads files; what it cannot read becomes a warning.
+//! Loads and summarizes the artifacts of many ranks, like the diagnostics tab of stormlog 0.3.9.
+//! Files that cannot be read become warnings.
 
 mod candidates;
 mod directory;

@@ -10,8 +10,8 @@ use crate::collective::CollectiveAttribution;
 use crate::cross_rank::{CrossRank, FirstCause};
 use crate::{lines, optimization};
 
-/// The report as JSON, described by `docs/schemas/analyze.schema.json`: the keys of stormlog 0.3.9
-/// and our own.
+/// The report as JSON, described by `docs/schemas/analyze.schema.json`. The report contains the
+/// keys of stormlog 0.3.9 and our own.
 pub fn to_json(report: &Report, analyses: &Analyses) -> Value {
     let mut document = legacy_keys(report, analyses);
     document.extend(stormlog_report::analyze::to_json(report));

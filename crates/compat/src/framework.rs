@@ -1,5 +1,5 @@
-//! What profiles and tracking results of TensorFlow and JAX programs say about memory, in
-//! megabytes: one set of rules, each framework's own words.
+//! Analyses memory profiles and tracking results of TensorFlow and JAX programs, in megabytes. The
+//! rules are the same, and the advice is worded for each framework.
 
 mod advice;
 mod usage;
@@ -10,13 +10,13 @@ use stormlog_format::{Map, Text, Value};
 pub use advice::{priority_actions, suggestions};
 pub use usage::{leaks, patterns};
 
-/// Shares at both ends of a series are means of this many values.
+/// Number of values averaged at each end of a series.
 const EDGE: usize = 5;
 
-/// A trend needs this many values.
+/// Minimum number of values needed for a trend.
 const FEWEST_FOR_TREND: usize = 10;
 
-/// Whose words advice is given in.
+/// The framework that advice is worded for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framework {
     /// TensorFlow.
@@ -26,7 +26,7 @@ pub enum Framework {
 }
 
 impl Framework {
-    /// The framework of this import name.
+    /// Parses the import name of a framework.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "tensorflow" => Some(Self::TensorFlow),
@@ -39,31 +39,31 @@ impl Framework {
 /// A profiled function.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FunctionProfile {
-    /// Its name.
+    /// The name of the function.
     pub name: Text,
-    /// How often it was called.
+    /// Number of calls.
     pub calls: i64,
-    /// Seconds in all calls.
+    /// Seconds in all calls together.
     pub total_seconds: f64,
-    /// Megabytes that all calls left in use.
+    /// Megabytes left in use by all calls together.
     pub total_memory_mb: f64,
-    /// The most megabytes in use.
+    /// Highest megabytes in use.
     pub peak_memory_mb: f64,
 }
 
-/// How much of the reserved memory is not in use.
+/// The share of reserved memory that is not in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Fragmentation {
-    /// The mean share.
+    /// The mean of the shares.
     pub score: f64,
-    /// How much larger the share is at the end than at the beginning.
+    /// The share at the end minus the share at the beginning.
     pub trend: f64,
-    /// The largest and the smallest share, when anything was reserved.
+    /// The largest and the smallest share, if anything was reserved.
     pub range: Option<(f64, f64)>,
 }
 
 impl Fragmentation {
-    /// Of snapshots, each with megabytes in use and reserved.
+    /// Computes the fragmentation from snapshots of megabytes in use and reserved.
     pub fn of(snapshots: &[(f64, f64)]) -> Self {
         if snapshots.len() < 2 {
             return Self::default();
@@ -89,7 +89,7 @@ impl Fragmentation {
         }
     }
 
-    /// By name; the trend has two names.
+    /// The values by name. `trend_name` is the key of the trend, which differs between reports.
     pub fn to_map(self, trend_name: &str) -> Map {
         let mut map = Map::new();
         map.insert("fragmentation_score", Value::Float(self.score));
@@ -102,7 +102,8 @@ impl Fragmentation {
     }
 }
 
-/// Ten, less what a profile's peak, growth and fragmentation cost, and the leaks of `usage`.
+/// A score of 10, minus deductions for peak, growth and fragmentation of a profile and for leaks in
+/// `usage`.
 pub fn efficiency(peak_mb: f64, growth: f64, fragmentation: f64, usage: Option<&[f64]>) -> f64 {
     let mut score = 10.0;
     score -= tier(peak_mb, (8000.0, 3.0), (4000.0, 1.5));
@@ -124,7 +125,7 @@ fn tier(value: f64, high: (f64, f64), low: (f64, f64)) -> f64 {
     reached.next().map_or(0.0, |(_, cost)| cost)
 }
 
-/// Memory and time per call of every function that was called, and what to do about them.
+/// Memory and time per call of every called function, with recommendations.
 pub fn performance(framework: Framework, functions: &[FunctionProfile]) -> Map {
     let mut by_name = Vec::new();
     let mut advice = Vec::new();
@@ -175,8 +176,8 @@ fn function_score(memory_per_call: f64, seconds_per_call: f64) -> f64 {
     memory * time
 }
 
-/// The scores of a profile from 0 to 10 and what to do first. Profiles without snapshots have
-/// no fragmentation.
+/// The scores of a profile from 0 to 10, with recommendations. Profiles without snapshots have no
+/// fragmentation score.
 pub fn score(
     efficiency: f64,
     fragmentation: Option<f64>,

@@ -1,10 +1,10 @@
-//! What exists only to match stormlog 0.3.9: its analyses with its numbers, keys and texts, its
-//! projected records and derived fields.
+//! Everything that exists only to match stormlog 0.3.9: its analyses with the same numbers, keys
+//! and texts, its projected records and its derived fields.
 //!
-//! Scripts and dashboards read these reports today, so thresholds, orders and roundings follow
-//! stormlog 0.3.9, its quirks included. The findings for users come from `analysis::detect`. Only
-//! the program and the Python crate depend on this crate, and they run these analyses only where
-//! their keys or lines are written.
+//! Existing scripts and dashboards read these reports, so thresholds, orders and rounding follow
+//! stormlog 0.3.9, including its quirks. The findings for users come from `analysis::detect`. Only
+//! the program and the Python crate depend on this crate. Both run these analyses only when they
+//! write the keys or lines of stormlog 0.3.9.
 
 mod analyses;
 pub mod collective;

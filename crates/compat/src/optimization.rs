@@ -1,5 +1,4 @@
-//! What profiled calls say about a program's use of memory: patterns, insights and a score,
-//! with stormlog 0.3.9's rules.
+//! Analyses profiled calls with the rules of stormlog 0.3.9: patterns, insights and a score.
 
 mod insights;
 mod patterns;
@@ -15,29 +14,29 @@ pub use score::{Recommendation, Score, recommendations, score};
 /// One profiled call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProfiledCall {
-    /// The function.
+    /// The name of the function.
     pub function: Text,
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// When it began, in seconds.
+    /// Start time, in seconds.
     pub started_at: f64,
-    /// When it was over, in seconds.
+    /// End time, in seconds.
     pub ended_at: f64,
     /// Bytes allocated before the call.
     pub allocated_before: i64,
-    /// Bytes allocated after it.
+    /// Bytes allocated after the call.
     pub allocated_after: i64,
-    /// Bytes reserved after it.
+    /// Bytes reserved after the call.
     pub reserved_after: i64,
-    /// The most bytes allocated during it.
+    /// Highest bytes allocated during the call.
     pub peak: i64,
-    /// Bytes that it allocated, whether freed again or not.
+    /// Bytes that the call allocated, including bytes freed again.
     pub allocated: i64,
-    /// Bytes that it left allocated, as the profiler counts them.
+    /// Bytes that the call left allocated, as counted by the profiler.
     pub growth: i64,
 }
 
-/// From where on something is worth mentioning.
+/// The thresholds from which something is reported.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the thresholds are those of stormlog 0.3.9")]
 pub struct ProfileThresholds {
@@ -82,7 +81,7 @@ pub fn summary(calls: &[ProfiledCall]) -> Map {
     summary
 }
 
-/// Calls by function, functions in the order in which they were first called.
+/// Calls by function, in the order of the first calls.
 fn by_function(calls: &[ProfiledCall]) -> Vec<(&Text, Vec<&ProfiledCall>)> {
     let mut places: HashMap<&Text, usize> = HashMap::new();
     let mut functions: Vec<(&Text, Vec<&ProfiledCall>)> = Vec::new();
@@ -96,12 +95,12 @@ fn by_function(calls: &[ProfiledCall]) -> Vec<(&Text, Vec<&ProfiledCall>)> {
     functions
 }
 
-/// The value below which a share of the values lies, between two of them on a line.
+/// The quantile of the values, with linear interpolation.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "a place in a short list"
+    reason = "the value is an index into a short list"
 )]
 fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
@@ -121,7 +120,7 @@ fn real(value: i64) -> f64 {
     value as f64
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts of calls")]
+#[expect(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn real_count(value: usize) -> f64 {
     value as f64
 }

@@ -1,5 +1,5 @@
-//! The projection: a record as telemetry tools expect it, split into what it is about
-//! (resource), what it measured (attributes) and what it belongs to (correlation).
+//! Projects records to the form that telemetry tools expect: resource (the source), attributes (the
+//! measurements) and correlation (the session, job and phase).
 
 use std::collections::HashSet;
 
@@ -12,10 +12,10 @@ pub const PROJECTION_VERSION: i64 = 1;
 /// Backends that metadata may name.
 const BACKENDS: [&str; 5] = ["cpu", "cuda", "rocm", "mps", "tensorflow"];
 
-/// Backends that a collector's name may hold, in the order in which they are looked for.
+/// Backends that a collector's name may contain, in the order of the search.
 const COLLECTED: [&str; 5] = ["cuda", "rocm", "mps", "cpu", "tensorflow"];
 
-/// Names of the measured attributes and the record's keys behind them.
+/// Names of the measured attributes, and the record's keys for them.
 const MEASURED: [(&str, &str); 9] = [
     ("sampling.interval_ms", "sampling_interval_ms"),
     (
@@ -37,39 +37,39 @@ const MEASURED: [(&str, &str); 9] = [
     ("memory.device.total_bytes", "device_total_bytes"),
 ];
 
-/// A record as telemetry tools expect it.
+/// A record in the form that telemetry tools expect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Projected {
     /// When it happened.
     pub timestamp_ns: i64,
-    /// When it was seen.
+    /// When it was observed.
     pub observed_timestamp_ns: i64,
     /// The session it belongs to.
     pub session_id: Text,
-    /// What kind of source recorded it: a backend, `gpu` or `other`.
+    /// The kind of source: a backend, `gpu` or `other`.
     pub source_kind: &'static str,
     /// The record's type.
     pub event_type: Text,
     /// The phase of the program at the time.
     pub stage: Option<Text>,
-    /// How bad it is, in lower case.
+    /// The severity, in lower case.
     pub severity: Option<Text>,
-    /// How bad it is in the recorder's words.
+    /// The severity as the recorder wrote it.
     pub severity_text: Option<Text>,
     /// The record's context.
     pub body: Option<Text>,
-    /// What it is about.
+    /// The source of the record.
     pub resource: Map,
-    /// What it measured.
+    /// The measurements and the metadata.
     pub attributes: Map,
-    /// What it belongs to.
+    /// The session, job and phase of the record.
     pub correlation: Map,
 }
 
 /// Why a record cannot be projected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the error messages document the variants")]
 pub enum ProjectionError {
     #[error("projected telemetry record requires {0}")]
     Missing(&'static str),
@@ -79,7 +79,7 @@ pub enum ProjectionError {
     IntegerTooLarge(&'static str),
 }
 
-/// Projects a record of any version that has an id of its session.
+/// Projects a record of any version that has a session id.
 ///
 /// ```
 /// let json = br#"{"session_id": "s", "timestamp_ns": 5, "event_type": "stop", "metadata": {}}"#;
@@ -127,7 +127,7 @@ pub fn project(record: &Map, observed: Option<&Value>) -> Result<Projected, Proj
     })
 }
 
-/// The indices of the maps that differ from all before them.
+/// The indices of the maps that differ from all previous ones.
 pub fn distinct<'a>(maps: impl IntoIterator<Item = &'a Map>) -> Vec<usize> {
     let mut seen = HashSet::new();
     let maps = maps.into_iter().enumerate();

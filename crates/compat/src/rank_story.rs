@@ -1,4 +1,4 @@
-//! The picture of ranks side by side, as stormlog 0.3.9 draws it.
+//! The timeline of several ranks, as stormlog 0.3.9 draws it.
 
 use stormlog_analysis::detect::Severity;
 use stormlog_analysis::{Events, LoadedSession};
@@ -6,8 +6,8 @@ use stormlog_report::{Mark, MarkKind, Story, clean};
 
 use crate::cross_rank;
 
-/// The story of ranks side by side, with the suspects and the onset of stormlog 0.3.9's
-/// cross-rank analysis.
+/// The timeline of several ranks, with the suspects and the onset of stormlog 0.3.9's cross-rank
+/// analysis.
 pub fn story_of_ranks(events: &Events) -> Story {
     let cross = cross_rank::merge(events);
     let cause = cross.first_cause(None);

@@ -1,28 +1,29 @@
-//! Where something is sent to. The path and the query of a webhook are secrets: only scheme, host and
-//! port are ever shown.
+//! The address of a receiver. The path and the query of a webhook are secrets, so only scheme, host
+//! and port are ever shown.
 
 use std::fmt;
 
 use ureq::http::Uri;
 
-/// An address that a request can be sent to.
+/// An address to which requests can be sent.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address(Uri);
 
-/// Why a text is no address. The text may hold a secret and is not repeated.
+/// Why a text is not a valid address. The text may contain a secret and is not repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
     /// It cannot be parsed.
     #[error("not a URL")]
     NotAUrl,
-    /// Nothing is sent by other means.
+    /// The scheme is neither `http` nor `https`.
     #[error("the URL must begin with http:// or https://")]
     Scheme,
-    /// There is nothing to connect to.
+    /// The URL has no host.
     #[error("the URL has no host")]
     NoHost,
-    /// A login in a URL ends up in logs; receivers take tokens in the path or in a header.
+    /// The URL contains a login, which would end up in logs. Receivers accept tokens in the path or
+    /// a header.
     #[error("the URL has a user name; use a token in the path")]
     Login,
 }
@@ -50,12 +51,12 @@ impl Address {
         self.0.host().unwrap_or_default()
     }
 
-    /// The whole address, for whoever connects.
+    /// The complete address, for the code that connects.
     pub(crate) fn uri(&self) -> &Uri {
         &self.0
     }
 
-    /// The same address with this path, unless it ends with it already.
+    /// The same address with this path appended, unless it already ends with it.
     pub(crate) fn with_suffix(&self, suffix: &str) -> Result<Self, AddressError> {
         let path = self.0.path().trim_end_matches('/');
         if path.ends_with(suffix) {

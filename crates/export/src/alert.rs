@@ -1,4 +1,4 @@
-//! A finding as it is sent to people: JSON, or the form that Slack takes.
+//! Renders a finding as an alert: as JSON, or in Slack's form.
 
 use serde_json::{Value, json};
 use stormlog_analysis::detect::{Finding, Severity};
@@ -14,18 +14,18 @@ const VERSION: u32 = 1;
 /// The content type of both forms.
 pub const CONTENT_TYPE: &str = "application/json";
 
-/// How an alert is written.
+/// The form of an alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AlertFormat {
     /// The finding with all its numbers.
     Json,
-    /// A text, as Slack's incoming webhooks take it; Mattermost, Rocket.Chat and Discord's `/slack`
-    /// addresses take it too.
+    /// A text in the form of Slack's incoming webhooks. Mattermost, Rocket.Chat and Discord's
+    /// `/slack` addresses accept it too.
     Slack,
 }
 
 impl AlertFormat {
-    /// The form that a receiver takes, by its host.
+    /// The form for a receiver, chosen by its host.
     #[must_use]
     pub fn of(address: &Address) -> Self {
         if address.host() == "hooks.slack.com" {
@@ -36,18 +36,18 @@ impl AlertFormat {
     }
 }
 
-/// What an alert is about.
+/// The run that an alert concerns.
 #[derive(Clone, Debug, Default)]
 pub struct Subject {
     /// The id of the run.
     pub run_id: Option<String>,
     /// The program's name.
     pub program: Option<String>,
-    /// The machine.
+    /// The name of the machine.
     pub host: Option<String>,
     /// The job.
     pub job_id: Option<String>,
-    /// Where the recording is.
+    /// The path of the recording.
     pub recording: Option<String>,
 }
 
@@ -63,7 +63,7 @@ pub struct Alert<'a> {
 }
 
 impl Alert<'_> {
-    /// The body of the request. What looks like a secret is hidden.
+    /// Renders the body of the request. What looks like a secret is hidden.
     #[must_use]
     pub fn render(&self, format: AlertFormat) -> Vec<u8> {
         let document = match format {
@@ -124,7 +124,7 @@ impl Alert<'_> {
     }
 }
 
-/// A line that Slack shows as it is: links, mentions and marks of a hostile name stay text.
+/// Escapes a line for Slack: links, mentions and markup in a hostile name stay text.
 fn plain(line: &str) -> String {
     let mut text = String::with_capacity(line.len());
     for c in line.chars() {
@@ -145,7 +145,7 @@ fn without_secrets(document: &Value) -> Vec<u8> {
         Ok(value) => Writer::new(Layout::Line)
             .to_string(&redacted(value))
             .into_bytes(),
-        // Our own JSON is always read; if it were not, nothing may be sent unchecked.
+        // Our own JSON can always be parsed. If not, nothing is sent unchecked.
         Err(_) => b"{}".to_vec(),
     }
 }

@@ -1,9 +1,9 @@
-//! Bounds on what a recording can make us send: it is hostile input.
+//! Limits on what a recording can make us send, because it is hostile input.
 
 /// The longest value of a label, in characters.
 const LONGEST: usize = 128;
 
-/// A text cut to the longest that is sent.
+/// Cuts a text to the longest that is sent.
 pub(crate) fn shortened(text: String) -> String {
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => {
@@ -14,5 +14,5 @@ pub(crate) fn shortened(text: String) -> String {
     }
 }
 
-/// Series of one metric that are sent at most.
+/// The most series of one metric that are sent.
 pub(crate) const MOST_SERIES: usize = 1000;

@@ -1,40 +1,40 @@
-//! Which findings of a run that goes on are worth an alert. A false alarm costs more than a late one.
+//! Decides which findings of a running job become alerts. A false alarm costs more than a late one.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use stormlog_analysis::detect::{Diagnosis, Finding, Kind, Severity};
 
-/// The shortest and the longest time between looks. In between it grows with the run: a finding that
-/// stays must stay over a share of the run, not over a few more samples.
+/// The shortest and the longest time between two analyses. In between, the time grows with the run:
+/// a finding must persist over a share of the run, not only over a few more samples.
 const SHORTEST: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// The share of the run so far that passes between looks.
+/// The time between two analyses is the age of the run divided by this.
 const SHARE: u32 = 4;
 
-/// A look is followed by a pause of this many times what it took, so that looking costs at most 2 %
-/// of one core.
+/// The pause after an analysis is at least this many times its duration, so that analyses cost at
+/// most 2 % of one core.
 const PAUSE_OF_COST: u32 = 50;
 
-/// When to look next, after a look that took so long at a run of this age.
+/// The time until the next analysis, for a run of this age and the cost of the last analysis.
 #[must_use]
 pub fn next_look(age: Duration, cost: Duration) -> Duration {
     let by_age = (age / SHARE).clamp(SHORTEST, LONGEST);
     by_age.max(cost * PAUSE_OF_COST)
 }
 
-/// What a finding is about: the same trouble, seen again.
+/// Identifies a problem across analyses.
 type Key = (Kind, Option<u32>, i64);
 
-/// What was seen at the look before.
+/// A finding at the previous analysis.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     magnitude_bytes: Option<i64>,
     end_ns: Option<i64>,
 }
 
-/// Remembers what was seen at the last look and what was alerted.
+/// Remembers the findings of the last analysis and the alerts that were sent.
 #[derive(Debug, Default)]
 pub struct Confirmation {
     before: HashMap<Key, Seen>,
@@ -42,8 +42,8 @@ pub struct Confirmation {
 }
 
 impl Confirmation {
-    /// The findings of a look that are new and were there at the look before. Notes are never
-    /// alerted; what grows must have grown further.
+    /// The findings that are new and were also present at the previous analysis. Notes are never
+    /// returned, and growth must have continued.
     pub fn confirm<'a>(&mut self, diagnosis: &'a Diagnosis) -> Vec<&'a Finding> {
         let findings = worth_alerting(diagnosis);
         let mut now = HashMap::new();
@@ -66,7 +66,8 @@ impl Confirmation {
         confirmed
     }
 
-    /// The findings about memory that ran out and ended the run: a fact, which needs no second look.
+    /// The findings about memory that ran out and ended the run. This is a fact and needs no
+    /// confirmation.
     pub fn at_end<'a>(&mut self, diagnosis: &'a Diagnosis) -> Vec<&'a Finding> {
         if !diagnosis.end.is_out_of_memory() {
             return Vec::new();
@@ -90,7 +91,7 @@ fn key(finding: &Finding) -> Key {
     (finding.kind, finding.rank, finding.device_id)
 }
 
-/// Whether a finding is still true: time went on, and what grows has not shrunk.
+/// Whether a finding persists: it covers a later time, and growth has not reversed.
 fn stays(before: &Seen, finding: &Finding) -> bool {
     let went_on = finding.end_ns.is_none() || finding.end_ns > before.end_ns;
     let grows = matches!(

@@ -1,5 +1,5 @@
-//! Sends bodies to one address on a thread of its own. Offering never waits: the queue is bounded,
-//! and what does not fit, is refused or cannot be sent in time is counted.
+//! Sends bodies to one address on its own thread. Offering a body never waits: the queue is
+//! bounded. Bodies that do not fit, are refused or cannot be sent in time are counted.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,30 +14,30 @@ use ureq::tls::{RootCerts, TlsConfig, TlsProvider};
 
 use crate::address::Address;
 
-/// A request with its answer takes at most this long.
+/// The time limit for a request and its response.
 const REQUEST: Duration = Duration::from_secs(10);
 
-/// The longest wait before another try, whatever the receiver asks for.
+/// The longest wait before another attempt, even if the receiver asks for a longer one.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
-/// So much of an answer is read, so that the connection can be used again.
+/// How many bytes of a response are read, so that the connection can be reused.
 const MOST_ANSWERED: u64 = 16 << 10;
 
-/// What happens to a body that does not fit into the queue.
+/// What happens when the queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
-    /// It is dropped: what came first matters most.
+    /// The new body is dropped, because the first ones matter most.
     DropNewest,
-    /// The one that waits longest is dropped: the latest numbers matter most.
+    /// The oldest body is dropped, because the latest numbers matter most.
     DropOldest,
 }
 
-/// How a delivery tries.
+/// The limits of a delivery.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
-    /// Bodies that wait at most.
+    /// The most bodies that wait.
     pub capacity: usize,
-    /// What happens when more come.
+    /// What happens when the queue is full.
     pub when_full: WhenFull,
     /// How often a body is tried.
     pub attempts: u32,
@@ -46,7 +46,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// For alerts: few, each of them worth several tries.
+    /// For alerts, which are few and worth several attempts.
     pub const ALERTS: Self = Self {
         capacity: 64,
         when_full: WhenFull::DropNewest,
@@ -54,7 +54,7 @@ impl Policy {
         first_wait: Duration::from_secs(1),
     };
 
-    /// For metrics: the next ones come soon.
+    /// For metrics, of which newer ones follow soon.
     pub const METRICS: Self = Self {
         capacity: 8,
         when_full: WhenFull::DropOldest,
@@ -63,14 +63,14 @@ impl Policy {
     };
 }
 
-/// What became of the bodies so far.
+/// Counts of the bodies so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delivered {
-    /// Those that the receiver accepted.
+    /// Bodies that the receiver accepted.
     pub sent: u64,
-    /// Those that are lost: the queue was full, the receiver refused them or did not answer.
+    /// Bodies that are lost: the queue was full, or the receiver refused them or did not answer.
     pub dropped: u64,
-    /// Why the last try failed, without the address.
+    /// Why the last attempt failed, without the address.
     pub problem: Option<String>,
 }
 
@@ -95,7 +95,7 @@ struct State {
 }
 
 impl Delivery {
-    /// Starts the thread that sends.
+    /// Starts the sending thread.
     pub fn start(
         address: Address,
         content_type: &'static str,
@@ -139,13 +139,13 @@ impl Delivery {
         self.shared.changed.notify_all();
     }
 
-    /// What became of the bodies so far.
+    /// The counts so far.
     pub fn delivered(&self) -> Delivered {
         self.shared.lock().delivered.clone()
     }
 
-    /// Sends what waits, each body tried once more, for at most so long; nothing is waited for when
-    /// nothing is left. What was not accepted by then counts as dropped.
+    /// Sends waiting bodies, each tried once more, for at most `patience`. Returns at once when
+    /// none is left. Bodies that were not accepted by then count as dropped.
     pub fn finish(&self, patience: Duration) -> Delivered {
         let deadline = Instant::now() + patience;
         let mut state = self.shared.lock();
@@ -194,7 +194,8 @@ fn agent() -> Agent {
     let config = Agent::config_builder()
         .tls_config(tls)
         .timeout_global(Some(REQUEST))
-        // A receiver that redirects could name any other address, such as one of the cloud's own.
+        // A receiver that redirects could name any other address, such as an internal one of the
+        // cloud.
         .max_redirects(0)
         .max_redirects_will_error(false)
         .http_status_as_error(false)
@@ -203,12 +204,12 @@ fn agent() -> Agent {
     Agent::new_with_config(config)
 }
 
-/// How a try ended.
+/// The result of an attempt.
 enum Outcome {
     Accepted,
-    /// Another try makes no sense.
+    /// Another attempt would fail too.
     Refused(String),
-    /// Another try may succeed, after a while that the receiver may name.
+    /// Another attempt may succeed, after a time that the receiver may have given.
     Failed(String, Option<Duration>),
 }
 
@@ -227,7 +228,7 @@ impl Worker {
             let mut state = self.shared.lock();
             state.is_sending = false;
             if state.is_closed {
-                // It was counted when the delivery was closed.
+                // The body was counted when the delivery was closed.
                 return;
             }
             match outcome {
@@ -244,7 +245,7 @@ impl Worker {
         }
     }
 
-    /// The next body, waited for; nothing once the delivery is closed.
+    /// Waits for the next body; `None` once the delivery is closed.
     fn next(&self) -> Option<Vec<u8>> {
         let mut state = self.shared.lock();
         loop {
@@ -260,7 +261,8 @@ impl Worker {
         }
     }
 
-    /// Tries a body until it is accepted or refused, the tries are used up, or the end has come.
+    /// Tries a body until it is accepted or refused, the attempts are used up, or the delivery
+    /// ends.
     fn deliver(&self, body: &[u8]) -> Result<(), String> {
         let policy = self.shared.policy;
         let mut wait = policy.first_wait;
@@ -285,7 +287,7 @@ impl Worker {
         }
     }
 
-    /// Waits, but not beyond the moment in which the end is announced.
+    /// Waits, but not longer than until the delivery ends.
     fn pause(&self, time: Duration) {
         let until = Instant::now() + time;
         let mut state = self.shared.lock();
@@ -315,7 +317,7 @@ impl Worker {
         let asked = response.headers().get("retry-after");
         let asked = asked.and_then(|seconds| seconds.to_str().ok()?.parse().ok());
         let asked = asked.map(Duration::from_secs);
-        // A body that cannot be read to its end closes the connection, no more.
+        // If the response cannot be read to its end, only the connection is closed.
         let body = response.body_mut().with_config().limit(MOST_ANSWERED);
         let _ = body.read_to_vec();
         match status {
@@ -333,9 +335,12 @@ fn answered(status: StatusCode) -> String {
     format!("the receiver answered {}", status.as_u16())
 }
 
-/// Why a request failed. The texts of some errors repeat the address, which may be a secret.
+/// Why a request failed. Some error texts repeat the address, which may be a secret, so they are
+/// not used.
 fn reason(error: &ureq::Error) -> String {
     match error {
+        ureq::Error::Rustls(rustls::Error::InvalidCertificate(_)) => UNTRUSTED.into(),
+        ureq::Error::Io(error) if is_untrusted(error) => UNTRUSTED.into(),
         ureq::Error::Io(error) => match error.kind() {
             io::ErrorKind::Other => "the connection failed".into(),
             kind => kind.to_string(),
@@ -349,4 +354,13 @@ fn reason(error: &ureq::Error) -> String {
         }
         _ => "the request failed".into(),
     }
+}
+
+const UNTRUSTED: &str =
+    "the receiver's certificate is not trusted; SSL_CERT_FILE names another store";
+
+/// Whether a connection ended because of the receiver's certificate.
+fn is_untrusted(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    matches!(inner, Some(rustls::Error::InvalidCertificate(_)))
 }

@@ -1,4 +1,4 @@
-//! The current state of recordings as numbers with labels. What is unknown has no number.
+//! The current state of recordings as numbers with labels. An unknown value has no number.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,25 @@ use stormlog_format::{Event, Text, Value};
 
 use crate::bounded::shortened;
 
-/// How a number behaves.
+/// The kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It goes up and down.
+    /// The value goes up and down.
     Gauge,
-    /// It only grows while a process lives.
+    /// The value only grows while a process lives.
     Counter,
 }
 
 macro_rules! metrics {
     ($($name:ident: $kind:ident, $text:literal, $unit:literal, $help:literal;)*) => {
-        /// What is measured.
+        /// A measured quantity.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Metric {
             $(#[doc = $help] $name,)*
         }
 
         impl Metric {
-            /// All of them, in the order in which they are rendered.
+            /// All metrics, in the order in which they are rendered.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
             /// The name without unit, such as `device_memory_used`.
@@ -33,17 +33,17 @@ macro_rules! metrics {
                 match self { $(Self::$name => $text,)* }
             }
 
-            /// How it behaves.
+            /// Whether the metric is a gauge or a counter.
             pub fn kind(self) -> Kind {
                 match self { $(Self::$name => Kind::$kind,)* }
             }
 
-            /// Its base unit: `bytes`, `seconds`, or nothing for a count.
+            /// The base unit: `bytes`, `seconds`, or empty for a count.
             pub fn unit(self) -> &'static str {
                 match self { $(Self::$name => $unit,)* }
             }
 
-            /// What it is, in one line.
+            /// A description in one line.
             pub fn help(self) -> &'static str {
                 match self { $(Self::$name => $help,)* }
             }
@@ -74,7 +74,7 @@ metrics! {
     Lost: Counter, "deliveries_dropped", "", "Alerts and metrics that were lost: queue full, refused or no answer.";
 }
 
-/// A number.
+/// The value of a point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
     /// Bytes and counts.
@@ -83,16 +83,16 @@ pub enum Number {
     Float(f64),
 }
 
-/// A number with its time.
+/// A value with its time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// The number.
+    /// The value.
     pub number: Number,
     /// When it was measured, nanoseconds since the epoch.
     pub at_ns: i64,
 }
 
-/// Names and values that distinguish the series of a metric, in the order of [`Labels::new`]'s callers.
+/// Names and values that distinguish the series of a metric, in the order in which they were added.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Labels(Vec<(&'static str, String)>);
 
@@ -102,11 +102,11 @@ impl Labels {
         Self::default()
     }
 
-    /// The same with one more; values are shortened, and hidden where they look like a secret.
+    /// Adds a label. Its value is shortened, and hidden if it looks like a secret.
     #[must_use]
     #[expect(
         clippy::needless_pass_by_value,
-        reason = "callers pass numbers and texts alike"
+        reason = "callers pass both numbers and texts"
     )]
     pub fn with(mut self, name: &'static str, value: impl ToString) -> Self {
         let value = Text::from(&*value.to_string());
@@ -115,7 +115,7 @@ impl Labels {
         self
     }
 
-    /// The same with one more where its value is known.
+    /// Adds a label if its value is known.
     #[must_use]
     pub fn with_known(self, name: &'static str, value: Option<impl ToString>) -> Self {
         match value {
@@ -136,7 +136,7 @@ impl Labels {
     }
 }
 
-/// A device by the ids that outlive a process, as far as they are known.
+/// A device, identified by ids that outlive a process, as far as they are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceId {
     /// The driver's unique id of the device or of its MIG instance.
@@ -158,14 +158,14 @@ impl DeviceId {
     }
 }
 
-/// The latest numbers of everything that is recorded.
+/// The latest values of everything that is recorded.
 #[derive(Clone, Debug, Default)]
 pub struct Levels {
     points: BTreeMap<Metric, BTreeMap<Labels, Point>>,
 }
 
 impl Levels {
-    /// Adds a number; of one series the latest counts.
+    /// Adds a value; of one series the latest is kept.
     pub fn set(&mut self, metric: Metric, labels: Labels, number: Number, at_ns: i64) {
         let series = self.points.entry(metric).or_default();
         let point = Point { number, at_ns };
@@ -175,7 +175,7 @@ impl Levels {
         }
     }
 
-    /// Adds bytes or a count where it is known; a negative one makes no sense and is unknown.
+    /// Adds bytes or a count if it is known. A negative value is invalid and treated as unknown.
     fn set_known(&mut self, metric: Metric, labels: &Labels, value: Option<i64>, at_ns: i64) {
         if let Some(value) = value.filter(|value| *value >= 0) {
             self.set(metric, labels.clone(), Number::Int(value), at_ns);
@@ -187,7 +187,7 @@ impl Levels {
         self.points.get(&metric).into_iter().flatten()
     }
 
-    /// Adds the numbers of a sample.
+    /// Adds the values of a sample.
     pub fn add_sample(&mut self, event: &Event, device: &DeviceId) {
         let at = event.timestamp_ns;
         let sample = Sample { event };
@@ -234,7 +234,7 @@ impl Levels {
         self.set(Metric::LastSample, labels, time, at);
     }
 
-    /// Adds the number of steps where a sample has it; `false` where it has not.
+    /// Adds the number of steps if a sample has it; otherwise returns `false`.
     pub fn add_steps(&mut self, event: &Event, device: &DeviceId) -> bool {
         let sample = Sample { event };
         let steps = sample.count("step_count").or(sample.count("step"));
@@ -243,7 +243,7 @@ impl Levels {
         steps.is_some()
     }
 
-    /// Adds what one process holds on a device of this machine, as the driver lists it.
+    /// Adds the memory of one process on a device of this machine, as the driver reports it.
     pub fn add_share(
         &mut self,
         host: &str,
@@ -257,13 +257,13 @@ impl Levels {
         self.set_known(Metric::ProcessDevice, &labels, Some(bytes), at_ns);
     }
 
-    /// Adds how many events a session has recorded and lost.
+    /// Adds how many events a session has recorded and dropped.
     pub fn add_counts(&mut self, labels: &Labels, recorded: i64, dropped: i64, at_ns: i64) {
         self.set_known(Metric::Recorded, labels, Some(recorded), at_ns);
         self.set_known(Metric::Dropped, labels, Some(dropped), at_ns);
     }
 
-    /// Adds what became of the deliveries to one kind of receiver.
+    /// Adds the counts of deliveries to one kind of receiver.
     pub fn add_deliveries(&mut self, to: &str, sent: u64, dropped: u64, at_ns: i64) {
         let count = |count: u64| i64::try_from(count).ok();
         let labels = Labels::new().with("to", to);
@@ -291,13 +291,14 @@ fn process_labels(event: &Event, pid: i64) -> Labels {
         .with("pid", pid)
 }
 
-/// What the metadata of a sample adds to its counters.
+/// The values in a sample's metadata.
 struct Sample<'a> {
     event: &'a Event,
 }
 
 impl Sample<'_> {
-    /// Whether a counter is written although it is unknown: a record of version 3 must have it.
+    /// Whether a counter was written although it is unknown, because a version 3 record must have
+    /// it.
     fn is_partial(&self, counter: &str) -> bool {
         let Some(Value::List(names)) = self.event.metadata.get("collector_partial_fields") else {
             return false;

@@ -1,8 +1,8 @@
-//! What leaves the machine while a run is alive: metrics for Prometheus and OTLP, and alerts.
+//! Sends data from the machine while a run is alive: metrics for Prometheus and OTLP, and alerts.
 //!
 //! [`Levels`] is the current state of recordings; [`prometheus`] and [`otlp`] render it. A
-//! [`Delivery`] sends what is offered to it on a thread of its own: it never blocks its caller, and
-//! what could not be sent is counted.
+//! [`Delivery`] sends what is offered to it on its own thread: it never blocks its caller, and
+//! counts what could not be sent.
 
 pub mod address;
 pub mod alert;

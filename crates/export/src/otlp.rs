@@ -1,6 +1,6 @@
-//! Metrics in the OpenTelemetry protocol, as protobuf over HTTP. GPUs have the names of the semantic
-//! conventions (`hw.gpu.memory.*`), everything else `stormlog.*`. Host, job and rank are attributes
-//! of the resource.
+//! Metrics in the OpenTelemetry protocol, as protobuf over HTTP. GPU metrics have the names of the
+//! semantic conventions (`hw.gpu.memory.*`), all others begin with `stormlog.`. Host, job and rank
+//! are attributes of the resource.
 
 use std::collections::BTreeMap;
 
@@ -33,12 +33,12 @@ const RESOURCE: [(&str, &str); 3] = [
     ("rank", "stormlog.rank"),
 ];
 
-/// The address that metrics go to, of a collector's base address.
+/// The address for metrics below the base address of a collector.
 pub fn metrics_address(base: &Address) -> Result<Address, AddressError> {
     base.with_suffix(PATH)
 }
 
-/// Renders the current state as the body of a request. `since_ns` is when the counters began.
+/// Renders the current state as the body of a request. `since_ns` is when the counters started.
 #[must_use]
 pub fn render(levels: &Levels, since_ns: i64) -> Vec<u8> {
     request(levels, since_ns).encode_to_vec()
@@ -119,7 +119,7 @@ fn resource_of(labels: &Labels) -> Vec<(&'static str, String)> {
     known.collect()
 }
 
-/// Used and total of the same device; nothing where one of them is unknown.
+/// The used share of each device for which both used and total bytes are known.
 fn utilization(
     levels: &Levels,
     since_ns: i64,
@@ -133,7 +133,10 @@ fn utilization(
             else {
                 return None;
             };
-            #[expect(clippy::cast_precision_loss, reason = "a share of bytes")]
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "rounding the last byte does not matter in a share"
+            )]
             let share = (total > 0).then(|| used_bytes as f64 / total as f64)?;
             let point = data_point(labels, Datum::AsDouble(share), used.at_ns, since_ns);
             Some((resource_of(labels), point))
@@ -180,7 +183,7 @@ fn attributes(labels: &Labels) -> Vec<KeyValue> {
     attributes
 }
 
-/// The name by the semantic conventions, where they have one.
+/// The name in the semantic conventions, if they have one.
 fn conventional(metric: Metric) -> Option<&'static str> {
     match metric {
         Metric::DeviceUsed => Some("hw.gpu.memory.usage"),
@@ -197,7 +200,7 @@ fn message(metric: Metric, data_points: Vec<NumberDataPoint>) -> Message {
         "seconds" => "s",
         _ => "1",
     };
-    // The conventions make usage and limit sums that go up and down.
+    // In the conventions, usage and limit are non-monotonic sums.
     let is_sum = conventional.is_some() || metric.kind() == Kind::Counter;
     let data = if is_sum {
         Data::Sum(Sum {

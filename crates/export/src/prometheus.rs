@@ -22,8 +22,8 @@ pub fn name(metric: Metric) -> String {
     name
 }
 
-/// Renders the current state. Metrics without a known value are absent. Of a metric with very many
-/// series the largest are rendered and the others are counted in `stormlog_series_left_out`.
+/// Renders the current state. Metrics without a known value are absent. If a metric has very many
+/// series, the largest are rendered and `stormlog_series_left_out` counts the others.
 #[must_use]
 pub fn render(levels: &Levels) -> String {
     let mut text = String::new();
@@ -55,12 +55,12 @@ pub fn render(levels: &Levels) -> String {
     text
 }
 
-/// Keeps the largest numbers in the order of their labels; how many were left out.
+/// Keeps the largest values in the order of their labels; returns how many were left out.
 pub(crate) fn largest(series: &mut Vec<(&Labels, &Point)>) -> usize {
     let left_out = series.len().saturating_sub(MOST_SERIES);
     if left_out > 0 {
         let value = |point: &Point| match point.number {
-            #[expect(clippy::cast_precision_loss, reason = "only compared")]
+            #[expect(clippy::cast_precision_loss, reason = "the values are only compared")]
             Number::Int(value) => value as f64,
             Number::Float(value) => value,
         };
@@ -98,8 +98,8 @@ fn sample(text: &mut String, name: &str, labels: &Labels, number: Number) {
     };
 }
 
-/// The format escapes three characters. Other control characters are no harm to it, but no reader can
-/// read them.
+/// Escapes a label value. The format requires this for three characters; other control
+/// characters are replaced, because people cannot read them.
 fn escape(text: &mut String, value: &str) {
     for c in value.chars() {
         match c {

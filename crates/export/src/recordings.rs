@@ -1,5 +1,5 @@
-//! Reads the current state of sinks that are being written: the end of the newest segment, and what
-//! the manifest counts. What is read of a sink is bounded, however long its run is.
+//! Reads the current state of sinks that are being written: the end of the newest segment, and the
+//! counts of the manifest. The bytes read from a sink are bounded, whatever the length of its run.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -14,21 +14,21 @@ use stormlog_format::{
 
 use crate::levels::{DeviceId, Labels, Levels};
 
-/// So much of the end of a sink is read: a few hundred events.
+/// How many bytes of the end of a sink are read: a few hundred events.
 const TAIL: u64 = 256 << 10;
 
-/// So much of the beginning is read, once, for the ids of devices.
+/// How many bytes of the start are read, once, for the ids of devices.
 const HEAD: u64 = 64 << 10;
 
-/// A sample that is older than this, and than this many intervals, is no current state.
+/// A sample older than this time and this many sampling intervals is not a current state.
 const STALE_NS: i64 = 60_000_000_000;
 const STALE_INTERVALS: i64 = 20;
 
-/// Reads sinks; remembers the ids of devices, which only the first event of a session has.
+/// Reads sinks. It remembers the ids of devices, which only the first event of a session has.
 #[derive(Debug, Default)]
 pub struct Recordings {
     devices: HashMap<(Text, i64), DeviceId>,
-    /// Sessions whose beginning was read.
+    /// Sessions whose start was read.
     known: BTreeSet<String>,
 }
 
@@ -40,8 +40,8 @@ impl Recordings {
         }
     }
 
-    /// Adds the state of a sink; nothing when no session is running there, or when its last sample is
-    /// old: what is no longer measured is unknown.
+    /// Adds the state of a sink. Adds nothing when no session is running there or its last sample
+    /// is old, because values that are no longer measured are unknown.
     pub fn read_sink(&mut self, sink: &Path, now_ns: i64, levels: &mut Levels) {
         let Some(manifest) = manifest_path(sink).and_then(|path| read_manifest(&path)) else {
             return;
@@ -65,8 +65,8 @@ impl Recordings {
         }
     }
 
-    /// Adds the latest sample of each track among some events, the newest last; gives the sessions
-    /// that have one.
+    /// Adds the latest sample of each track in a list of events, newest last. Returns the sessions
+    /// that have a sample.
     pub fn add_latest(
         &mut self,
         events: &[Event],
@@ -96,7 +96,7 @@ impl Recordings {
         fresh
     }
 
-    /// Remembers the id of a device of a session.
+    /// Stores the id of a device of a session.
     pub fn know_device(&mut self, session_id: &Text, index: i64, uuid: String) {
         let device = DeviceId { uuid: Some(uuid) };
         self.devices.insert((session_id.clone(), index), device);
@@ -114,7 +114,7 @@ impl Recordings {
             name.is_none() || own == name
         };
         let Some(path) = segments.iter().find(is_first) else {
-            // The manifest is written after the segment; it is there at the next look.
+            // The manifest is written after the segment and will be there at the next call.
             self.known.remove(&*session.to_str_lossy());
             return;
         };
@@ -129,7 +129,8 @@ impl Recordings {
     }
 }
 
-/// The events at the end of a sink, in their order. The newest segment may have just begun.
+/// The events at the end of a sink, in their order. Up to two segments are read, because the
+/// newest one may have just begun.
 fn tail_of(segments: &[PathBuf]) -> Vec<Event> {
     let mut parts = Vec::new();
     let mut left = TAIL;
@@ -145,7 +146,7 @@ fn tail_of(segments: &[PathBuf]) -> Vec<Event> {
     parts.into_iter().rev().flatten().collect()
 }
 
-/// The events of the whole lines in a part of a file.
+/// The events of the complete lines in a part of a file.
 fn part_of(path: &Path, start: SeekFrom, most: u64) -> io::Result<Vec<Event>> {
     let mut file = regular_file::open(path)?;
     file.seek(start)?;
@@ -153,7 +154,7 @@ fn part_of(path: &Path, start: SeekFrom, most: u64) -> io::Result<Vec<Event>> {
     file.take(most).read_to_end(&mut bytes)?;
     let defaults = RecordDefaults::default();
     let lines = bytes.split(|byte| *byte == b'\n');
-    // What begins or ends inside a line is no JSON.
+    // A line that is cut at the start or the end of the part is not valid JSON.
     let events = lines.filter_map(|line| match parse(line) {
         Ok(Value::Map(record)) => event_from_record(&record, &defaults).ok(),
         _ => None,
@@ -161,8 +162,8 @@ fn part_of(path: &Path, start: SeekFrom, most: u64) -> io::Result<Vec<Event>> {
     Ok(events.collect())
 }
 
-/// Events that the manifest counts, those that thinning and retention took away included: the count
-/// only grows.
+/// Adds the number of events in the manifest, including those removed by thinning and retention, so
+/// that the count only grows.
 fn add_counts(session: &SessionSummary, manifest: &Manifest, now_ns: i64, levels: &mut Levels) {
     let segments = manifest.segments.iter();
     let kept: i64 = segments.map(|segment| segment.event_count.max(0)).sum();

@@ -1,4 +1,4 @@
-//! Which events rollups count as alerts and out-of-memory errors.
+//! Decides which events rollups count as alerts and out-of-memory errors.
 
 use crate::event_type::EventType;
 use crate::label::normalize_text;
@@ -6,7 +6,7 @@ use crate::metadata_keys;
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// Types and severities that make an event an alert.
+/// Event types and severities that make an event an alert.
 pub const ALERT_TYPES: [&str; 3] = [
     EventType::Warning.as_str(),
     EventType::Critical.as_str(),
@@ -16,14 +16,14 @@ pub const ALERT_TYPES: [&str; 3] = [
 /// The `oom_reason` of a process that the kernel killed when memory ran out.
 pub const KERNEL_OOM_KILL: &str = "kernel_oom_kill";
 
-/// Whether the event is an alert, by its type or its metadata's severity.
+/// Whether the event is an alert, by its type or the severity in its metadata.
 pub fn is_alert(event_type: &Text, metadata: &Map) -> bool {
     let is_one = |text: &Text| ALERT_TYPES.iter().any(|alert| text == alert);
     is_one(event_type)
         || label(metadata, metadata_keys::SEVERITY).is_some_and(|severity| is_one(&severity))
 }
 
-/// How bad the event is: as its metadata says, else by its type.
+/// The severity of the event: from its metadata, otherwise from its type.
 pub fn severity(event_type: &Text, metadata: &Map) -> Text {
     label(metadata, metadata_keys::SEVERITY).unwrap_or_else(|| {
         let by_type = match EventType::of(event_type.as_bytes()) {
@@ -42,7 +42,7 @@ pub fn is_oom(event_type: &Text, metadata: &Map) -> bool {
             || metadata.contains(metadata_keys::OOM_DUMP_PATH))
 }
 
-/// A label of the metadata, when it is a text that is not blank.
+/// A label in the metadata, if it is a non-blank text.
 pub fn label(metadata: &Map, key: &str) -> Option<Text> {
     let text = metadata.get(key).and_then(Value::as_text)?;
     (!text.is_blank()).then(|| normalize_text(text))

@@ -1,14 +1,14 @@
-//! The telemetry event: one sample or incident, with the state of the memory at its time.
+//! The telemetry event: one sample or incident, with the state of memory at that time.
 
 use crate::json::{Layout, Writer, push_integer, push_text};
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// The newest version that this crate reads and writes. Records whose counters are all known are
-/// written as version 3, which stormlog 0.3.9 reads.
+/// The newest version that this crate reads and writes. Records without unknown counters are
+/// written as version 3, which stormlog 0.3.9 can read.
 pub const LATEST_VERSION: i64 = Version::V4.number();
 
-/// Keys of a record with its identity in a distributed run; all are optional.
+/// Keys of a record that identify its process in a distributed run. All are optional.
 pub const IDENTITY_FIELDS: [&str; 4] = ["job_id", "rank", "local_rank", "world_size"];
 
 /// Every key of a version 3 record, in the order of serialisation.
@@ -38,7 +38,7 @@ pub const FIELDS: [&str; 23] = [
     "metadata",
 ];
 
-/// Which rules a record follows.
+/// The version of the rules that a record follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Version {
     /// Version 3: the four main counters are always known.
@@ -100,7 +100,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Names and values in the order of serialisation.
+    /// Names and values, in the order of serialisation.
     pub fn named(&self) -> [(&'static str, Option<i64>); 8] {
         [
             ("allocator_allocated_bytes", self.allocator_allocated_bytes),
@@ -116,7 +116,7 @@ impl Counters {
 }
 
 impl Event {
-    /// The event as a record, keys in the order of serialisation.
+    /// The event as a record, with its keys in the order of serialisation.
     pub fn to_record(&self) -> Map {
         let mut entries: Vec<(Text, Value)> = Vec::with_capacity(FIELDS.len());
         let mut put = |key: &str, value: Value| entries.push((key.into(), value));
@@ -141,14 +141,14 @@ impl Event {
         entries.into_iter().collect()
     }
 
-    /// The event as a segment stores it: one line, keys sorted, no newline.
+    /// The event as stored in a segment: one line with sorted keys, without a newline.
     pub fn to_line(&self) -> String {
         let mut line = String::new();
         self.push_line(&mut line);
         line
     }
 
-    /// Appends the event as a segment stores it.
+    /// Appends the event in the form stored in a segment.
     pub fn push_line(&self, out: &mut String) {
         out.reserve(1024);
         let mut line = Line(out);
@@ -198,8 +198,8 @@ impl Event {
     }
 }
 
-/// A line while it is written: each key with what stands before its value. Inlined, because
-/// the leads are then copied as constants.
+/// A line under construction. Each method writes a lead (the separator and the key) and a value.
+/// The methods are inlined so that the leads are copied as constants.
 struct Line<'a>(&'a mut String);
 
 impl Line<'_> {

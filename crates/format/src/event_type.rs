@@ -1,11 +1,11 @@
-//! The types of events that Stormlog itself writes and reads.
+//! The event types that Stormlog writes and reads.
 
 use crate::text::Text;
 
-/// A type of event. A record may have any other type too; it is kept as its text.
+/// A type of event. Records may have other types, which are kept as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
-    /// The counters were read because their time had come.
+    /// A regular reading of the counters.
     Sample,
     /// A training step ended.
     Step,
@@ -19,35 +19,37 @@ pub enum EventType {
     Deallocation,
     /// Allocated memory reached a new peak.
     Peak,
-    /// An alert of lesser weight.
+    /// A less severe alert.
     Warning,
-    /// A grave alert.
+    /// A severe alert.
     Critical,
     /// An error, such as running out of memory.
     Error,
     /// Cached memory was released.
     Cleanup,
-    /// A collector no longer reads everything.
+    /// A collector can no longer read everything.
     CollectorDegraded,
-    /// A collector reads everything again.
+    /// A collector can read everything again.
     CollectorRecovered,
     /// A phase began.
     PhaseEnter,
     /// A phase ended.
     PhaseExit,
-    /// A process of the watched tree started.
+    /// A process of the watched process tree started.
     ProcessStart,
-    /// A process of the watched tree exited.
+    /// A process of the watched process tree exited.
     ProcessExit,
     /// An exception ended a process.
     Exception,
-    /// What was found while memory grew.
+    /// Evidence collected while memory was growing.
     MemoryEvidence,
+    /// What uses a device.
+    MemoryLedger,
 }
 
 impl EventType {
     /// All types.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Sample,
         Self::Step,
         Self::Start,
@@ -67,9 +69,10 @@ impl EventType {
         Self::ProcessExit,
         Self::Exception,
         Self::MemoryEvidence,
+        Self::MemoryLedger,
     ];
 
-    /// The text in `event_type`.
+    /// The text in the field `event_type`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Sample => "sample",
@@ -91,16 +94,17 @@ impl EventType {
             Self::ProcessExit => "process_exit",
             Self::Exception => "exception",
             Self::MemoryEvidence => "memory_evidence",
+            Self::MemoryLedger => "memory_ledger",
         }
     }
 
-    /// The type with exactly this text.
+    /// Parses a type. The text must match exactly.
     pub fn of(text: &[u8]) -> Option<Self> {
         let mut all = Self::ALL.into_iter();
         all.find(|known| known.as_str().as_bytes() == text)
     }
 
-    /// Whether this is the type with exactly this text.
+    /// Whether the text is exactly this type.
     pub fn is(self, text: &[u8]) -> bool {
         self.as_str().as_bytes() == text
     }

@@ -1,4 +1,5 @@
-//! The names of files in bundles and beside artifacts; those in sinks are in [`SinkNames`].
+//! The names of files in bundles and next to artifacts. The names of files in sinks are in
+//! [`SinkNames`].
 //!
 //! [`SinkNames`]: crate::SinkNames
 
@@ -14,9 +15,9 @@ pub const TIMELINE: &str = "telemetry_timeline.json";
 pub const SUMMARY: &str = "diagnostic_summary.json";
 /// The report of a diagnose bundle.
 pub const REPORT: &str = "report.json";
-/// Machine, program and libraries, in both kinds of bundle.
+/// Information about machine, program and libraries, in both kinds of bundle.
 pub const ENVIRONMENT: &str = "environment.json";
 /// The last events before the error, in an OOM bundle.
 pub const EVENTS: &str = "events.json";
-/// The facts of the error, in an OOM bundle.
+/// The details of the error, in an OOM bundle.
 pub const METADATA: &str = "metadata.json";

@@ -1,4 +1,4 @@
-//! The place of a process in a distributed run: job, rank, local rank, world size.
+//! The identity of a process in a distributed run: job, rank, local rank and world size.
 
 use crate::event::IDENTITY_FIELDS;
 use crate::record::{RecordError, at_least, name};
@@ -8,29 +8,29 @@ use crate::value::{Map, Value};
 /// The identity of one process in a distributed run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DistributedIdentity {
-    /// The job that the processes share, when there is one.
+    /// The job that the processes share, if any.
     pub job_id: Option<Text>,
-    /// The process's number among all.
+    /// The number of the process among all processes.
     pub rank: i64,
-    /// The process's number on its host.
+    /// The number of the process on its host.
     pub local_rank: i64,
     /// The number of processes.
     pub world_size: i64,
 }
 
-/// Where to look for the identity, the first source that knows a value wins.
+/// The sources of an identity. The first source that has a value is used.
 #[derive(Clone, Debug, Default)]
 pub struct IdentityInput<'a> {
-    /// Given job id, rank, local rank and world size; `null` counts as not given.
+    /// Explicit job id, rank, local rank and world size. `null` counts as missing.
     pub explicit: [Option<&'a Value>; 4],
-    /// Metadata that may hold the same keys.
+    /// Metadata that may contain the same keys.
     pub metadata: Option<&'a Map>,
-    /// What the launcher of the process says, in the same order.
+    /// The values from the launcher of the process, in the same order.
     pub launched: [Option<Value>; 4],
 }
 
 impl IdentityInput<'_> {
-    /// The value for one of [`IDENTITY_FIELDS`], from what is given and from metadata.
+    /// The explicit value of one of [`IDENTITY_FIELDS`], otherwise the value in the metadata.
     fn given(&self, index: usize) -> Option<&Value> {
         let metadata = || self.metadata?.get(IDENTITY_FIELDS[index]);
         let is_known = |value: &&Value| !value.is_null();
@@ -38,13 +38,13 @@ impl IdentityInput<'_> {
         explicit.or_else(|| metadata().filter(is_known))
     }
 
-    /// Whether a rank, local rank or world size is neither given nor in metadata.
+    /// Whether rank, local rank or world size is neither explicit nor in the metadata.
     pub fn lacks_ranks(&self) -> bool {
         (1..IDENTITY_FIELDS.len()).any(|index| self.given(index).is_none())
     }
 }
 
-/// Finds the identity from what is given, metadata and the launcher.
+/// Determines the identity from explicit values, metadata and the launcher.
 pub fn resolve(input: &IdentityInput<'_>) -> Result<DistributedIdentity, RecordError> {
     let find = |index: usize| input.given(index).or(input.launched[index].as_ref());
     let job_id = find(0).map(|value| name("job_id", value)).transpose()?;
@@ -62,7 +62,7 @@ pub fn resolve(input: &IdentityInput<'_>) -> Result<DistributedIdentity, RecordE
     Ok(identity)
 }
 
-/// Checks that both ranks lie inside the world.
+/// Checks that both ranks are below the world size.
 pub(crate) fn check_ranks(identity: &DistributedIdentity) -> Result<(), RecordError> {
     if identity.rank >= identity.world_size {
         return Err(RecordError::RankOutsideWorld("rank"));

@@ -1,9 +1,8 @@
 //! JSON in the dialect that Python's `json` module reads and writes.
 //!
-//! Records are written by Python programs, so their JSON holds what Python allows and
-//! the standard does not: `NaN` and `Infinity`, integers of any size, lone surrogates,
-//! repeated keys. General parsers refuse or change some of these; verdicts and record
-//! ids depend on every one of them.
+//! Python programs write the records, so the JSON may contain what Python allows but the standard
+//! does not: `NaN` and `Infinity`, integers of any size, lone surrogates and repeated keys. General
+//! parsers reject or change some of these, but results and record ids depend on all of them.
 
 mod read;
 mod write;

@@ -1,4 +1,5 @@
-//! Labels as rollups and fingerprints compare them: without what changes from run to run.
+//! Normalizes labels for comparison in rollups and fingerprints, by removing what changes from run
+//! to run.
 
 use crate::digits::decimal_digit;
 use crate::text::{Text, is_python_space};
@@ -6,7 +7,7 @@ use crate::text::{Text, is_python_space};
 /// The label of a text without content.
 pub const UNKNOWN: &str = "unknown";
 
-/// A label without case, addresses, numbers and runs of white space; `unknown` when
+/// A label without case, addresses, numbers and repeated white space. The result is `unknown` when
 /// nothing is left.
 #[must_use]
 pub fn normalize_text(text: &Text) -> Text {
@@ -25,8 +26,8 @@ fn normalize_any(text: &Text) -> Text {
     Text::from_code_points(units)
 }
 
-/// Whether a text is its own normal form at first sight: small ASCII letters and signs with single
-/// blanks between them. Most labels are.
+/// A quick check for texts that are already normal: lower-case ASCII letters and signs with single
+/// spaces between them. Most labels are.
 fn is_normal(text: &[u8]) -> bool {
     let is_plain = |byte: &u8| {
         (byte.is_ascii_graphic() && !byte.is_ascii_digit() && !byte.is_ascii_uppercase())
@@ -59,7 +60,7 @@ fn without_addresses(units: &[u32]) -> Vec<u32> {
     out
 }
 
-/// Replaces numbers that touch no word character on either side.
+/// Replaces numbers that have no word character on either side.
 fn without_numbers(units: &[u32]) -> Vec<u32> {
     let mut out = Vec::with_capacity(units.len());
     let mut index = 0;
@@ -76,8 +77,8 @@ fn without_numbers(units: &[u32]) -> Vec<u32> {
     out
 }
 
-/// The length of the number at the start, with its decimals and per cent sign when no word
-/// character follows those.
+/// The length of the number at the start, including decimals and a per cent sign. No word character
+/// may follow the number.
 fn number_length(units: &[u32]) -> Option<usize> {
     let digits = |from: usize| {
         let digits = units[from..].iter();
@@ -111,7 +112,7 @@ fn number_length(units: &[u32]) -> Option<usize> {
     None
 }
 
-/// Letters, digits and the underscore; vowel signs and circled letters count as letters.
+/// Letters, digits and the underscore. Vowel signs and circled letters count as letters.
 fn is_word(unit: u32) -> bool {
     char::from_u32(unit).is_some_and(|ch| ch.is_alphanumeric() || ch == '_')
 }

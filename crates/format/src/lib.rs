@@ -1,8 +1,8 @@
-//! What Stormlog artifacts hold, as types.
+//! The contents of Stormlog artifacts, as types.
 //!
-//! This crate knows the records, sessions and manifests that are on disk, their
-//! versions, their rules and their exact spelling. It opens no file, reads no clock and
-//! starts no thread, so a third party can read our artifacts with it alone.
+//! This crate defines records, sessions and manifests on disk, with their versions, rules and exact
+//! text. It opens no file, reads no clock and starts no thread, so third parties can use it alone
+//! to read our artifacts.
 
 mod byte_text;
 pub mod classify;

@@ -1,4 +1,4 @@
-//! The manifest of a sink: which sessions and segments a directory holds.
+//! The manifest of a sink: the sessions and segments in a directory.
 
 use std::collections::BTreeSet;
 
@@ -8,53 +8,55 @@ use crate::sink_names::SinkNames;
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// The format name in a sink's manifest.
+/// The value of `format` in a sink's manifest.
 pub const SINK_FORMAT: &str = "stormlog.append_only_telemetry_sink";
 
 /// The manifest version that we write.
 pub const MANIFEST_VERSION: i64 = 2;
 
-/// What a sink's `manifest.json` says.
+/// The contents of a sink's `manifest.json`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
-    /// The version of the manifest; 1 knows no sessions.
+    /// The version of the manifest. Version 1 has no sessions.
     pub schema_version: i64,
     /// The format name.
     pub format: Text,
-    /// The sessions recorded here.
+    /// The sessions recorded in the sink.
     pub sessions: Vec<SessionSummary>,
     /// The segment files.
     pub segments: Vec<Segment>,
-    /// Events that could not be recorded; the key is there only when it is not zero.
+    /// Number of events that could not be recorded. The key is written only when it is not zero.
     pub dropped_event_count: i64,
-    /// The budget that the sink is thinned to; zero, and without its key, when it is not. A
-    /// later sink on the directory keeps to it, so that retention does not delete what thinning
-    /// kept.
+    /// The size in bytes that the sink is thinned to, or zero. The key is written only when the
+    /// size is not zero. A later sink in the directory keeps the limit, so that retention does not
+    /// delete what thinning kept.
     pub thinning_budget_bytes: i64,
-    /// What thinning took away; the key is there only when it took something.
+    /// What thinning removed. The key is written only when something was removed.
     pub thinned: Option<Thinned>,
-    /// What was deleted from a sink that is thinned; the key is there only when something was.
-    /// Ordinary sinks have no such key, because stormlog 0.3.9 writes none: there the numbers of
-    /// is derived from the segments, see [`pruned_segments`](Self::pruned_segments).
+    /// What was deleted from a thinned sink. The key is written only when something was deleted.
+    /// Ordinary sinks do not have the key, because stormlog 0.3.9 does not write it. For these
+    /// sinks the value is derived from the segment numbers, see
+    /// [`pruned_segments`](Self::pruned_segments).
     pub pruned: Option<Pruned>,
-    /// Sessions that left the list because none of their segments is left; the key is there only
-    /// when it is not zero.
+    /// Number of sessions removed from the list because none of their segments is left. The key is
+    /// written only when it is not zero.
     pub pruned_sessions: i64,
-    /// A rewrite of segments that is about to happen, or was interrupted.
+    /// A rewrite of segments that is about to happen or was interrupted.
     pub rewriting: Option<Rewriting>,
-    /// Segments whose lines are in another one by now; not written.
+    /// Segments whose lines have moved to another segment. The manifest file does not contain this
+    /// list.
     pub replaced: Vec<Text>,
-    /// What was left out because it made no sense, for a warning.
+    /// Invalid entries that were left out, for a warning.
     pub ignored: Vec<String>,
 }
 
-/// What thinning took away from a sink: samples that were neither the first, the last, the
-/// least nor the greatest of their interval.
+/// What thinning removed from a sink: samples that were neither the first, the last, the lowest nor
+/// the highest of their interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Thinned {
-    /// Samples that are gone.
+    /// Number of removed samples.
     pub samples_dropped: i64,
-    /// Complete segments that were thinned.
+    /// Number of complete segments that were thinned.
     pub segments: i64,
     /// Samples up to this time may be sparse.
     pub until_ns: i64,
@@ -63,32 +65,33 @@ pub struct Thinned {
 /// What was deleted from a sink: whole segments, the oldest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// Segments that are gone.
+    /// Number of deleted segments.
     pub segments: i64,
-    /// Events in them, where that is known.
+    /// Number of events in the deleted segments, if known.
     pub events: Option<i64>,
 }
 
-/// A rewrite of one or more segments into one. Written to the manifest before any file is
-/// touched: the rewrite has happened if and only if the segment has the size given here.
+/// A rewrite of one or more segments into one. The manifest records it before any file is changed.
+/// The rewrite has happened if and only if the segment has the size given here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rewriting {
     /// The segment that is replaced.
     pub segment: Text,
-    /// Segments whose lines go into it; their files are deleted after it was replaced.
+    /// Segments whose lines move into the replaced segment. The files of these segments are deleted
+    /// after the replacement.
     pub replaces: Vec<Text>,
-    /// Number of events in it afterwards.
+    /// Number of events in the segment after the rewrite.
     pub event_count: i64,
-    /// Its size in bytes afterwards.
+    /// The size of the segment in bytes after the rewrite.
     pub size_bytes: i64,
-    /// Its interval afterwards, see [`Segment::thinned_interval_ns`].
+    /// The interval of the segment after the rewrite, see [`Segment::thinned_interval_ns`].
     pub thinned_interval_ns: i64,
-    /// What the rewrite takes away.
+    /// What the rewrite removes.
     pub thinned: Thinned,
 }
 
 impl Thinned {
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -106,12 +109,12 @@ impl Thinned {
         }
     }
 
-    /// What is reported: nothing unless samples are gone.
+    /// The value if samples were removed, otherwise `None`.
     pub fn reported(self) -> Option<Self> {
         (self.samples_dropped > 0).then_some(self)
     }
 
-    /// The entry as it is written, keys in order.
+    /// The entry as written, with its keys in order.
     pub fn to_map(self) -> Map {
         let mut map = Map::new();
         map.insert("samples_dropped", self.samples_dropped);
@@ -129,7 +132,7 @@ impl Pruned {
         }
     }
 
-    /// Both together; not known unless both are.
+    /// The sum of both. The number of events is unknown unless it is known in both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let events = |pruned: Self| pruned.reported().map_or(Some(0), |pruned| pruned.events);
@@ -140,12 +143,12 @@ impl Pruned {
         }
     }
 
-    /// What is reported: nothing unless segments are gone.
+    /// The value if segments were deleted, otherwise `None`.
     pub fn reported(self) -> Option<Self> {
         (self.segments > 0).then_some(self)
     }
 
-    /// The entry as it is written, keys in order.
+    /// The entry as written, with its keys in order.
     pub fn to_map(self) -> Map {
         let mut map = Map::new();
         map.insert("segments", self.segments);
@@ -185,7 +188,7 @@ impl Rewriting {
     }
 }
 
-/// A count in an entry of ours; what is no count counts as zero.
+/// A count in one of our own entries. An invalid value counts as zero.
 fn count_in(map: &Map, key: &str) -> i64 {
     let count = map.get(key).and_then(|value| python_int(value).ok());
     count.map_or(0, |count| count.max(0))
@@ -196,22 +199,22 @@ fn count_in(map: &Map, key: &str) -> i64 {
 pub struct Segment {
     /// File name inside the sink.
     pub filename: Text,
-    /// Number of events in it.
+    /// Number of events in the segment.
     pub event_count: i64,
     /// Size in bytes.
     pub size_bytes: i64,
-    /// Whether nothing more is written to it.
+    /// Whether the segment is complete.
     pub closed: bool,
-    /// The session that it belongs to.
+    /// The session of the segment.
     pub session_id: Option<Text>,
-    /// Of each interval of this length only some samples are left; zero when all are there,
-    /// and the key is there only when it is not zero.
+    /// In each interval of this length, only some samples are left. Zero when no samples were
+    /// removed; the key is written only when it is not zero.
     pub thinned_interval_ns: i64,
 }
 
 impl Manifest {
-    /// Reads a manifest leniently: entries that make no sense are left out and named in
-    /// [`ignored`](Self::ignored). `None` when the document is no object.
+    /// Parses a manifest leniently. Invalid entries are left out and listed in
+    /// [`ignored`](Self::ignored). `None` when the document is not an object.
     pub fn from_value(document: &Value) -> Option<Self> {
         let map = document.as_map()?;
         let version = map
@@ -280,9 +283,9 @@ impl Manifest {
         })
     }
 
-    /// What was deleted, as far as the manifest shows: segments are numbered from 1, so in an
-    /// ordinary sink the numbers that are missing are those of deleted segments. Names are those
-    /// of segments that the manifest does not list.
+    /// What was deleted, as far as the manifest shows. Segments are numbered from 1, so in an
+    /// ordinary sink the missing numbers are those of deleted segments. `unlisted` are the names of
+    /// segments that the manifest does not list.
     pub fn pruned_segments<'n>(&self, unlisted: impl Iterator<Item = &'n str>) -> Option<Pruned> {
         if self.pruned.is_some() || self.thinning_budget_bytes > 0 {
             return self.pruned;
@@ -299,9 +302,9 @@ impl Manifest {
         pruned.reported()
     }
 
-    /// Applies a rewrite that was announced: if the segment on disk has the announced size, the
-    /// rewrite has happened. Gives the segments that it made superfluous, whose files may or may
-    /// not be there. Otherwise the manifest stands as it is.
+    /// Applies an announced rewrite if it has happened, which is the case when the segment on disk
+    /// has the announced size. Returns the segments that the rewrite replaced, whose files may
+    /// still exist. If the size differs, the manifest stays unchanged.
     pub fn settle_rewrite(&mut self, size_of: impl Fn(&Text) -> Option<u64>) -> Vec<Text> {
         let Some(rewriting) = self.rewriting.take() else {
             return Vec::new();
@@ -324,7 +327,7 @@ impl Manifest {
         rewriting.replaces
     }
 
-    /// The manifest as it is written, keys in order.
+    /// The manifest as written, with its keys in order.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("schema_version", self.schema_version);
@@ -370,7 +373,8 @@ impl Segment {
         let Some(Value::Text(filename)) = map.get("filename") else {
             return Err("filename must be a string".into());
         };
-        // What is no count counts as zero; only a number that no file can have spoils the entry.
+        // An invalid count is zero. Only a number that is too large for any file makes the entry
+        // invalid.
         let count = |key: &str| match map.get(key).map(python_int) {
             Some(Ok(count)) => Ok(count.max(0)),
             Some(Err(IntegerError::TooLarge)) => Err(format!("{key} is out of range")),
@@ -386,7 +390,7 @@ impl Segment {
         })
     }
 
-    /// The entry as it is written, keys in order.
+    /// The entry as written, with its keys in order.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("filename", self.filename.clone());
@@ -401,7 +405,7 @@ impl Segment {
     }
 }
 
-/// Whether Python counts the value as true.
+/// Whether the value is true in Python.
 fn is_truthy(value: &Value) -> bool {
     match value {
         Value::Null => false,

@@ -1,21 +1,21 @@
-//! Numbers converted the way Python's `int` converts them, for files written by Python programs.
+//! Converts numbers in the same way as Python's `int`, for files written by Python programs.
 
 use crate::digits::decimal_digit;
 use crate::text::{Text, strip};
 use crate::value::Value;
 
-/// Why a value has no integer.
+/// Why a value cannot be converted to an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IntegerError {
-    /// The kind of value has no integer at all.
+    /// Values of this type cannot be converted.
     WrongType,
-    /// The text or number is not one.
+    /// The text or number is not an integer.
     Invalid,
-    /// The integer does not fit signed 64 bits.
+    /// The integer does not fit into signed 64 bits.
     TooLarge,
 }
 
-/// The integer that Python's `int` makes of a value: fractions cut off, texts parsed.
+/// Converts a value in the same way as Python's `int`: truncates fractions and parses texts.
 pub(crate) fn python_int(value: &Value) -> Result<i64, IntegerError> {
     match value {
         Value::Int(value) => Ok(*value),
@@ -29,7 +29,7 @@ pub(crate) fn python_int(value: &Value) -> Result<i64, IntegerError> {
     }
 }
 
-/// Cuts the fraction off.
+/// Truncates the fraction.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "the range is checked first"
@@ -46,15 +46,16 @@ pub(crate) fn truncate(value: f64) -> Result<i64, IntegerError> {
     }
 }
 
-/// The integer that a text spells, when it spells one.
+/// Parses the text as an integer; `None` when it is not one.
 pub fn integer_of_text(text: &Text) -> Option<i64> {
     parse_integer(text).ok()
 }
 
-/// Sign, decimal digits of any script and single underscores between them, white space around.
+/// Parses an integer: a sign, decimal digits of any script, and single underscores between them.
+/// Surrounding white space is ignored.
 pub fn parse_integer(text: &Text) -> Result<i64, IntegerError> {
     let text = text.as_str().ok_or(IntegerError::Invalid)?;
-    // Python looks at the spaces of other scripts only when the text leaves ASCII.
+    // Python accepts spaces of other scripts only if the text is not ASCII.
     let text = if text.is_ascii() {
         text.trim_matches([' ', '\t', '\n', '\u{b}', '\u{c}', '\r'])
     } else {
@@ -71,7 +72,7 @@ pub fn parse_integer(text: &Text) -> Result<i64, IntegerError> {
     text.parse().map_err(|_| IntegerError::TooLarge)
 }
 
-/// Rounded to six decimals on the exact binary value, ties to even.
+/// Rounds the exact binary value to six decimals, with ties to even.
 pub fn round_to_6(value: f64) -> f64 {
     if value.is_finite() {
         format!("{value:.6}").parse().unwrap_or(value)

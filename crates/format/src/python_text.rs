@@ -1,4 +1,4 @@
-//! Values as Python's `str` spells them, for ids and labels that were first made in Python.
+//! Formats values like Python's `str`, for ids and labels that were first defined in Python.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use crate::json::float_repr;
 use crate::text::{Text, push_code_point};
 use crate::value::{Map, Value};
 
-/// The value as `str(value)` spells it.
+/// The value in the format of `str(value)`.
 pub fn python_str(value: &Value) -> Text {
     match value {
         Value::Text(text) => text.clone(),
@@ -20,7 +20,7 @@ pub fn python_str(value: &Value) -> Text {
 
 fn repr(out: &mut String, value: &Value) {
     match value {
-        // An opaque object spells itself in its own language; callers replace it first.
+        // An opaque object has its own `str`. Callers replace it first.
         Value::Null | Value::Opaque(_) => out.push_str("None"),
         Value::Bool(true) => out.push_str("True"),
         Value::Bool(false) => out.push_str("False"),
@@ -64,7 +64,7 @@ fn map_repr(out: &mut String, map: &Map) {
     out.push('}');
 }
 
-/// A string in quotes: single ones, unless only those occur inside.
+/// A string in single quotes, or in double quotes if it contains only single ones.
 fn text_repr(out: &mut String, text: &Text) {
     let holds = |quote: char| text.code_points().any(|unit| unit == quote as u32);
     let quote = if holds('\'') && !holds('"') {
@@ -98,9 +98,9 @@ fn escape(out: &mut String, unit: u32) {
     };
 }
 
-/// Whether Python shows the character as it is: no control, format, private or unassigned
-/// one, and no space but the plain one. Rust's debug escapes follow the same categories,
-/// except for marks at the start of a text; hence the letter before it.
+/// Whether Python prints the character unchanged: not a control, format, private or unassigned
+/// character, and no space except the plain one. Rust's debug escapes use the same categories,
+/// except for marks at the start of a text. Therefore a letter is put before the character.
 fn is_printable(ch: char) -> bool {
     if ch.is_ascii() {
         return (' '..='~').contains(&ch);

@@ -1,4 +1,5 @@
-//! From a record, as some program wrote it, to an [`Event`](crate::Event) that holds the rules.
+//! Converts a record, as any program wrote it, to an [`Event`](crate::Event) that follows the
+//! rules.
 
 mod error;
 mod fields;
@@ -16,16 +17,16 @@ use crate::session::stable_legacy_session_id;
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// What to assume where a record is silent.
+/// Defaults for values that are missing in a record.
 #[derive(Clone, Debug)]
 pub struct RecordDefaults {
     /// Whether records without a `schema_version` are converted.
     pub permissive_legacy: bool,
-    /// The collector of legacy records that name none.
+    /// The collector for legacy records without a collector.
     pub collector: Value,
-    /// The sampling interval of legacy records that name none.
+    /// The sampling interval for legacy records without an interval.
     pub sampling_interval_ms: Value,
-    /// The session of records that name none.
+    /// The session id for records without a session id.
     pub session_id: Option<Value>,
 }
 
@@ -40,7 +41,7 @@ impl Default for RecordDefaults {
     }
 }
 
-/// Converts a record of any version, legacy ones included.
+/// Converts a record of any version, including legacy ones.
 pub fn event_from_record(record: &Map, defaults: &RecordDefaults) -> Result<Event, RecordError> {
     let Some(version) = record.get("schema_version") else {
         if !defaults.permissive_legacy {
@@ -78,7 +79,7 @@ fn event_of_valid(record: &Map, version: Version) -> Result<Event, RecordError> 
     fields::event(record, version)
 }
 
-/// The record's own session, its metadata's, the default, or one derived from what is known.
+/// The session in the record, in its metadata, the default, or an id derived from other fields.
 fn session_id_of(record: &Map, metadata: Option<&Map>, defaults: &RecordDefaults) -> Value {
     let own = record
         .get("session_id")

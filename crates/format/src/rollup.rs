@@ -1,5 +1,5 @@
-//! Rollups: what the events of a sink come to, per session, rank and window of time, so
-//! that questions about a run can be answered without reading its events.
+//! Rollups: sums over the events of a sink per session, rank and time window, which answer queries
+//! without reading the events.
 
 mod build;
 mod file;
@@ -20,14 +20,14 @@ pub use observe::{Health, Incident, Kind, MetadataContent, Observation};
 pub use read::RollupError;
 pub use skim::without_windows;
 
-/// The name of the file in a sink.
+/// The name of the rollup file in a sink.
 pub const ROLLUP_FILENAME: &str = crate::file_names::ROLLUPS;
 
-/// The format name in the file.
+/// The value of `format` in the file.
 pub const ROLLUP_FORMAT: &str = "stormlog.telemetry_rollups";
 
 /// The version that we write.
 pub const ROLLUP_VERSION: i64 = 1;
 
-/// The default window of rollups.
+/// The default length of a time window, in nanoseconds.
 pub const DEFAULT_WINDOW_NS: i64 = 60_000_000_000;

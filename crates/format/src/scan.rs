@@ -1,18 +1,19 @@
-//! The fast way to read a record: expect what is likely, give up when surprised.
+//! A fast parser for records. The scanner expects each record to look like the previous one and
+//! gives up otherwise.
 //!
-//! Records of one file look alike: the same keys in the same order with the same white
-//! space between them. The scanner remembers the text between the values of the last
-//! record and compares whole stretches of the next one with it; only the values are
-//! parsed. Strings and metadata are first compared with those of the last record too.
+//! The records of one file have the same keys in the same order with the same white space. The
+//! scanner remembers the text between the values of the last record, compares it with the next
+//! record, and parses only the values. Strings and metadata are also compared with those of the
+//! last record first.
 //!
-//! It accepts only records that the general rules accept as they are (version 3, every
-//! check of [`validate`](crate::validate)), so giving up is always safe: the caller then
-//! reads the record the general way, which also finds the words for what is wrong.
+//! The scanner accepts only records that are valid without conversion (version 3, every check of
+//! [`validate`](crate::validate)). Giving up is therefore always safe: the caller then uses the
+//! general parser, which also reports errors.
 
 use crate::event::{FIELDS, Version};
 use crate::json::{RawString, Reader};
 
-/// A record as it stands in the text, checked.
+/// A validated record with texts as they appear in the file.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the fields are the record's keys")]
 pub struct RawRecord<'a> {
@@ -21,13 +22,13 @@ pub struct RawRecord<'a> {
     pub event_type: &'a [u8],
     pub context: Option<RawString<'a>>,
     pub metadata: &'a [u8],
-    /// Whether the metadata is the same text as that of the record taken last.
+    /// Whether the metadata has the same text as that of the last record taken.
     pub repeats_metadata: bool,
-    /// In the order of [`Counters::named`](crate::Counters::named).
+    /// The counters, in the order of [`Counters::named`](crate::Counters::named).
     pub counters: [Option<i64>; 8],
 }
 
-/// The seldom changing part of a record; strings need no unescaping.
+/// The part of a record that rarely changes. The strings contain no escapes.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the fields are the record's keys")]
 pub struct RawOrigin<'a> {
@@ -44,22 +45,22 @@ pub struct RawOrigin<'a> {
     pub device_id: i64,
 }
 
-/// Reads records that look like the one before.
+/// Parses records that look like the previous one.
 #[derive(Debug, Default)]
 pub struct Scanner<'a> {
-    /// For each value of a record: the text before it and the field that it fills.
+    /// For each value of a record, the text before it and the field it belongs to.
     steps: Vec<(&'a [u8], Field)>,
     /// The text between the last value and the end of the record.
     tail: &'a [u8],
-    /// The strings last seen, by field.
+    /// The last strings, by field.
     strings: [&'a [u8]; FIELDS.len()],
-    /// The metadata of the record taken last.
+    /// The metadata of the last record taken.
     metadata: &'a [u8],
-    /// Whether a record ends where its line ends.
+    /// Whether each record must be on a single line.
     one_line: bool,
 }
 
-/// The number of a key in [`FIELDS`].
+/// The index of a key in [`FIELDS`].
 type Field = usize;
 
 const SCHEMA_VERSION: Field = 0;
@@ -75,20 +76,20 @@ const RANK: Field = 9;
 const LOCAL_RANK: Field = 10;
 const WORLD_SIZE: Field = 11;
 const DEVICE_ID: Field = 12;
-/// The first of the eight counters, which stand together.
+/// The first of the eight counters, which have consecutive indices.
 const ALLOCATED: Field = 13;
 const CONTEXT: Field = 21;
 const METADATA: Field = 22;
 
-/// Fields that may be `null` in version 3: job, context, and four of the counters.
+/// Fields that may be `null` in version 3: job, context and four of the counters.
 const NULLABLE: [Field; 6] = [JOB_ID, CONTEXT, 15, 16, 19, 20];
 
-/// Fields that a record may leave out.
+/// Fields that may be missing in a record.
 const OPTIONAL: [Field; 4] = [JOB_ID, RANK, LOCAL_RANK, WORLD_SIZE];
 
-/// What the values of one record are, before they are checked together.
+/// The values of one record before validation.
 ///
-/// Whoever has the values at hand can fill them in without writing and scanning a line.
+/// Callers that already have the values can set them without writing and scanning a line.
 #[derive(Clone, Copy, Debug)]
 pub struct Values<'a> {
     integers: [i64; FIELDS.len()],
@@ -100,7 +101,7 @@ pub struct Values<'a> {
 }
 
 impl<'a> Scanner<'a> {
-    /// A scanner for files in which a line end is more than white space.
+    /// Creates a scanner for files in which every record is on its own line.
     pub fn of_lines() -> Self {
         Self {
             one_line: true,
@@ -108,8 +109,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Reads the record that starts at an offset in the text; returns the record and the offset
-    /// after it, or nothing when it is not what is expected.
+    /// Parses the record at an offset in the text. Returns the record and the offset after it, or
+    /// `None` when the record is not as expected.
     pub fn scan(&mut self, text: &'a [u8], start: usize) -> Option<(RawRecord<'a>, usize)> {
         if let Some(found) = self.scan_expected(text, start) {
             return Some(found);
@@ -138,12 +139,12 @@ impl<'a> Scanner<'a> {
         Some((record, offset + self.tail.len()))
     }
 
-    /// Marks the record as stored in the columns: the next one may repeat its metadata.
+    /// Marks the record as taken. The next record may repeat its metadata.
     pub fn took(&mut self, record: &RawRecord<'a>) {
         self.metadata = record.metadata;
     }
 
-    /// Reads one value and returns the offset after it.
+    /// Parses one value and returns the offset after it.
     fn value(
         &mut self,
         text: &'a [u8],
@@ -154,7 +155,7 @@ impl<'a> Scanner<'a> {
         match field {
             METADATA => {
                 let rest = &text[offset..];
-                // No complete JSON object is the beginning of another.
+                // A complete JSON object is never the beginning of another one.
                 if !self.metadata.is_empty() && rest.starts_with(self.metadata) {
                     values.repeats_metadata = true;
                     values.metadata = self.metadata;
@@ -216,8 +217,8 @@ impl<'a> Scanner<'a> {
         Some(reader.position())
     }
 
-    /// Remembers how the record at this offset is laid out, if it has every required key once
-    /// and no other.
+    /// Remembers the layout of the record at this offset, if it has every required key once and no
+    /// unknown keys.
     fn learn(&mut self, text: &'a [u8], start: usize) -> Option<()> {
         self.steps.clear();
         let mut steps = Vec::with_capacity(FIELDS.len());
@@ -255,7 +256,8 @@ impl<'a> Scanner<'a> {
         Some(())
     }
 
-    /// Strings hold no line ends, so only the text around them and the metadata can.
+    /// Strings contain no line ends, so only the text between values and the metadata must be
+    /// checked.
     fn stays_on_the_line(&self, part: &[u8]) -> Option<()> {
         let breaks = self.one_line && memchr::memchr2(b'\n', b'\r', part).is_some();
         (!breaks).then_some(())
@@ -275,8 +277,8 @@ impl Default for Values<'_> {
     }
 }
 
-/// The numbers in [`FIELDS`] of the keys of a record, when it has every required key once
-/// and no other.
+/// The indices in [`FIELDS`] of a record's keys. `None` unless the record has every required key
+/// once and no unknown keys.
 pub fn fields_of<'k>(keys: impl Iterator<Item = &'k str>) -> Option<Vec<usize>> {
     let mut seen = 0_u32;
     let mut fields = Vec::with_capacity(FIELDS.len());
@@ -291,14 +293,14 @@ pub fn fields_of<'k>(keys: impl Iterator<Item = &'k str>) -> Option<Vec<usize>> 
     is_complete(seen).then_some(fields)
 }
 
-/// Whether the fields are all that a record must have.
+/// Whether all required fields are present.
 fn is_complete(seen: u32) -> bool {
     let optional = OPTIONAL.iter().fold(0, |bits, field| bits | 1 << field);
     seen | optional == (1 << FIELDS.len()) - 1
 }
 
 impl<'a> Values<'a> {
-    /// Fills in an integer; false when the field holds none.
+    /// Sets an integer. Returns false when the field is not an integer.
     pub fn set_integer(&mut self, field: usize, value: i64) -> bool {
         self.integers[field] = value;
         self.present |= 1 << field;
@@ -308,8 +310,8 @@ impl<'a> Values<'a> {
         )
     }
 
-    /// Fills in a string as a line has it between its quotes; false when the field holds
-    /// none, or when the string must be read to be known.
+    /// Sets a string, given as the text between the quotes in a line. Returns false when the field
+    /// is not a string, or when the string contains escapes that must be resolved.
     pub fn set_string(&mut self, field: usize, text: &'a [u8]) -> bool {
         self.strings[field] = text;
         self.present |= 1 << field;
@@ -318,7 +320,7 @@ impl<'a> Values<'a> {
                 && !text.contains(&b'\\')
     }
 
-    /// Fills in the text of an object; false when the field holds none.
+    /// Sets the text of an object. Returns false when the field is not an object.
     pub fn set_object(&mut self, field: usize, text: &'a [u8]) -> bool {
         self.metadata = text;
         field == METADATA
@@ -329,7 +331,7 @@ impl<'a> Values<'a> {
         NULLABLE.contains(&field)
     }
 
-    /// The record, when it holds the rules of version 3.
+    /// Validates the values. `None` when the values break a rule of version 3.
     pub fn checked(self) -> Option<RawRecord<'a>> {
         let has = |field: Field| self.present >> field & 1 == 1;
         let integer = |field: Field| has(field).then_some(self.integers[field]);
@@ -387,14 +389,14 @@ impl<'a> Values<'a> {
     }
 }
 
-/// The index of a field among the counters, if it is one.
+/// The index of a field among the counters; `None` when it is not a counter.
 pub(crate) fn counter_of(field: Field) -> Option<usize> {
     (ALLOCATED..ALLOCATED + 8)
         .contains(&field)
         .then(|| field - ALLOCATED)
 }
 
-/// Whether counters in the order of serialisation hold the rules.
+/// Whether counters, given in the order of serialisation, follow the rules.
 pub(crate) fn counters_hold(counters: &[Option<i64>; 8]) -> bool {
     let is_negative = |counter: Option<i64>| counter.is_some_and(|value| value < 0);
     let [allocated, reserved, active, inactive, _, used, free, total] = *counters;
@@ -402,12 +404,12 @@ pub(crate) fn counters_hold(counters: &[Option<i64>; 8]) -> bool {
     !holds.into_iter().any(is_negative) && !(total.is_some() && (used > total || free > total))
 }
 
-/// Whether the string is a name beyond doubt; others are left to the general rules.
+/// Whether the string is certainly a valid name. Other strings are left to the general parser.
 fn is_plainly_a_name(string: &[u8]) -> bool {
     matches!(string.first(), Some(b'!'..=b'~'))
 }
 
-/// Reads an integer that fits signed 64 bits and returns the offset after it.
+/// Parses an integer that fits into signed 64 bits, and returns the offset after it.
 fn integer(text: &[u8], offset: usize) -> Option<(i64, usize)> {
     let negative = text.get(offset) == Some(&b'-');
     let start = offset + usize::from(negative);
@@ -421,7 +423,7 @@ fn integer(text: &[u8], offset: usize) -> Option<(i64, usize)> {
             break;
         }
     }
-    // Nineteen digits fit the sum; whether they fit the sign is asked last.
+    // Nineteen digits fit into `u64`. Whether the value fits into `i64` is checked last.
     let fits = (1..=19).contains(&(end - start));
     let leading_zero = end > start + 1 && text[start] == b'0';
     if !fits || leading_zero || matches!(text.get(end), Some(b'.' | b'e' | b'E')) {
@@ -443,24 +445,24 @@ const POWERS_OF_TEN: [u64; 9] = [
     100_000_000,
 ];
 
-/// How many of the first eight bytes are digits before something else comes, and their value.
+/// The number of leading digits among the first eight bytes, and their value.
 ///
-/// All eight are looked at in one word, since a record holds over a hundred digits.
+/// All eight bytes are processed in one word, because a record contains more than a hundred digits.
 fn leading_digits(text: &[u8]) -> (usize, u64) {
     let mut bytes = [0; 8];
     match text.first_chunk::<8>() {
         Some(chunk) => bytes = *chunk,
         None => bytes[..text.len()].copy_from_slice(text),
     }
-    // Digits become 0 to 9; in every other byte the sum sets the highest bit.
+    // Digits become 0 to 9. For every other byte, the addition sets the highest bit.
     let word = u64::from_le_bytes(bytes) ^ 0x3030_3030_3030_3030;
     let others = (word.wrapping_add(0x7676_7676_7676_7676) | word) & 0x8080_8080_8080_8080;
     let digits = (others.trailing_zeros() / 8).min(8);
     if digits == 0 {
         return (0, 0);
     }
-    // The digits move to the end, as if zeros stood before them; then neighbours are joined
-    // to pairs, pairs to fours, fours to eight.
+    // The digits are shifted to the end, as if zeros preceded them. Then neighbouring digits are
+    // combined to pairs, pairs to fours, and fours to eight.
     let word = word << (64 - 8 * digits);
     let pairs = word.wrapping_mul(10).wrapping_add(word >> 8);
     let low = (pairs & 0x0000_00ff_0000_00ff).wrapping_mul(0x000f_4240_0000_0064);

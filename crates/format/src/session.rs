@@ -1,4 +1,4 @@
-//! A session: one capture of one process, its summary and its life cycle.
+//! A session: one recording of one process, with its summary and life cycle.
 
 mod process;
 mod select;
@@ -14,16 +14,16 @@ use crate::number::{IntegerError, python_int};
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// Where a session is in its life; the most trustworthy status orders first.
+/// The state of a session. The most trustworthy status comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SessionStatus {
-    /// It ended as it should.
+    /// The session ended normally.
     Completed,
-    /// Its process went away without closing it.
+    /// The process of the session disappeared without closing it.
     Interrupted,
-    /// It ended, but not all of it could be recorded.
+    /// The session ended, but not all of it could be recorded.
     Incomplete,
-    /// It has not been closed.
+    /// The session was not closed yet.
     Running,
 }
 
@@ -36,7 +36,7 @@ impl SessionStatus {
         Self::Running,
     ];
 
-    /// The word in files.
+    /// The word for the status in files.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Completed => "completed",
@@ -46,7 +46,7 @@ impl SessionStatus {
         }
     }
 
-    /// Reads the word, in any case and with white space around it.
+    /// Parses the word for a status, ignoring case and surrounding white space.
     pub fn parse(value: &Value) -> Result<Self, SessionError> {
         let text = value
             .as_text()
@@ -56,14 +56,14 @@ impl SessionStatus {
             .ok_or_else(|| SessionError::UnsupportedStatus(text.clone()))
     }
 
-    /// The status of the exact word that files hold.
+    /// Parses the exact word for a status in files.
     pub fn from_word(word: &Text) -> Option<Self> {
         Self::ALL
             .into_iter()
             .find(|status| *word == status.as_str())
     }
 
-    /// The status after a normal end; what went wrong before stays known.
+    /// The status after a normal end. An earlier problem stays recorded.
     #[must_use]
     pub fn finished(self) -> Self {
         match self {
@@ -76,7 +76,7 @@ impl SessionStatus {
 /// Why a session summary cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the error messages document the variants")]
 pub enum SessionError {
     #[error("session summary payload must be an object")]
     NotAnObject,
@@ -96,7 +96,7 @@ pub enum SessionError {
     IntegerTooLarge(&'static str),
 }
 
-/// What is known of a session without its events.
+/// The summary of a session without its events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(
     missing_docs,
@@ -114,12 +114,13 @@ pub struct SessionSummary {
     pub local_rank: i64,
     pub world_size: i64,
     pub source: Text,
-    /// The process that records the session; known and written only while it is running.
+    /// The process that records the session. The recorder is known and written only while the
+    /// session is running.
     pub recorder: Option<ProcessIdentity>,
 }
 
 impl SessionSummary {
-    /// Reads a summary from a manifest or another file.
+    /// Parses a summary from a manifest or another file.
     pub fn from_map(map: &Map) -> Result<Self, SessionError> {
         let name = |key: &'static str| match map.get(key) {
             Some(Value::Text(text)) if !text.is_blank() => Ok(text.clone()),
@@ -161,7 +162,7 @@ impl SessionSummary {
         })
     }
 
-    /// The summary as it is written, keys in order.
+    /// The summary as written, with its keys in order.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("session_id", self.session_id.clone());
@@ -178,7 +179,8 @@ impl SessionSummary {
         map
     }
 
-    /// The summary as manifests of sinks hold it: who records it is added while it is running.
+    /// The summary as written in manifests of sinks. While the session is running, it includes the
+    /// recording process.
     pub fn to_manifest_map(&self) -> Map {
         let mut map = self.to_map();
         if let (SessionStatus::Running, Some(recorder)) = (self.status, &self.recorder) {
@@ -187,8 +189,8 @@ impl SessionSummary {
         map
     }
 
-    /// Sorts by how well a session answers "which one do you mean": trustworthy status
-    /// first, then the latest, then the id.
+    /// The sort key for selecting a session when none is named: trustworthy status first, then the
+    /// latest, then the id.
     pub fn selection_key(&self) -> SelectionKey<'_> {
         SelectionKey::new(
             Some(self.status),
@@ -199,7 +201,7 @@ impl SessionSummary {
     }
 }
 
-/// The integer of a summary's field, converted as Python does.
+/// Converts the value of a summary's field to an integer in the same way as Python.
 pub fn session_integer(field: &'static str, value: &Value) -> Result<i64, SessionError> {
     python_int(value).map_err(|error| match error {
         IntegerError::WrongType => SessionError::WrongType(field),
@@ -208,8 +210,7 @@ pub fn session_integer(field: &'static str, value: &Value) -> Result<i64, Sessio
     })
 }
 
-/// The id of a session that was recorded before sessions had ids: the same parts always
-/// give the same id.
+/// The id of a session recorded before sessions had ids. The same parts always give the same id.
 pub fn stable_legacy_session_id(parts: &[Text]) -> Text {
     let mut name = Vec::new();
     for (index, part) in parts.iter().enumerate() {
@@ -221,7 +222,7 @@ pub fn stable_legacy_session_id(parts: &[Text]) -> Text {
     format!("legacy-{}", Uuid::new_v5(&Uuid::NAMESPACE_URL, &name)).into()
 }
 
-/// A fresh random session id.
+/// A new random session id.
 pub fn new_session_id() -> Text {
     Uuid::new_v4().to_string().into()
 }

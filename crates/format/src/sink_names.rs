@@ -2,13 +2,14 @@
 
 use crate::file_names;
 
-/// What begins the name of a segment.
+/// The beginning of a segment's name.
 pub const SEGMENT_PREFIX: &str = "segment-";
 
-/// Which names the files of a sink have.
+/// The naming scheme of a sink's files.
 ///
-/// Both kinds of sink hold the same records. Stormlog 0.3.9 looks for `manifest.json` and
-/// `*.jsonl`, so it does not find host sinks and never mixes their numbers with a device's.
+/// Both kinds of sink contain the same records. Stormlog 0.3.9 looks for `manifest.json` and
+/// `*.jsonl`. Therefore stormlog 0.3.9 does not find host sinks, and never mixes their numbers with
+/// those of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SinkNames {
     /// `manifest.json` and `segment-000001.jsonl`.
@@ -19,7 +20,7 @@ pub enum SinkNames {
 }
 
 impl SinkNames {
-    /// Both kinds; when a directory has the manifests of both, the first one counts.
+    /// Both kinds. If a directory has both manifests, the first kind counts.
     pub const ALL: [Self; 2] = [Self::Ordinary, Self::Host];
 
     /// The name of the manifest.
@@ -30,7 +31,7 @@ impl SinkNames {
         }
     }
 
-    /// What ends the name of a segment.
+    /// The end of a segment's name.
     pub fn segment_suffix(self) -> &'static str {
         match self {
             Self::Ordinary => ".jsonl",
@@ -38,35 +39,35 @@ impl SinkNames {
         }
     }
 
-    /// The name of the segment with a number.
+    /// The name of the segment with a given number.
     pub fn segment(self, index: u64) -> String {
         format!("{SEGMENT_PREFIX}{index:06}{}", self.segment_suffix())
     }
 
-    /// What stands between the prefix and the suffix when the name is that of a segment.
+    /// The text between prefix and suffix; `None` when the name is not that of a segment.
     pub fn segment_stem(self, name: &str) -> Option<&str> {
         name.strip_prefix(SEGMENT_PREFIX)?
             .strip_suffix(self.segment_suffix())
     }
 
-    /// The number in a segment's name, when there is one.
+    /// The number in a segment's name, if it has one.
     pub fn segment_index(self, name: &str) -> Option<u64> {
         self.segment_stem(name)?.parse().ok()
     }
 
-    /// The name of the same segment in a sink with other names.
+    /// The name of the same segment in the other naming scheme.
     pub fn renamed_segment(self, name: &str, other: Self) -> Option<String> {
         let stem = self.segment_stem(name)?;
         Some(format!("{SEGMENT_PREFIX}{stem}{}", other.segment_suffix()))
     }
 
-    /// The kind of sink whose segments have names like this one.
+    /// The kind of sink that a segment's name belongs to.
     pub fn of_segment(name: &str) -> Option<Self> {
         let mut kinds = Self::ALL.into_iter();
         kinds.find(|names| names.segment_stem(name).is_some())
     }
 
-    /// The kind of sink whose manifest has this name.
+    /// The kind of sink that a manifest's name belongs to.
     pub fn of_manifest(name: &str) -> Option<Self> {
         let mut kinds = Self::ALL.into_iter();
         kinds.find(|names| names.manifest() == name)

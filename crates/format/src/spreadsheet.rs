@@ -1,11 +1,11 @@
-//! CSV files: rows, and text in cells that no spreadsheet takes for a formula and runs.
+//! Writes CSV rows, and protects text that a spreadsheet would execute as a formula.
 
 use std::borrow::Cow;
 
-/// What ends a row for spreadsheets.
+/// The end of a row for spreadsheets.
 pub const ROW_END: &str = "\r\n";
 
-/// Appends a row: its cells in quotes where they hold a separator, and what ends it.
+/// Appends a row and its end. Cells that contain a separator are quoted.
 pub fn push_row<C: AsRef<str>>(
     out: &mut String,
     cells: impl IntoIterator<Item = C>,
@@ -27,20 +27,20 @@ pub fn push_row<C: AsRef<str>>(
         }
     }
     if out.len() == start && !is_first {
-        // A row of one empty cell is no blank line, which readers skip.
+        // A row with one empty cell must not be a blank line, which readers skip.
         out.push_str("\"\"");
     }
     out.push_str(row_end);
 }
 
-/// What a formula begins with, also in the wide forms that some spreadsheets accept.
+/// The first characters of formulas, including the wide forms that some spreadsheets accept.
 const STARTS: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
 
-/// What stands before text that is no formula.
+/// The mark before text that is not a formula.
 const MARK: char = '\'';
 
-/// The text with a mark in front where a spreadsheet would run it; [`unprotected`] takes the mark
-/// away again.
+/// The text, with a mark before it if a spreadsheet would execute it. [`unprotected`] removes the
+/// mark.
 pub fn protected(text: &str) -> Cow<'_, str> {
     if is_formula(text.trim_start_matches(MARK)) {
         Cow::Owned(format!("{MARK}{text}"))
@@ -57,8 +57,8 @@ pub fn unprotected(cell: &str) -> &str {
     }
 }
 
-/// Spreadsheets skip white space before a formula, and import a cell that begins with a tab or a
-/// line end as what follows it.
+/// Whether a spreadsheet would execute the text. Spreadsheets skip white space before a formula,
+/// and import a cell that begins with a tab or line end as the text after it.
 fn is_formula(text: &str) -> bool {
     let skipped = |ch: char| ch.is_whitespace() || ch.is_control();
     text.starts_with(['\t', '\r', '\n']) || text.trim_start_matches(skipped).starts_with(STARTS)

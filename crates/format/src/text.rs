@@ -1,24 +1,23 @@
-//! Text as artifacts hold it: UTF-8 that may also carry lone surrogates.
+//! Text in artifacts: UTF-8 that may contain lone surrogates.
 //!
-//! Python's JSON reader accepts `"\ud800"` and its writer gives it back, so such a
-//! string must survive a round trip here too. Lone surrogates are stored as their
-//! three-byte generalised encoding (WTF-8); all other text is plain UTF-8.
+//! Python's JSON reader accepts `"\ud800"` and its writer writes it again, so such a string must
+//! survive a round trip here too. Lone surrogates are stored in their three-byte generalised
+//! encoding (WTF-8). All other text is plain UTF-8.
 
 use std::borrow::{Borrow, Cow};
 use std::fmt;
 
-/// A string of an artifact; plain UTF-8 unless it holds lone surrogates.
+/// A string in an artifact. The bytes are plain UTF-8 unless the string contains lone surrogates.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Text(Box<[u8]>);
 
 impl Text {
-    /// Wraps bytes that are UTF-8 or WTF-8, as the JSON reader makes them.
+    /// Wraps bytes from the JSON reader, which are UTF-8 or WTF-8.
     pub(crate) fn from_wtf8(bytes: Vec<u8>) -> Self {
         Self(bytes.into_boxed_slice())
     }
 
-    /// Wraps bytes from another reader of this crate's text; bytes that are no
-    /// generalised UTF-8 are replaced.
+    /// Copies bytes from any source. Bytes that are not generalised UTF-8 are replaced.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         if decode(bytes).all(|unit| unit.is_ok()) {
             Self(bytes.into())
@@ -27,22 +26,22 @@ impl Text {
         }
     }
 
-    /// The stored bytes: UTF-8, or WTF-8 where there are lone surrogates.
+    /// The stored bytes: UTF-8, or WTF-8 if there are lone surrogates.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The text when it is plain UTF-8.
+    /// The text as `str`; `None` when it is not plain UTF-8.
     pub fn as_str(&self) -> Option<&str> {
         std::str::from_utf8(&self.0).ok()
     }
 
-    /// The text for people; lone surrogates become replacement characters.
+    /// The text for display. Lone surrogates become replacement characters.
     pub fn to_str_lossy(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.0)
     }
 
-    /// The text of some code points, lone surrogates included.
+    /// Creates a text from code points, including lone surrogates.
     pub fn from_code_points(units: impl IntoIterator<Item = u32>) -> Self {
         let mut bytes = Vec::new();
         for unit in units {
@@ -51,22 +50,22 @@ impl Text {
         Self::from_wtf8(bytes)
     }
 
-    /// Code points in order, lone surrogates included as their number.
+    /// The code points in order, including lone surrogates.
     pub fn code_points(&self) -> impl Iterator<Item = u32> + '_ {
         code_points(&self.0)
     }
 
-    /// Whether nothing is left after stripping white space as Python does.
+    /// Whether the text is empty after Python's `str.strip`.
     pub fn is_blank(&self) -> bool {
         is_blank(&self.0)
     }
 
-    /// The text without leading and trailing white space as Python sees it.
+    /// The text without the leading and trailing white space that Python strips.
     #[must_use]
     pub fn stripped(&self) -> Text {
         match self.as_str() {
             Some(text) => strip(text).into(),
-            // Surrogates are no white space, so lossless stripping needs only the UTF-8 ends.
+            // Surrogates are not white space, so only the code points at both ends are checked.
             None => self.stripped_wtf8(),
         }
     }
@@ -83,14 +82,15 @@ impl Text {
         Text::from_wtf8(bytes)
     }
 
-    /// Lower-cased as Python's `str.lower`; lone surrogates stay.
+    /// The text in lower case, like Python's `str.lower`. Lone surrogates are kept.
     #[must_use]
     pub fn lowercased(&self) -> Text {
         if let Some(text) = self.as_str() {
             return text.to_lowercase().into();
         }
         let mut bytes = Vec::with_capacity(self.0.len());
-        // Letters look at their neighbours (a final sigma), surrogates are none.
+        // Lower case depends on neighbouring letters (a final sigma). A surrogate ends a run of
+        // letters.
         let mut run = String::new();
         for unit in self.code_points() {
             if let Some(ch) = char::from_u32(unit) {
@@ -158,12 +158,12 @@ pub fn strip(text: &str) -> &str {
     text.trim_matches(is_python_space)
 }
 
-/// Whether the bytes hold nothing but white space as Python sees it.
+/// Whether the bytes contain only white space, as Python defines it.
 fn is_blank(bytes: &[u8]) -> bool {
     code_points(bytes).all(|unit| char::from_u32(unit).is_some_and(is_python_space))
 }
 
-/// Appends one code point, lone surrogates in their three-byte form.
+/// Appends one code point. Lone surrogates are appended in their three-byte form.
 pub(crate) fn push_code_point(bytes: &mut Vec<u8>, unit: u32) {
     if let Some(ch) = char::from_u32(unit) {
         let mut buffer = [0; 4];
@@ -175,7 +175,7 @@ pub(crate) fn push_code_point(bytes: &mut Vec<u8>, unit: u32) {
     }
 }
 
-/// Code points of generalised UTF-8; bytes that are none become U+FFFD.
+/// The code points of generalised UTF-8. Invalid bytes become U+FFFD.
 pub(crate) fn code_points(bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
     decode(bytes).map(|unit| unit.unwrap_or(0xfffd))
 }

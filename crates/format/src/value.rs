@@ -1,19 +1,19 @@
-//! A JSON value as Python's reader sees it, the common currency of records and metadata.
+//! A JSON value as Python reads it, used for records and metadata.
 
 use crate::text::Text;
 
-/// A value of a record: JSON, plus what Python's JSON allows beyond the standard.
+/// A value in a record: JSON plus the extensions of Python's JSON.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// `null`
     Null,
-    /// `true` or `false`; never an integer
+    /// `true` or `false`, never an integer
     Bool(bool),
     /// An integer that fits signed 64 bits
     Int(i64),
     /// An integer outside signed 64 bits, as canonical decimal digits
     Big(Box<str>),
-    /// A floating-point number; NaN and the infinities occur
+    /// A floating-point number, possibly NaN or infinite
     Float(f64),
     /// A string
     Text(Text),
@@ -21,18 +21,18 @@ pub enum Value {
     List(Vec<Value>),
     /// An object
     Map(Map),
-    /// An object of the caller's that no rule looks into; the number is the caller's own
-    /// handle to it, given back untouched
+    /// An object of the caller that no rule examines. The number is the caller's own handle and is
+    /// returned unchanged
     Opaque(u32),
 }
 
 impl Value {
-    /// A string value.
+    /// Creates a string value.
     pub fn text(text: impl Into<Text>) -> Self {
         Self::Text(text.into())
     }
 
-    /// The text, when this is a string.
+    /// The text, if this is a string.
     pub fn as_text(&self) -> Option<&Text> {
         match self {
             Self::Text(text) => Some(text),
@@ -40,7 +40,7 @@ impl Value {
         }
     }
 
-    /// The object, when this is one.
+    /// The object, if this is one.
     pub fn as_map(&self) -> Option<&Map> {
         match self {
             Self::Map(map) => Some(map),
@@ -48,7 +48,7 @@ impl Value {
         }
     }
 
-    /// The integer, when this is one that fits.
+    /// The integer, if this is one that fits into 64 bits.
     pub fn as_int(&self) -> Option<i64> {
         match self {
             Self::Int(value) => Some(*value),
@@ -61,7 +61,7 @@ impl Value {
         matches!(self, Self::Null)
     }
 
-    /// The number as floating point, when this is an integer or a float.
+    /// The number as floating point, if this is an integer or a float.
     #[expect(
         clippy::cast_precision_loss,
         reason = "Python's int-to-float conversion rounds the same way"
@@ -106,11 +106,12 @@ impl From<Option<Text>> for Value {
     }
 }
 
-/// An object: entries in the order they were first seen, each key once.
+/// An object. Entries are in the order of their first occurrence, each key once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Map(Vec<(Text, Value)>);
 
-/// Beyond this many entries duplicates are found with a hash table instead of by looking back.
+/// With more entries than this, duplicates are found with a hash table and not by comparing all
+/// pairs.
 const LOOK_BACK_LIMIT: usize = 24;
 
 impl Map {
@@ -119,8 +120,8 @@ impl Map {
         Self::default()
     }
 
-    /// Builds the object from entries as read; of a repeated key the last value counts, in
-    /// the index of the first.
+    /// Creates an object from parsed entries. For a repeated key, the last value counts, at the
+    /// position of the first.
     pub fn from_entries(entries: Vec<(Text, Value)>) -> Self {
         if !has_repeated_key(&entries) {
             return Self(entries);
@@ -147,7 +148,7 @@ impl Map {
             .map(|(_, value)| value)
     }
 
-    /// Whether the key is there.
+    /// Whether the key is present.
     pub fn contains(&self, key: &str) -> bool {
         self.get(key).is_some()
     }
@@ -161,13 +162,13 @@ impl Map {
         }
     }
 
-    /// Removes a key and gives back its value.
+    /// Removes a key and returns its value.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         let index = self.0.iter().position(|(name, _)| *name == key)?;
         Some(self.0.remove(index).1)
     }
 
-    /// Entries in order.
+    /// The entries in order.
     pub fn iter(&self) -> impl Iterator<Item = (&Text, &Value)> {
         self.0.iter().map(|(key, value)| (key, value))
     }

@@ -1,4 +1,5 @@
-//! Snapshots of PyTorch's allocator, given as their pickle and the names as JSON, drawn as pages.
+//! Draws snapshots of PyTorch's allocator as pages. A snapshot is given as its pickle, the names as
+//! JSON.
 
 use pyo3::prelude::*;
 use stormlog_analysis::allocator_snapshot::{Account, Owners, Snapshot};

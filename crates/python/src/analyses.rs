@@ -19,8 +19,8 @@ use crate::errors::raise;
 use crate::phases::{Resolver, attribution_fields, path};
 use crate::rows::EventRows;
 
-/// What Python gets of a gap finding: the fields of `GapFinding` without remediation and phase,
-/// and the place of the event that shows it.
+/// The fields of a gap finding for Python: those of `GapFinding` without remediation and phase, and
+/// the index of the event that shows it.
 type GapFields<'py> = (
     &'static str,
     &'static str,
@@ -31,7 +31,7 @@ type GapFields<'py> = (
     usize,
 );
 
-/// The gap findings of events, with four thresholds in order.
+/// Finds gaps in events, with four thresholds in order.
 #[pyfunction]
 pub(crate) fn gap_findings<'py>(
     py: Python<'py>,
@@ -83,7 +83,7 @@ pub(crate) fn gap_findings<'py>(
     fields.collect()
 }
 
-/// Ranks side by side: the merge and the first cause, as the fields of their classes.
+/// Compares ranks: returns the merge and the first cause, as the fields of their classes.
 #[pyfunction]
 #[pyo3(signature = (rows, resolver, with_points))]
 pub(crate) fn compare_ranks<'py>(
@@ -193,7 +193,7 @@ fn cause_fields<'py>(py: Python<'py>, cause: &FirstCause) -> PyResult<Bound<'py,
     Ok(fields)
 }
 
-/// Gaps put down to collectives, with nine limits in the order of the configuration.
+/// Attributes gaps to collectives, with nine limits in the order of the configuration.
 #[pyfunction]
 #[pyo3(signature = (rows, limits, resolver))]
 pub(crate) fn attribute_collectives<'py>(
@@ -259,14 +259,14 @@ pub(crate) fn collective_preset(name: &Bound<'_, PyAny>) -> PyResult<(&'static s
     ))
 }
 
-/// Refuses names that are no limits.
+/// Rejects names that are not limits.
 #[pyfunction]
 pub(crate) fn check_collective_fields(py: Python<'_>, fields: Vec<String>) -> PyResult<()> {
     collective::check_fields(fields.iter().map(String::as_str))
         .map_err(|error| invalid_config(py, &error))
 }
 
-/// Refuses limits that cannot be ones.
+/// Rejects invalid limits.
 #[pyfunction]
 pub(crate) fn check_collective_limits(py: Python<'_>, limits: [f64; 9]) -> PyResult<()> {
     CollectiveConfig::of_values(limits)
@@ -293,8 +293,8 @@ fn phase<'py>(
         .transpose()
 }
 
-/// The markers of events: the fields of `TimelineMarker` without the metadata, and where that
-/// comes from, either the place of an event or the metadata of a phase.
+/// The markers of events: the fields of `TimelineMarker` without the metadata, and the source of
+/// the metadata, which is the index of an event or the metadata of a phase.
 #[pyfunction]
 pub(crate) fn timeline_markers(
     py: Python<'_>,

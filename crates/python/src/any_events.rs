@@ -1,4 +1,4 @@
-//! Events in whatever form callers hold them: columns, event objects or plain mappings.
+//! Converts events in any form that callers have: columns, event objects or plain mappings.
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -11,14 +11,14 @@ use crate::convert::{Reading, scalar};
 use crate::errors::wrong_type;
 use crate::rows::EventRows;
 
-/// Columns of event objects or mappings, without asking whether they hold the schema's rules.
+/// Makes columns from event objects or mappings, without validating them.
 #[pyfunction]
 pub(crate) fn rows_from_events(events: Vec<Bound<'_, PyAny>>) -> PyResult<EventRows> {
     let events: Vec<Event> = events.iter().map(event).collect::<PyResult<_>>()?;
     Ok(EventRows(Events::from_events(&events)))
 }
 
-/// Events for an analysis that takes what it gets.
+/// Events for an analysis that accepts incomplete ones.
 pub(crate) enum AnyEvents {
     Rows(Events),
     Loose(Vec<LooseEvent>),
@@ -36,14 +36,14 @@ impl<'py> FromPyObject<'_, 'py> for AnyEvents {
     }
 }
 
-/// An event of which anything may be missing or of the wrong type.
+/// Reads an event in which any field may be missing or have the wrong type.
 pub(crate) fn loose_event(object: &Bound<'_, PyAny>) -> PyResult<LooseEvent> {
     let get = |name: &str| value(object, name);
     let text = |name: &str| Ok::<_, PyErr>(get(name)?.and_then(text_of_value));
     let number = |name: &str| Ok::<_, PyErr>(get(name)?.and_then(|value| value.as_int()));
     Ok(LooseEvent {
         session_id: text("session_id")?,
-        // In Python a truth value is an integer, and a moment may be one.
+        // In Python a boolean is an integer, so it is accepted as a time.
         timestamp_ns: get("timestamp_ns")?.and_then(|value| match value {
             Value::Bool(flag) => Some(i64::from(flag)),
             other => other.as_int(),
@@ -57,7 +57,7 @@ pub(crate) fn loose_event(object: &Bound<'_, PyAny>) -> PyResult<LooseEvent> {
     })
 }
 
-/// A field as a scalar; nothing when it is missing, `Opaque` when it is no scalar.
+/// A field as a scalar; `None` when it is missing, `Opaque` when it is not a scalar.
 fn value(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<Value>> {
     match field(object, name)? {
         None => Ok(None),
@@ -81,7 +81,7 @@ pub(crate) fn field<'py>(
     object.getattr_opt(PyString::intern(object.py(), name))
 }
 
-/// The metadata as JSON would hold it; anything but a mapping is none.
+/// The metadata as JSON values. Anything but a mapping counts as no metadata.
 fn metadata(object: &Bound<'_, PyAny>) -> PyResult<Map> {
     let Some(metadata) = field(object, "metadata")? else {
         return Ok(Map::new());
@@ -152,7 +152,8 @@ impl Fields<'_, '_> {
     }
 }
 
-/// Where a phase is said to come from, in the event's own fields before its metadata.
+/// The origin of a phase (thread and scope) that an event names. The event's own fields take
+/// precedence over its metadata.
 pub(crate) fn phase_origin(
     object: &Bound<'_, PyAny>,
 ) -> PyResult<stormlog_analysis::phases::PhaseOrigin> {

@@ -1,4 +1,5 @@
-//! Python objects to format values and back. What no rule looks into passes through untouched.
+//! Converts Python objects to format values and back. Objects that no rule inspects pass through
+//! unchanged.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
@@ -6,15 +7,16 @@ use stormlog_format::{Map, Text, Value, json, metadata_keys};
 
 use crate::errors::raise;
 
-/// Begins the name of a key that is no string; unpaired surrogates start no real key.
+/// The prefix that marks a key which is not a string. Real keys do not start with unpaired
+/// surrogates.
 const KEY_HANDLE: &[u8] = b"\xed\xbf\xbf\xed\xbf\xbe";
 
-/// Objects of the caller's that stand behind [`Value::Opaque`] handles.
+/// The caller's objects behind [`Value::Opaque`] handles.
 #[derive(Default)]
 pub(crate) struct Objects<'py>(Vec<Bound<'py, PyAny>>);
 
 impl<'py> Objects<'py> {
-    /// A scalar as itself, everything else as a handle.
+    /// Converts a scalar; other objects become a handle.
     pub(crate) fn shallow(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Value> {
         match scalar(object)? {
             Some(value) => Ok(value),
@@ -22,8 +24,8 @@ impl<'py> Objects<'py> {
         }
     }
 
-    /// A record: scalars as themselves, its metadata one level deep, the rest as handles.
-    /// `None` when the object is no mapping.
+    /// Converts a record: scalars, and its metadata one level deep; other objects become handles.
+    /// `None` when the object is not a mapping.
     pub(crate) fn record(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Option<Map>> {
         let Some(entries) = entries(object)? else {
             return Ok(None);
@@ -44,7 +46,8 @@ impl<'py> Objects<'py> {
         .map(Some)
     }
 
-    /// Metadata one level deep, keys of any type kept; what version 4 looks into is opened.
+    /// Converts metadata one level deep and keeps keys of any type. Values that version 4 inspects
+    /// are converted too.
     fn metadata(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Value> {
         let mut metadata = Vec::new();
         for (key, value) in entries(object)?.unwrap_or_default() {
@@ -62,8 +65,8 @@ impl<'py> Objects<'py> {
         Ok(Value::Map(Map::from_entries(metadata)))
     }
 
-    /// A record as the projection looks at it: metadata and its phase opened.
-    /// `None` when the object is no mapping.
+    /// Converts a record for the projection, including its metadata and phase. `None` when the
+    /// object is not a mapping.
     pub(crate) fn projected(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Option<Map>> {
         let Some(record) = entries(object)? else {
             return Ok(None);
@@ -82,7 +85,7 @@ impl<'py> Objects<'py> {
         .map(Some)
     }
 
-    /// The path of a phase is a list; nothing else of it is opened.
+    /// Converts a part of a phase. Its path is a list; other parts are not converted further.
     fn phase_part(&mut self, key: &Text, value: &Bound<'py, PyAny>) -> PyResult<Value> {
         match value.cast::<PyList>() {
             Ok(path) if *key == "path" => {
@@ -93,7 +96,7 @@ impl<'py> Objects<'py> {
         }
     }
 
-    /// A mapping one level deep. `None` when the object is no mapping.
+    /// Converts a mapping one level deep. `None` when the object is not a mapping.
     pub(crate) fn flat(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Option<Map>> {
         match entries(object)? {
             Some(entries) => self
@@ -103,7 +106,7 @@ impl<'py> Objects<'py> {
         }
     }
 
-    /// A mapping one level deep, anything else as it is.
+    /// Converts a mapping one level deep; other objects become a scalar or a handle.
     fn opened(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Value> {
         match self.flat(object)? {
             Some(map) => Ok(Value::Map(map)),
@@ -141,7 +144,7 @@ impl<'py> Objects<'py> {
         self.0.get(handle as usize)
     }
 
-    /// The Python object of a value; handles give back the object they stand for.
+    /// The Python object of a value. A handle returns its object.
     pub(crate) fn to_python(&self, py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
         Ok(match value {
             Value::Null => py.None().into_bound(py),
@@ -184,18 +187,18 @@ impl<'py> Objects<'py> {
     }
 }
 
-/// How to read what JSON has no word for.
+/// How to convert values that JSON cannot express.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// As the record id does: keys as their text, sets as their text.
+    /// As for the record id: keys and sets become their text.
     Record,
-    /// As fingerprints do: sets as lists; keys must be strings, others are read as blank.
+    /// As for fingerprints: sets become lists. Keys must be strings; others count as blank.
     Dimensions,
 }
 
 impl Reading {
-    /// The whole of a mapping as JSON would hold it, other objects as their text.
-    /// `None` when the object is no mapping.
+    /// Converts a complete mapping to JSON values; other objects become their text. `None` when the
+    /// object is not a mapping.
     pub(crate) fn deep_map(self, object: &Bound<'_, PyAny>) -> PyResult<Option<Map>> {
         self.map(object, 0, Place::Map)
     }
@@ -208,7 +211,7 @@ impl Reading {
             let message = format!("nested deeper than {} levels", json::MAX_DEPTH);
             return Err(raise(object.py(), "InvalidValueError", message));
         }
-        // Inside lists the record id opens real dictionaries only.
+        // Inside lists the record id converts only real dictionaries.
         let opens =
             place == Place::Map || self == Self::Dimensions || object.is_instance_of::<PyDict>();
         if opens && let Some(map) = self.map(object, depth + 1, place)? {
@@ -250,14 +253,14 @@ impl Reading {
     }
 }
 
-/// Whether a value stands, however deep, inside a list.
+/// Whether a value is inside a list, at any depth.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Map,
     List,
 }
 
-/// `None`, booleans, numbers and strings; nothing for other objects.
+/// Converts `None`, booleans, numbers and strings; returns `None` for other objects.
 pub(crate) fn scalar(object: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {
     if object.is_none() {
         return Ok(Some(Value::Null));
@@ -280,12 +283,12 @@ pub(crate) fn scalar(object: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {
     Ok(None)
 }
 
-/// The object's text, as Python's `str` gives it.
+/// The text of an object, as Python's `str` returns it.
 pub(crate) fn text_of(object: &Bound<'_, PyAny>) -> PyResult<Text> {
     text_from_python(&object.str()?)
 }
 
-/// A string, lone surrogates included.
+/// Converts a string, including lone surrogates.
 pub(crate) fn text_from_python(text: &Bound<'_, PyString>) -> PyResult<Text> {
     if let Ok(plain) = text.to_cow() {
         return Ok(Text::from(&*plain));
@@ -294,7 +297,7 @@ pub(crate) fn text_from_python(text: &Bound<'_, PyString>) -> PyResult<Text> {
     Ok(Text::from_bytes(bytes.cast::<PyBytes>()?.as_bytes()))
 }
 
-/// A string, lone surrogates included.
+/// Converts a string, including lone surrogates.
 pub(crate) fn text_to_python<'py>(py: Python<'py>, text: &Text) -> PyResult<Bound<'py, PyString>> {
     if let Some(plain) = text.as_str() {
         return Ok(PyString::new(py, plain));
@@ -307,7 +310,7 @@ pub(crate) fn text_to_python<'py>(py: Python<'py>, text: &Text) -> PyResult<Boun
 
 type Entry<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
 
-/// Keys and values of a mapping. `None` when the object is none.
+/// Keys and values of a mapping. `None` when the object is not a mapping.
 fn entries<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Vec<Entry<'py>>>> {
     if let Ok(dict) = object.cast::<PyDict>() {
         return Ok(Some(dict.iter().collect()));
@@ -330,7 +333,7 @@ fn is_text(object: &Bound<'_, PyAny>, text: &str) -> bool {
     object.cast::<PyString>().is_ok_and(|object| object == text)
 }
 
-/// A mapping's key as text.
+/// The key of a mapping as text.
 fn key_text(key: &Bound<'_, PyAny>) -> PyResult<Text> {
     match key.cast::<PyString>() {
         Ok(text) => text_from_python(text),

@@ -1,4 +1,4 @@
-//! JAX's device memory profiles: read, and drawn as a page.
+//! Reads JAX's device memory profiles and draws them as a page.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use stormlog_report::device_profile_page as page_of;
 use crate::errors::raise;
 use crate::recorder::os_error;
 
-/// An allocation: the functions that led there, and its values.
+/// An allocation: its stack of functions, and its values.
 type Sample = (Vec<String>, Vec<i64>);
 
-/// The allocations of a profile.
+/// Reads the allocations of a profile.
 #[pyfunction]
 pub(crate) fn read_device_profile(py: Python<'_>, path: PathBuf) -> PyResult<Vec<Sample>> {
     let read = py.detach(|| device_profile::read(&path));
@@ -31,7 +31,7 @@ pub(crate) fn read_device_profile(py: Python<'_>, path: PathBuf) -> PyResult<Vec
     Ok(allocations.into_iter().map(sample).collect())
 }
 
-/// A page of the functions that hold memory.
+/// Draws a page of the functions that hold memory.
 #[pyfunction]
 pub(crate) fn device_profile_page(py: Python<'_>, samples: Vec<Sample>) -> PyResult<String> {
     let allocation = |(stack, values): Sample| Allocation {

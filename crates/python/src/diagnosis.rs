@@ -1,4 +1,4 @@
-//! A diagnose bundle of the calling process: `stormlog.diagnose`.
+//! A diagnose bundle of the calling process, for `stormlog.diagnose`.
 
 use std::path::PathBuf;
 
@@ -11,13 +11,13 @@ use stormlog_format::SessionSummary;
 use crate::convert::{Objects, Reading};
 use crate::errors::{invalid_session, raise, wrong_type};
 
-/// A bundle that is being made.
+/// A bundle that is being written.
 #[pyclass(module = "stormlog._core")]
 pub(crate) struct DiagnoseBundle(Option<Bundle>);
 
 #[pymethods]
 impl DiagnoseBundle {
-    /// Makes the directory and what is known before the window.
+    /// Creates the directory and the files that are known before the recording.
     #[new]
     #[pyo3(signature = (output, command_line, environment, framework = "torch", native_history = false))]
     fn new(
@@ -54,13 +54,13 @@ impl DiagnoseBundle {
             .map_err(|error| raise(py, "ArtifactWriteError", format!("{error:#}")))
     }
 
-    /// Where the window is recorded.
+    /// The directory of the recording.
     #[getter]
     fn telemetry(&self) -> Option<PathBuf> {
         self.0.as_ref().map(Bundle::telemetry)
     }
 
-    /// Where it is.
+    /// The directory of the bundle.
     #[getter]
     fn directory(&self) -> Option<PathBuf> {
         self.0
@@ -68,14 +68,14 @@ impl DiagnoseBundle {
             .map(|bundle| bundle.directory().to_path_buf())
     }
 
-    /// Lists files that were put into it.
+    /// Adds files that were put into the bundle to its list.
     fn adopt(&mut self, names: Vec<String>) {
         if let Some(bundle) = &mut self.0 {
             bundle.adopt(names);
         }
     }
 
-    /// Says whose session is being recorded.
+    /// Sets the session that is being recorded.
     fn session_has_begun(&mut self, py: Python<'_>, summary: &Bound<'_, PyDict>) -> PyResult<()> {
         let map = Reading::Dimensions.deep_map(summary)?.unwrap_or_default();
         let summary =
@@ -88,7 +88,7 @@ impl DiagnoseBundle {
             .map_err(|error| raise(py, "ArtifactWriteError", format!("{error:#}")))
     }
 
-    /// Writes what the window showed: the directory, the exit code and the summary.
+    /// Writes the results and returns the directory, the exit code and the summary.
     #[pyo3(signature = (device, counted_ooms, has_window, cut_short))]
     fn finish<'py>(
         &mut self,
@@ -127,7 +127,7 @@ impl DiagnoseBundle {
     }
 }
 
-/// How the memory of a GPU is used, from what the framework says of it.
+/// The memory use of a GPU, from the framework's counters.
 #[pyfunction]
 pub(crate) fn gpu_fragmentation<'py>(
     py: Python<'py>,

@@ -1,29 +1,29 @@
-//! The entries of dictionaries that come one after another with the same keys: which values
-//! are not the very objects that the last one had.
+//! Compares dictionaries with the same keys that arrive one after another, and finds the values
+//! that are not the same objects as before.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 
-/// The keys in the order of the dictionary, with the values of the last one. Others know an
-/// entry by its index in their order.
+/// The keys in the order of the dictionary, with the values of the last one. Callers refer to an
+/// entry by its index in their own order.
 #[derive(Default)]
 pub(crate) struct Entries {
     entries: Vec<Entry>,
-    /// Which of the entries is at an index.
+    /// The position of the entry at each index.
     at_index: Vec<usize>,
 }
 
 struct Entry {
     key: Py<PyString>,
     index: usize,
-    /// Kept only while it is written when it is of a type whose objects may change.
+    /// A value of a mutable type is kept only while it is written.
     value: Option<Py<PyAny>>,
 }
 
 impl Entries {
-    /// The keys that a dictionary must have, given in the order of places, each with its number
-    /// in the order of the dictionary.
+    /// The keys that a dictionary must have, in the caller's order, each with its position in the
+    /// dictionary.
     pub(crate) fn of<'a, 'py: 'a>(
         keys: impl Iterator<Item = (usize, &'a Bound<'py, PyString>)>,
     ) -> Self {
@@ -43,8 +43,8 @@ impl Entries {
         }
     }
 
-    /// Takes the values of a dictionary; gives the places of those that are other objects than
-    /// before, as bits, or nothing when its keys are others.
+    /// Takes the values of a dictionary. Returns the indices of values that are other objects than
+    /// before, as bits, or `None` when the dictionary has other keys.
     #[expect(
         unsafe_code,
         reason = "a safe iterator counts references to every key and value, though most of a \
@@ -59,10 +59,10 @@ impl Entries {
         let mut position = 0;
         for entry in &mut self.entries {
             let (mut key, mut value) = (std::ptr::null_mut(), std::ptr::null_mut());
-            // SAFETY: the dictionary is alive, and these are the places for a key and a value.
-            // It cannot change from here to the next step: this thread is attached to the
-            // interpreter and runs no Python code before it, because all that it lets go of
-            // are objects of types that have no code of their own.
+            // SAFETY: the dictionary is alive, and these are the places for a key and a value. It
+            // cannot change before the next step: this thread is attached to the interpreter and
+            // runs no Python code until then, because it drops only objects of types without code
+            // of their own.
             let found = unsafe {
                 let places = (&raw mut position, &raw mut key, &raw mut value);
                 ffi::PyDict_Next(dict.as_ptr(), places.0, places.1, places.2)
@@ -74,7 +74,7 @@ impl Entries {
             if last.is_some_and(|last| last.as_ptr() == value) {
                 continue;
             }
-            // SAFETY: an entry was found, so this is its value, which the dictionary keeps.
+            // SAFETY: an entry was found, so this is its value, which the dictionary keeps alive.
             let value = unsafe { Bound::from_borrowed_ptr(py, value) };
             let last = entry.value.replace(value.unbind());
             drop(last.map(|last| last.into_bound(py)));
@@ -93,8 +93,8 @@ impl Entries {
         entry.value.as_ref().map(|value| value.bind(py))
     }
 
-    /// Lets go of the value at an index when a later one may be the same object and yet not
-    /// the same value.
+    /// Drops the value at an index if its type is mutable, because the same object may have another
+    /// value later.
     pub(crate) fn settle(&mut self, py: Python<'_>, index: usize) {
         let value = &mut self.entries[self.at_index[index]].value;
         if value
@@ -106,7 +106,7 @@ impl Entries {
     }
 }
 
-/// Whether an object is of a type whose objects stay what they are.
+/// Whether an object is of an immutable type.
 fn cannot_change(object: &Bound<'_, PyAny>) -> bool {
     object.is_exact_instance_of::<PyInt>()
         || object.is_exact_instance_of::<PyString>()

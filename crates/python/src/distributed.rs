@@ -1,4 +1,4 @@
-//! Ranks of many artifacts on one page: `stormlog.tui.distributed_diagnostics`.
+//! Ranks of many artifacts in one table, for `stormlog.tui.distributed_diagnostics`.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::errors::raise;
 use crate::load::{SessionFields, session_fields};
 use crate::rows::EventRows;
 
-/// What Python gets of some paths: sessions with their warnings, the place of the selected
+/// The content of some paths for Python: sessions with their warnings, the index of the selected
 /// one, all warnings, all sources.
 type GatheredFields<'py> = (
     Vec<(SessionFields<'py>, Vec<String>)>,
@@ -21,7 +21,7 @@ type GatheredFields<'py> = (
     Vec<String>,
 );
 
-/// Loads everything that some paths lead to.
+/// Loads all artifacts at some paths.
 #[pyfunction]
 #[pyo3(signature = (paths, session_id))]
 pub(crate) fn gather_artifacts<'py>(
@@ -42,7 +42,7 @@ pub(crate) fn gather_artifacts<'py>(
     ))
 }
 
-/// The ranks of events in a table, by the names of `DistributedDiagnosticsModel`.
+/// The ranks of events as a table, with the names of `DistributedDiagnosticsModel`.
 #[pyfunction]
 #[pyo3(signature = (rows, ranks))]
 pub(crate) fn distributed_model<'py>(
@@ -54,7 +54,7 @@ pub(crate) fn distributed_model<'py>(
     model_fields(py, &model)
 }
 
-/// Of some ranks those that a text names.
+/// Selects the ranks that a filter text names.
 #[pyfunction]
 pub(crate) fn parse_rank_filter(
     py: Python<'_>,

@@ -1,4 +1,4 @@
-//! Drawings for Python: what to draw comes in, pictures and pages go out.
+//! Draws pictures and pages for Python.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use crate::rows::EventRows;
 /// A call of a profiled function: name, seconds, allocated, freed and peak bytes.
 type CallFields = (String, f64, i64, i64, i64);
 
-/// A sample of a profiler: time in nanoseconds, allocated, reserved, what went on.
+/// A sample of a profiler: time in nanoseconds, allocated bytes, reserved bytes, description.
 type PointFields = (i64, i64, i64, String);
 
 enum What {
@@ -28,7 +28,7 @@ enum What {
     FunctionDashboard,
 }
 
-/// Something to draw, in any size and format.
+/// A drawing that can be rendered in any size and format.
 #[pyclass(frozen, module = "stormlog._core")]
 pub(crate) struct Drawing {
     what: What,
@@ -39,7 +39,7 @@ pub(crate) struct Drawing {
 
 #[pymethods]
 impl Drawing {
-    /// Events in columns.
+    /// Draws events in columns.
     #[staticmethod]
     fn of_rows(
         py: Python<'_>,
@@ -51,14 +51,14 @@ impl Drawing {
         Self::of_story(py, story, kind, title)
     }
 
-    /// Ranks side by side, with the suspects of the cross-rank analysis.
+    /// Draws ranks side by side, with the suspects of the cross-rank analysis.
     #[staticmethod]
     fn of_ranks(py: Python<'_>, rows: &EventRows) -> PyResult<Self> {
         let story = py.detach(|| stormlog_compat::story_of_ranks(&rows.0));
         Self::of_story(py, story, "ranks", None)
     }
 
-    /// The run that some artifacts hold.
+    /// Draws the run at some paths.
     #[staticmethod]
     fn of_paths(
         py: Python<'_>,
@@ -76,15 +76,15 @@ impl Drawing {
         Self::of_story(py, story, kind, title)
     }
 
-    /// Samples of a profiler.
+    /// Draws samples of a profiler.
     #[staticmethod]
     fn of_points(py: Python<'_>, points: Vec<PointFields>, title: String) -> PyResult<Self> {
         let story = Story::of_tracks(vec![Track::from_points(points)]);
         Self::of_story(py, story, "timeline", Some(title))
     }
 
-    /// Profiled functions: `memory_allocated`, `execution_time` or `peak_memory` as bars, or
-    /// `heatmap`.
+    /// Draws profiled functions: `memory_allocated`, `execution_time` or `peak_memory` as bars, or
+    /// a `heatmap`.
     #[staticmethod]
     fn of_functions(py: Python<'_>, calls: Vec<CallFields>, what: &str) -> PyResult<Self> {
         let (what, title) = match what {
@@ -108,7 +108,7 @@ impl Drawing {
         })
     }
 
-    /// Samples and calls of a profiler on one page.
+    /// Draws samples and calls of a profiler on one page.
     #[staticmethod]
     fn of_profile(points: Vec<PointFields>, calls: Vec<CallFields>) -> Self {
         Self {
@@ -201,7 +201,7 @@ impl Drawing {
     }
 }
 
-/// What to draw of the sessions of a run, with what the detectors find in it.
+/// The story of the sessions of a run, with the findings of the detectors.
 fn diagnosed_story(sessions: &[&LoadedSession]) -> Story {
     let (run, diagnosis) = diagnosed(sessions, &detect::Options::default());
     let mut story = Story::of_run(&run, sessions);

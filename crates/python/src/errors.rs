@@ -1,11 +1,11 @@
-//! Rust errors as the Python exceptions that users catch today.
+//! Converts Rust errors to the Python exceptions that users catch today.
 
 use pyo3::prelude::*;
 use stormlog_analysis::issue::fingerprint::FingerprintError;
 use stormlog_compat::projection::ProjectionError;
 use stormlog_format::{RecordError, SessionError};
 
-/// A record that breaks a rule.
+/// The exception for an invalid record.
 pub(crate) fn invalid_record(py: Python<'_>, error: &RecordError) -> PyErr {
     let class = match error {
         RecordError::IntegerTooLarge(_) => "OutOfRangeError",
@@ -14,7 +14,7 @@ pub(crate) fn invalid_record(py: Python<'_>, error: &RecordError) -> PyErr {
     raise(py, class, error.to_string())
 }
 
-/// A session summary that cannot be read.
+/// The exception for an invalid session summary.
 pub(crate) fn invalid_session(py: Python<'_>, error: &SessionError) -> PyErr {
     let class = match error {
         SessionError::WrongType(_) => "InvalidTypeError",
@@ -24,7 +24,7 @@ pub(crate) fn invalid_session(py: Python<'_>, error: &SessionError) -> PyErr {
     raise(py, class, error.to_string())
 }
 
-/// A record that cannot be projected.
+/// The exception for a record that cannot be projected.
 pub(crate) fn invalid_projection(py: Python<'_>, error: &ProjectionError) -> PyErr {
     let class = match error {
         ProjectionError::IntegerTooLarge(_) => "OutOfRangeError",
@@ -33,22 +33,22 @@ pub(crate) fn invalid_projection(py: Python<'_>, error: &ProjectionError) -> PyE
     raise(py, class, error.to_string())
 }
 
-/// Something that has no fingerprint.
+/// The exception for something without a fingerprint.
 pub(crate) fn invalid_fingerprint(py: Python<'_>, error: &FingerprintError) -> PyErr {
     raise(py, "InvalidValueError", error.to_string())
 }
 
-/// A value of a type that is of no use here.
+/// The exception for a value of the wrong type.
 pub(crate) fn wrong_type(py: Python<'_>, message: &str) -> PyErr {
     raise(py, "InvalidTypeError", message)
 }
 
-/// An exception of `stormlog.errors` with a message.
+/// Makes an exception of `stormlog.errors` with a message.
 pub(crate) fn raise(py: Python<'_>, class: &str, message: impl Into<String>) -> PyErr {
     raise_with(py, class, (message.into(),))
 }
 
-/// An exception of `stormlog.errors` with the given arguments.
+/// Makes an exception of `stormlog.errors` with the given arguments.
 pub(crate) fn raise_with<'py, A>(py: Python<'py>, class: &str, arguments: A) -> PyErr
 where
     A: pyo3::call::PyCallArgs<'py>,

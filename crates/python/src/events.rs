@@ -1,4 +1,4 @@
-//! The Python dataclasses of events, filled without running their checks a second time.
+//! Fills the Python dataclasses of events without running their checks again.
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -9,7 +9,7 @@ use stormlog_format::Version;
 static VERSION_3: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 static VERSION_4: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
-/// An event object with these fields, which must hold the rules.
+/// Makes an event object with these fields, which must be valid.
 pub(crate) fn event_object<'py>(
     py: Python<'py>,
     version: Version,

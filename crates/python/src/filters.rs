@@ -1,4 +1,4 @@
-//! Filters of Python's as filters of the query store.
+//! Converts Python's filters to those of the query store.
 
 use pyo3::prelude::*;
 use stormlog_analysis::issue::IssueFilter;
@@ -11,7 +11,7 @@ use stormlog_format::{Map, Text, Value, python_str};
 use crate::convert::Reading;
 use crate::errors::raise;
 
-/// What is wanted, by name; what is `None` does not matter.
+/// The conditions of a filter by name; `None` means no condition.
 pub(crate) struct Wanted(Map);
 
 impl Wanted {
@@ -28,7 +28,7 @@ impl Wanted {
         }
     }
 
-    /// A number; what is none equals no rank and no size that there is.
+    /// A number. A value that is not a number matches nothing.
     fn number(&self, key: &str) -> Option<i64> {
         match self.0.get(key)? {
             Value::Null => None,
@@ -37,7 +37,7 @@ impl Wanted {
         }
     }
 
-    /// A time; one beyond all times stands for the last or the first of them.
+    /// A time. A time out of range becomes the first or the last possible one.
     fn time(&self, key: &str) -> Option<i64> {
         match self.0.get(key)? {
             Value::Null => None,

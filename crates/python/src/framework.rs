@@ -8,7 +8,7 @@ use stormlog_format::{Map, Value};
 use crate::convert::{Objects, scalar, text_from_python};
 use crate::errors::raise;
 
-/// A function's profile: name, calls, seconds, megabytes in all, megabytes at most.
+/// The profile of a function: name, calls, seconds, total megabytes, peak megabytes.
 type FunctionFields<'py> = (Bound<'py, PyString>, i64, f64, f64, f64);
 
 fn functions(fields: Vec<FunctionFields<'_>>) -> PyResult<Vec<FunctionProfile>> {
@@ -73,7 +73,7 @@ pub(crate) fn framework_fragmentation<'py>(
     Objects::default().map_to_python(py, &map)
 }
 
-/// A score from 0 to 10.
+/// Computes a score from 0 to 10.
 #[pyfunction]
 pub(crate) fn framework_efficiency(
     peak_mb: f64,
@@ -95,7 +95,7 @@ pub(crate) fn framework_performance<'py>(
     Objects::default().map_to_python(py, &map)
 }
 
-/// What to do about a profile.
+/// Suggestions for a profile.
 #[pyfunction]
 pub(crate) fn framework_suggestions(
     py: Python<'_>,

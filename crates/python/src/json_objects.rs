@@ -1,4 +1,4 @@
-//! JSON text straight to Python objects, without a tree in between.
+//! Parses JSON text directly to Python objects, without a tree in between.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyInt, PyList};
@@ -7,14 +7,14 @@ use stormlog_format::{Text, Value};
 
 use crate::convert::text_to_python;
 
-/// The dictionary that an object's text stands for.
+/// Parses the text of an object to a dictionary.
 pub(crate) fn object<'py>(py: Python<'py>, json: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     let mut build = BuildObjects { py, failed: None };
     let value = Reader::new(json).value(&mut build);
     match (build.failed, value) {
         (None, Ok(value)) => Ok(value),
         (Some(error), _) => Err(error),
-        // Metadata was checked when it was loaded.
+        // The metadata was validated when it was loaded.
         (None, Err(_)) => Ok(PyDict::new(py).into_any()),
     }
 }

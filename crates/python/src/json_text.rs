@@ -1,5 +1,5 @@
-//! Python objects to one line of JSON with sorted keys, as `json.dumps(…, sort_keys=True)`
-//! writes it, without a tree in between. [`crate::record_lines`] knows what repeats.
+//! Writes Python objects as one line of JSON with sorted keys, as `json.dumps(…, sort_keys=True)`
+//! does, without a tree in between. [`crate::record_lines`] handles what repeats between lines.
 
 use pyo3::exceptions::{PyRecursionError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -9,7 +9,7 @@ use stormlog_format::{Text, Value};
 
 use crate::convert::text_from_python;
 
-/// What was written for a value.
+/// The kind of a written value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
     Null,
@@ -19,16 +19,16 @@ pub(crate) enum Written {
     Other,
 }
 
-/// A line while it is written.
+/// A line that is being written.
 #[derive(Default)]
 pub(crate) struct Line {
     pub(crate) out: String,
-    /// The containers that the one being written is in, by address.
+    /// The addresses of the containers around the current value.
     ancestors: Vec<usize>,
 }
 
 impl Line {
-    /// Empties the line for the next text, inside of the same containers.
+    /// Clears the line for the next text, inside the same containers.
     pub(crate) fn clear(&mut self) {
         self.out.clear();
     }
@@ -71,7 +71,7 @@ impl Line {
         Ok(Written::Other)
     }
 
-    /// Goes into a container; [`leave`](Self::leave) must follow.
+    /// Enters a container; [`leave`](Self::leave) must follow.
     pub(crate) fn enter(&mut self, container: &Bound<'_, PyAny>) -> PyResult<()> {
         let address = container.as_ptr() as usize;
         if self.ancestors.contains(&address) {
@@ -84,7 +84,7 @@ impl Line {
         Ok(())
     }
 
-    /// Comes out of the container entered last.
+    /// Leaves the container entered last.
     pub(crate) fn leave(&mut self) {
         self.ancestors.pop();
     }
@@ -97,8 +97,8 @@ impl Line {
                 Err(_) => return self.dict_of_any_keys(dict),
             }
         }
-        // Strings in Python sort by code point, which is how UTF-8 sorts too; one that has
-        // no UTF-8 is sorted by Python.
+        // Python sorts strings by code point, and so does UTF-8. Python itself sorts strings that
+        // have no UTF-8.
         let mut indices = Vec::with_capacity(entries.len());
         for (index, (key, _)) in entries.iter().enumerate() {
             match key.to_str() {
@@ -134,7 +134,7 @@ impl Line {
         Ok(())
     }
 
-    /// Numbers, booleans and `None` are keys too, under the names that JSON has for them.
+    /// Writes a key. Numbers, booleans and `None` are written with their JSON names.
     fn key(&mut self, key: &Bound<'_, PyAny>) -> PyResult<()> {
         if let Ok(text) = key.cast::<PyString>() {
             return self.string(text);
@@ -146,7 +146,7 @@ impl Line {
                 "keys must be str, int, float, bool or None, not {kind}"
             )));
         }
-        // Quoted already when the number is not finite.
+        // A number that is not finite is already quoted.
         let quote = if self.is_finite(key) { "\"" } else { "" };
         self.out.push_str(quote);
         self.value(key)?;
@@ -156,7 +156,7 @@ impl Line {
 
     #[expect(
         clippy::unused_self,
-        reason = "reads as a question about the line's key"
+        reason = "a method reads better where it is called"
     )]
     fn is_finite(&self, key: &Bound<'_, PyAny>) -> bool {
         key.cast::<PyFloat>()
@@ -192,7 +192,7 @@ impl Line {
             push_integer(&mut self.out, value);
             return Ok(Written::Integer(value));
         }
-        // Of a subclass, the number counts and not what the class makes of it.
+        // For a subclass the number counts, not the text that the class makes of it.
         let plain = integer.py().get_type::<PyInt>();
         let digits = plain.call_method1("__repr__", (integer,))?;
         self.out.push_str(&digits.extract::<String>()?);
@@ -208,7 +208,7 @@ impl Line {
     }
 }
 
-/// The session that a record names; nothing when it names none.
+/// The session that a record names; `None` when it names none.
 pub(crate) fn record_session(record: &Bound<'_, PyAny>) -> PyResult<Option<Text>> {
     let named = match record.cast_exact::<PyDict>() {
         Ok(dict) => dict.get_item(pyo3::intern!(record.py(), "session_id"))?,
@@ -217,7 +217,7 @@ pub(crate) fn record_session(record: &Bound<'_, PyAny>) -> PyResult<Option<Text>
     let Some(named) = named.filter(|named| !named.is_none()) else {
         return Ok(None);
     };
-    // The class of stormlog 0.3.9, see `crate::sink`.
+    // stormlog 0.3.9 raises this class, see `crate::sink`.
     let named = named
         .cast_into::<PyString>()
         .map_err(|_| PyValueError::new_err("telemetry sink record session_id must be a string"))?;

@@ -1,4 +1,4 @@
-//! Labels of events and issues: classification, derived fields, fingerprints.
+//! Classification, derived fields and fingerprints of events and issues.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -19,7 +19,7 @@ pub(crate) fn is_alert_event(
     Ok(classify::is_alert(&word(event_type)?, &labels(metadata)?))
 }
 
-/// How bad an event is.
+/// The severity of an event.
 #[pyfunction]
 pub(crate) fn event_severity<'py>(
     event_type: &Bound<'py, PyAny>,
@@ -38,7 +38,7 @@ pub(crate) fn is_oom_event(
     Ok(classify::is_oom(&word(event_type)?, &labels(metadata)?))
 }
 
-/// Whether an event was recorded by a collector in trouble.
+/// Whether an event was recorded by a degraded collector.
 #[pyfunction]
 pub(crate) fn is_collector_degradation_event(
     event_type: &Bound<'_, PyAny>,
@@ -51,7 +51,7 @@ pub(crate) fn is_collector_degradation_event(
     ))
 }
 
-/// The backend that an event's metadata names.
+/// The backend in an event's metadata.
 #[pyfunction]
 pub(crate) fn event_backend<'py>(metadata: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {
     let mut known = labels(metadata)?;
@@ -61,7 +61,7 @@ pub(crate) fn event_backend<'py>(metadata: &Bound<'py, PyAny>) -> PyResult<Bound
     text_to_python(metadata.py(), &issue::backend(&known))
 }
 
-/// The numbers that follow from an event's counters.
+/// The numbers that are derived from an event's counters.
 #[pyfunction]
 pub(crate) fn event_fields<'py>(
     py: Python<'py>,
@@ -86,7 +86,7 @@ type Counters<'py> = (
     Bound<'py, PyAny>,
 );
 
-/// The numbers that follow from all events of a session.
+/// The numbers that are derived from all events of a session.
 #[pyfunction]
 pub(crate) fn session_fields<'py>(
     py: Python<'py>,
@@ -106,13 +106,13 @@ pub(crate) fn session_fields<'py>(
     Ok(dict)
 }
 
-/// The kind of an issue, checked.
+/// Validates the kind of an issue.
 #[pyfunction]
 pub(crate) fn issue_kind(kind: &Bound<'_, PyAny>) -> PyResult<&'static str> {
     fingerprint::issue_kind(&text_of(kind)?).map_err(|error| invalid_fingerprint(kind.py(), &error))
 }
 
-/// The state of an issue in the spelling of files.
+/// The state of an issue as files spell it.
 #[pyfunction]
 pub(crate) fn issue_state(state: &Bound<'_, PyAny>) -> PyResult<&'static str> {
     let py = state.py();
@@ -137,7 +137,7 @@ pub(crate) fn fingerprint_id<'py>(
     text_to_python(py, &id)
 }
 
-/// Dimensions without what changes from run to run.
+/// Removes the parts of dimensions that change from run to run.
 #[pyfunction]
 pub(crate) fn normalize_dimensions<'py>(
     dimensions: &Bound<'py, PyAny>,
@@ -148,7 +148,7 @@ pub(crate) fn normalize_dimensions<'py>(
     Objects::default().map_to_python(py, &normalized)
 }
 
-/// A label without what changes from run to run; nothing when the value says nothing.
+/// Removes the parts of a label that change from run to run; `None` when the value is empty.
 #[pyfunction]
 pub(crate) fn normalize_text<'py>(
     value: &Bound<'py, PyAny>,
@@ -159,14 +159,14 @@ pub(crate) fn normalize_text<'py>(
     text_to_python(value.py(), &label::normalize_text(&text)).map(Some)
 }
 
-/// The category of an alert by its text.
+/// The category of an alert, from its text.
 #[pyfunction]
 pub(crate) fn alert_category<'py>(context: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {
     let text = said(context)?.unwrap_or_default();
     text_to_python(context.py(), &fingerprint::alert_category(&text))
 }
 
-/// The part of an error's text that names it.
+/// The part of an error text that identifies the error.
 #[pyfunction]
 pub(crate) fn error_stem<'py>(error: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {
     let text = said(error)?.unwrap_or_default();
@@ -182,7 +182,7 @@ fn said(value: &Bound<'_, PyAny>) -> PyResult<Option<Text>> {
     Ok((!text.is_blank()).then_some(text))
 }
 
-/// A text, or an empty one for anything else.
+/// A text; empty for any other value.
 fn word(value: &Bound<'_, PyAny>) -> PyResult<Text> {
     match scalar(value)? {
         Some(Value::Text(text)) => Ok(text),
@@ -206,7 +206,7 @@ fn derived(
     total: &Bound<'_, PyAny>,
     collector: &Bound<'_, PyAny>,
 ) -> PyResult<EventFields> {
-    // What is empty counts as zero bytes.
+    // An empty value counts as zero bytes.
     let bytes = |count: &Bound<'_, PyAny>| {
         if count.is_truthy()? {
             session_integer(count, "value")

@@ -1,7 +1,7 @@
 //! The extension module `stormlog._core`: conversions only, no logic of its own.
 #![allow(
     clippy::needless_pass_by_value,
-    reason = "PyO3 hands arguments over by value"
+    reason = "PyO3 passes arguments by value"
 )]
 
 mod allocator_snapshot;
@@ -14,10 +14,12 @@ mod diagnosis;
 mod dict_entries;
 mod distributed;
 mod drawing;
+mod driver;
 mod errors;
 mod events;
 mod filters;
 mod framework;
+mod issues;
 mod json_objects;
 mod json_text;
 mod labels;
@@ -29,6 +31,7 @@ mod profile;
 mod program;
 mod projection;
 mod query;
+mod raised;
 mod record_lines;
 mod recorder;
 mod records;
@@ -44,7 +47,7 @@ mod torch_source;
 use pyo3::prelude::*;
 use stormlog_capture::memory::WithReserve;
 
-/// A failed allocation of the recorder must not end the program.
+/// Used so that a failed allocation of the recorder does not end the program.
 #[global_allocator]
 static ALLOCATOR: WithReserve = WithReserve;
 
@@ -54,7 +57,7 @@ mod _core {
     use stormlog_analysis::issue;
     use stormlog_format::classify;
 
-    /// What packs were unpacked to is deleted when the interpreter ends.
+    /// Deletes unpacked packs when the interpreter ends.
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         let close = wrap_pyfunction!(crate::load::close_packs, module)?;
@@ -81,6 +84,11 @@ mod _core {
     use crate::distributed::{distributed_model, gather_artifacts, parse_rank_filter};
     #[pymodule_export]
     use crate::drawing::Drawing;
+    #[pymodule_export]
+    use crate::driver::{
+        Around, device_shares, driver_answer, driver_held, driver_question, driver_start,
+        driver_state, driver_stop, process_name,
+    };
     #[pymodule_export]
     use crate::framework::{
         framework_efficiency, framework_fragmentation, framework_leaks, framework_patterns,
@@ -113,6 +121,8 @@ mod _core {
     #[pymodule_export]
     use crate::query::{QueriedEvents, QueryStore, is_run_envelope, read_run_envelope};
     #[pymodule_export]
+    use crate::raised::MemoryErrors;
+    #[pymodule_export]
     use crate::recorder::Recorder;
     #[pymodule_export]
     use crate::records::{event_from_record, resolve_identity, validate_record};
@@ -136,7 +146,7 @@ mod _core {
         Sink, after_fork_in_parent, before_fork, every_fork_is_announced, forget_after_fork,
     };
     #[pymodule_export]
-    use crate::torch_source::{StepHook, live_blocks};
+    use crate::torch_source::{StepHook, live_blocks, pool_sizes};
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");

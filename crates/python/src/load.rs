@@ -1,4 +1,4 @@
-//! Loading: sessions with their events in columns, and the errors that users catch today.
+//! Loads sessions with their events in columns, and raises the errors that users catch today.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::convert::Objects;
 use crate::errors::{invalid_record, raise, raise_with};
 use crate::rows::EventRows;
 
-/// What Python gets of a damaged place: file, line, first and last byte, reason, field.
+/// The fields of a damage for Python: file, line, first and last byte, reason, field.
 pub(crate) type DamageFields = (
     PathBuf,
     Option<u64>,
@@ -21,7 +21,7 @@ pub(crate) type DamageFields = (
     Option<String>,
 );
 
-/// What Python gets of a session: summary, rows, sources, damage.
+/// The fields of a session for Python: summary, rows, sources, damage.
 pub(crate) type SessionFields<'py> = (
     Bound<'py, PyDict>,
     EventRows,
@@ -29,7 +29,7 @@ pub(crate) type SessionFields<'py> = (
     Vec<DamageFields>,
 );
 
-/// Every session of an artifact, and everything in it that could not be read.
+/// Loads every session of an artifact, and lists everything that could not be read.
 #[pyfunction]
 pub(crate) fn load_sessions(
     py: Python<'_>,
@@ -51,7 +51,7 @@ pub(crate) fn load_sessions(
     Ok((sessions.collect::<PyResult<_>>()?, fields(&loaded.damage)))
 }
 
-/// What Python gets of a loaded session.
+/// The fields of a loaded session for Python.
 pub(crate) fn session_fields(
     py: Python<'_>,
     session: stormlog_analysis::LoadedSession,
@@ -65,7 +65,7 @@ pub(crate) fn session_fields(
     ))
 }
 
-/// The events of one session of an artifact: the named one, or the default.
+/// Loads the events of one session of an artifact: the given session or the default.
 #[pyfunction]
 #[pyo3(signature = (path, permissive_legacy, events_key, session_id, skip_damaged))]
 pub(crate) fn load_events(
@@ -88,12 +88,12 @@ pub(crate) fn load_events(
     Ok((EventRows(events), fields(&damage)))
 }
 
-/// What a sink's manifest says, or nothing when there is none to read.
+/// Reads the manifest of a sink; `None` when there is no readable one.
 #[pyfunction]
 pub(crate) fn read_manifest(py: Python<'_>, path: PathBuf) -> PyResult<Option<Bound<'_, PyDict>>> {
     let mut manifest = stormlog_analysis::manifest_path(&path)
         .and_then(|path| stormlog_analysis::read_manifest(&path));
-    // Python's summaries have the fields of stormlog 0.3.9.
+    // Summaries in Python have only the fields of stormlog 0.3.9.
     for session in manifest
         .iter_mut()
         .flat_map(|manifest| &mut manifest.sessions)
@@ -106,7 +106,7 @@ pub(crate) fn read_manifest(py: Python<'_>, path: PathBuf) -> PyResult<Option<Bo
         .transpose()
 }
 
-/// Where the manifest of a sink is, for any path into the sink.
+/// The path of a sink's manifest, for any path into the sink.
 #[pyfunction]
 pub(crate) fn manifest_path(path: PathBuf) -> Option<PathBuf> {
     stormlog_analysis::manifest_path(&path)
@@ -118,7 +118,7 @@ pub(crate) fn segment_paths(path: PathBuf) -> Vec<PathBuf> {
     stormlog_analysis::segment_paths(&path)
 }
 
-/// Loads without the interpreter, with a bar on a terminal when it takes long.
+/// Loads without the interpreter lock, and shows a progress bar on a terminal when it takes long.
 fn load<T: Send>(
     py: Python<'_>,
     path: &Path,
@@ -186,7 +186,7 @@ pub(crate) fn load_error(py: Python<'_>, error: &LoadError) -> PyErr {
     }
 }
 
-/// Deletes what packs were unpacked to.
+/// Deletes unpacked packs.
 #[pyfunction]
 pub(crate) fn close_packs(py: Python<'_>) {
     py.detach(stormlog_analysis::pack::close_all);

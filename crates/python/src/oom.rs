@@ -1,4 +1,4 @@
-//! The out-of-memory flight recorder and single looks at the host and its GPUs.
+//! The out-of-memory flight recorder, and single readings of the host and its GPUs.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::convert::{Objects, text_from_python};
 use crate::errors::invalid_session;
 use crate::recorder::{os_error, whole_map};
 
-/// The reason when an exception means that memory ran out.
+/// The reason if an exception means that memory ran out.
 #[pyfunction]
 pub(crate) fn classify_oom(
     class: String,
@@ -29,13 +29,13 @@ pub(crate) fn classify_oom(
     })
 }
 
-/// The bytes that a failed allocation asked for, where the text of its error has them.
+/// The number of bytes that a failed allocation requested, if the message contains it.
 #[pyfunction]
 pub(crate) fn requested_bytes(message: &str) -> Option<i64> {
     oom::requested_bytes(message)
 }
 
-/// What a bundle is made from.
+/// The content of a bundle.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct DumpFields<'py> {
@@ -55,7 +55,7 @@ pub(crate) struct DumpFields<'py> {
     cwd: PathBuf,
 }
 
-/// Writes a bundle and gives its directory.
+/// Writes a bundle and returns its directory.
 #[pyfunction]
 pub(crate) fn write_oom_bundle(py: Python<'_>, fields: DumpFields<'_>) -> PyResult<PathBuf> {
     let session = match &fields.session {
@@ -88,7 +88,7 @@ pub(crate) fn write_oom_bundle(py: Python<'_>, fields: DumpFields<'_>) -> PyResu
     written.map_err(|error| os_error(&error.source, &error.path))
 }
 
-/// Adds what the program says of an error whose bundle is already written.
+/// Adds details to a bundle that is already written.
 #[pyfunction]
 pub(crate) fn amend_oom_bundle(
     py: Python<'_>,
@@ -109,7 +109,7 @@ pub(crate) fn amend_oom_bundle(
     amended.map_err(|error| os_error(&error.source, &error.path))
 }
 
-/// Lists files that were put into a bundle after it was written.
+/// Adds files that were put into a bundle after it was written to its list.
 #[pyfunction]
 pub(crate) fn attach_history_to_oom_bundle(
     py: Python<'_>,
@@ -121,7 +121,7 @@ pub(crate) fn attach_history_to_oom_bundle(
     attached.map_err(|error| os_error(&error.source, &error.path))
 }
 
-/// Deletes the oldest bundles beyond what is kept.
+/// Deletes the oldest bundles beyond the limits.
 #[pyfunction]
 pub(crate) fn prune_oom_bundles(py: Python<'_>, root: PathBuf, max_dumps: i64, max_total_mb: i64) {
     let retention = Retention {
@@ -138,7 +138,7 @@ pub(crate) fn process_sizes() -> Option<(u64, u64)> {
     Some((sizes.resident_bytes, sizes.virtual_bytes))
 }
 
-/// Total and available memory of the machine, and the limit that this process lives under.
+/// Total and available memory of the machine, and the limit of this process.
 #[pyfunction]
 pub(crate) fn machine_memory() -> (Option<u64>, Option<u64>, Option<u64>) {
     let roots = Roots::default();
@@ -147,7 +147,7 @@ pub(crate) fn machine_memory() -> (Option<u64>, Option<u64>, Option<u64>) {
     (machine.total, machine.free, limit)
 }
 
-/// The GPUs that the driver knows: number, name, id, and bytes used, free and in total.
+/// The GPUs that the driver knows: index, name, id, and used, free and total bytes.
 #[pyfunction]
 pub(crate) fn nvml_gpus(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let gpus = py.detach(nvml::gpus).unwrap_or_default();
@@ -167,13 +167,13 @@ pub(crate) fn nvml_gpus(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     described.collect()
 }
 
-/// How long a collector is not called after a number of failures.
+/// Seconds to wait after a number of failures of a collector.
 #[pyfunction]
 pub(crate) fn retry_delay_s(failures: i64, initial_s: f64, factor: f64, max_s: f64) -> f64 {
     health::retry_delay_s(failures, initial_s, factor, max_s)
 }
 
-/// Whether the environment names a rank but no launcher's full set of variables.
+/// Whether the environment sets a rank, but not all variables of any launcher.
 #[pyfunction]
 pub(crate) fn launcher_is_incomplete(env: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(stormlog_capture::launcher::launcher_variables_incomplete(

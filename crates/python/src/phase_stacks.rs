@@ -1,4 +1,4 @@
-//! The stacks of open phases, for recorders that live in Python.
+//! The stacks of open phases, for recorders in Python.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use stormlog_capture::record::phases::{self, Boundary, PhaseOwner, PhaseThread};
 use crate::convert::{Objects, text_from_python, text_to_python};
 use crate::recorder::phase_error;
 
-/// What a boundary is made of: type, context, scope, scope id and path.
+/// The fields of a phase boundary: type, context, scope, scope id and path.
 type Fields<'py> = (
     &'static str,
     String,

@@ -1,4 +1,4 @@
-//! Phases of events: replay, attribution and their words.
+//! Replays and attributes the phases of events, and labels them.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -18,7 +18,7 @@ type SpanGroup<'py> = ((Bound<'py, PyAny>, i64), Vec<Bound<'py, PyAny>>);
 #[pyclass(frozen, module = "stormlog._core")]
 pub(crate) struct PhaseReplay(pub(crate) phases::PhaseReplay);
 
-/// What Python gets of a span: the fields of `PhaseSpan` in order.
+/// The fields of a span for Python: those of `PhaseSpan` in order.
 type SpanFields<'py> = (
     Bound<'py, PyAny>,
     i64,
@@ -45,7 +45,7 @@ impl PhaseReplay {
         })
     }
 
-    /// Spans by session and rank, replayed elsewhere.
+    /// Makes a replay from spans by session and rank that were computed elsewhere.
     #[staticmethod]
     fn of_spans(groups: Vec<SpanGroup<'_>>) -> PyResult<Self> {
         let mut spans = phases::SpanGroups::new();
@@ -56,7 +56,7 @@ impl PhaseReplay {
         Ok(Self(phases::PhaseReplay::from_groups(spans)))
     }
 
-    /// The spans of a session, of one rank or of all.
+    /// The spans of a session, for one rank or for all.
     #[pyo3(signature = (session_id, rank))]
     fn spans<'py>(
         &self,
@@ -74,7 +74,7 @@ impl PhaseReplay {
             .collect()
     }
 
-    /// The spans that hold a moment.
+    /// The spans that contain a time.
     #[pyo3(signature = (timestamp_ns, session_id, rank))]
     fn active<'py>(
         &self,
@@ -93,7 +93,7 @@ impl PhaseReplay {
             .collect()
     }
 
-    /// The phase of a moment.
+    /// The phase at a time.
     #[pyo3(signature = (timestamp_ns, session_id, rank, origin_thread_id, origin_phase_scope_id))]
     fn resolve<'py>(
         &self,
@@ -134,7 +134,7 @@ impl PhaseReplay {
     }
 }
 
-/// The boundary that an event is: its fields by name, without the attributes.
+/// The phase boundary of an event: its fields by name, without the attributes.
 #[pyfunction]
 pub(crate) fn phase_boundary<'py>(
     event: &Bound<'py, PyAny>,
@@ -172,7 +172,7 @@ pub(crate) fn phase_boundary<'py>(
     Ok(Some(fields))
 }
 
-/// The phase of a moment that the given spans hold.
+/// The phase at a time that the given spans contain.
 #[pyfunction]
 #[pyo3(signature = (spans, origin_thread_id, origin_phase_scope_id))]
 pub(crate) fn attribute_phase<'py>(
@@ -190,7 +190,7 @@ pub(crate) fn attribute_phase<'py>(
         .transpose()
 }
 
-/// One attribution for two.
+/// Merges two attributions.
 #[pyfunction]
 pub(crate) fn merge_phases<'py>(
     first: &Bound<'py, PyAny>,
@@ -201,7 +201,7 @@ pub(crate) fn merge_phases<'py>(
     attribution_fields(first.py(), &merged)
 }
 
-/// An attribution as one line for people.
+/// An attribution as one line of text.
 #[pyfunction]
 pub(crate) fn phase_label<'py>(
     attribution: &Bound<'py, PyAny>,
@@ -223,7 +223,7 @@ fn origin(
     })
 }
 
-/// A session and a rank as lookups take them; nothing when they can match nothing.
+/// A session and a rank for a lookup; `None` when they cannot match anything.
 fn place(
     session_id: &Bound<'_, PyAny>,
     rank: Option<&Bound<'_, PyAny>>,
@@ -286,7 +286,7 @@ fn optional_text(object: &Bound<'_, PyAny>) -> PyResult<Option<Text>> {
     }
 }
 
-/// An attribution from an object with its fields.
+/// Reads an attribution from an object with its fields.
 pub(crate) fn attribution_of(object: &Bound<'_, PyAny>) -> PyResult<PhaseAttribution> {
     let summary = object.getattr("phase_summary")?;
     let paths = object.getattr("phase_paths")?.try_iter()?;
@@ -308,7 +308,7 @@ pub(crate) fn attribution_of(object: &Bound<'_, PyAny>) -> PyResult<PhaseAttribu
     })
 }
 
-/// The fields of an attribution by name; the summary as a pair.
+/// The fields of an attribution by name; the summary is a pair.
 pub(crate) fn attribution_fields<'py>(
     py: Python<'py>,
     attribution: &PhaseAttribution,
@@ -338,14 +338,14 @@ pub(crate) fn attribution_fields<'py>(
     Ok(fields)
 }
 
-/// The resolver that analyses ask, when there is one: ours, or any object with `resolve`.
+/// The phase resolver of an analysis: ours, or any object with `resolve`.
 pub(crate) enum Resolver<'py> {
     Ours(Py<PhaseReplay>),
     Theirs(Bound<'py, PyAny>),
 }
 
 impl<'py> Resolver<'py> {
-    /// The phase of a moment. An error raised by a user's resolver is kept for later.
+    /// The phase at a time. An error raised by a user's resolver is stored for later.
     pub(crate) fn resolve(
         &self,
         py: Python<'py>,

@@ -1,4 +1,4 @@
-//! Profiled calls: patterns, insights, score and the report's summary.
+//! Analyses of profiled calls: patterns, insights, score and the report's summary.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -7,8 +7,8 @@ use stormlog_format::Text;
 
 use crate::convert::{Objects, text_from_python};
 
-/// A call as Python gives it: function, seconds, start, end, allocated before and after,
-/// reserved after, peak, allocated, growth.
+/// A call for Python: function, seconds, start, end, allocated before and after, reserved after,
+/// peak, allocated, growth.
 type CallFields<'py> = (
     Bound<'py, PyAny>,
     f64,
@@ -76,7 +76,7 @@ fn limits(thresholds: [f64; 6]) -> ProfileThresholds {
     }
 }
 
-/// The patterns of calls: the fields of `MemoryPattern` by name.
+/// Finds patterns of calls: the fields of `MemoryPattern` by name.
 #[pyfunction]
 pub(crate) fn profile_patterns(
     py: Python<'_>,
@@ -94,7 +94,7 @@ fn pattern_fields<'py>(py: Python<'py>, pattern: &Pattern) -> PyResult<Bound<'py
     Objects::default().map_to_python(py, &pattern.to_map())
 }
 
-/// The insights of calls: the fields of `PerformanceInsight` by name.
+/// Finds insights about calls: the fields of `PerformanceInsight` by name.
 #[pyfunction]
 pub(crate) fn profile_insights(
     py: Python<'_>,
@@ -118,7 +118,7 @@ pub(crate) fn profile_summary(py: Python<'_>, calls: Calls) -> PyResult<Bound<'_
     Objects::default().map_to_python(py, &optimization::summary(&calls.0))
 }
 
-/// The score for severities of patterns and impacts of insights.
+/// The score for the severities of patterns and the impacts of insights.
 #[pyfunction]
 pub(crate) fn optimization_score(
     py: Python<'_>,

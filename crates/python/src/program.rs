@@ -1,4 +1,4 @@
-//! The program inside the extension module: the console scripts call it.
+//! Runs the program inside the extension module, for the console scripts.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -9,7 +9,7 @@ use stormlog::{Console, Dialect};
 
 use crate::services::PythonServices;
 
-/// Runs a command of the program and gives its exit code.
+/// Runs a command of the program and returns its exit code.
 #[pyfunction]
 pub(crate) fn main(py: Python<'_>, dialect: &str, arguments: Vec<OsString>) -> PyResult<u8> {
     let dialect = Dialect::ALL
@@ -40,14 +40,14 @@ pub(crate) fn is_command(word: &str) -> bool {
     stormlog::is_command(word)
 }
 
-/// A text stream of Python's, written to in whole pieces of UTF-8.
+/// A text stream of Python, to which complete pieces of UTF-8 are written.
 struct Stream {
     object: Py<PyAny>,
     pending: Vec<u8>,
     is_terminal: bool,
 }
 
-/// Python is asked to write only so often.
+/// Output is collected up to this many bytes before Python is called to write it.
 const PIECE: usize = 1 << 16;
 
 impl Stream {

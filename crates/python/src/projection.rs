@@ -1,4 +1,4 @@
-//! Projected records: `stormlog.telemetry_model`'s rules over plain mappings.
+//! Projects records: the rules of `stormlog.telemetry_model` over plain mappings.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -45,7 +45,7 @@ pub(crate) fn project<'py>(
     objects.map_to_python(py, &fields)
 }
 
-/// The places of the mappings that are unlike all before them.
+/// The indices of the mappings that differ from all mappings before them.
 #[pyfunction]
 pub(crate) fn distinct(py: Python<'_>, mappings: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<usize>> {
     let map = |mapping: Bound<'_, PyAny>| match Reading::Record.deep_map(&mapping)? {
@@ -59,7 +59,7 @@ pub(crate) fn distinct(py: Python<'_>, mappings: Vec<Bound<'_, PyAny>>) -> PyRes
     Ok(projection::distinct(&maps))
 }
 
-/// The text of a value, by the object's own spelling where Rust cannot know it.
+/// The text of a value. Python's own spelling is used where Rust cannot know it.
 fn own_text(
     objects: &Objects<'_>,
     value: Option<&Value>,

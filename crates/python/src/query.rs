@@ -1,4 +1,4 @@
-//! The query store, seen from Python: filters in, rows out as dictionaries.
+//! The query store for Python: takes filters and returns rows as dictionaries.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -14,12 +14,13 @@ use stormlog_format::Map;
 use crate::convert::{Objects, Reading, text_to_python};
 use crate::errors::raise;
 use crate::filters::Wanted;
+use crate::issues;
 use crate::rows::event_of;
 
 /// Rows as Python gets them.
 pub(crate) type Rows<'py> = PyResult<Bound<'py, PyList>>;
 
-/// What paths hold, ready for questions.
+/// The artifacts at some paths, ready for queries.
 #[pyclass(frozen, module = "stormlog._core")]
 pub(crate) struct QueryStore(pub(crate) Arc<Store>);
 
@@ -30,7 +31,7 @@ impl QueryStore {
         Self(Arc::new(py.detach(|| Store::open(&paths))))
     }
 
-    /// What there is: sources, bundles, attachments and run envelopes.
+    /// The catalog: sources, bundles, attachments and run envelopes.
     fn catalog<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let catalog = self.0.catalog();
         let dict = PyDict::new(py);
@@ -47,7 +48,7 @@ impl QueryStore {
         Ok(dict)
     }
 
-    /// Everything that was found wrong so far.
+    /// All warnings so far.
     fn warnings<'py>(&self, py: Python<'py>) -> Rows<'py> {
         list(
             py,
@@ -118,17 +119,21 @@ impl QueryStore {
                 Ok((id.into(), state))
             })
             .collect::<PyResult<_>>()?;
-        let issues = py.detach(|| {
+        let found = py.detach(|| {
             if include_findings {
                 self.0.issues_with_findings(&filter, &states)
             } else {
                 self.0.issues(&filter, &states)
             }
         });
-        list(py, issues.into_iter().map(issue::Issue::into_map))
+        let rows = PyList::empty(py);
+        for issue in &found {
+            rows.append(issues::fields(py, issue)?)?;
+        }
+        Ok(rows)
     }
 
-    /// The states that a sidecar gives to the issues, by id.
+    /// The states of issues in a sidecar, by id.
     fn issue_states(
         &self,
         py: Python<'_>,
@@ -220,14 +225,14 @@ fn sidecar_error(py: Python<'_>, error: &SidecarError) -> PyErr {
     raise(py, "IssueSidecarError", error.to_string())
 }
 
-/// Whether an object says that it is a run envelope of the version that we read.
+/// Whether an object declares that it is a run envelope of a version that we read.
 #[pyfunction]
 pub(crate) fn is_run_envelope(payload: &Bound<'_, PyAny>) -> PyResult<bool> {
     let payload = Reading::Record.deep_map(payload)?;
     Ok(payload.is_some_and(|payload| query::RunEnvelope::is_one(&payload)))
 }
 
-/// The fields of the run envelope that an object holds, or nothing when it breaks a rule.
+/// The fields of a run envelope; `None` when it is invalid.
 #[pyfunction]
 pub(crate) fn read_run_envelope<'py>(
     py: Python<'py>,
@@ -242,7 +247,7 @@ pub(crate) fn read_run_envelope<'py>(
         .transpose()
 }
 
-/// Events of many sources, in time.
+/// Events of many sources, in order of time.
 #[pyclass(frozen, module = "stormlog._core")]
 pub(crate) struct QueriedEvents(query::EventRows);
 

@@ -1,5 +1,5 @@
-//! The recorder, seen from Python. Every call lets go of the interpreter first: the sampling
-//! thread may hold a lock while it waits for it.
+//! The recorder for Python. Every call releases the interpreter lock first, because the sampling
+//! thread may hold another lock while it waits for the interpreter.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ struct Options<'py> {
     start_metadata: Option<Bound<'py, PyAny>>,
 }
 
-/// A time that may be longer than any that the machine can count to.
+/// Converts seconds, which may exceed what the machine can count.
 fn seconds(value: f64) -> Duration {
     let longest = Duration::from_secs(u64::from(u32::MAX));
     Duration::try_from_secs_f64(value).map_or(longest, |time| time.min(longest))
@@ -54,7 +54,7 @@ pub(crate) struct Recorder {
 
 #[pymethods]
 impl Recorder {
-    /// A recorder over a collector, or over this process's own memory when there is none.
+    /// Makes a recorder for a collector, or for this process's own memory when there is none.
     #[new]
     fn new(
         options: Options<'_>,
@@ -111,7 +111,8 @@ impl Recorder {
         })
     }
 
-    /// What PyTorch should call at the end of every optimizer's step; None for other sources.
+    /// The function that PyTorch calls at the end of every optimizer step; `None` for other
+    /// sources.
     #[getter]
     fn step_hook(&self, py: Python<'_>) -> Option<Py<StepHook>> {
         self.step_hook.as_ref().map(|hook| hook.clone_ref(py))
@@ -131,7 +132,7 @@ impl Recorder {
         py.detach(|| self.core.stop(status));
     }
 
-    /// Has the sampling thread take no samples for a while; the session goes on.
+    /// Pauses or resumes sampling; the session goes on.
     fn set_paused(&self, is_paused: bool) {
         self.core.set_paused(is_paused);
     }
@@ -145,12 +146,12 @@ impl Recorder {
         py.detach(|| self.core.flush(seconds(patience_s)))
     }
 
-    /// Lines for a log, each given once.
+    /// Takes the log messages; each is returned once.
     fn take_notices(&self, py: Python<'_>) -> Vec<String> {
         py.detach(|| self.core.take_notices())
     }
 
-    /// Where the sink of the running session is and what is wrong with it.
+    /// The directory of the running session's sink, and its problem if it has one.
     fn sink_status(&self, py: Python<'_>) -> Option<(Option<PathBuf>, Option<String>)> {
         let status = py.detach(|| self.core.sink_status())?;
         Some((status.directory, status.problem))
@@ -169,7 +170,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Begins a phase: its scope id, name and path.
+    /// Begins a phase; returns its scope id, name and path.
     fn enter_phase<'py>(
         &self,
         py: Python<'py>,
@@ -214,7 +215,7 @@ impl Recorder {
         left.map(drop).map_err(|error| phase_error(py, &error))
     }
 
-    /// The events at hand, as the fields of a tracking event.
+    /// The events in memory, as the fields of a tracking event.
     #[pyo3(signature = (event_type=None, last=None, since=None, alerts_only=false))]
     fn events<'py>(
         &self,
@@ -246,7 +247,7 @@ impl Recorder {
             .collect()
     }
 
-    /// The events at hand as records.
+    /// The events in memory as records.
     fn records<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let records = py.detach(|| self.core.records());
         let objects = Objects::default();
@@ -256,7 +257,8 @@ impl Recorder {
             .collect()
     }
 
-    /// Records that memory ran out; the events of its crash bundle, of which this is the last.
+    /// Records that memory ran out; returns the events of its crash bundle, of which this is the
+    /// last.
     #[pyo3(signature = (reason, facts=None))]
     fn record_oom<'py>(
         &self,
@@ -277,7 +279,7 @@ impl Recorder {
         py.detach(|| self.core.clear());
     }
 
-    /// Sets the limit of an alert; false when there is none of that name.
+    /// Sets the threshold of an alert; false when the name is unknown.
     fn set_threshold(&self, py: Python<'_>, name: &str, value: f64) -> bool {
         py.detach(|| self.core.set_threshold(name, value))
     }
@@ -302,7 +304,7 @@ impl Recorder {
         Objects::default().map_to_python(py, &statistics)
     }
 
-    /// Buckets of the events at hand: timestamps, allocated, reserved.
+    /// The events in memory in time buckets: timestamps, allocated, reserved.
     fn timeline(&self, py: Python<'_>, interval_s: f64) -> (Vec<f64>, Vec<i64>, Vec<i64>) {
         let timeline = py.detach(|| {
             let events = self.core.events(&EventQuery::default());
@@ -311,7 +313,7 @@ impl Recorder {
         (timeline.timestamps, timeline.allocated, timeline.reserved)
     }
 
-    /// Writes the events at hand to a file; nothing when there are none.
+    /// Writes the events in memory to a file. Does nothing when there are none.
     fn export(&self, py: Python<'_>, path: PathBuf, format: &str) -> PyResult<()> {
         let records = py.detach(|| self.core.records());
         if records.is_empty() {
@@ -325,7 +327,7 @@ impl Recorder {
             .map_err(|error| os_error(&error, &path))
     }
 
-    /// The fields of the running or last session's summary.
+    /// The summary fields of the running or the last session.
     fn session<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let session = py.detach(|| self.core.session());
         let session = session.map(|session| session.to_map());
@@ -335,7 +337,7 @@ impl Recorder {
     }
 }
 
-/// The whole of a mapping as values; objects that JSON has no word for become their text.
+/// Converts a complete mapping; objects that JSON cannot express become their text.
 pub(crate) fn whole_map(object: &Bound<'_, PyAny>) -> PyResult<Map> {
     let map = Reading::Record.deep_map(object)?;
     map.ok_or_else(|| {
@@ -361,7 +363,7 @@ fn scope<'py>(py: Python<'py>, boundary: &Boundary) -> PyResult<Scope<'py>> {
 
 pub(crate) fn phase_error(py: Python<'_>, error: &PhaseError) -> PyErr {
     match error {
-        // The plain type: handlers of users and the conformance kit compare it exactly.
+        // The built-in type, because users' handlers and the conformance kit compare it exactly.
         PhaseError::BlankName => PyValueError::new_err(error.to_string()),
         _ => raise(py, "PhaseProtocolError", error.to_string()),
     }
@@ -383,7 +385,7 @@ struct PythonListener {
 impl AlertListener for PythonListener {
     fn alert(&self, event: &TrackedEvent, origin: &Origin) {
         let payload = event.to_payload(origin);
-        // An interpreter that shuts down wants no more callbacks, and an alert that cannot be
+        // An interpreter that shuts down accepts no more callbacks, and an alert that cannot be
         // delivered must not harm the recording.
         let _ = Python::try_attach(|py| {
             let payload = Objects::default().to_python(py, &Value::Map(payload))?;

@@ -1,4 +1,4 @@
-//! Records and identities: `stormlog.telemetry`'s rules over plain mappings.
+//! Validates records and identities: the rules of `stormlog.telemetry` over plain mappings.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -9,14 +9,14 @@ use crate::convert::Objects;
 use crate::errors::invalid_record;
 use crate::events::event_object;
 
-/// Raises unless the record holds the rules of its version.
+/// Raises an exception if the record is invalid for its version.
 #[pyfunction]
 pub(crate) fn validate_record(py: Python<'_>, record: &Bound<'_, PyAny>) -> PyResult<()> {
     let record = record_of(&mut Objects::default(), record)?;
     stormlog_format::validate(&record).map_err(|error| invalid_record(py, &error))
 }
 
-/// The event that a record of any version stands for.
+/// The event of a record of any version.
 #[pyfunction]
 pub(crate) fn event_from_record<'py>(
     py: Python<'py>,
@@ -42,7 +42,7 @@ pub(crate) fn event_from_record<'py>(
     event_object(py, event.version, fields)
 }
 
-/// Job id, rank, local rank and world size from what is given, metadata and environment.
+/// Resolves job id, rank, local rank and world size from arguments, metadata and environment.
 #[pyfunction]
 #[pyo3(signature = (job_id, rank, local_rank, world_size, metadata, env))]
 pub(crate) fn resolve_identity<'py>(

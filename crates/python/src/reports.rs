@@ -1,4 +1,4 @@
-//! Whole reports: analyses and comparisons of runs, each as its JSON document and as text.
+//! Complete reports: analyses and comparisons of runs, each as a JSON document and as text.
 
 use std::path::{Path, PathBuf};
 
@@ -13,10 +13,10 @@ use crate::errors::raise;
 use crate::json_objects::object;
 use crate::load::load_error;
 
-/// A document for programs and the same for people.
+/// The JSON document and the text of a report.
 type Rendered<'py> = (Bound<'py, PyAny>, String);
 
-/// What is wrong with the runs at some paths.
+/// Analyzes the runs at some paths.
 #[pyfunction]
 pub(crate) fn analyze_runs(
     py: Python<'_>,
@@ -37,11 +37,11 @@ pub(crate) fn analyze_runs(
     Ok((object(py, document.as_bytes())?, text))
 }
 
-/// What changed from one run to another, and whether limits hold.
+/// Compares two runs and evaluates gates.
 #[pyfunction]
 #[expect(
     clippy::too_many_arguments,
-    reason = "one for each flag of the command"
+    reason = "each argument is a flag of the command"
 )]
 pub(crate) fn compare_runs<'py>(
     py: Python<'py>,
@@ -78,7 +78,7 @@ pub(crate) fn compare_runs<'py>(
     Ok((object(py, document.as_bytes())?, text))
 }
 
-/// Writes what a run comes to, for later comparisons.
+/// Saves the metrics of a run as a baseline for later comparisons.
 #[pyfunction]
 pub(crate) fn save_baseline(
     py: Python<'_>,

@@ -12,7 +12,7 @@ use crate::errors::{invalid_session, raise};
 use crate::rows::EventRows;
 use crate::sink::session_summary;
 
-/// What Python gives of a session: summary, rows, sources, warnings.
+/// The parts of a session from Python: summary, rows, sources, warnings.
 type Session<'py> = (
     Bound<'py, PyAny>,
     PyRef<'py, EventRows>,
@@ -51,7 +51,7 @@ pub(crate) fn session_rollups<'py>(
     fields.collect()
 }
 
-/// The fields of a rollup file, checked.
+/// Validates the fields of a rollup file.
 #[pyfunction]
 pub(crate) fn rollups_from_mapping<'py>(
     py: Python<'py>,
@@ -61,7 +61,7 @@ pub(crate) fn rollups_from_mapping<'py>(
     Objects::default().map_to_python(py, &file.to_map())
 }
 
-/// The fields of the rollups of a sink; nothing when there are none that fit it.
+/// The fields of the rollups of a sink; `None` when it has none that match it.
 #[pyfunction]
 pub(crate) fn read_rollups(py: Python<'_>, path: PathBuf) -> PyResult<Option<Bound<'_, PyDict>>> {
     let file = py.detach(|| stormlog_analysis::read_rollups(&path));
@@ -69,13 +69,13 @@ pub(crate) fn read_rollups(py: Python<'_>, path: PathBuf) -> PyResult<Option<Bou
     fields.transpose()
 }
 
-/// Where the rollups of a sink are.
+/// The path of a sink's rollups.
 #[pyfunction]
 pub(crate) fn rollup_path(path: PathBuf) -> PathBuf {
     stormlog_analysis::rollup_path(&path)
 }
 
-/// Writes rollups into a sink and gives their path.
+/// Writes rollups into a sink and returns their path.
 #[pyfunction]
 pub(crate) fn write_rollups(
     py: Python<'_>,

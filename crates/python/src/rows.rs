@@ -1,4 +1,4 @@
-//! Events in columns, seen from Python: one row at a time, or all of them as Arrow.
+//! Events in columns for Python: one row at a time, or all of them as Arrow.
 
 use arrow_schema::ffi::FFI_ArrowSchema;
 use pyo3::exceptions::{PyIndexError, PyValueError};
@@ -46,13 +46,16 @@ impl EventRows {
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // A consumer may only ask; we have one schema to give.
+        // A consumer may request a schema, but there is only this one.
         let _ = requested_schema;
         PyCapsule::new_with_value(py, arrow::stream(self.0.clone()), c"arrow_array_stream")
     }
 
     /// The columns of the Arrow stream.
-    #[expect(clippy::unused_self, reason = "the protocol asks an object")]
+    #[expect(
+        clippy::unused_self,
+        reason = "the protocol requires a method of an object"
+    )]
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let schema = FFI_ArrowSchema::try_from(&*arrow::schema())
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
@@ -68,7 +71,7 @@ impl EventRows {
     }
 }
 
-/// Columns of records that hold the rules.
+/// Makes columns of valid records.
 #[pyfunction]
 pub(crate) fn rows_from_records<'py>(
     py: Python<'py>,
@@ -86,7 +89,7 @@ pub(crate) fn rows_from_records<'py>(
     Ok(EventRows(Events::from_events(&events)))
 }
 
-/// The object of an event in columns, a new one each time.
+/// The object of an event in columns; a new object each time.
 pub(crate) fn event_of<'py>(py: Python<'py>, event: EventRef<'_>) -> PyResult<Bound<'py, PyAny>> {
     event_object(py, event.origin().version, fields(py, event)?)
 }

@@ -1,5 +1,6 @@
-//! Experiment trackers for the program: their libraries are Python's, so `stormlog._services`
-//! does the work. And what of an artifact may be sent to them.
+//! Experiment trackers for the program. Their libraries are written in Python, so
+//! `stormlog._services` does the work. Also finds the files of an artifact that may be sent to
+//! them.
 
 use std::path::PathBuf;
 
@@ -12,7 +13,7 @@ use stormlog_format::Event;
 
 use crate::convert::{Objects, text_from_python, text_to_python};
 
-/// The services that Python's libraries reach.
+/// The services that are available through Python libraries.
 pub(crate) struct PythonServices;
 
 impl Services for PythonServices {
@@ -84,10 +85,10 @@ fn words(error: PyErr) -> String {
     })
 }
 
-/// Names and files, and what is left out.
+/// Names and files to send, and what is left out.
 type SendableFiles = (Vec<(String, PathBuf)>, Vec<String>);
 
-/// The files of an artifact as they may leave the machine; copies go to an empty directory.
+/// The files of an artifact that may leave the machine. Redacted copies go to an empty directory.
 #[pyfunction]
 pub(crate) fn sendable(
     py: Python<'_>,
@@ -100,7 +101,7 @@ pub(crate) fn sendable(
     Ok((found.files, found.left_out))
 }
 
-/// The document in a file without what looks like a secret; `None` when there is none.
+/// Reads a JSON document without its secrets; `None` when it cannot be read.
 #[pyfunction]
 pub(crate) fn sendable_document(
     py: Python<'_>,
@@ -111,7 +112,7 @@ pub(crate) fn sendable_document(
     document.transpose()
 }
 
-/// A text without what looks like a secret.
+/// Replaces what looks like a secret in a text.
 #[pyfunction]
 pub(crate) fn sendable_text<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyString>> {
     let hidden = stormlog_capture::redact::redacted_text(text_from_python(text)?);

@@ -1,4 +1,4 @@
-//! Session summaries: `stormlog.session`'s rules over plain mappings and attributes.
+//! Session summaries: the rules of `stormlog.session` over plain mappings and attributes.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -10,7 +10,7 @@ use stormlog_format::{
 use crate::convert::{Objects, scalar, text_of, text_to_python};
 use crate::errors::invalid_session;
 
-/// The fields of a summary that hold numbers.
+/// The fields of a summary that are numbers.
 const NUMBERS: [&str; 6] = [
     "started_at_ns",
     "ended_at_ns",
@@ -20,13 +20,13 @@ const NUMBERS: [&str; 6] = [
     "world_size",
 ];
 
-/// A fresh random session id.
+/// Makes a random session id.
 #[pyfunction]
 pub(crate) fn new_session_id(py: Python<'_>) -> PyResult<Bound<'_, PyString>> {
     text_to_python(py, &stormlog_format::new_session_id())
 }
 
-/// The id that the same parts always give; parts that are `None` are left out.
+/// The id for some parts; equal parts give equal ids. Parts that are `None` are left out.
 #[pyfunction]
 pub(crate) fn stable_legacy_session_id<'py>(
     py: Python<'py>,
@@ -38,13 +38,13 @@ pub(crate) fn stable_legacy_session_id<'py>(
     text_to_python(py, &stormlog_format::stable_legacy_session_id(&parts))
 }
 
-/// The status in the spelling of files.
+/// The status as files spell it.
 #[pyfunction]
 pub(crate) fn normalize_session_status(status: &Bound<'_, PyAny>) -> PyResult<&'static str> {
     Ok(parse_status(status)?.as_str())
 }
 
-/// The integer of a summary's field.
+/// Converts a field of a summary to an integer.
 #[pyfunction]
 pub(crate) fn session_integer(value: &Bound<'_, PyAny>, field: &str) -> PyResult<i64> {
     let known = NUMBERS.into_iter().find(|known| *known == field);
@@ -52,7 +52,7 @@ pub(crate) fn session_integer(value: &Bound<'_, PyAny>, field: &str) -> PyResult
         .map_err(|error| invalid_session(value.py(), &error))
 }
 
-/// The fields of the summary that a mapping holds.
+/// The summary fields in a mapping.
 #[pyfunction]
 pub(crate) fn session_from_mapping<'py>(
     py: Python<'py>,
@@ -74,10 +74,10 @@ pub(crate) fn session_from_mapping<'py>(
     Ok(fields)
 }
 
-/// Place and time of the earliest event, the end, and the status.
+/// Index and time of the earliest event, the end, and the status.
 type Span = (usize, i64, Option<i64>, &'static str);
 
-/// The index of the earliest event, its time, the end and the status; nothing for no events.
+/// The index of the earliest event, its time, the end and the status; `None` without events.
 #[pyfunction]
 pub(crate) fn session_span(
     events: Vec<(Bound<'_, PyAny>, Bound<'_, PyAny>)>,
@@ -99,7 +99,7 @@ pub(crate) fn session_span(
     }))
 }
 
-/// The places of the summaries, the one most likely meant first.
+/// The indices of the summaries; the default session comes first.
 #[pyfunction]
 pub(crate) fn session_order(summaries: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<usize>> {
     let read = |summary: Bound<'_, PyAny>| {
@@ -130,12 +130,12 @@ fn parse_status(status: &Bound<'_, PyAny>) -> PyResult<SessionStatus> {
     SessionStatus::parse(&value).map_err(|error| invalid_session(status.py(), &error))
 }
 
-/// The value with whatever number Python's `int` finds in it; as it is when there is none.
+/// Converts a value as Python's `int` does; unchanged when that is not possible.
 fn number(object: &Bound<'_, PyAny>) -> PyResult<Value> {
     let py = object.py();
     let found = match py.get_type::<PyInt>().call1((object,)) {
         Ok(integer) => scalar(&integer)?,
-        // Bytes and the like are of the right type, but hold no number.
+        // Bytes and similar objects have the right type but contain no number.
         Err(error) if error.is_instance_of::<PyValueError>(py) => {
             Some(scalar(object)?.unwrap_or_else(|| Value::text("")))
         }

@@ -1,8 +1,8 @@
-//! The append-only sink: `stormlog.telemetry_sink`'s class over the capture crate.
+//! The append-only sink: the class of `stormlog.telemetry_sink` over the capture crate.
 //!
-//! What a caller does wrong raises the built-in `ValueError`, not a class of
-//! `stormlog.errors`: users' handlers and the conformance kit compare the exact type here.
-//! What the system refuses raises `OSError`, which picks the subclass by its number.
+//! A mistake of the caller raises the built-in `ValueError` and not a class of `stormlog.errors`,
+//! because users' handlers and the conformance kit compare the exact type here. An error of the
+//! system raises `OSError`, which selects the subclass by its number.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -18,25 +18,25 @@ use crate::convert::{Objects, scalar, text_of};
 use crate::json_text::record_session;
 use crate::record_lines::{Lines, Named};
 
-/// Lets go of all that sinks of the parent process hold.
+/// Releases everything that sinks of the parent process hold.
 #[pyfunction]
 pub(crate) fn forget_after_fork() {
     store::forget_after_fork();
 }
 
-/// For the thread that is about to fork.
+/// Must be called by the thread that is about to fork.
 #[pyfunction]
 pub(crate) fn before_fork() {
     store::before_fork();
 }
 
-/// For the same thread when the fork is over, in the parent.
+/// Must be called by the same thread in the parent after the fork.
 #[pyfunction]
 pub(crate) fn after_fork_in_parent() {
     store::after_fork_in_parent();
 }
 
-/// Promises that the other three are called around every fork.
+/// Declares that the other three functions are called around every fork.
 #[pyfunction]
 pub(crate) fn every_fork_is_announced() {
     store::every_fork_is_announced();
@@ -61,7 +61,7 @@ impl Sink {
         })
     }
 
-    /// The fields of the session that is active after the call.
+    /// Starts a session; returns the fields of the session that is active after the call.
     #[pyo3(signature = (summary))]
     fn start<'py>(
         &self,
@@ -70,20 +70,21 @@ impl Sink {
     ) -> PyResult<Bound<'py, PyDict>> {
         let summary = summary.map(session_summary).transpose()?;
         let started = py.detach(|| self.sink.start_session(summary));
-        let started = started.map_err(|error| sink_error(&error))?;
-        Objects::default().map_to_python(py, &started.to_map())
+        session_fields(py, started.map_err(|error| sink_error(&error))?)
     }
 
     /// The fields of the active session.
     fn current<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let session = py.detach(|| self.sink.current_session());
-        let fields = session.map(|session| Objects::default().map_to_python(py, &session.to_map()));
-        fields.transpose()
+        session
+            .map(|session| session_fields(py, session))
+            .transpose()
     }
 
     /// Append a record of the active session; without one, the record's session begins.
     fn append(&self, py: Python<'_>, record: &Bound<'_, PyAny>) -> PyResult<()> {
-        // Converting may run the caller's code, and that may append too: then without help.
+        // Converting may run code of the caller, which may append too; then the shared lines are
+        // not used.
         let mut shared = self.lines.try_lock();
         let mut alone;
         let lines = if let Ok(lines) = &mut shared {
@@ -130,18 +131,18 @@ impl Sink {
         py.detach(|| {
             let status = match SessionStatus::parse(&status) {
                 Err(error) if self.sink.current_session().is_some() => {
-                    // What was recorded is kept, whatever the session shall be called.
+                    // Recorded events are kept even if the status is invalid.
                     self.sink.seal().map_err(|error| sink_error(&error))?;
                     return Err(PyValueError::new_err(error.to_string()));
                 }
-                // Without a session nothing is called by it.
+                // Without a session the status is not used.
                 status => status.unwrap_or(SessionStatus::Completed),
             };
             self.sink.close(status).map_err(|error| sink_error(&error))
         })
     }
 
-    /// What was done to the segments.
+    /// Counts of what was done to the segments.
     fn diagnostics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let counts = py.detach(|| self.sink.diagnostics());
         let dict = PyDict::new(py);
@@ -151,13 +152,13 @@ impl Sink {
         Ok(dict)
     }
 
-    /// Where the sink writes.
+    /// The directory of the sink.
     #[getter]
     fn directory(&self) -> PathBuf {
         self.sink.directory()
     }
 
-    /// Lines for a log that have not been taken yet.
+    /// Takes the log messages that were not taken yet.
     fn take_notices(&self) -> Vec<String> {
         self.sink.take_notices()
     }
@@ -189,22 +190,31 @@ pub(crate) fn sink_config(config: &Bound<'_, PyAny>) -> PyResult<SinkConfig> {
     })
 }
 
-/// The least whole number that is not below a limit.
+/// The smallest integer that is not below a limit.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "the cast keeps to the range, and limits are positive"
+    reason = "the cast saturates, and limits are positive"
 )]
 fn whole(limit: f64) -> u64 {
     limit.ceil() as u64
 }
 
-/// A time that may be longer than any that the machine can count.
+/// Converts seconds, which may exceed what the machine can count.
 fn duration(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(u64::from(u32::MAX)))
 }
 
-/// A session's summary; the sink says of its own whether and how it ended.
+/// The fields of `SessionSummary`, which are those of stormlog 0.3.9: the recorder is none of them.
+fn session_fields(py: Python<'_>, session: SessionSummary) -> PyResult<Bound<'_, PyDict>> {
+    let known = SessionSummary {
+        recorder: None,
+        ..session
+    };
+    Objects::default().map_to_python(py, &known.to_map())
+}
+
+/// Reads a session's summary. The sink itself decides whether and how its session ended.
 pub(crate) fn session_summary(summary: &Bound<'_, PyAny>) -> PyResult<SessionSummary> {
     let text = |name: &str| text_of(&summary.getattr(name)?);
     let number = |name: &str| summary.getattr(name)?.extract::<i64>();

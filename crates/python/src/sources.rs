@@ -1,4 +1,4 @@
-//! Counters that come from Python: PyTorch in this process, or a collector of the user's own.
+//! Counters that come from Python: PyTorch in this process, or a user's own collector.
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -9,8 +9,9 @@ use stormlog_format::{Counters, Map};
 use crate::recorder::whole_map;
 use crate::torch_source::{StepHook, TorchCollector, TorchFunctions};
 
-/// The collector that a Python object describes: one that names PyTorch's own functions is
-/// read without going through it, any other is asked. And what reads the former at ends of steps.
+/// Makes the collector that a Python object describes. If it names PyTorch's own functions, these
+/// are called directly; any other object is called for each sample. Also returns the hook that
+/// reads PyTorch at the ends of steps.
 pub(crate) fn collector_of(
     object: &Bound<'_, PyAny>,
 ) -> PyResult<(Box<dyn Collector>, Option<StepHook>)> {
@@ -41,13 +42,13 @@ pub(crate) fn collector_of(
     Ok((Box::new(collector), None))
 }
 
-/// An allocator's own peak. It belongs to the user, who may reset it; a rise since the last
-/// reading is a peak that happened in between.
+/// An allocator's own peak counter. The user may reset it. A rise since the last reading is a peak
+/// that happened in between.
 #[derive(Default)]
 pub(crate) struct Peak(Option<i64>);
 
 impl Peak {
-    /// Takes the peak as it is now and puts into the reading what a sample could not see.
+    /// Takes the current peak, and adds to the reading what a sample could not see.
     pub(crate) fn follow(&mut self, peak: i64, reading: &mut Reading) {
         let before = self.0.replace(peak);
         if before.is_some_and(|before| peak > before) {
@@ -58,7 +59,7 @@ impl Peak {
     }
 }
 
-/// Asks a Python object for a sample and its diagnostics.
+/// Calls a Python object for a sample and its diagnostics.
 struct PythonCollector {
     source: CounterSource,
     object: Py<PyAny>,
@@ -110,7 +111,7 @@ impl PythonCollector {
             metadata: Map::new(),
             notices: Vec::new(),
         };
-        // What a collector of the user's own need not know of.
+        // A user's own collector need not provide this attribute.
         if let Some(facts) = result.getattr_opt(intern!(py, "metadata"))? {
             reading.metadata = whole_map(&facts)?;
         }

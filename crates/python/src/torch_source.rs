@@ -24,7 +24,7 @@ use self::allocator::{Allocator, AllocatorReading};
 use self::watch::Watch;
 
 pub(crate) use self::allocator::TorchFunctions;
-pub(crate) use self::snapshot::live_blocks;
+pub(crate) use self::snapshot::{live_blocks, pool_sizes};
 use crate::sources::{Peak, interpreter_is_gone, message};
 
 /// A reading at the end of a step costs about 25 µs, so that ten a second cost nothing that can

@@ -759,7 +759,7 @@
     if (spec.verdict) app.append(el("p", { class: "verdict " + spec.verdict[0] }, spec.verdict[1]));
     for (const line of spec.cause || []) app.append(el("p", { class: "cause" }, line));
     if (spec.advice) app.append(el("p", { class: "advice" }, "What to do: " + spec.advice));
-    for (const line of spec.notes || []) app.append(el("p", { class: "advice" }, line));
+    for (const line of [...(spec.notes || []), ...(spec.ledgers || [])]) app.append(el("p", { class: "advice" }, line));
     const hasHost = spec.panels.some((panel) => panel.host);
     spec.panels.forEach((panel, place) => {
       panel.place = place;

@@ -1,8 +1,9 @@
-//! A snapshot of PyTorch's allocator as a page: the timeline, the segments, and what holds them.
+//! Draws a snapshot of PyTorch's allocator as a page: the timeline, the segments, and what holds
+//! them.
 //!
-//! The timeline is the one of recordings, with an event for each sample; the rest is tables that
-//! need no script. Everything in a snapshot is hostile input, and no list is longer than a page
-//! can bear.
+//! The timeline is the same as for recordings, with one sample per allocator event. The rest is
+//! tables that need no script. Everything in a snapshot is hostile input, so every list has a
+//! maximum length.
 
 mod history;
 mod sections;
@@ -41,7 +42,7 @@ pub struct AllocatorLimits {
 }
 
 impl AllocatorLimits {
-    /// What a page to explore shows.
+    /// The limits of an interactive page.
     pub const PAGE: Self = Self {
         timeline_points: 20_000,
         marks: 20,
@@ -51,7 +52,7 @@ impl AllocatorLimits {
     };
 }
 
-/// A snapshot as a page to explore; without a history it has no timeline.
+/// Draws a snapshot as an interactive page. Without a history the page has no timeline.
 pub fn allocator_page(account: &Account, theme: Theme) -> Result<String, DrawError> {
     let limits = AllocatorLimits::PAGE;
     if account.moments.is_empty() {
@@ -78,7 +79,7 @@ struct Still<'a> {
     sections: &'a str,
 }
 
-/// A snapshot as a page that needs no script, such as other pages embed.
+/// Draws a snapshot as a page without a script, such as other pages embed.
 pub fn allocator_still(account: &Account, limits: &AllocatorLimits) -> Result<String, DrawError> {
     let (light, dark) = if account.moments.is_empty() {
         (String::new(), String::new())
@@ -103,7 +104,7 @@ pub fn allocator_still(account: &Account, limits: &AllocatorLimits) -> Result<St
         .map_err(|error| DrawError::Page(error.to_string()))
 }
 
-/// The timeline without heading; narrow, so that its words can still be read on a phone.
+/// Draws the timeline without heading. It is narrow, so that its text can be read on a phone.
 fn picture(story: &Story, theme: Theme) -> Result<String, DrawError> {
     const SIZE: (u32, u32) = (760, 380);
     let span = story.shown()?;

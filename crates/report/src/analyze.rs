@@ -1,4 +1,4 @@
-//! A report on runs: for people as text or Markdown, for programs as JSON.
+//! The report on runs: text or Markdown for people, JSON for programs.
 
 mod json;
 mod markdown;
@@ -7,5 +7,5 @@ mod words;
 
 pub use json::{end, finding, report as to_json, resources};
 pub use markdown::report as to_markdown;
-pub use text::report as to_text;
+pub use text::{ledger as ledger_text, report as to_text};
 pub use words::{cause_lines, note_line};

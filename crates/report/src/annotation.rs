@@ -1,14 +1,14 @@
-//! Texts inside GitHub's annotations (`::error title=...::...`), of which none can end its own or
-//! begin another.
+//! Escapes texts inside GitHub annotations (`::error title=...::...`), so that no text can end its
+//! annotation or begin another.
 
 use crate::escape::is_active;
 
-/// Text of a message.
+/// Escapes the text of a message.
 pub(crate) fn message(text: &str) -> String {
     escaped(text, |_| None)
 }
 
-/// Text of a property such as the title.
+/// Escapes the text of a property such as the title.
 pub(crate) fn property(text: &str) -> String {
     escaped(text, |ch| match ch {
         ':' => Some("%3A"),
@@ -28,7 +28,7 @@ fn escaped(text: &str, also: impl Fn(char) -> Option<&'static str>) -> String {
         };
         match code {
             Some(code) => out.push_str(code),
-            // A log is shown on a terminal and on a page: what acts there is shown as a code.
+            // A log is shown on a terminal and on a page, so control characters are shown as codes.
             None if is_active(ch) => out.extend(ch.escape_default()),
             None => out.push(ch),
         }

@@ -1,10 +1,10 @@
-//! Amounts of memory as text: binary units, three significant digits.
+//! Amounts of memory as text, with binary units and three significant digits.
 
 use stormlog_format::human_bytes;
 
 const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
-/// The unit in which a value has digits before the point, and its size in bytes.
+/// The unit in which a value is at least one, and the size of the unit in bytes.
 pub(crate) fn unit_for(bytes: f64) -> (&'static str, f64) {
     let mut size = 1.0;
     for unit in UNITS {
@@ -16,7 +16,7 @@ pub(crate) fn unit_for(bytes: f64) -> (&'static str, f64) {
     (UNITS[0], 1.0)
 }
 
-/// A number with thousands separated: `11,370,000,384`.
+/// A number with thousands separators: `11,370,000,384`.
 pub(crate) fn grouped(number: i64) -> String {
     let digits = number.unsigned_abs().to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3 + 1);
@@ -32,7 +32,7 @@ pub(crate) fn grouped(number: i64) -> String {
     text
 }
 
-/// `1.50 GiB`, `640 MiB`, `12 B`.
+/// An amount of memory: `1.50 GiB`, `640 MiB`, `12 B`.
 pub fn human(bytes: i64) -> String {
     human_bytes(bytes as f64)
 }

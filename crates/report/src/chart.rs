@@ -1,4 +1,4 @@
-//! What charts share: heading, axes, grid, legend, bands.
+//! Parts that charts share: heading, axes, grid, legend, bands.
 
 use stormlog_analysis::detect::Severity;
 
@@ -8,21 +8,21 @@ use crate::scene::{Anchor, Area, Scene, Shape, Stroke, TextStyle};
 use crate::theme::{Ink, Theme};
 use crate::time;
 
-/// Room beside the plot for the numbers of the y axis.
+/// Space beside the plot for the numbers of the y axis.
 pub(crate) const LEFT: f64 = 64.0;
 pub(crate) const RIGHT: f64 = 20.0;
-/// Room below the plot for the numbers and the name of the x axis.
+/// Space below the plot for the numbers and the name of the x axis.
 pub(crate) const BELOW: f64 = 44.0;
-/// Height of a row of phases.
+/// Height of one row of phases.
 const PHASE_ROW: f64 = 16.0;
-/// Deeper phases are left out.
+/// The most rows of phases. More deeply nested phases are left out.
 const PHASE_ROWS: usize = 3;
-/// Size and row of the verdict's text, and the most rows of it.
+/// Text size and row height of the verdict, and its most rows.
 const VERDICT: f64 = 13.0;
 const VERDICT_ROW: f64 = 17.0;
 const VERDICT_LINES: usize = 4;
 
-/// Draws heading and subtitle; returns where the rest may begin.
+/// Draws heading and subtitle; returns the y position below them.
 pub(crate) fn heading(
     scene: &mut Scene,
     area: Area,
@@ -42,8 +42,8 @@ pub(crate) fn heading(
     y + 12.0
 }
 
-/// Draws the verdict below the heading that ends at `y`, in as many lines as it needs, up to a
-/// few; returns where the rest may begin.
+/// Draws the verdict in a few lines below the heading that ends at `y`; returns the y position
+/// below it.
 pub(crate) fn verdict_below(
     scene: &mut Scene,
     area: Area,
@@ -56,7 +56,7 @@ pub(crate) fn verdict_below(
     };
     let style = TextStyle::new(VERDICT, theme.severity(*severity)).bold();
     let lines = wrapped(text, style, area.width, VERDICT_LINES);
-    // The heading leaves more room than lines of one block need.
+    // The heading leaves more space than lines of one block need.
     let mut y = y - 8.0;
     for line in &lines {
         y += VERDICT_ROW;
@@ -66,7 +66,7 @@ pub(crate) fn verdict_below(
     y + 12.0
 }
 
-/// How much height the verdict takes in a given width.
+/// The height of the verdict in a given width.
 pub(crate) fn verdict_height(verdict: Option<&(Severity, String)>, width: f64) -> f64 {
     verdict.map_or(0.0, |(_, text)| {
         let style = TextStyle::new(VERDICT, Theme::Light.text()).bold();
@@ -74,7 +74,7 @@ pub(crate) fn verdict_height(verdict: Option<&(Severity, String)>, width: f64) -
     })
 }
 
-/// A text in lines that fit; what is beyond the last line is cut.
+/// Wraps a text into at most `most` lines; the rest is cut.
 pub(crate) fn wrapped(text: &str, style: TextStyle, width: f64, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut words = text.split_whitespace().peekable();
@@ -105,7 +105,7 @@ pub(crate) struct Key {
     pub(crate) look: Look,
 }
 
-/// How a key's sample looks.
+/// How the sample of a legend entry is drawn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Look {
     Line,
@@ -113,7 +113,7 @@ pub(crate) enum Look {
     Patch,
 }
 
-/// Draws a legend in rows; returns where the rest may begin.
+/// Draws a legend in rows; returns the y position below it.
 pub(crate) fn legend(scene: &mut Scene, area: Area, theme: Theme, keys: &[Key]) -> f64 {
     let style = TextStyle::new(12.5, theme.text());
     let (mut x, mut y) = (area.x, area.y + 12.0);
@@ -210,7 +210,7 @@ pub(crate) fn time_scale(plot: Area, span: Span) -> TimeScale {
     }
 }
 
-/// Shades the stretches without samples.
+/// Shades the times without samples.
 pub(crate) fn sampling_gaps(
     scene: &mut Scene,
     plot: Area,
@@ -238,7 +238,7 @@ pub(crate) fn sampling_gaps(
     }
 }
 
-/// How much height the rows of phases take.
+/// The height of the rows of phases.
 pub(crate) fn phases_height(phases: &[Phase]) -> f64 {
     let deepest = phases.iter().map(|phase| phase.depth).max();
     deepest.map_or(0.0, |depth| {
@@ -246,8 +246,7 @@ pub(crate) fn phases_height(phases: &[Phase]) -> f64 {
     })
 }
 
-/// Draws phases as named bands in rows that end at the top of the plot, and tints the plot
-/// under the outermost ones.
+/// Draws phases as named bands in rows above the plot, and tints the plot under the outermost ones.
 pub(crate) fn phase_bands(
     scene: &mut Scene,
     plot: Area,
@@ -288,7 +287,7 @@ pub(crate) fn phase_bands(
     }
 }
 
-/// Phases of one name and depth, so close to each other that they are drawn as one.
+/// Phases of one name and depth that are so close to each other that they are drawn as one.
 struct Band<'a> {
     name: &'a str,
     depth: usize,

@@ -1,5 +1,5 @@
-//! Two runs side by side: for people as text or Markdown, for GitHub as annotations, for programs
-//! as JSON.
+//! The comparison of two runs: text or Markdown for people, annotations for GitHub, JSON for
+//! programs.
 
 mod github;
 mod json;

@@ -1,10 +1,10 @@
-//! Damage as JSON, the same in every document.
+//! Damage as JSON, in the same form in every document.
 
 use serde_json::{Value, json};
 use stormlog_analysis::Damage;
 use stormlog_analysis::pack::shown;
 
-/// One damage, see docs/schemas/damage.schema.json.
+/// Renders one damage, see docs/schemas/damage.schema.json.
 pub fn damage_json(damage: &Damage) -> Value {
     json!({
         "file": shown(&damage.file).to_string_lossy(),

@@ -1,10 +1,10 @@
-//! Levels of detail of a track, packed for a page: the page draws from the coarsest level
-//! that is fine enough and unpacks only the blocks that it shows.
+//! Levels of detail of a track, packed for a page. The page draws from the coarsest level that is
+//! fine enough, and unpacks only the blocks that it shows.
 //!
-//! A block is a raw deflate stream of variable-length integers (seven bits a byte, the low
-//! ones first). It holds one column after the other: start times as differences, in coarse
-//! levels the lengths of the buckets, then for each series its values (in coarse levels
-//! the least, then the greatest) as differences, zigzag, plus one; zero is "unknown".
+//! A block is a raw deflate stream of variable-length integers, with seven bits per byte and the
+//! low bits first. It contains one column after the other: start times as differences, in coarse
+//! levels the lengths of the buckets, then the values of each series (in coarse levels the lowest,
+//! then the highest). Values are differences in zigzag coding plus one; zero means unknown.
 
 use std::io::Write as _;
 
@@ -14,27 +14,27 @@ use rayon::prelude::*;
 
 use crate::track::UNKNOWN;
 
-/// Entries of a block: small enough to unpack between two frames.
+/// Entries of a block. A block is small enough to be unpacked between two frames.
 const BLOCK: usize = 16_384;
-/// Each level has this many times fewer entries than the one below.
+/// Each level has this many times fewer entries than the next finer one.
 const STEP: usize = 16;
-/// A level this small is the coarsest; it is unpacked before anything is drawn.
+/// A level with at most this many entries is the coarsest. It is unpacked before anything is drawn.
 const ENOUGH: usize = 16_384;
 
 /// Columns of a track: shared times, and the values of each series.
 pub(crate) struct Columns<'a> {
-    /// Times since the page's zero, ascending.
+    /// Times since the page's zero, in ascending order.
     pub(crate) times: Vec<i64>,
     pub(crate) series: Vec<&'a [i64]>,
 }
 
-/// One level: buckets of `bucket` samples.
+/// One level, with buckets of `bucket` samples.
 pub(crate) struct Level {
     pub(crate) bucket: usize,
     pub(crate) blocks: Vec<Block>,
 }
 
-/// A packed run of entries.
+/// A packed block of entries.
 pub(crate) struct Block {
     pub(crate) count: usize,
     pub(crate) from: i64,
@@ -42,7 +42,7 @@ pub(crate) struct Block {
     pub(crate) packed: Vec<u8>,
 }
 
-/// Packs a track, the finest level (every sample as it is) first.
+/// Packs a track. The finest level comes first and has every sample.
 pub(crate) fn pack(columns: &Columns<'_>) -> Vec<Level> {
     let mut levels = Vec::new();
     let mut bucket = 1;
@@ -110,7 +110,7 @@ fn pack_block(columns: &Columns<'_>, bucket: usize, entries: std::ops::Range<usi
     }
 }
 
-/// Packs a matrix of values, row after row, as one block.
+/// Packs a matrix of values row by row into one block.
 pub(crate) fn pack_matrix(rows: &[Vec<Option<i64>>]) -> Vec<u8> {
     let mut plain = Vec::new();
     for row in rows {
@@ -126,7 +126,7 @@ fn put_values(out: &mut Vec<u8>, values: impl Iterator<Item = i64>) {
             put(out, 0);
             continue;
         }
-        // Beyond 2^52 a page's numbers lose bytes; no memory is that large.
+        // Numbers of a page lose precision beyond 2^52; no memory is that large.
         let value = value.clamp(-(1 << 52), 1 << 52);
         let difference = value - previous;
         let zigzag = ((difference << 1) ^ (difference >> 63)) as u64;

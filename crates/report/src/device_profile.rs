@@ -1,4 +1,4 @@
-//! A device memory profile as a page: which functions hold the memory.
+//! Draws a device memory profile as a page: which functions hold the memory.
 
 use askama::Template;
 use stormlog_analysis::device_profile::{Allocation, by_function};
@@ -7,7 +7,7 @@ use crate::bytes::human;
 use crate::error::DrawError;
 use crate::html::policy;
 
-/// A page lists no more functions than this.
+/// The most functions on a page.
 const MOST_FUNCTIONS: usize = 50;
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;\
@@ -36,14 +36,17 @@ struct Row {
     share: String,
 }
 
-/// The functions that hold memory, the largest first, on a page that needs nothing but itself.
+/// A self-contained page with the functions that hold memory, the largest first.
 pub fn device_profile_page(allocations: &[Allocation]) -> Result<String, DrawError> {
     let total: i64 = allocations
         .iter()
         .map(Allocation::bytes)
         .fold(0, i64::saturating_add);
     let shares = by_function(allocations);
-    #[expect(clippy::cast_precision_loss, reason = "a share with one digit")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "the share is shown with one digit"
+    )]
     let share = |part: i64| {
         let share = if total > 0 {
             part as f64 / total as f64

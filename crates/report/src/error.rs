@@ -1,9 +1,9 @@
-//! Why a picture cannot be drawn.
+//! Errors of drawing.
 
 /// Why a picture cannot be drawn.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the error messages document the variants")]
 pub enum DrawError {
     #[error("no samples to draw")]
     NoSamples,

@@ -1,9 +1,9 @@
-//! Text from artifacts made harmless for a terminal, for Markdown and for logs: what would move the
-//! cursor, change colours or reorder the line is shown, not obeyed.
+//! Makes text from artifacts harmless for a terminal, for Markdown and for logs. Characters that
+//! would move the cursor, change colours or reorder the line are shown as codes.
 
 use std::borrow::Cow;
 
-/// The text with control and direction characters escaped.
+/// Escapes control and direction characters.
 pub fn for_terminal(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_active) {
         return Cow::Borrowed(text);
@@ -19,7 +19,7 @@ pub fn for_terminal(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Whether a terminal would do something else than print the character.
+/// Whether a terminal would act on the character instead of printing it.
 pub(crate) fn is_active(ch: char) -> bool {
     ch.is_control()
         || matches!(ch, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2028}' | '\u{2029}')

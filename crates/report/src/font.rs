@@ -1,4 +1,4 @@
-//! The font we ship, and how wide text is in it.
+//! The font that we ship, and the width of text in it.
 
 use std::sync::LazyLock;
 
@@ -12,18 +12,18 @@ pub(crate) const BOLD: &[u8] = include_bytes!("../fonts/Roboto-Bold.ttf");
 /// The family's name inside the font files.
 pub(crate) const FAMILY: &str = "Roboto";
 
-/// How heavy text is.
+/// The weight of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Weight {
     Regular,
     Bold,
 }
 
-/// Characters that have their width in a table; the rest takes a typical one.
+/// The widths of characters below this code are in a table; others have a typical width.
 const TABLED: usize = 0x460;
 
 struct Widths {
-    /// Of one em.
+    /// Widths as a share of one em.
     advance: Vec<f32>,
 }
 
@@ -48,7 +48,7 @@ impl Widths {
 static REGULAR_WIDTHS: LazyLock<Widths> = LazyLock::new(|| Widths::of(REGULAR));
 static BOLD_WIDTHS: LazyLock<Widths> = LazyLock::new(|| Widths::of(BOLD));
 
-/// How many pixels wide a text is.
+/// The width of a text in pixels.
 pub(crate) fn width(text: &str, size: f64, weight: Weight) -> f64 {
     let widths = match weight {
         Weight::Regular => &REGULAR_WIDTHS,
@@ -61,7 +61,7 @@ pub(crate) fn width(text: &str, size: f64, weight: Weight) -> f64 {
     f64::from(ems) * size
 }
 
-/// The text, cut with an ellipsis so that it fits; empty when not even that fits.
+/// Cuts a text with an ellipsis so that it fits. Empty when not even the ellipsis fits.
 pub(crate) fn fit(text: &str, room: f64, size: f64, weight: Weight) -> String {
     if width(text, size, weight) <= room {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! Profiled functions beside each other: bars, a heat map, and a page of both.
+//! Compares profiled functions: bars, a heat map, and a page with both.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::story::{Canvas, Story};
 use crate::theme::{Theme, heat};
 use crate::timeline;
 
-/// More functions than this are summed up in a line.
+/// The most functions that are drawn. One line sums up the others.
 const MOST_BARS: usize = 24;
 
 /// One call of a profiled function.
@@ -26,18 +26,18 @@ pub struct FunctionRow {
     pub allocated: i64,
     /// Bytes it freed.
     pub freed: i64,
-    /// The most bytes in use meanwhile.
+    /// The highest use in bytes during the call.
     pub peak: i64,
 }
 
-/// What bars compare.
+/// The number that bars compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FunctionBars {
-    /// Mean bytes allocated a call.
+    /// Mean allocated bytes per call.
     Allocated,
-    /// Mean seconds a call.
+    /// Mean seconds per call.
     Seconds,
-    /// The most bytes in use during any call.
+    /// The highest use in bytes during any call.
     Peak,
 }
 
@@ -68,7 +68,7 @@ pub struct FunctionTable {
 }
 
 impl FunctionTable {
-    /// A table of calls.
+    /// Makes a table from calls.
     pub fn new(rows: Vec<FunctionRow>) -> Self {
         let mut places: BTreeMap<String, usize> = BTreeMap::new();
         let mut functions: Vec<(String, Function)> = Vec::new();
@@ -93,7 +93,7 @@ impl FunctionTable {
         self.rows.is_empty()
     }
 
-    /// Bars of one number of each function, the largest first.
+    /// Draws one number of each function as bars, the largest first.
     pub fn bars(&self, what: FunctionBars, canvas: Canvas) -> Scene {
         let rows = self.functions.len().min(MOST_BARS) as u32;
         let height = canvas.height.unwrap_or(110 + rows * 28);
@@ -102,7 +102,7 @@ impl FunctionTable {
         scene
     }
 
-    /// Functions by their numbers, each column scaled by its greatest.
+    /// Draws the numbers of functions as colours; each column is scaled by its highest value.
     pub fn heatmap(&self, canvas: Canvas) -> Scene {
         let rows = self.functions.len().min(MOST_BARS) as u32;
         let height = canvas.height.unwrap_or(150 + rows * 28);
@@ -111,8 +111,8 @@ impl FunctionTable {
         scene
     }
 
-    /// The timeline, the bars, how calls spread over sizes, and time against memory.
-    /// An empty quarter says that there is nothing of its kind.
+    /// Draws the timeline, the bars, the distribution of allocated sizes, and time against memory.
+    /// A quarter without data contains a note.
     pub fn dashboard(&self, story: &Story, canvas: Canvas) -> Scene {
         let theme = canvas.theme;
         let height = canvas.height.unwrap_or(900);
@@ -164,7 +164,7 @@ impl FunctionTable {
         scene
     }
 
-    /// A drawing of this table as a page.
+    /// Puts a drawing of this table on a page.
     pub fn page_of(scene: &Scene, title: &str, theme: Theme) -> Result<String, DrawError> {
         html::picture_page(scene, title, theme)
     }
@@ -253,7 +253,7 @@ impl FunctionTable {
                 let y = area.y + 24.0 + line as f64 * height;
                 let cell = Area::new(x + 1.0, y + 1.0, width - 2.0, height - 2.0);
                 scene.rect(cell, heat(share));
-                // Dark letters on the light end of the scale.
+                // Dark text is readable on the light end of the scale.
                 let ink = if share > 0.6 {
                     Theme::Light.text()
                 } else {

@@ -1,4 +1,4 @@
-//! Hidden memory alone: what the device holds and the allocator does not know of.
+//! Draws hidden memory alone: memory in use on the device outside the allocator.
 
 use crate::bytes::human;
 use crate::chart::{self, BELOW, Key, LEFT, Look, RIGHT};
@@ -12,7 +12,7 @@ use crate::story::{Canvas, Story};
 use crate::theme::Theme;
 use crate::track::{Measure, Track, track_name};
 
-/// More lines than this cannot be distinguished.
+/// The most lines; more could not be distinguished.
 const MOST_LINES: usize = 8;
 
 pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
@@ -47,7 +47,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     Ok(scene)
 }
 
-/// The tracks with the largest hidden memory, in order of rank.
+/// The tracks with the most hidden memory, in order of rank.
 pub(crate) fn widest(tracks: &[Track], span: Span) -> Vec<&Track> {
     let mut known: Vec<(i64, &Track)> = tracks
         .iter()
@@ -98,7 +98,7 @@ fn ink(index: usize, is_only: bool, theme: Theme) -> crate::theme::Ink {
     }
 }
 
-/// The plot with its axes and marks.
+/// Draws the plot with its axes and marks.
 pub(crate) fn panel(
     scene: &mut Scene,
     area: Area,

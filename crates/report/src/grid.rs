@@ -1,4 +1,4 @@
-//! Ranks by time: each rank's greatest value in each of some equal columns of time.
+//! A grid of ranks and time: the highest value of each rank in each time column.
 
 use rayon::prelude::*;
 
@@ -6,7 +6,7 @@ use crate::reduce;
 use crate::scale::{Span, TimeScale};
 use crate::track::{Measure, Track};
 
-/// One row for each track, one value for each column of time; nothing where none is known.
+/// One row per track, one value per time column; `None` where no value is known.
 pub(crate) struct Grid {
     pub(crate) columns: usize,
     pub(crate) rows: Vec<Vec<Option<i64>>>,
@@ -22,14 +22,14 @@ impl Grid {
         Self { columns, rows }
     }
 
-    /// The known values of a column, in order.
+    /// The known values of a column, sorted.
     pub(crate) fn sorted_column(&self, column: usize) -> Vec<i64> {
         let mut values: Vec<i64> = self.rows.iter().filter_map(|row| row[column]).collect();
         values.sort_unstable();
         values
     }
 
-    /// The greatest value of all.
+    /// The highest value of the grid.
     pub(crate) fn peak(&self) -> i64 {
         let values = self.rows.iter().flatten().flatten();
         values.copied().max().unwrap_or(0)
@@ -52,7 +52,7 @@ fn row(track: &Track, measure: Measure, span: Span, columns: usize) -> Vec<Optio
         .iter()
         .map(|cell| cell.map(|(_, most)| most))
         .collect();
-    // Between two samples the value stands, unless sampling paused.
+    // A value stays until the next sample, unless there is a sampling gap.
     let column_ns = (span.length() / columns as i64).max(1);
     let holds = (track.gap_ns() / column_ns).min(columns as i64) as usize;
     let mut last: Option<usize> = None;
@@ -69,7 +69,7 @@ fn row(track: &Track, measure: Measure, span: Span, columns: usize) -> Vec<Optio
     row
 }
 
-/// A value of sorted ones, by its share from the bottom.
+/// The value at a share between the lowest (0) and the highest (1) of sorted values.
 pub(crate) fn quantile(sorted: &[i64], share: f64) -> Option<i64> {
     let last = sorted.len().checked_sub(1)?;
     sorted.get((last as f64 * share).round() as usize).copied()

@@ -1,4 +1,4 @@
-//! Rank by time in colours: which ranks hold how much, and when they part ways.
+//! Draws ranks over time as colours: how much each rank holds, and when ranks diverge.
 
 use crate::bytes::human;
 use crate::chart::{self, BELOW, RIGHT};
@@ -11,13 +11,13 @@ use crate::story::{Canvas, Story};
 use crate::theme::{Theme, heat};
 use crate::track::{Measure, Track};
 
-/// Columns of time; more cannot be distinguished.
+/// Number of time columns; more could not be distinguished.
 pub(crate) const COLUMNS: usize = 300;
-/// Colours; cells of one colour are drawn together.
+/// Number of colours. Cells of one colour are drawn together.
 const SHADES: usize = 64;
-/// Room for the numbers of ranks.
+/// Space for the rank numbers.
 const LEFT: f64 = 66.0;
-/// Room for the scale of colours.
+/// Space for the colour scale.
 const SCALE: f64 = 86.0;
 
 pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
@@ -45,12 +45,12 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     Ok(scene)
 }
 
-/// What the darkest and the lightest colour stand for: the least and the greatest value, so
-/// that ranks which part ways do so in colour too.
+/// The values of the darkest and the lightest colour: the lowest and the highest value, so that
+/// small differences between ranks are visible.
 pub(crate) fn range(grid: &Grid) -> (i64, i64) {
     let values = || grid.rows.iter().flatten().flatten().copied();
     let (low, high) = (values().min().unwrap_or(0), values().max().unwrap_or(0));
-    // Nearly equal values would differ by noise alone.
+    // Nearly equal values would only show noise.
     if high.saturating_sub(low) < high / 20 {
         (0, high.max(1))
     } else {
@@ -58,7 +58,7 @@ pub(crate) fn range(grid: &Grid) -> (i64, i64) {
     }
 }
 
-/// The map with its axes and the scale of colours.
+/// Draws the map with its axes and the colour scale.
 pub(crate) fn panel(
     scene: &mut Scene,
     area: Area,
@@ -70,7 +70,8 @@ pub(crate) fn panel(
     let plot = area.inset(LEFT, 4.0, RIGHT + SCALE, BELOW);
     let grid = Grid::new(tracks, measure, span, COLUMNS);
     let range = range(&grid);
-    // More ranks than pixels: neighbours share a row, which shows the greatest of them.
+    // When there are more ranks than pixels, neighbours share a row, which shows the highest of
+    // them.
     let lines = tracks.len().min(plot.height as usize).max(1);
     let share = |rank: usize| rank * lines / tracks.len().max(1);
     let mut merged: Vec<Vec<Option<i64>>> = vec![vec![None; grid.columns]; lines];
@@ -109,7 +110,7 @@ fn cells(scene: &mut Scene, plot: Area, rows: &[Vec<Option<i64>>], range: (i64, 
                     plot.x + index as f64 * width,
                     plot.y + line as f64 * height,
                     same as f64 * width,
-                    // A thin rule between few rows; none where rows are thin themselves.
+                    // A thin gap separates rows, unless the rows are thin themselves.
                     if height > 6.0 { height - 1.0 } else { height },
                 ));
             }

@@ -1,4 +1,4 @@
-//! Host memory below the devices, on the same time axis.
+//! Draws host memory below the devices, on the same time axis.
 
 use crate::bytes::human;
 use crate::chart::{self, BELOW, LEFT, RIGHT};
@@ -10,12 +10,12 @@ use crate::scene::{Anchor, Area, Scene, Stroke, TextStyle};
 use crate::theme::{Ink, Theme};
 use crate::track::{Measure, Track};
 
-/// More ranks than this are not drawn; their lines could not be distinguished.
+/// The most ranks that are drawn; more lines could not be distinguished.
 const MOST_LINES: usize = 8;
 /// Height of the row with the name and the peaks.
 const TITLE: f64 = 26.0;
 
-/// The lane: a line for each rank, one of them alone with an area below it.
+/// The lane: one line per rank. A single line has a filled area below it.
 pub(crate) struct HostLane<'a> {
     pub(crate) tracks: Vec<&'a Track>,
     pub(crate) marks: &'a [Mark],
@@ -71,7 +71,7 @@ impl HostLane<'_> {
         chart::time_axis(scene, plot, theme, self.span, self.span.from);
     }
 
-    /// The lane's name and the peak of each line, in the line's colour.
+    /// Draws the name of the lane and the peak of each line, in the colour of the line.
     fn title(&self, scene: &mut Scene, area: Area, theme: Theme, shown: &[&Track]) {
         let bold = TextStyle::new(12.5, theme.text()).bold();
         let y = area.y + 12.0;

@@ -1,4 +1,4 @@
-//! A page that needs nothing but itself: no network, no library, a policy that proves it.
+//! Makes a self-contained page: no network, no library, and a content policy that enforces it.
 
 use askama::Template;
 use base64::Engine as _;
@@ -27,9 +27,9 @@ struct Page<'a> {
     script: &'static str,
     /// The picture for readers without scripts.
     picture: &'a str,
-    /// What stands below, as markup.
+    /// Further HTML below the plots.
     more: &'a str,
-    /// JSON in which no character can end the element that holds it.
+    /// JSON in which no character can end the HTML element that contains it.
     spec: &'a str,
     overview: &'a str,
     detail: &'a str,
@@ -45,16 +45,16 @@ struct Picture<'a> {
     drawing: &'a str,
 }
 
-/// What a page has besides the plots of its story.
+/// Parts of a page beside the plots of its story.
 pub(crate) struct Addition<'a> {
     pub(crate) style: &'a str,
-    /// Markup, every text in it escaped.
+    /// HTML, with every text escaped.
     pub(crate) body: &'a str,
-    /// Instead of the line on host, ranks and samples.
+    /// Replaces the line with host, ranks and samples.
     pub(crate) subtitle: Vec<String>,
 }
 
-/// The story as a page to explore.
+/// Makes an interactive page of a story.
 pub fn html_page(story: &Story, kind: Kind, theme: Theme) -> Result<String, DrawError> {
     let mut subtitle = vec![story.subtitle()];
     subtitle.extend(story.skew_note());
@@ -70,7 +70,7 @@ pub fn html_page(story: &Story, kind: Kind, theme: Theme) -> Result<String, Draw
     page_with(story, kind, theme, &addition)
 }
 
-/// A picture in both themes, of which the page's is shown.
+/// Style for a picture in both themes, of which the page shows one.
 pub(crate) const PICTURES: &str = "
 .picture svg { max-width: 100%; height: auto; }
 .picture.dark, :root[data-theme=\"dark\"] .picture.light { display: none; }
@@ -81,13 +81,13 @@ pub(crate) const PICTURES: &str = "
 }
 ";
 
-/// The steps as a section of a page, where any were recorded.
+/// The steps as a section of a page. `None` when no steps were recorded.
 pub(crate) fn by_step(story: &Story) -> Result<Option<String>, DrawError> {
     let span = story.shown()?;
     if steps::tracks_of(story, span).is_empty() {
         return Ok(None);
     }
-    // The page has heading and verdict already.
+    // The page already has heading and verdict.
     let bare = Story {
         title: Some("by step".to_owned()),
         verdict: None,
@@ -107,7 +107,7 @@ pub(crate) fn by_step(story: &Story) -> Result<Option<String>, DrawError> {
     )))
 }
 
-/// The story as a page to explore, with more below it.
+/// Makes an interactive page of a story, with more content below it.
 pub(crate) fn page_with(
     story: &Story,
     kind: Kind,
@@ -146,7 +146,7 @@ pub(crate) fn page_with(
     .map_err(|error| DrawError::Page(error.to_string()))
 }
 
-/// A page around a finished drawing, without scripts.
+/// Makes a page around a finished drawing, without scripts.
 pub(crate) fn picture_page(scene: &Scene, title: &str, theme: Theme) -> Result<String, DrawError> {
     let style = style();
     Picture {
@@ -160,10 +160,10 @@ pub(crate) fn picture_page(scene: &Scene, title: &str, theme: Theme) -> Result<S
     .map_err(|error| DrawError::Page(error.to_string()))
 }
 
-/// What stands before the rules of the dark theme in our style.
+/// The prefix of the rules for the dark theme in our style.
 const DARK: &str = ":root[data-theme=\"dark\"] ";
 
-/// Our style, with the dark theme also where the page follows the reader's system and that is dark.
+/// Our style. The dark rules also apply when the page follows the reader's system and that is dark.
 pub(crate) fn style() -> String {
     let dark = STYLE.split_once(DARK).and_then(|(_, rest)| {
         let (rules, _) = rest.split_once('}')?;
@@ -174,7 +174,7 @@ pub(crate) fn style() -> String {
     format!("{STYLE}{}", dark.unwrap_or_default())
 }
 
-/// Nothing may be loaded or run but our own script and style, each named by its hash.
+/// A content policy that allows only our own script and style, each identified by its hash.
 pub(crate) fn policy(script: Option<&str>, style: &str) -> String {
     let hash = |text: &str| STANDARD.encode(Sha256::digest(text.as_bytes()));
     let script = script.map_or("'none'".to_owned(), |script| {
@@ -187,8 +187,8 @@ pub(crate) fn policy(script: Option<&str>, style: &str) -> String {
     )
 }
 
-/// JSON without the characters that mean something to an HTML parser; they stand only
-/// inside strings, where an escape says the same.
+/// Escapes the characters of JSON that matter to an HTML parser. They occur only inside strings,
+/// where an escape means the same.
 fn inert_json(json: &str) -> String {
     json.replace('<', "\\u003c")
         .replace('>', "\\u003e")
@@ -212,7 +212,7 @@ mod tests {
         assert!(SCRIPT.len() + STYLE.len() < 60_000);
     }
 
-    /// The colours of a theme as the style has them, by name.
+    /// The colours of a theme in our style, by name.
     fn colours(rules: &str) -> Vec<(String, u32)> {
         let declarations = rules.split(';').filter_map(|one| one.split_once(": #"));
         declarations

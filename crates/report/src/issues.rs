@@ -1,4 +1,4 @@
-//! Issues for people: as text, as Markdown for a pull request, as annotations for GitHub.
+//! Renders issues as text, as Markdown for a pull request, and as annotations for GitHub.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use stormlog_analysis::issue::{Change, ChangedIssue, Issue};
 use crate::escape::for_terminal;
 use crate::{annotation, time};
 
-/// Issues as text, two lines each.
+/// Renders issues as text, two lines each.
 pub fn text(issues: &[Issue]) -> String {
     if issues.is_empty() {
         return "no issues\n".into();
@@ -26,7 +26,7 @@ pub fn text(issues: &[Issue]) -> String {
     out
 }
 
-/// Changes as text, two lines each, with what became of each issue in front.
+/// Renders changes as text, two lines each, with the kind of change first.
 pub fn changes_text(changes: &[ChangedIssue]) -> String {
     if changes.is_empty() {
         return "no issues before or after\n".into();
@@ -56,12 +56,12 @@ pub fn changes_text(changes: &[ChangedIssue]) -> String {
     out
 }
 
-/// The changes worth listing: an unchanged or less frequent issue is not one.
+/// The changes to list, without issues that stayed the same.
 fn listed(changes: &[ChangedIssue]) -> impl Iterator<Item = &ChangedIssue> {
     changes.iter().filter(|one| one.change != Change::Same)
 }
 
-/// Issues as a Markdown table.
+/// Renders issues as a Markdown table.
 pub fn markdown(issues: &[Issue]) -> String {
     let mut out = String::from("| severity | state | issue | hits | last seen | id |\n");
     out.push_str("|---|---|---|---|---|---|\n");
@@ -80,7 +80,7 @@ pub fn markdown(issues: &[Issue]) -> String {
     out
 }
 
-/// Changes as a Markdown table.
+/// Renders changes as a Markdown table.
 pub fn changes_markdown(changes: &[ChangedIssue]) -> String {
     let mut out = String::from("| change | severity | issue | hits | before | id |\n");
     out.push_str("|---|---|---|---|---|---|\n");
@@ -102,14 +102,14 @@ pub fn changes_markdown(changes: &[ChangedIssue]) -> String {
     out
 }
 
-/// One annotation per issue, with a word in front of its title.
+/// Renders one annotation per issue, with a word before its title.
 pub fn github<'a>(issues: impl Iterator<Item = (&'a str, &'a Issue)>) -> String {
     issues
         .map(|(word, issue)| annotated(command(issue), word, issue))
         .collect()
 }
 
-/// One annotation per change; what is gone is no error.
+/// Renders one annotation per change. An issue that is gone is not an error.
 pub fn changes_github(changes: &[ChangedIssue]) -> String {
     listed(changes)
         .map(|changed| {
@@ -137,7 +137,7 @@ fn annotated(command: &str, word: &str, issue: &Issue) -> String {
     format!("::{command} title={title}::{message}\n")
 }
 
-/// How often, where and when, in one line.
+/// Hits, sessions and times of an issue in one line.
 fn facts(issue: &Issue) -> String {
     let (hits, sessions) = (issue.hit_count(), issue.affected_sessions.len());
     let many = |count: usize| if count == 1 { "" } else { "s" };
@@ -160,7 +160,7 @@ fn plain(text: &stormlog_format::Text) -> String {
     for_terminal(&text.to_str_lossy()).into_owned()
 }
 
-/// Text that neither ends its cell nor becomes markup.
+/// Escapes a text so that it neither ends its table cell nor becomes markup.
 fn in_table(text: &stormlog_format::Text) -> String {
     let mut out = String::new();
     for ch in plain(text).chars() {
@@ -172,7 +172,7 @@ fn in_table(text: &stormlog_format::Text) -> String {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '&' => out.push_str("&amp;"),
-            // A name after this sign would be notified.
+            // GitHub would notify the user whose name follows this character.
             '@' => out.push_str("&#64;"),
             ch => out.push(ch),
         }

@@ -1,17 +1,17 @@
-//! Strings of artifacts made fit to be shown: they are hostile input.
+//! Cleans strings of artifacts for display, because they are hostile input.
 
 /// Longer labels are cut, so that a drawing stays small.
 const LONGEST: usize = 240;
-/// The same for what stands in a paragraph of its own, such as the verdict.
+/// The same limit for paragraphs such as the verdict.
 const LONGEST_PARAGRAPH: usize = 1200;
 
-/// The text on one line, without control characters and without marks that turn the
-/// direction of what follows, cut at a length that fits a label.
+/// Cleans a label: one line, without control and direction characters, cut to the length of a
+/// label.
 pub fn clean(text: &str) -> String {
     clean_to(text, LONGEST)
 }
 
-/// A text of several sentences, cleaned alike.
+/// Cleans a text of several sentences in the same way.
 pub(crate) fn clean_paragraph(text: &str) -> String {
     clean_to(text, LONGEST_PARAGRAPH)
 }
@@ -25,7 +25,7 @@ fn clean_to(text: &str, longest: usize) -> String {
         }
         match character {
             '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
-            // Not allowed in XML at all.
+            // These characters are not allowed in XML.
             '\u{fffe}' | '\u{ffff}' => clean.push('\u{fffd}'),
             character if character.is_control() => clean.push(' '),
             character => clean.push(character),

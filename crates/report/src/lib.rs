@@ -1,7 +1,7 @@
-//! Draws what was recorded: one drawing model, three outputs (SVG, PNG, HTML).
+//! Draws recordings: one drawing model with three outputs (SVG, PNG, HTML).
 //!
-//! Sessions come in as loaded columns, marks and findings as plain structs. The crate opens
-//! no file, reads no clock and asks nothing of the terminal or the network.
+//! Sessions come in as loaded columns, marks and findings as plain structs. The crate opens no
+//! file, reads no clock, and uses neither the terminal nor the network.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -32,6 +32,7 @@ mod host_lane;
 mod html;
 pub mod issues;
 mod label;
+mod ledger;
 mod lines;
 mod mark;
 pub mod markdown;
@@ -64,6 +65,7 @@ pub use error::DrawError;
 pub use functions::{FunctionBars, FunctionRow, FunctionTable};
 pub use html::html_page;
 pub use label::clean;
+pub use ledger::{LedgerLines, ledger_lines, ledgers_json};
 pub use mark::{Mark, MarkKind, marks_of, marks_of_diagnosis};
 pub use moment::parse_moment;
 pub use page::Alignment;

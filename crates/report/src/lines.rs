@@ -1,4 +1,4 @@
-//! Lines and shaded areas of tracks inside a plot.
+//! Draws lines and shaded areas of tracks inside a plot.
 
 use crate::reduce;
 use crate::scale::{Span, TimeScale, ValueScale};
@@ -6,7 +6,7 @@ use crate::scene::{Point, Scene, Stroke};
 use crate::theme::Ink;
 use crate::track::{Measure, Track, UNKNOWN};
 
-/// The pieces of a measure's line, in pixels.
+/// The line of a measure in pixels, in pieces.
 pub(crate) fn pieces(
     track: &Track,
     measure: Measure,
@@ -41,8 +41,8 @@ pub(crate) fn line(
     scene.lines(pieces(track, measure, time, value), stroke);
 }
 
-/// Fills the area between two measures where the upper exceeds the lower; with one measure,
-/// between it and zero.
+/// Fills the area between two measures where the upper one is higher, or between one measure and
+/// zero.
 pub(crate) fn between(
     scene: &mut Scene,
     track: &Track,
@@ -62,7 +62,7 @@ pub(crate) fn between(
     close(scene, &mut run, fill);
 }
 
-/// Where the area's edges are, in order of time; nothing where it is interrupted.
+/// The edges of an area in order of time; `None` where it is interrupted.
 type Edges = Vec<Option<(f64, i64, i64)>>;
 
 /// One edge for each pixel column that has samples.
@@ -78,7 +78,7 @@ fn edges(track: &Track, upper: Measure, lower: Option<Measure>, time: TimeScale)
         let known = high != UNKNOWN && low != UNKNOWN;
         let x = time.x(at.saturating_add(track.skew_ns));
         match edges.last_mut() {
-            // Within a pixel the greatest counts, and no interruption can be seen.
+            // Within one pixel the highest value counts, and an interruption is not visible.
             Some(Some(edge)) if known && x.floor() <= edge.0.floor() => {
                 *edge = (edge.0, edge.1.max(high), edge.2.max(low));
                 continue;
@@ -95,7 +95,7 @@ fn edges(track: &Track, upper: Measure, lower: Option<Measure>, time: TimeScale)
     edges
 }
 
-/// The same pixels, counted on the rank's own clock.
+/// The same scale on the rank's own clock.
 fn own_scale(track: &Track, time: TimeScale) -> TimeScale {
     TimeScale {
         span: Span::new(
@@ -106,7 +106,7 @@ fn own_scale(track: &Track, time: TimeScale) -> TimeScale {
     }
 }
 
-/// Turns a run of edges into one polygon.
+/// Turns consecutive edges into one polygon.
 fn close(scene: &mut Scene, run: &mut Vec<(f64, f64, f64)>, fill: Ink) {
     if run.iter().any(|(_, high, low)| high < low) {
         let above = run.iter().map(|(x, high, _)| (*x, *high));

@@ -1,4 +1,4 @@
-//! Moments worth a label: alerts, out-of-memory errors, degradations and findings.
+//! Marks on a picture: alerts, out-of-memory errors, degradations and findings.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use stormlog_analysis::markers;
 use crate::bytes;
 use crate::label::clean;
 
-/// How bad a word of an event says that it is; an unknown one is information.
+/// The severity for a word of an event. An unknown word means information.
 fn severity_of(word: &str) -> Severity {
     match word.trim().to_ascii_lowercase().as_str() {
         "critical" | "error" | "high" => Severity::Critical,
@@ -18,25 +18,25 @@ fn severity_of(word: &str) -> Severity {
     }
 }
 
-/// What a mark is about.
+/// What a mark shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MarkKind {
     /// A warning, a critical alert or an error of the recorder.
     Alert,
     /// The device ran out of memory.
     Oom,
-    /// The collector lost or found its source of numbers.
+    /// The collector lost or regained its source of numbers.
     Collector,
-    /// What an analysis found.
+    /// A finding of the analysis.
     Finding,
-    /// The rank where it likely began.
+    /// The rank where a problem probably began.
     Suspect,
     /// The moment from which several ranks were affected.
     Onset,
 }
 
 impl MarkKind {
-    /// The word on pages.
+    /// The kind as a word on pages.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Alert => "alert",
@@ -48,7 +48,7 @@ impl MarkKind {
         }
     }
 
-    /// Reads the word; anything else is a finding.
+    /// Parses the word; an unknown word is a finding.
     pub fn parse(text: &str) -> Self {
         let kinds = [
             Self::Alert,
@@ -62,29 +62,29 @@ impl MarkKind {
     }
 }
 
-/// A moment, or a stretch of time, with a label.
+/// A moment or a time span with a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// When it begins, on the clock of its rank.
     pub time_ns: i64,
     /// When it ends, if it lasts.
     pub end_ns: Option<i64>,
-    /// The rank that it is about; none when it is about all.
+    /// The rank of the mark; `None` when it concerns all ranks.
     pub rank: Option<i64>,
     /// How bad it is.
     pub severity: Severity,
-    /// What to write, in a few words.
+    /// The label, in a few words.
     pub label: String,
-    /// The whole sentence, where there is room for it.
+    /// The full sentence, shown where there is space.
     pub detail: Option<String>,
-    /// What it is about.
+    /// What the mark shows.
     pub kind: MarkKind,
-    /// Whether it is about host memory rather than a device.
+    /// Whether it concerns host memory and not a device.
     pub on_host: bool,
 }
 
-/// The marks that the events of some sessions make, in time order; that recording began
-/// and ended needs no mark.
+/// The marks of the events of some sessions, in order of time. The start and the end of the
+/// recording get no mark.
 pub fn marks_of(sessions: &[&LoadedSession]) -> Vec<Mark> {
     let markers = sessions.iter().flat_map(|session| {
         let first = session.events.get(0);
@@ -116,12 +116,12 @@ pub fn marks_of(sessions: &[&LoadedSession]) -> Vec<Mark> {
     marks
 }
 
-/// The marks of what the detectors found.
+/// The marks of the findings of a diagnosis.
 pub fn marks_of_diagnosis(diagnosis: &Diagnosis) -> Vec<Mark> {
     let mark = |finding: &Finding| {
         Some(Mark {
             time_ns: finding.onset_ns?,
-            // A trend lasts to the end; a band over the plot would add no information.
+            // A trend lasts to the end, so a band over the plot would add no information.
             end_ns: finding
                 .end_ns
                 .filter(|_| finding.kind == Kind::TransientSpike),
@@ -139,7 +139,7 @@ pub fn marks_of_diagnosis(diagnosis: &Diagnosis) -> Vec<Mark> {
     diagnosis.findings().into_iter().filter_map(mark).collect()
 }
 
-/// A finding in a few words: what, and how much.
+/// A finding in a few words: what it is, and how much.
 fn short_label(finding: &Finding) -> String {
     let what = match finding.kind {
         Kind::OomRisk if finding.time_to_full_s.is_some_and(|left| left <= 0.0) => "out of memory",
@@ -161,23 +161,23 @@ fn short_label(finding: &Finding) -> String {
     }
 }
 
-/// Marks that say the same thing, drawn as one with a count.
+/// Marks with the same text, drawn as one mark with a count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MarkGroup {
-    /// The first of them.
+    /// The first mark of the group.
     pub(crate) first: Mark,
-    /// When each of them is.
+    /// The times of all marks of the group.
     pub(crate) times: Vec<i64>,
 }
 
 impl MarkGroup {
-    /// The whole sentence, or the label where there is none.
+    /// The full sentence, or the label if there is none.
     pub(crate) fn sentence(&self) -> String {
         let detail = self.first.detail.clone();
         detail.unwrap_or_else(|| self.label())
     }
 
-    /// What to write: the label, and how many times it applies.
+    /// The label, and how many times it applies.
     pub(crate) fn label(&self) -> String {
         match self.times.len() {
             1 => self.first.label.clone(),
@@ -186,7 +186,7 @@ impl MarkGroup {
     }
 }
 
-/// Groups marks that differ only in their numbers, as alerts do that fire on every sample.
+/// Groups marks that differ only in their numbers, such as alerts that fire on every sample.
 pub(crate) fn grouped(marks: &[Mark]) -> Vec<MarkGroup> {
     let mut groups: Vec<MarkGroup> = Vec::new();
     let mut places = HashMap::new();
@@ -225,12 +225,13 @@ mod tests {
         }
     }
 
-    /// Comparing each mark with each group, as was done once, takes 10^10 comparisons here.
+    /// Comparing each mark with each group, as an earlier version did, would take 10^10 comparisons
+    /// here.
     #[test]
     fn many_different_alerts_are_grouped_in_one_pass() {
         let words = |n: usize| {
             let digits = n.to_string().into_bytes().into_iter();
-            // Letters: labels that differ in their numbers alone are one group.
+            // Letters are used because labels that differ only in numbers are one group.
             digits
                 .map(|digit| char::from(digit + b'a' - b'0'))
                 .collect::<String>()

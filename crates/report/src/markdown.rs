@@ -1,8 +1,8 @@
-//! Texts inside Markdown that stay texts.
+//! Escapes texts inside Markdown.
 
 use crate::escape::is_active;
 
-/// Text that cannot break a table, start markup or become a link.
+/// Escapes a text so that it cannot break a table, start markup or become a link.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for ch in text.chars() {
@@ -12,7 +12,7 @@ pub fn escaped(text: &str) -> String {
                 out.push(ch);
             }
             '\n' | '\r' | '\t' => out.push(' '),
-            // Shown as a code; its first character is markup otherwise.
+            // Shown as a code, whose first character would otherwise be markup.
             ch if is_active(ch) => {
                 out.push('\\');
                 out.extend(ch.escape_default());

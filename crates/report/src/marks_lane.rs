@@ -1,4 +1,5 @@
-//! Marks above a plot: labels in rows that do not overlap, a line down from each.
+//! Draws marks above a plot: labels in rows that do not overlap, each with a line down into the
+//! plot.
 
 use stormlog_analysis::detect::Severity;
 
@@ -10,24 +11,25 @@ use crate::theme::Theme;
 
 const ROW: f64 = 17.0;
 const ROWS: usize = 4;
-/// Labels of critical alerts take further rows, up to this many in all, and other critical
-/// marks twice as many: a recording may have thousands of them, all different.
+/// The most rows of labels for critical alerts. Other critical marks may use twice as many. The
+/// limit is needed because a recording may have thousands of different marks.
 const MOST_ROWS: usize = 12;
 const LABEL: f64 = 12.0;
-/// A label may take this share of the plot's width.
+/// The widest label, as a share of the plot's width.
 const WIDEST: f64 = 0.42;
-/// More lines than this for one group would hide the plot.
+/// The most lines of one group; more would hide the plot.
 const MOST_LINES: usize = 400;
 
-/// Labels with their positions; made before the plot, since they take height above it.
+/// Labels with their positions. Labels are placed before the plot is drawn, because they take
+/// height above the plot.
 pub(crate) struct Lane {
     groups: Vec<MarkGroup>,
-    /// For each group its row, where one was free, with the text and its left and right.
+    /// For each group its row, its text, and its left and right edge. `None` when no row was free.
     placed: Vec<Option<(usize, String, f64, f64)>>,
     rows: usize,
 }
 
-/// A placed label, and the mark that it belongs to.
+/// A placed label, and the x position of its mark.
 struct Taken {
     row: usize,
     x: f64,
@@ -40,7 +42,7 @@ impl Taken {
         row == self.row && right + 8.0 >= self.left && left - 8.0 <= self.right
     }
 
-    /// Whether the line down from either mark would run through the other's label.
+    /// Whether the line of either mark would cross the label of the other.
     fn crosses(&self, row: usize, x: f64, left: f64, right: f64) -> bool {
         let through_mine = self.row < row && left < self.x && self.x < right;
         let through_theirs = row < self.row && self.left < x && x < self.right;
@@ -64,13 +66,13 @@ impl Lane {
             let group = &groups[index];
             let text = style.fit(&group.label(), scale.width * WIDEST);
             let width = style.width(&text);
-            // What ended a run comes after its last sample.
+            // An event that ended a run comes after its last sample, so it is moved to the edge.
             let (first_x, last_x) = (scale.left, scale.left + scale.width);
             let x = scale.x(group.first.time_ns).clamp(first_x, last_x);
             let fits = |(left, right): &(f64, f64)| {
                 *left >= scale.left - LEFT && *right <= scale.left + scale.width + 8.0
             };
-            // Beside its mark, to the right if there is room.
+            // The label goes beside its mark, on the right if there is space.
             let mut sides: Vec<(f64, f64)> =
                 [(x - 6.0, x + 10.0 + width), (x - 10.0 - width, x + 6.0)]
                     .into_iter()
@@ -98,7 +100,7 @@ impl Lane {
             let best = spots()
                 .find(|index| free(index) && clear(index))
                 .or_else(|| spots().find(free))
-                // The labels of what may have ended the run are left out last.
+                // Labels of events that may have ended the run are left out last.
                 .or_else(|| {
                     let below = taken.iter().map(|other| other.row + 1).max().unwrap_or(0);
                     let most = match group.first.kind {
@@ -129,7 +131,7 @@ impl Lane {
         }
     }
 
-    /// How much height the labels take above the plot.
+    /// The height of the labels above the plot.
     pub(crate) fn height(&self) -> f64 {
         match self.rows {
             0 => 0.0,
@@ -146,7 +148,7 @@ impl Lane {
         }
     }
 
-    /// Draws the lines through a plot, and the labels above `top`'s lower edge.
+    /// Draws the lines through a plot, and the labels above it.
     pub(crate) fn draw(
         &self,
         scene: &mut Scene,
@@ -173,7 +175,7 @@ impl Lane {
                 (first, plot.bottom()),
                 Stroke::dashed(ink.with_opacity(0.85), 1.2),
             );
-            // Later ones of the same kind: short ticks at the top of the plot.
+            // Later marks of the group are short ticks at the top of the plot.
             let mut ticks = Vec::new();
             let mut last = first;
             for time in group.times.iter().skip(1) {
@@ -199,7 +201,7 @@ impl Lane {
     }
 }
 
-/// A sign that distinguishes severities without colour: diamond, triangle, disc.
+/// A symbol that shows the severity without colour: diamond, triangle, disc.
 fn flag(scene: &mut Scene, (x, y): (f64, f64), severity: Severity, theme: Theme) {
     let ink = theme.severity(severity);
     match severity {

@@ -1,4 +1,4 @@
-//! What a page draws, as data: panels, series, marks and phases, with the packed levels.
+//! The data of a page: panels, series, marks and phases, with the packed levels of detail.
 
 mod comparison;
 
@@ -22,28 +22,28 @@ use crate::story::{Kind, Story};
 use crate::timeline::{panels_of, series_of};
 use crate::track::{Measure, Track, UNKNOWN, track_name};
 
-/// More lines of host memory could not be distinguished.
+/// The most lines of host memory; more could not be distinguished.
 const MOST_HOSTS: usize = 8;
 /// Columns and rows of a heat map on a page.
 const HEAT_COLUMNS: usize = 1200;
 const HEAT_ROWS: usize = 256;
-/// A page lists no more marks than this.
+/// The most marks on a page.
 const MOST_MARKS: usize = 2000;
 
-/// The data of a page: its description, and two stores of packed blocks, the first of which
-/// is needed at once.
+/// The data of a page: its description, and two stores of packed blocks. The page needs the first
+/// store at once.
 pub(crate) struct PageData {
     pub(crate) spec: String,
     pub(crate) overview: Vec<u8>,
     pub(crate) detail: Vec<u8>,
 }
 
-/// A series of a panel: which column of the track, its name and its colour.
+/// A series of a panel: its column of the track, its name and its colour.
 struct Line {
     name: String,
     colour: Colour,
     values: Vec<i64>,
-    /// The most of it in the shown time, as every legend gives it.
+    /// The highest value in the shown time, for the legend.
     peak: Option<i64>,
 }
 
@@ -121,7 +121,11 @@ pub(crate) fn data(story: &Story, kind: Kind) -> Result<PageData, DrawError> {
     if let Some(advice) = &story.advice {
         spec.insert("advice", Value::text(clean_paragraph(advice)));
     }
-    for (name, lines) in [("cause", &story.cause), ("notes", &story.notes)] {
+    for (name, lines) in [
+        ("cause", &story.cause),
+        ("notes", &story.notes),
+        ("ledgers", &story.ledgers),
+    ] {
         if !lines.is_empty() {
             let lines = lines.iter().map(|line| Value::text(clean_paragraph(line)));
             spec.insert(name, Value::List(lines.collect()));
@@ -172,7 +176,7 @@ impl Builder {
         self.hosts(story);
     }
 
-    /// Host memory in a panel of its own: a line for each rank.
+    /// Adds host memory as a panel of its own, with one line per rank.
     fn hosts(&mut self, story: &Story) {
         let is_only = story.hosts.len() == 1;
         let mut ids = Vec::new();
@@ -418,7 +422,7 @@ fn marks(story: &Story, span: Span) -> Value {
     };
     let mut groups = groups;
     if groups.len() > MOST_MARKS {
-        // The gravest stay, what ended the run among them.
+        // The most severe marks stay, among them the one that ended the run.
         groups.sort_by_key(|group| (std::cmp::Reverse(group.first.severity), group.first.time_ns));
         groups.truncate(MOST_MARKS);
         groups.sort_by_key(|group| group.first.time_ns);

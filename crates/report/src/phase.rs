@@ -1,4 +1,4 @@
-//! Phases of a run: spans with a name, replayed from the events that enter and leave them.
+//! Phases of a run: named time spans, reconstructed from the events that enter and leave them.
 
 use stormlog_analysis::LoadedSession;
 use stormlog_analysis::phases::{PhaseReplay, PhaseSpan, path_text};
@@ -6,24 +6,24 @@ use stormlog_format::Text;
 
 use crate::label::clean;
 
-/// A stretch of time with a name.
+/// A time span with a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phase {
     /// When it begins.
     pub start_ns: i64,
     /// When it ends.
     pub end_ns: i64,
-    /// The rank it was in.
+    /// The rank of the phase.
     pub rank: i64,
-    /// How deep it is nested, the outermost at 0.
+    /// The nesting depth; the outermost phase has 0.
     pub depth: usize,
     /// Its own name.
     pub name: String,
-    /// Names from the outermost to this one.
+    /// Names from the outermost phase to this one.
     pub path: String,
 }
 
-/// The phases that some sessions were in, by start and depth.
+/// The phases of some sessions, ordered by start and depth.
 pub fn phases_of(sessions: &[&LoadedSession]) -> Vec<Phase> {
     let mut phases = Vec::new();
     for session in sessions {

@@ -1,5 +1,5 @@
-//! All ranks on one clock: a line for each when there are few, else their envelope and the
-//! ranks that leave it.
+//! Draws all ranks on one clock: a line for each when there are few, otherwise their envelope and
+//! the ranks outside it.
 
 use stormlog_analysis::detect::Severity;
 
@@ -16,11 +16,11 @@ use crate::story::{Canvas, Story};
 use crate::theme::{Ink, Theme};
 use crate::track::{Measure, Track, track_name};
 
-/// More lines than this are drawn as an envelope.
+/// The most ranks with a line each; more are drawn as an envelope.
 pub(crate) const MOST_LINES: usize = 16;
-/// Ranks that leave the envelope and get a line of their own.
+/// The most ranks outside the envelope that get a line.
 const MOST_OUTLIERS: usize = 6;
-/// Columns of time from which the envelope is made.
+/// Number of time columns of the envelope.
 const ENVELOPE_COLUMNS: usize = 480;
 
 pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
@@ -48,16 +48,17 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     Ok(scene)
 }
 
-/// The band in which most ranks are, column by column.
+/// The band that contains most ranks, column by column.
 pub(crate) struct Envelope {
-    /// Least, tenth, half, ninetieth of a hundred, greatest; nothing where no rank is.
+    /// Minimum, 10th percentile, median, 90th percentile and maximum; `None` where no rank has a
+    /// value.
     pub(crate) columns: Vec<Option<[i64; 5]>>,
 }
 
-/// What of the ranks is drawn.
+/// What is drawn of the ranks.
 pub(crate) struct View<'a> {
     pub(crate) envelope: Option<Envelope>,
-    /// Ranks with a line of their own.
+    /// Ranks with their own line.
     pub(crate) lines: Vec<&'a Track>,
     pub(crate) measure: Measure,
     several_devices: bool,
@@ -163,7 +164,7 @@ impl<'a> View<'a> {
         chart::time_axis(scene, plot, theme, self.span, self.span.from);
     }
 
-    /// A dot on the line of a suspect, where its rise began.
+    /// Draws a dot on the line of a suspect where its rise began.
     fn dot(
         &self,
         scene: &mut Scene,
@@ -187,8 +188,9 @@ impl<'a> View<'a> {
     }
 }
 
-/// The most useful measure to compare is used memory, per process when all shares are known:
-/// ranks on one device would look alike. Without it, what the allocator holds.
+/// The measure by which ranks are compared. Used memory per process is best if all shares are
+/// known, because ranks on one device have the same total. If shares are unknown, ranks are
+/// compared by the device's used memory, or by the allocator's counter.
 pub(crate) fn measure_of(tracks: &[Track]) -> Measure {
     if tracks.iter().all(Track::knows_own) && !tracks.is_empty() {
         return Measure::Own;
@@ -202,7 +204,7 @@ pub(crate) fn measure_of(tracks: &[Track]) -> Measure {
     found.unwrap_or(Measure::Allocated)
 }
 
-/// The second round through the colours is dashed.
+/// The second round of colours is dashed.
 fn look_of(index: usize) -> Look {
     if index < 8 { Look::Line } else { Look::Dashed }
 }
@@ -212,8 +214,8 @@ fn suspects_of(marks: &[Mark]) -> Vec<Mark> {
     suspects.cloned().collect()
 }
 
-/// With many ranks every alert of every rank would bury the plot: only what is severe or
-/// was found by an analysis gets a flag, with its rank in front.
+/// The marks that get a flag. With many ranks, the alerts of all ranks would hide the plot, so only
+/// severe marks and findings get one, with the rank in the label.
 fn worth_a_flag(marks: &[Mark], ranks: usize) -> Vec<Mark> {
     let worth = |mark: &&Mark| mark.kind != MarkKind::Alert || mark.severity == Severity::Critical;
     let named = |mark: &Mark| Mark {
@@ -241,7 +243,7 @@ impl Envelope {
     fn draw(&self, scene: &mut Scene, plot: Area, theme: Theme, value: ValueScale) {
         let width = plot.width / self.columns.len().max(1) as f64;
         let centre = |index: usize| plot.x + (index as f64 + 0.5) * width;
-        // Runs of known columns; a hole in all ranks stays a hole.
+        // Draws sequences of known columns. A column that no rank has stays empty.
         let mut start = 0;
         while start < self.columns.len() {
             let run: Vec<(f64, [i64; 5])> = (start..self.columns.len())
@@ -274,14 +276,14 @@ fn band(
     scene.polygon(above.chain(below).collect(), fill);
 }
 
-/// The ranks that leave the middle of the envelope the furthest, suspects before the rest.
+/// The ranks that are furthest from the middle of the envelope; suspects come first.
 fn outliers<'a>(
     tracks: &'a [Track],
     grid: &Grid,
     envelope: &Envelope,
     suspects: &[i64],
 ) -> Vec<&'a Track> {
-    // Leaving by less than a twentieth of all memory in use is noise.
+    // A distance below a twentieth of the peak is noise.
     let noise = grid.peak() / 20;
     let distance = |row: &Vec<Option<i64>>| {
         let cells = row.iter().zip(&envelope.columns);

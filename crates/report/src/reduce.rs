@@ -1,10 +1,10 @@
-//! Fewer points, the same picture: each pixel column keeps the first, least, greatest and
-//! last value of its samples, so that no peak disappears however many samples there are.
+//! Reduces samples without changing the picture: each pixel column keeps the first, lowest, highest
+//! and last value of its samples, so no peak is lost.
 
 use crate::scale::TimeScale;
 use crate::track::UNKNOWN;
 
-/// What a pixel column keeps of its samples, each with its time.
+/// The samples that a pixel column keeps, each with its time.
 #[derive(Clone, Copy, Debug)]
 struct Column {
     pixel: i64,
@@ -49,10 +49,11 @@ impl Column {
     }
 }
 
-/// Lines through samples: at most four points a pixel, broken where a value is unknown or
-/// sampling paused for longer than `gap_ns`, unless the pause is too short to be seen.
+/// Lines through samples, with at most four points per pixel. A line is interrupted where a value
+/// is unknown or where no sample was taken for longer than `gap_ns`, unless that time is too short
+/// to be visible.
 ///
-/// The result has at most `4 * width + 4` points, whatever the input.
+/// The result has at most `4 * width + 4` points for any input.
 pub(crate) fn pieces(
     times: &[i64],
     values: &[i64],
@@ -76,7 +77,7 @@ pub(crate) fn pieces(
             continue;
         };
         if current.pixel == pixel {
-            // A break inside one pixel cannot be seen.
+            // An interruption inside one pixel is not visible.
             current.add((time, value));
             broken = false;
             continue;
@@ -96,7 +97,7 @@ pub(crate) fn pieces(
     pieces
 }
 
-/// The least and greatest value of each of `count` columns; nothing where no sample is.
+/// The lowest and highest value of each of `count` columns; `None` where there is no sample.
 pub(crate) fn columns(
     times: &[i64],
     values: &[i64],

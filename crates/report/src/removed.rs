@@ -1,4 +1,4 @@
-//! What the writers of sinks did not keep, in words and as JSON.
+//! Describes what the writers of sinks did not keep, as text and as JSON.
 
 use serde_json::{Value, json};
 use stormlog_analysis::Removed;
@@ -7,7 +7,7 @@ use stormlog_format::Pruned;
 use crate::bytes::grouped;
 use crate::time;
 
-/// A label and a sentence for each kind of thing that is missing; nothing when all was kept.
+/// A label and a sentence for each kind of missing data. Empty when everything was kept.
 pub fn removed_lines(removed: &Removed) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     if let Some(thinned) = removed.thinned {
@@ -33,8 +33,8 @@ pub fn removed_lines(removed: &Removed) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// Adds the keys `thinned`, `pruned` and `dropped_events` to an object, each only when there is
-/// something to count.
+/// Adds the keys `thinned`, `pruned` and `dropped_events` to an object, each only when it is not
+/// zero.
 pub fn add_removed(object: &mut Value, removed: &Removed) {
     if let Some(thinned) = removed.thinned {
         object["thinned"] = json!({

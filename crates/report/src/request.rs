@@ -1,4 +1,4 @@
-//! Requests that failed for lack of memory, drawn as what they would have added.
+//! Draws requests that failed for lack of memory, as what they would have added.
 
 use stormlog_analysis::timeline::{Resource, Run};
 
@@ -11,11 +11,12 @@ use stormlog_analysis::detect::Severity;
 
 /// Width of a bar.
 const WIDTH: f64 = 18.0;
-/// A bar is seen however small the request was.
+/// The least height of a bar, so that it is visible even for a small request.
 const LEAST_HEIGHT: f64 = 4.0;
-/// Distance of the lines that hatch a bar.
+/// Distance between the lines that hatch a bar.
 const HATCH: f64 = 6.0;
-/// A program that catches its errors may fail very often; the first ones are drawn.
+/// The most requests that are drawn, starting with the first. A program that catches its errors may
+/// fail very often.
 const MOST: usize = 16;
 
 /// A request for device memory that failed.
@@ -24,10 +25,10 @@ pub(crate) struct FailedRequest {
     pub(crate) rank: i64,
     pub(crate) device_id: i64,
     pub(crate) time_ns: i64,
-    /// Bytes in live tensors at the time.
+    /// Bytes in live tensors at that time.
     pub(crate) in_use: i64,
     pub(crate) requested: i64,
-    /// The most that the process may use, where that is less than the device.
+    /// The limit of the process, if it is lower than that of the device.
     pub(crate) limit: Option<i64>,
 }
 
@@ -46,7 +47,7 @@ impl FailedRequest {
     }
 }
 
-/// The failed requests of a run whose size is known, in time order.
+/// The failed requests of a run whose size is known, in order of time.
 pub(crate) fn requests_of(run: &Run) -> Vec<FailedRequest> {
     let mut requests = Vec::new();
     for track in &run.tracks {
@@ -73,7 +74,7 @@ pub(crate) fn requests_of(run: &Run) -> Vec<FailedRequest> {
     requests
 }
 
-/// Draws each request as a hatched bar from the level in use upwards, inside the plot.
+/// Draws each request as a hatched bar, starting at the level in use.
 pub(crate) fn draw(
     scene: &mut Scene,
     plot: Area,
@@ -137,12 +138,12 @@ fn overlap(one: Area, other: Area) -> bool {
         && other.y < one.bottom()
 }
 
-/// Diagonal lines across an area, none of which leaves it.
+/// Diagonal lines across an area that stay inside it.
 fn hatch(area: Area) -> Vec<Vec<Point>> {
     let mut lines = Vec::new();
     let mut offset = HATCH;
     while offset < area.width + area.height {
-        // From the left or lower edge up to the upper or right one.
+        // Each line goes from the left or lower edge to the upper or right one.
         let start = if offset <= area.height {
             (area.x, area.y + offset)
         } else {

@@ -1,8 +1,8 @@
-//! From values and times to pixels, and the ticks that people read.
+//! Converts values and times to pixels, and computes axis ticks.
 
 use crate::bytes::unit_for;
 
-/// A stretch of time, in nanoseconds; the end is not before the start.
+/// A time span in nanoseconds; the end is not before the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) from: i64,
@@ -21,13 +21,13 @@ impl Span {
         self.to.saturating_sub(self.from)
     }
 
-    /// The end with what is drawn on it though it came a moment later.
+    /// The end, plus a little for events that came just after the last sample.
     pub(crate) fn end_with_slack(self) -> i64 {
         self.to.saturating_add(self.length() / 100 + 1)
     }
 }
 
-/// Puts times on the x axis.
+/// Maps times to the x axis.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimeScale {
     pub(crate) span: Span,
@@ -37,22 +37,22 @@ pub(crate) struct TimeScale {
 
 impl TimeScale {
     pub(crate) fn x(self, time_ns: i64) -> f64 {
-        // A single moment stands in the middle rather than at the edge.
+        // A single moment is drawn in the middle and not at the edge.
         if self.span.length() == 0 {
             return self.left + self.width / 2.0;
         }
-        // Differences first: nanoseconds since 1970 do not fit a double.
+        // The difference comes first: nanoseconds since 1970 do not fit a double exactly.
         let part = time_ns.saturating_sub(self.span.from) as f64 / self.span.length() as f64;
         self.left + part.clamp(-0.01, 1.01) * self.width
     }
 
-    /// How long a pixel is.
+    /// Nanoseconds per pixel.
     pub(crate) fn ns_per_pixel(self) -> f64 {
         self.span.length() as f64 / self.width.max(1.0)
     }
 }
 
-/// Puts values on the y axis.
+/// Maps values to the y axis.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ValueScale {
     pub(crate) low: f64,
@@ -75,7 +75,7 @@ pub(crate) struct Tick {
     pub(crate) text: String,
 }
 
-/// The smallest of 1, 2, 5 times a power of ten that is not below the given step.
+/// The smallest number of the form 1, 2 or 5 times a power of ten that is not below the given step.
 fn nice_step(step: f64) -> f64 {
     let power = 10f64.powf(step.log10().floor());
     let factor = [1.0, 2.0, 5.0, 10.0]
@@ -85,11 +85,11 @@ fn nice_step(step: f64) -> f64 {
     factor * power
 }
 
-/// Ticks for bytes between two values, about `count` of them, and the unit they share.
+/// About `count` ticks for bytes between two values, and the unit that they share.
 pub(crate) fn byte_ticks(low: f64, high: f64, count: usize) -> (Vec<Tick>, &'static str) {
     let (unit, size) = unit_for(high.abs().max(low.abs()));
     let step = nice_step(((high - low) / size / count.max(1) as f64).max(1e-9));
-    // Bytes are whole.
+    // Bytes are integers.
     let step = if unit == "B" { step.max(1.0) } else { step };
     let digits = (-step.log10().floor()).max(0.0) as usize;
     let first = (low / size / step).ceil() as i64;
@@ -106,7 +106,7 @@ pub(crate) fn byte_ticks(low: f64, high: f64, count: usize) -> (Vec<Tick>, &'sta
     (ticks, unit)
 }
 
-/// The end of a byte axis that shows `peak`: a tick, with a little air above the peak.
+/// The upper end of a byte axis for `peak`: a tick slightly above the peak.
 pub(crate) fn byte_ceiling(peak: f64, count: usize) -> f64 {
     let peak = peak.max(1.0) * 1.04;
     let (_, size) = unit_for(peak);
@@ -114,8 +114,7 @@ pub(crate) fn byte_ceiling(peak: f64, count: usize) -> f64 {
     (peak / size / step).ceil() * step * size
 }
 
-/// Ticks for a span, as nanoseconds since its zero, about `count` of them, and what the
-/// numbers are.
+/// About `count` ticks for a span, as nanoseconds since its zero, and the name of their unit.
 pub(crate) fn time_ticks(span: Span, zero_ns: i64, count: usize) -> (Vec<Tick>, &'static str) {
     const CLOCK: [f64; 13] = [
         60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 10800.0, 21600.0, 43200.0,

@@ -1,7 +1,7 @@
-//! The drawing model: shapes on a canvas, in the order in which they are drawn.
+//! The drawing model: shapes on a canvas, in drawing order.
 //!
-//! A scene knows nothing of files or formats; `svg.rs` spells it and `png.rs` rasterises
-//! what `svg.rs` spelled, so that both look the same.
+//! A scene knows nothing of files or formats. `svg.rs` writes a scene as SVG, and `png.rs`
+//! rasterises that SVG, so both look the same.
 
 use crate::font::{self, Weight};
 use crate::theme::Ink;
@@ -43,7 +43,7 @@ impl Stroke {
     }
 }
 
-/// One thing to draw.
+/// One shape to draw.
 #[derive(Clone, Debug)]
 pub(crate) enum Shape {
     Rect {
@@ -51,12 +51,12 @@ pub(crate) enum Shape {
         fill: Ink,
         radius: f64,
     },
-    /// Many rectangles of one colour, as a heat map has.
+    /// Many rectangles of one colour, as in a heat map.
     Cells {
         areas: Vec<Area>,
         fill: Ink,
     },
-    /// Separate lines of one stroke.
+    /// Separate lines with the same stroke.
     Lines {
         pieces: Vec<Vec<Point>>,
         stroke: Stroke,
@@ -78,14 +78,14 @@ pub(crate) enum Shape {
     },
 }
 
-/// How a text is set.
+/// The style of a text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TextStyle {
     pub(crate) size: f64,
     pub(crate) weight: Weight,
     pub(crate) anchor: Anchor,
     pub(crate) ink: Ink,
-    /// Turned to read upwards.
+    /// Whether the text is rotated to read upwards.
     pub(crate) upwards: bool,
 }
 
@@ -151,7 +151,7 @@ impl Area {
         self.y + self.height
     }
 
-    /// The area without a margin on each side.
+    /// The area reduced by a margin on each side.
     pub(crate) fn inset(self, left: f64, top: f64, right: f64, bottom: f64) -> Self {
         Self {
             x: self.x + left,
@@ -168,7 +168,7 @@ pub struct Scene {
     pub(crate) width: u32,
     pub(crate) height: u32,
     pub(crate) background: Ink,
-    /// Read out to those who cannot see the picture.
+    /// A description for readers who cannot see the picture.
     pub(crate) description: String,
     pub(crate) shapes: Vec<Shape>,
 }

@@ -1,5 +1,5 @@
-//! The parts of a page that a server sends one by one: the script and the style that files embed,
-//! and the data of a drawing, which is sent again when the recording has grown.
+//! Parts of a page that a server sends separately: the script and the style that files embed, and
+//! the data of a drawing, which is sent again when the recording has grown.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +9,7 @@ use crate::html;
 use crate::page::{self, Alignment, PageData};
 use crate::story::{Kind, Story};
 
-/// The script of every page. Without data in the page it waits for `stormlogPlot.show`.
+/// The script of every page. If the page has no data, it waits for `stormlogPlot.show`.
 pub fn page_script() -> &'static str {
     html::SCRIPT
 }
@@ -34,7 +34,7 @@ pub fn comparison_json(
     Ok(to_json(&page::comparison(base, new, names, alignment)?))
 }
 
-/// The steps as markup in both themes; nothing where none were recorded.
+/// The steps as HTML in both themes; `None` when no steps were recorded.
 pub fn steps_section(story: &Story) -> Result<Option<String>, DrawError> {
     html::by_step(story)
 }

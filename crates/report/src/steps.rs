@@ -1,5 +1,5 @@
-//! Memory by step: what stays in use at the end of each, and the most in between. A leak is a slope
-//! here however long the steps take.
+//! Draws memory by step: what stays in use at the end of each step, and the highest use in between.
+//! A leak is a slope here, whatever the duration of the steps.
 
 use crate::bytes::{grouped, human};
 use crate::chart::{self, BELOW, Key, LEFT, Look, RIGHT};
@@ -40,7 +40,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let rest = Area::new(page.x, y, page.width, page.bottom() - y);
     let y = chart::legend(&mut scene, rest, theme, &keys(&shown, span, theme));
     let each = (page.bottom() - y) / shown.len() as f64;
-    // One scale for all, so that they can be compared.
+    // One scale for all panels, so that they can be compared.
     let peaks = shown.iter().flat_map(|track| track.steps_within(span));
     let top = peaks.map(|step| step.peak.max(step.floor)).max();
     let several_devices = story.ranks().len() < story.tracks.len();
@@ -59,7 +59,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     Ok(scene)
 }
 
-/// The tracks that have steps in a part of the time, the first few.
+/// The first few tracks that have steps in the shown time.
 pub(crate) fn tracks_of(story: &Story, span: Span) -> Vec<&Track> {
     let with_steps = story
         .tracks
@@ -134,7 +134,7 @@ fn panel(
     step_axis(scene, plot, theme, scale);
 }
 
-/// Draws the numbers of the steps below a plot.
+/// Draws the step numbers below a plot.
 fn step_axis(scene: &mut Scene, plot: Area, theme: Theme, scale: TimeScale) {
     let style = TextStyle::new(12.0, theme.muted()).anchored(Anchor::Middle);
     let mut marks = vec![vec![(plot.x, plot.bottom()), (plot.right(), plot.bottom())]];
@@ -157,7 +157,7 @@ fn step_axis(scene: &mut Scene, plot: Area, theme: Theme, scale: TimeScale) {
     scene.text((centre, plot.bottom() + 37.0), "step", style);
 }
 
-/// 1, 2 or 5 times a power of ten, so that about `count` steps fit into `length`.
+/// A step of 1, 2 or 5 times a power of ten, so that about `count` steps fit into `length`.
 fn round_step(length: i64, count: f64) -> i64 {
     let rough = (length as f64 / count).max(1.0);
     let power = 10_f64.powf(rough.log10().floor());

@@ -1,4 +1,4 @@
-//! What to draw: tracks, marks, phases and the words around them.
+//! The content of a picture: tracks, marks, phases and the texts around them.
 
 use stormlog_analysis::LoadedSession;
 use stormlog_analysis::detect::{Diagnosis, Severity};
@@ -7,6 +7,7 @@ use stormlog_analysis::timeline::{Run, run_of};
 use crate::analyze::{cause_lines, note_line};
 use crate::error::DrawError;
 use crate::label::{clean, clean_paragraph};
+use crate::ledger::{LedgerLines, ledger_lines};
 use crate::mark::{Mark, marks_of, marks_of_diagnosis};
 use crate::phase::{Phase, phases_of};
 use crate::request::{FailedRequest, requests_of};
@@ -17,22 +18,22 @@ use crate::time;
 use crate::track::{Measure, Track, split_tracks};
 use crate::{dashboard, gap, heatmap, ranks, steps, timeline};
 
-/// What happens this long after the last sample belongs to the picture, however short it is.
+/// Events up to this long after the last sample are always part of the picture.
 const LONGEST_END_NS: i64 = 2_000_000_000;
 
-/// The kinds of picture.
+/// The kinds of pictures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// Memory of one rank over time, with everything that happened.
+    /// Memory of each rank over time, with all events.
     #[default]
     Timeline,
     /// All ranks on one clock.
     Ranks,
-    /// Rank by time, in colours.
+    /// Ranks over time, as colours.
     Heatmap,
     /// Hidden memory alone.
     Gap,
-    /// What stays in use at the end of each step, and the most in between.
+    /// What stays in use at the end of each step, and the highest use in between.
     Steps,
     /// Several of these, with the verdict.
     Dashboard,
@@ -62,14 +63,14 @@ impl Kind {
     }
 }
 
-/// The surface to draw on.
+/// The size and the colours of a picture.
 #[derive(Clone, Copy, Debug)]
 pub struct Canvas {
     /// Width in pixels.
     pub width: u32,
-    /// Height in pixels; by default what the kind needs.
+    /// Height in pixels; `None` means what the kind needs.
     pub height: Option<u32>,
-    /// Colours.
+    /// The colour theme.
     pub theme: Theme,
 }
 
@@ -83,19 +84,24 @@ impl Default for Canvas {
     }
 }
 
+/// Devices of a run whose ledger is shown.
+const MOST_LEDGERS: usize = 8;
+
 /// The content of a picture.
 #[derive(Clone, Debug, Default)]
 pub struct Story {
-    /// The heading; by default one that names the job or the session.
+    /// The heading; `None` means one that names the job or the session.
     pub title: Option<String>,
-    /// The outcome in a sentence.
+    /// The verdict in a sentence, with its severity.
     pub verdict: Option<(Severity, String)>,
-    /// What to do about the gravest finding.
+    /// What to do about the most severe finding.
     pub advice: Option<String>,
-    /// The line and the holder behind the gravest finding, a line of text each.
+    /// The line and the holder behind the most severe finding, as lines of text.
     pub cause: Vec<String>,
-    /// What is worth knowing and no problem by itself, a line of text each.
+    /// Notes, as lines of text.
     pub notes: Vec<String>,
+    /// What uses each device, a line of text each.
+    pub(crate) ledgers: Vec<String>,
     pub(crate) tracks: Vec<Track>,
     /// Host memory of ranks that have a device.
     pub(crate) hosts: Vec<Track>,
@@ -106,7 +112,7 @@ pub struct Story {
     pub(crate) facts: Vec<(String, String)>,
     pub(crate) span: Option<Span>,
     pub(crate) largest_skew_ns: i64,
-    /// Whether the points are what happened, not what was sampled: nothing can be missed.
+    /// Whether the points are all events and not samples, so that nothing is missing between them.
     pub(crate) is_history: bool,
 }
 
@@ -116,7 +122,7 @@ impl Story {
         Self::of_run(&run_of(sessions), sessions)
     }
 
-    /// The story of a run that these sessions are.
+    /// The story of a run with these sessions.
     pub fn of_run(run: &Run, sessions: &[&LoadedSession]) -> Self {
         let mut facts = Vec::new();
         // Events that were not stored have no status.
@@ -131,7 +137,9 @@ impl Story {
             facts.push(("damages".to_owned(), damaged.to_string()));
         }
         let (tracks, hosts) = split_tracks(run);
+        let ledgers = ledger_lines(run, MOST_LEDGERS);
         let mut story = Self {
+            ledgers: ledgers.iter().map(LedgerLines::sentence).collect(),
             tracks,
             hosts,
             requests: requests_of(run),
@@ -144,7 +152,7 @@ impl Story {
         story
     }
 
-    /// The story of tracks that come from elsewhere.
+    /// The story of tracks that do not come from sessions.
     pub fn of_tracks(tracks: Vec<Track>) -> Self {
         let mut story = Self {
             tracks,
@@ -164,7 +172,7 @@ impl Story {
         self.span = self.whole_span();
     }
 
-    /// Adds marks, such as an analysis finds.
+    /// Adds marks, such as those of an analysis.
     pub fn add_marks(&mut self, marks: impl IntoIterator<Item = Mark>) {
         let is_whole = self.span == self.whole_span();
         self.marks.extend(marks.into_iter().map(|mark| Mark {
@@ -177,8 +185,7 @@ impl Story {
         }
     }
 
-    /// Adds what the detectors found: a mark for each finding that has a beginning, and the
-    /// verdict.
+    /// Adds a diagnosis: a mark for each finding that has an onset, and the verdict.
     pub fn add_diagnosis(&mut self, diagnosis: &Diagnosis) {
         self.add_marks(marks_of_diagnosis(diagnosis));
         let findings = diagnosis.findings();
@@ -196,7 +203,7 @@ impl Story {
         self.notes = notes.map(|line| clean_paragraph(&line)).collect();
     }
 
-    /// Keeps some ranks only.
+    /// Keeps only some ranks.
     pub fn keep_ranks(&mut self, keep: impl Fn(i64) -> bool) {
         self.tracks.retain(|track| keep(track.rank));
         self.marks.retain(|mark| mark.rank.is_none_or(&keep));
@@ -229,22 +236,22 @@ impl Story {
         ranks
     }
 
-    /// When the first sample was taken.
+    /// The time of the first sample.
     pub fn start_ns(&self) -> Option<i64> {
         self.whole_span().map(|span| span.from)
     }
 
-    /// The measure by which ranks are compared: the share of each process where it is known.
+    /// The measure by which ranks are compared: the share of each process if it is known.
     pub fn compared_measure(&self) -> Measure {
         ranks::measure_of(&self.tracks)
     }
 
-    /// How many samples there are.
+    /// The number of samples.
     pub fn samples(&self) -> usize {
         self.tracks.iter().map(|track| track.times().len()).sum()
     }
 
-    /// Draws only a part of the time.
+    /// Restricts the picture to a time range.
     pub fn between(&mut self, from_ns: Option<i64>, to_ns: Option<i64>) -> Result<(), DrawError> {
         let whole = self.whole_span().ok_or(DrawError::NoSamples)?;
         let span = Span::new(
@@ -277,8 +284,8 @@ impl Story {
         Some(Span::new(sampled.from, self.end_after(sampled)))
     }
 
-    /// When it was over: what ended a run comes after its last sample, and is what one looks
-    /// for. A mark far from all samples has a wrong clock.
+    /// The end of the shown time. An event that ended a run comes after its last sample and must be
+    /// visible. A mark far from all samples has a wrong clock and is ignored.
     fn end_after(&self, sampled: Span) -> i64 {
         let near = sampled.end_with_slack();
         let reach = (sampled.length() / 10).max(LONGEST_END_NS);
@@ -289,12 +296,12 @@ impl Story {
         last.unwrap_or(sampled.to)
     }
 
-    /// The time that is drawn.
+    /// The time range that is drawn.
     pub(crate) fn shown(&self) -> Result<Span, DrawError> {
         self.span.ok_or(DrawError::NoSamples)
     }
 
-    /// A mark's time on the shared clock.
+    /// The time of a mark on the shared clock.
     pub(crate) fn on_shared_clock(&self, mark: &Mark, time_ns: i64) -> i64 {
         let of_rank = |rank| self.tracks.iter().find(|track| track.rank == rank);
         let skew = mark.rank.and_then(of_rank).map_or(0, |track| track.skew_ns);
@@ -311,7 +318,7 @@ impl Story {
         .collect()
     }
 
-    /// The marks with their times on the shared clock, those outside the shown time left out.
+    /// The marks inside the shown time, on the shared clock.
     pub(crate) fn shown_marks(&self) -> Vec<Mark> {
         let Ok(span) = self.shown() else {
             return Vec::new();
@@ -321,7 +328,7 @@ impl Story {
             end_ns: mark.end_ns.map(|end| self.on_shared_clock(mark, end)),
             ..mark.clone()
         });
-        // What happened right after the last sample (an error, the stop) belongs to the picture.
+        // Events just after the last sample (an error, the stop) belong to the picture.
         let last = span.end_with_slack();
         marks
             .filter(|mark| mark.end_ns.unwrap_or(mark.time_ns) >= span.from && mark.time_ns <= last)
@@ -335,13 +342,13 @@ impl Story {
         }
         let job = self.tracks.iter().find_map(|track| track.job_id.as_deref());
         match job {
-            // The name that torchrun gives to a job without one.
+            // torchrun gives this name to a job without one.
             None | Some("none") => kind.to_owned(),
             Some(job) => format!("{kind}: {job}"),
         }
     }
 
-    /// Where, how long and how much, in a line.
+    /// Host, duration and number of samples in one line.
     pub(crate) fn subtitle(&self) -> String {
         let mut parts = Vec::new();
         let mut hosts: Vec<&str> = self
@@ -378,7 +385,7 @@ impl Story {
         parts.join("  ·  ")
     }
 
-    /// What was done to the clocks, when anything was.
+    /// How the clocks were corrected, if they were.
     pub(crate) fn skew_note(&self) -> Option<String> {
         let noticeable = self.largest_skew_ns > 1_000_000;
         noticeable.then(|| {

@@ -1,4 +1,4 @@
-//! Spells a scene as SVG: attributes only, no scripts, no styles, every string escaped.
+//! Writes a scene as SVG: attributes only, no scripts, no styles, every string escaped.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use crate::font::{FAMILY, Weight};
 use crate::scene::{Anchor, Area, Point, Scene, Shape, Stroke, TextStyle};
 use crate::theme::Ink;
 
-/// The scene as an SVG document.
+/// Renders the scene as an SVG document.
 pub fn to_svg(scene: &Scene) -> String {
     let mut out = String::with_capacity(scene.shapes.len() * 120);
     let (width, height) = (scene.width, scene.height);
@@ -77,7 +77,7 @@ fn cells(out: &mut String, areas: &[Area], fill: Ink) {
     for area in areas {
         let _ = write!(
             out,
-            // Both edges absolute: neighbours share them to the digit, so no seam shows.
+            // Both edges are absolute, so neighbours share them exactly and no seam is visible.
             "M{:.1},{:.1}H{:.1}V{:.1}H{:.1}z",
             area.x,
             area.y,
@@ -116,7 +116,7 @@ fn path(out: &mut String, points: &[Point]) {
     for (index, (x, y)) in points.iter().enumerate() {
         let _ = write!(out, "{}{x:.1},{y:.1}", if index == 0 { 'M' } else { 'L' });
     }
-    // A lone point: a line of no length, which round caps show as a dot.
+    // A single point is a line of zero length, which round caps draw as a dot.
     if let [(x, y)] = points {
         let _ = write!(out, "L{x:.1},{y:.1}");
     }
@@ -152,7 +152,7 @@ fn put_text(out: &mut String, (x, y): Point, text: &str, style: TextStyle) {
     out.push_str("</text>\n");
 }
 
-/// Appends text so that no character of it can be read as markup.
+/// Appends text so that no character of it is read as markup.
 fn escape(out: &mut String, text: &str) {
     for character in text.chars() {
         match character {

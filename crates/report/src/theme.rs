@@ -1,22 +1,22 @@
-//! Colours: two themes that hold in print, on a projector and for the colour-blind.
+//! Colours: two themes that work in print, on a projector and for colour-blind readers.
 
 use stormlog_analysis::detect::Severity;
 
 use crate::track::Measure;
 
-/// Light for paper, dark for screens, or as the reader's system is set.
+/// A light theme, a dark theme, or the setting of the reader's system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Theme {
-    /// Dark ink on white.
+    /// Dark text on white.
     #[default]
     Light,
-    /// Light ink on near black.
+    /// Light text on near black.
     Dark,
-    /// Pages follow the system's setting; pictures, which cannot, are light.
+    /// Pages follow the setting of the system; pictures cannot and are light.
     System,
 }
 
-/// A colour, with how much of what is behind it shows through.
+/// A colour with its opacity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ink {
     pub(crate) rgb: u32,
@@ -40,7 +40,7 @@ impl Ink {
     }
 }
 
-/// Lines of ranks, in order; neighbours differ in lightness as well as in hue.
+/// Colours of rank lines, in order. Neighbours differ in lightness as well as in hue.
 const RANKS_LIGHT: [u32; 8] = [
     0x1f_6f_b4, 0xd9_5f_02, 0x1b_8a_5a, 0xa6_3d_9b, 0x8c_6d_00, 0x00_8c_a8, 0xc2_2f_3c, 0x5b_5f_97,
 ];
@@ -48,8 +48,8 @@ const RANKS_DARK: [u32; 8] = [
     0x63_b3_ed, 0xf6_a5_4c, 0x5f_d3_9c, 0xe0_8f_d8, 0xe3_c8_4e, 0x4f_d1_e0, 0xff_7b_7b, 0xa5_a9_f0,
 ];
 
-/// From little to much, even steps in lightness (after viridis, its dark end lifted in the
-/// dark theme so that a row of idle ranks is not the background).
+/// Colours from low to high values, in even steps of lightness, based on viridis. The darkest
+/// colour is lighter than in viridis, so that idle ranks do not look like the dark background.
 const HEAT: [u32; 9] = [
     0x44_0f_5c, 0x46_32_7e, 0x36_5c_8d, 0x27_7f_8e, 0x1f_a1_87, 0x4a_c1_6d, 0xa0_da_39, 0xe4_e1_19,
     0xfd_e7_25,
@@ -96,7 +96,7 @@ impl Theme {
         self.pick(0x5c_67_75, 0x9a_a6_b5)
     }
 
-    /// The ink of a measure's line.
+    /// The colour of a measure's line.
     pub(crate) fn measure(self, measure: Measure) -> Ink {
         match measure {
             Measure::Allocated => self.pick(0x1f_6f_b4, 0x63_b3_ed),
@@ -108,7 +108,7 @@ impl Theme {
         }
     }
 
-    /// The ink of the n-th rank.
+    /// The colour of the n-th rank.
     pub(crate) fn rank(self, place: usize) -> Ink {
         Ink::solid(match self {
             Self::Light | Self::System => RANKS_LIGHT[place % RANKS_LIGHT.len()],
@@ -137,7 +137,7 @@ impl Theme {
     }
 }
 
-/// A colour between little (0) and much (1).
+/// The colour between low (0) and high (1) values.
 pub(crate) fn heat(share: f64) -> Ink {
     let place = share.clamp(0.0, 1.0) * (HEAT.len() - 1) as f64;
     let below = (place as usize).min(HEAT.len() - 2);
@@ -166,7 +166,7 @@ pub(crate) mod tests {
         0.2126 * channel(16) + 0.7152 * channel(8) + 0.0722 * channel(0)
     }
 
-    /// How well one ink is read on another, from 1 to 21.
+    /// The contrast between two colours, from 1 to 21.
     pub(crate) fn contrast(ink: Ink, behind: Ink) -> f64 {
         let (one, other) = (luminance(ink), luminance(behind));
         (one.max(other) + 0.05) / (one.min(other) + 0.05)

@@ -1,8 +1,8 @@
-//! Moments and spans as people read them.
+//! Formats times and durations for people.
 
 use jiff::Timestamp;
 
-/// `2026-11-15 10:49:03 UTC`; a moment outside the calendar is given as its nanoseconds.
+/// `2026-11-15 10:49:03 UTC`. A time outside the calendar is given in nanoseconds.
 pub fn moment(timestamp_ns: i64) -> String {
     match Timestamp::from_nanosecond(i128::from(timestamp_ns)) {
         Ok(moment) => moment.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),

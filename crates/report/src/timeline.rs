@@ -1,4 +1,4 @@
-//! Memory of a rank over time: what the allocator and the device hold, and what happened.
+//! Draws the memory of a rank over time: allocator, device and events.
 
 use crate::bytes::human;
 use crate::chart::{self, BELOW, Key, LEFT, Look, RIGHT};
@@ -15,12 +15,12 @@ use crate::story::{Canvas, Story};
 use crate::theme::Theme;
 use crate::track::{Measure, Track, UNKNOWN, track_name};
 
-/// More ranks than this are not stacked; the others are named below the title.
+/// The most ranks with a panel each. The others are named below the title.
 pub(crate) const MOST_PANELS: usize = 4;
 /// Height of the lane of host memory.
 const HOST_HEIGHT: u32 = 210;
 
-/// A line of a timeline, possibly standing for several measures that are equal throughout.
+/// A line of a timeline. It may stand for several measures with equal values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Series {
     pub(crate) measure: Measure,
@@ -103,7 +103,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     Ok(scene)
 }
 
-/// The tracks that get a panel: all of a few, else those that a finding or an error is about.
+/// The tracks that get a panel: all if they are few, otherwise those with a finding or an error.
 pub(crate) fn panels_of(story: &Story) -> Vec<&Track> {
     let mut tracks: Vec<&Track> = story.tracks.iter().collect();
     if tracks.len() > MOST_PANELS {
@@ -114,14 +114,14 @@ pub(crate) fn panels_of(story: &Story) -> Vec<&Track> {
                 .filter(|mark| mark.rank == Some(track.rank));
             mine.map(|mark| mark.severity).max()
         };
-        // Stable: those alike stay in order of rank.
+        // The sort is stable: equal ones stay in order of rank.
         tracks.sort_by_cached_key(|track| std::cmp::Reverse(severity(track)));
         tracks.truncate(MOST_PANELS);
     }
     tracks
 }
 
-/// The highest value drawn of a track. A request far beyond what was in use is cut at the top.
+/// The highest value drawn for a track. A request far above the level in use is cut at the top.
 fn peak_of(track: &Track, requests: &[FailedRequest], span: Span) -> i64 {
     let most = |measure| Some(track.extremes(measure, track.within(span))?.1);
     let measures = [Measure::Allocated, Measure::Reserved, Measure::Used];
@@ -132,7 +132,7 @@ fn peak_of(track: &Track, requests: &[FailedRequest], span: Span) -> i64 {
     peak.max(tried.min(highest.saturating_mul(3) / 2))
 }
 
-/// The marks of a track's rank; marks about all ranks stand on the first panel.
+/// The marks of a track's rank. Marks for all ranks are on the first panel.
 pub(crate) fn marks_for(marks: &[Mark], track: &Track, is_first: bool) -> Vec<Mark> {
     let mine = |mark: &&Mark| mark.rank.map_or(is_first, |rank| rank == track.rank);
     marks.iter().filter(mine).cloned().collect()
@@ -149,14 +149,14 @@ pub(crate) fn phases_for(phases: &[Phase], track: &Track) -> Vec<Phase> {
     .collect()
 }
 
-/// The lines to draw of a track: measures that are known, equal ones as one.
+/// The lines of a track: all known measures, with equal ones as one line.
 pub(crate) fn series_of(track: &Track) -> Vec<Series> {
     let is_known = |measure: &Measure| {
         let places = 0..track.times().len();
         track.extremes(*measure, places).is_some()
     };
     if track.is_host() {
-        // Of a host one number is drawn: what the kernel cannot reclaim.
+        // A host has one line: the memory that the kernel cannot reclaim.
         let known = [Measure::Allocated, Measure::Reserved, Measure::Used];
         let measure = known.into_iter().find(is_known);
         return measure
@@ -244,7 +244,7 @@ pub(crate) fn keys_of(tracks: &[&Track], span: Span, theme: Theme) -> Vec<Key> {
     keys
 }
 
-/// The most that the allocator held beyond what was in use.
+/// The most memory that the allocator held beyond what was in use.
 fn most_cached(track: &Track, span: Span) -> Option<i64> {
     let places = track.within(span);
     let reserved = &track.values(Measure::Reserved)[places.clone()];
@@ -258,7 +258,7 @@ fn most_cached(track: &Track, span: Span) -> Option<i64> {
         .max()
 }
 
-/// How strong the band is whose upper edge a measure is.
+/// The opacity of the band below a measure's line.
 fn opacity_of(measure: Measure) -> f32 {
     match measure {
         Measure::Allocated => 0.22,
@@ -277,7 +277,7 @@ pub(crate) struct Panel<'a> {
     pub(crate) name: Option<String>,
     pub(crate) time_axis: bool,
     pub(crate) requests: &'a [FailedRequest],
-    /// The highest value of all panels; by default that of this one.
+    /// The highest value of all panels; `None` means that of this one.
     pub(crate) top: Option<i64>,
 }
 
@@ -359,7 +359,7 @@ impl Panel<'_> {
     }
 }
 
-/// The most that the process may use, where that is less than the device.
+/// Draws the limit of the process, if it is lower than that of the device.
 fn limit_line(scene: &mut Scene, plot: Area, theme: Theme, value: ValueScale, limit: i64) {
     let ink = theme.measure(Measure::Capacity);
     let y = value.y(limit);
@@ -369,7 +369,7 @@ fn limit_line(scene: &mut Scene, plot: Area, theme: Theme, value: ValueScale, li
     scene.text((plot.x + 6.0, (y - 4.0).max(plot.y + 10.0)), text, style);
 }
 
-/// The capacity as a line where it fits the axis, else as a note at the top.
+/// Draws the capacity as a line if it fits on the axis, otherwise as a note at the top.
 fn capacity_line(
     scene: &mut Scene,
     plot: Area,

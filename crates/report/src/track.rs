@@ -1,4 +1,4 @@
-//! A rank's memory over time, in columns ready to be drawn.
+//! The memory of a rank over time, as columns ready to be drawn.
 
 use std::collections::BTreeSet;
 
@@ -7,26 +7,27 @@ use stormlog_analysis::timeline::{self, CrowdedDevices, Peaks, Resource, Run, St
 use crate::label::clean;
 use crate::scale::{Span, TimeScale};
 
-/// Stands for a value that is not known; it is never drawn as zero.
+/// The value for "unknown"; it is never drawn as zero.
 pub const UNKNOWN: i64 = i64::MIN;
 
-/// What a line shows.
+/// The quantity that a line shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Measure {
     /// Bytes in live tensors.
     Allocated,
     /// Bytes that the framework's allocator holds.
     Reserved,
-    /// Bytes in use on the device, by anybody.
+    /// Bytes in use on the device by all processes.
     Used,
-    /// Bytes that the device has.
+    /// Total bytes of the device.
     Capacity,
-    /// Used on the device but not held by the allocator; the process's own alone where its share
-    /// of the device is known.
+    /// Bytes in use on the device outside the allocator. If the process's share of the device is
+    /// known, only its own bytes count.
     Hidden,
-    /// Used on the device by this process, where its share is known.
+    /// Bytes in use on the device by this process, if its share is known.
     Own,
-    /// Used on the device by other processes and the driver, where this process's share is known.
+    /// Bytes in use on the device by other processes and the driver, if this process's share is
+    /// known.
     Others,
 }
 
@@ -68,49 +69,49 @@ impl Measure {
     }
 }
 
-/// The samples of one rank and device of one session, in time order.
+/// The samples of one rank and device of one session, in order of time.
 #[derive(Clone, Debug, Default)]
 pub struct Track {
-    /// The session that they belong to.
+    /// The session of the samples.
     pub session_id: String,
-    /// Where they were taken.
+    /// The host on which they were taken.
     pub host: String,
-    /// The job, where there is one.
+    /// The job, if there is one.
     pub job_id: Option<String>,
     /// The rank.
     pub rank: i64,
     /// The device; -1 is the host's memory.
     pub device_id: i64,
-    /// What to add to this rank's times to get the shared clock.
+    /// Nanoseconds to add to this rank's times to get the shared clock.
     pub skew_ns: i64,
     times: Vec<i64>,
     columns: [Vec<i64>; 7],
-    /// What was going on at each sample, where the source says so.
+    /// A description of each sample, if the source has one.
     notes: Vec<String>,
     gap_ns: i64,
-    /// Stretches without samples, on the track's own clock.
+    /// Times without samples, on the track's own clock.
     gaps: Vec<(i64, i64)>,
     /// Steps whose ends were sampled.
     steps: Vec<Step>,
-    /// What requests that failed found in use, and when.
+    /// The levels in use at failed requests, with their times.
     failures: Vec<(i64, Peaks)>,
-    /// The process.
+    /// The pid of the process.
     pub pid: i64,
     /// Whether the process's share of the device is known.
     knows_own: bool,
-    /// Whether host memory is the sum of its parts rather than the resident size.
+    /// Whether host memory is the sum of its parts and not the resident size.
     pub(crate) has_parts: bool,
 }
 
 impl Track {
-    /// The most that the resource can hold, as last recorded.
+    /// The limit of the resource, as last recorded.
     pub fn limit(&self) -> Option<i64> {
         let known = self.values(Measure::Capacity).iter().rev();
         known.copied().find(|value| *value != UNKNOWN)
     }
 
-    /// A track of samples given as (time, allocated, reserved), for sources that are no
-    /// sessions. Notes say what went on at each sample, or are left empty.
+    /// Makes a track of points (time, allocated, reserved, note) for sources that are not sessions.
+    /// A note describes the point, or is empty.
     pub fn from_points(mut points: Vec<(i64, i64, i64, String)>) -> Self {
         points.sort_by_key(|point| point.0);
         let mut track = Self {
@@ -121,7 +122,7 @@ impl Track {
             track.push(time, [allocated, reserved]);
             track.notes.push(clean(&note));
         }
-        // Taken when something ran, so nothing is missing between them.
+        // The points are complete events, so nothing is missing between them.
         track.gap_ns = i64::MAX;
         track
     }
@@ -135,7 +136,7 @@ impl Track {
         }
     }
 
-    /// The samples of a track of the timeline, `skew_ns` away from the shared clock.
+    /// The samples of a track of the timeline; `skew_ns` is the offset to the shared clock.
     fn of(track: &timeline::Track, skew_ns: i64, knows_hidden: bool) -> Self {
         let is_sorted = track.t_ns.is_sorted();
         let mut order: Vec<usize> = (0..track.t_ns.len()).collect();
@@ -192,7 +193,7 @@ impl Track {
         }
     }
 
-    /// When the samples were taken, on the rank's own clock.
+    /// The times of the samples, on the rank's own clock.
     pub fn times(&self) -> &[i64] {
         &self.times
     }
@@ -202,13 +203,13 @@ impl Track {
         &self.columns[measure.place()]
     }
 
-    /// First and last time on the shared clock.
+    /// First and last time, on the shared clock.
     pub fn first_and_last_ns(&self) -> Option<(i64, i64)> {
         self.span().map(|span| (span.from, span.to))
     }
 
-    /// Least and greatest value of a measure in each of some equal stretches of the shared
-    /// clock; nothing where no value is known.
+    /// The lowest and highest value of a measure in each of several equal parts of the shared
+    /// clock; `None` where no value is known.
     pub fn columns(
         &self,
         measure: Measure,
@@ -229,7 +230,7 @@ impl Track {
         crate::reduce::columns(times, &self.values(measure)[places], own, count)
     }
 
-    /// The sample nearest to a moment of the shared clock: its place.
+    /// The index of the sample nearest to a time of the shared clock.
     pub fn nearest(&self, at_ns: i64) -> Option<usize> {
         let own = at_ns.saturating_sub(self.skew_ns);
         let after = self.times.partition_point(|time| *time < own);
@@ -238,13 +239,13 @@ impl Track {
         near.min_by_key(away)
     }
 
-    /// What went on at a sample.
+    /// The description of a sample, if it has one.
     pub(crate) fn note(&self, place: usize) -> Option<&str> {
         let note = self.notes.get(place)?;
         (!note.is_empty()).then_some(note)
     }
 
-    /// Two samples further apart than this have a gap in the sampling between them.
+    /// Two samples further apart than this have a sampling gap between them.
     pub(crate) fn gap_ns(&self) -> i64 {
         self.gap_ns
     }
@@ -258,7 +259,7 @@ impl Track {
         ))
     }
 
-    /// Places of the samples inside a span of the shared clock.
+    /// The indices of the samples inside a span of the shared clock.
     pub(crate) fn within(&self, span: Span) -> std::ops::Range<usize> {
         let from = span.from.saturating_sub(self.skew_ns);
         let to = span.to.saturating_sub(self.skew_ns);
@@ -267,7 +268,7 @@ impl Track {
         start..end.max(start)
     }
 
-    /// Least and most of a measure in some places, where any is known.
+    /// The lowest and highest known value of a measure in a range of indices.
     pub(crate) fn extremes(
         &self,
         measure: Measure,
@@ -281,8 +282,8 @@ impl Track {
         })
     }
 
-    /// The most of a measure in a part of the shared clock, where any is known. What a failed
-    /// request found in use counts.
+    /// The highest known value of a measure in a part of the shared clock. The level at a failed
+    /// request counts too.
     pub(crate) fn peak(&self, measure: Measure, span: Span) -> Option<i64> {
         let sampled = self.extremes(measure, self.within(span));
         let failures = self.failures.iter().filter(|(at, _)| {
@@ -311,7 +312,7 @@ impl Track {
         &self.steps[first..end.max(first)]
     }
 
-    /// Stretches without samples, on the shared clock.
+    /// Times without samples, on the shared clock.
     pub(crate) fn gaps(&self) -> Vec<Span> {
         let shared = |at: i64| at.saturating_add(self.skew_ns);
         let gaps = self.gaps.iter();
@@ -324,14 +325,14 @@ impl Track {
         self.knows_own
     }
 
-    /// Whether the track is of the host's memory rather than a device's.
+    /// Whether the track is host memory and not a device.
     pub(crate) fn is_host(&self) -> bool {
         self.device_id < 0
     }
 }
 
-/// The tracks of a run, one for each resource of each session, in order of rank; and apart from
-/// them the host memory of those ranks that have a device.
+/// The tracks of a run, one for each resource of each session, in order of rank. The host memory of
+/// ranks that have a device comes separately.
 pub(crate) fn split_tracks(run: &Run) -> (Vec<Track>, Vec<Track>) {
     let crowded = CrowdedDevices::of(&run.tracks);
     let with_device: BTreeSet<u32> = run
@@ -361,7 +362,7 @@ pub(crate) fn split_tracks(run: &Run) -> (Vec<Track>, Vec<Track>) {
     (tracks, hosts)
 }
 
-/// A name for a track among others.
+/// The name of a track among others.
 pub(crate) fn track_name(track: &Track, several_devices: bool) -> String {
     if several_devices {
         format!("rank {} device {}", track.rank, track.device_id)

@@ -1,24 +1,24 @@
 //! Line breaks between words.
 
-/// What text is written for: a terminal, or a file that is read like one.
+/// The properties of the terminal, or of a file that is read like one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terminal {
     /// Whether severities and headlines are coloured.
     pub colours: bool,
-    /// Columns that running text is wrapped to.
+    /// The column at which text is wrapped.
     pub width: usize,
 }
 
 impl Terminal {
-    /// No colours, and the width that every terminal has.
+    /// No colours, and a width that every terminal has.
     pub const PLAIN: Self = Self {
         colours: false,
         width: 80,
     };
 }
 
-/// Breaks a text between words so that no line exceeds a width in characters, unless a single word
-/// does. Every line starts with the indent.
+/// Breaks a text between words so that no line is longer than `width` characters, unless a single
+/// word is. Every line starts with the indent.
 pub fn wrap(text: &str, indent: &str, width: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut line = String::new();

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -12,12 +11,13 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
 
 use crate::digest::{Digest, Digests};
+use crate::live::LiveRuns;
 use crate::machine::Machine;
 use crate::pages::{assets, compare, issues, list, run};
 use crate::runs::{Entry, Runs};
 use crate::server::{ServeError, Stopping};
 use crate::view::View;
-use crate::{events, pages};
+use crate::{events, metrics, pages};
 
 /// Drawings that are kept for the next reader, all together.
 const MOST_KEPT_BYTES: usize = 64 << 20;
@@ -29,8 +29,8 @@ pub(crate) struct App {
     pub(crate) digests: Arc<Digests>,
     pub(crate) machine: Arc<dyn Machine>,
     pub(crate) stopping: Stopping,
-    /// Streams of events that are open.
-    pub(crate) streams: AtomicUsize,
+    pub(crate) live: Arc<LiveRuns>,
+    pub(crate) numbers: metrics::Current,
     pub(crate) issues: issues::Cache,
     kept: Mutex<VecDeque<Kept>>,
     /// Held while a run is loaded for a page: two at once would need twice the memory.
@@ -84,16 +84,14 @@ impl App {
     /// Loads a run; the list gets its digest too.
     pub(crate) fn load(&self, entry: &Entry) -> Result<View, String> {
         let begun = Instant::now();
-        let view = View::load(entry, &*self.machine)?;
+        let view = View::load(entry, &*self.machine, &self.live)?;
         self.digests.put(entry, Digest::of(&view), begun.elapsed());
         Ok(view)
     }
 
     /// A run by its id, with the state of its files as it is now.
     pub(crate) fn entry(&self, id: &str) -> Option<Entry> {
-        let known = self.runs.known().find(id);
-        let found = known.or_else(|| self.runs.look_whole().find(id))?;
-        let mut entry = Entry::clone(&found);
+        let mut entry = Entry::clone(&*self.runs.find(id)?);
         entry.stamp = entry.state();
         Some(entry)
     }
@@ -105,20 +103,22 @@ impl Drop for App {
     }
 }
 
-/// The pages about the runs under some folders. Further routes, such as `/metrics`, can be merged
-/// into the router before it is served.
+/// The pages about the runs under some folders, and `/metrics` with the numbers of those that run.
 pub fn router(
     folders: Vec<PathBuf>,
     machine: Arc<dyn Machine>,
     stopping: Stopping,
 ) -> Result<Router, ServeError> {
-    let digests = Digests::start(Arc::clone(&machine)).map_err(ServeError::Threads)?;
+    let live = Arc::<LiveRuns>::default();
+    let digests = Digests::start(Arc::clone(&machine), Arc::clone(&live));
+    let digests = digests.map_err(ServeError::Threads)?;
     let app = Arc::new(App {
         runs: Runs::new(folders, Arc::clone(&machine)),
         digests,
         machine,
         stopping,
-        streams: AtomicUsize::new(0),
+        live,
+        numbers: metrics::Current::default(),
         issues: issues::Cache::default(),
         kept: Mutex::default(),
         loading: Mutex::default(),
@@ -127,9 +127,7 @@ pub fn router(
     let first = Arc::clone(&app);
     std::thread::Builder::new()
         .name("stormlog-look".to_owned())
-        .spawn(move || {
-            first.runs.look();
-        })
+        .spawn(move || first.runs.look_first())
         .map_err(ServeError::Threads)?;
     Ok(Router::new()
         .route("/", get(list::page))
@@ -143,6 +141,7 @@ pub fn router(
         .route("/compare/data", get(compare::data))
         .route("/issues", get(issues::page))
         .route("/issues/decide", post(issues::decide))
+        .route("/metrics", get(metrics::of_runs))
         .route("/assets/{name}", get(assets::get))
         .fallback(pages::not_found)
         .with_state(app))

@@ -1,15 +1,18 @@
 //! What the list shows of a run beyond its manifests: verdict, peak, limit, a small curve. Runs
-//! are read for it in the background, one at a time, those that are looked at first.
+//! are read for it in the background, one at a time, those that are looked at first, and only while
+//! a page is open.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use stormlog_analysis::detect::Severity;
-use stormlog_analysis::timeline::End;
-use stormlog_report::{Measure, Story};
+use stormlog_analysis::pack::is_pack;
+use stormlog_analysis::timeline::{End, RankCoverage};
+use stormlog_report::{Measure, Story, UNKNOWN};
 
+use crate::live::LiveRuns;
 use crate::machine::Machine;
 use crate::runs::Entry;
 use crate::view::View;
@@ -21,6 +24,8 @@ const LEAST_INTERVAL: Duration = Duration::from_secs(5);
 const SHARE: u32 = 10;
 /// Runs that wait to be read; the list asks again for those that it shows.
 const MOST_WAITING: usize = 4096;
+/// A page without scripts has no stream; after its request, reading goes on for this time.
+const ATTENTION: Duration = Duration::from_secs(5);
 
 /// What was read of a run.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +46,7 @@ pub(crate) struct Digest {
 impl Digest {
     pub(crate) fn of(view: &View) -> Self {
         let story = &view.story;
-        let measure = measure_of(story);
+        let measure = story.compared_measure();
         let span = view.run.span_ns();
         let mut curve: Vec<Option<i64>> = vec![None; POINTS];
         if let Some(span) = span {
@@ -53,16 +58,11 @@ impl Digest {
             }
         }
         let coverage = view.run.by_rank();
-        let peaks = coverage.iter().filter_map(|rank| match measure {
-            Measure::Used => rank.peaks.used,
-            Measure::Reserved => rank.peaks.reserved,
-            _ => rank.peaks.allocated,
-        });
         Self {
             verdict: Some(view.verdict()),
             end: view.run.end(),
             is_running: view.is_running,
-            peak: peaks.max(),
+            peak: peak_of(story, &coverage, measure),
             limit: coverage
                 .iter()
                 .filter_map(|rank| rank.device_total_bytes)
@@ -75,18 +75,22 @@ impl Digest {
     }
 }
 
-/// What is drawn in small: use of the device where it is known.
-fn measure_of(story: &Story) -> Measure {
-    let known = |measure: Measure| {
-        let mut tracks = story.tracks().iter();
-        tracks.any(|track| {
-            let unknown = stormlog_report::UNKNOWN;
-            track.values(measure).iter().any(|value| *value != unknown)
-        })
-    };
-    let measures = [Measure::Used, Measure::Reserved];
-    let found = measures.into_iter().find(|measure| known(*measure));
-    found.unwrap_or(Measure::Allocated)
+/// The highest value of a run: of its processes alone where their shares of the devices are known,
+/// because a device may be shared with others.
+fn peak_of(story: &Story, coverage: &[RankCoverage], measure: Measure) -> Option<i64> {
+    let ranks = coverage.iter();
+    match measure {
+        Measure::Own => {
+            let values = story
+                .tracks()
+                .iter()
+                .flat_map(|track| track.values(measure));
+            values.copied().filter(|value| *value != UNKNOWN).max()
+        }
+        Measure::Used => ranks.filter_map(|rank| rank.peaks.used).max(),
+        Measure::Reserved => ranks.filter_map(|rank| rank.peaks.reserved).max(),
+        _ => ranks.filter_map(|rank| rank.peaks.allocated).max(),
+    }
 }
 
 struct Kept {
@@ -100,6 +104,8 @@ struct Kept {
 struct State {
     kept: HashMap<String, Kept>,
     waiting: VecDeque<Arc<Entry>>,
+    /// When a page last asked for digests.
+    asked: Option<Instant>,
 }
 
 /// The digests, and the thread that makes them.
@@ -109,16 +115,24 @@ pub(crate) struct Digests {
     stop: AtomicBool,
     /// Counts the digests that were made, so that pages notice new ones.
     made: AtomicU64,
+    /// Streams of events that are open, one for each visible page.
+    pub(crate) streams: AtomicUsize,
+    live: Arc<LiveRuns>,
 }
 
 impl Digests {
     /// Starts the thread. It ends when [`Digests::stop`] is called.
-    pub(crate) fn start(machine: Arc<dyn Machine>) -> std::io::Result<Arc<Self>> {
+    pub(crate) fn start(
+        machine: Arc<dyn Machine>,
+        live: Arc<LiveRuns>,
+    ) -> std::io::Result<Arc<Self>> {
         let digests = Arc::new(Self {
             state: Mutex::default(),
             wake: Condvar::new(),
             stop: AtomicBool::new(false),
             made: AtomicU64::new(0),
+            streams: AtomicUsize::new(0),
+            live,
         });
         let own = Arc::clone(&digests);
         std::thread::Builder::new()
@@ -147,7 +161,9 @@ impl Digests {
     /// before what others asked for earlier.
     pub(crate) fn want(&self, entries: &[&Arc<Entry>]) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        for &entry in entries.iter().rev() {
+        // A pack is unpacked to be read, and stays so; that is for those that are opened.
+        let is_read = |entry: &&&Arc<Entry>| !entry.paths.iter().any(|path| is_pack(path));
+        for &entry in entries.iter().rev().filter(is_read) {
             let is_due = match state.kept.get(&entry.id) {
                 None => true,
                 Some(kept) if kept.stamp == entry.stamp.value => {
@@ -162,6 +178,7 @@ impl Digests {
             }
         }
         state.waiting.truncate(MOST_WAITING);
+        state.asked = Some(Instant::now());
         drop(state);
         self.wake.notify_one();
     }
@@ -197,7 +214,7 @@ impl Digests {
             if self.stop.load(Ordering::SeqCst) {
                 return None;
             }
-            if let Some(entry) = state.waiting.pop_front() {
+            if let Some(entry) = self.wanted(&mut state) {
                 return Some(entry);
             }
             state = self
@@ -207,10 +224,18 @@ impl Digests {
         }
     }
 
+    /// The run to read next; nothing while no page is open.
+    fn wanted(&self, state: &mut State) -> Option<Arc<Entry>> {
+        let is_open = self.streams.load(Ordering::SeqCst) > 0;
+        let was_asked = state.asked.is_some_and(|at| at.elapsed() < ATTENTION);
+        let is_seen = is_open || was_asked;
+        is_seen.then(|| state.waiting.pop_front())?
+    }
+
     fn work(&self, machine: &dyn Machine) {
         while let Some(entry) = self.next() {
             let begun = Instant::now();
-            let digest = match View::load(&entry, machine) {
+            let digest = match View::load(&entry, machine, &self.live) {
                 Ok(view) => Digest::of(&view),
                 Err(error) => Digest {
                     error: Some(error),
@@ -220,5 +245,38 @@ impl Digests {
             };
             self.put(&entry, digest, begun.elapsed());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_read_while_no_page_is_open() {
+        let digests = Digests {
+            state: Mutex::default(),
+            wake: Condvar::new(),
+            stop: AtomicBool::new(false),
+            made: AtomicU64::new(0),
+            streams: AtomicUsize::new(0),
+            live: Arc::default(),
+        };
+        let run = Arc::new(Entry::default());
+        let waiting = || {
+            let waiting = [&run, &run, &run].map(Arc::clone);
+            State {
+                waiting: waiting.into(),
+                ..State::default()
+            }
+        };
+        assert!(digests.wanted(&mut waiting()).is_none());
+        let mut asked = waiting();
+        asked.asked = Some(Instant::now());
+        assert!(digests.wanted(&mut asked).is_some());
+        asked.asked = Instant::now().checked_sub(2 * ATTENTION);
+        assert!(digests.wanted(&mut asked).is_none());
+        digests.streams.store(1, Ordering::SeqCst);
+        assert!(digests.wanted(&mut waiting()).is_some());
     }
 }

@@ -50,8 +50,8 @@ pub(crate) async fn of_run(State(app): State<Arc<App>>, Path(id): Path<String>) 
 }
 
 fn stream(app: Arc<App>, state: impl Fn(&App) -> Option<u64> + Clone + Send + 'static) -> Response {
-    if app.streams.fetch_add(1, Ordering::SeqCst) >= MOST_STREAMS {
-        app.streams.fetch_sub(1, Ordering::SeqCst);
+    if app.digests.streams.fetch_add(1, Ordering::SeqCst) >= MOST_STREAMS {
+        app.digests.streams.fetch_sub(1, Ordering::SeqCst);
         let text = "too many pages are open; close some of them\n";
         return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
     }
@@ -63,7 +63,10 @@ fn stream(app: Arc<App>, state: impl Fn(&App) -> Option<u64> + Clone + Send + 's
             () = stopping.wait() => {}
             () = follow => {}
         }
-        app.streams.fetch_sub(1, Ordering::SeqCst);
+        if app.digests.streams.fetch_sub(1, Ordering::SeqCst) == 1 {
+            // Nobody follows a run any more.
+            app.live.clear();
+        }
     });
     Sse::new(Events(receiver))
         .keep_alive(KeepAlive::default())

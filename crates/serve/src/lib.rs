@@ -10,12 +10,12 @@ mod app;
 mod digest;
 mod events;
 mod headers;
+mod live;
 mod machine;
 mod metrics;
 mod pages;
 mod runs;
 mod server;
-mod stamp;
 mod token;
 mod view;
 

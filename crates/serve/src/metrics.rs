@@ -1,11 +1,16 @@
 //! `/metrics`, where Prometheus reads numbers.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Router;
+use axum::extract::State;
 use axum::http::header;
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use stormlog_export::{Levels, Recordings, prometheus};
+
+use crate::app::{App, reading};
+use crate::runs::FIRST_WHOLE;
 
 /// Renders the current numbers.
 pub type Render = Arc<dyn Fn() -> String + Send + Sync>;
@@ -24,4 +29,28 @@ pub fn metrics(content_type: &'static str, render: Render) -> Router {
         }
     };
     Router::new().route("/metrics", get(answer))
+}
+
+/// What is remembered between two answers: the ids of devices.
+#[derive(Default)]
+pub(crate) struct Current(Mutex<Recordings>);
+
+/// The numbers of all runs that go on. Which these are is known from the list.
+pub(crate) async fn of_runs(State(app): State<Arc<App>>) -> Response {
+    let made = reading(move || {
+        let recordings = &mut *app.numbers.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut levels = Levels::default();
+        let listing = app.runs.at_once(FIRST_WHOLE);
+        let now_ns = app.machine.now_ns();
+        for run in listing.runs.iter().filter(|run| run.is_running) {
+            for sink in &run.watched {
+                recordings.read_sink(sink, now_ns, &mut levels);
+            }
+        }
+        prometheus::render(&levels)
+    });
+    match made.await {
+        Ok(text) => ([(header::CONTENT_TYPE, prometheus::CONTENT_TYPE)], text).into_response(),
+        Err(failure) => failure,
+    }
 }

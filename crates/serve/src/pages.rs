@@ -21,7 +21,8 @@ struct Message<'a> {
 
 /// What is answered where nothing is.
 pub(crate) async fn not_found() -> Response {
-    let text = "Nothing is served under this address. The run may have been moved or deleted.";
+    let text = "Nothing is served under this address. The run may have been moved or deleted. \
+        Right after the start, folders are still being looked through: reload in a moment.";
     message(StatusCode::NOT_FOUND, "Not found", text)
 }
 

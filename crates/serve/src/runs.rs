@@ -4,21 +4,33 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use stormlog_analysis::catalog::{self, ListedRun, RunsSeen};
+use stormlog_analysis::catalog::{self, FilesState, ListedRun, RunsSeen};
 use stormlog_analysis::timeline::Program;
 use stormlog_format::{SessionStatus, Text};
 
 use crate::machine::Machine;
-use crate::stamp::Stamp;
 
 /// The folders are looked through at most this often, and at most for a tenth of the time.
 const LEAST_INTERVAL: Duration = Duration::from_secs(2);
 const SHARE: u32 = 10;
 /// A look that takes less than this does not keep a reader waiting.
 const QUICK: Duration = Duration::from_millis(50);
+/// So long a list waits for the first look, then it shows what is known and fills in.
+pub(crate) const FIRST_LIST: Duration = Duration::from_millis(100);
+/// So long the first look is waited for by pages about one run and by programs, which read once.
+pub(crate) const FIRST_WHOLE: Duration = Duration::from_secs(2);
+/// What the first look knows is shown after this time, then whenever its time has doubled.
+const FIRST_SHOWN: Duration = Duration::from_millis(50);
+
+/// A number of bytes that is known, or not to be exceeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peak {
+    Exact(i64),
+    AtMost(i64),
+}
 
 /// A run as its manifests describe it.
 #[derive(Clone, Debug, Default)]
@@ -30,7 +42,7 @@ pub(crate) struct Entry {
     /// The artifacts to load; sinks inside a sink are loaded with it.
     pub(crate) paths: Vec<PathBuf>,
     /// All folders and files that are written while it runs.
-    watched: Vec<PathBuf>,
+    pub(crate) watched: Vec<PathBuf>,
     /// The sessions among them that are this run; empty where manifests do not list any.
     pub(crate) sessions: Vec<Text>,
     pub(crate) is_running: bool,
@@ -40,9 +52,11 @@ pub(crate) struct Entry {
     pub(crate) program: Program,
     pub(crate) job: Option<Text>,
     pub(crate) hosts: Vec<Text>,
-    pub(crate) peak: Option<i64>,
+    /// The highest value that rollups know; of a device it is everybody's use, so that the run's own
+    /// is at most that.
+    pub(crate) peak: Option<Peak>,
     pub(crate) oom_bundles: Vec<PathBuf>,
-    pub(crate) stamp: Stamp,
+    pub(crate) stamp: FilesState,
 }
 
 impl Entry {
@@ -59,9 +73,9 @@ impl Entry {
 
     /// The state of its files now. A run that has ended changes with its manifests, which the
     /// listing has read; the files of others are looked at.
-    pub(crate) fn state(&self) -> Stamp {
+    pub(crate) fn state(&self) -> FilesState {
         if self.is_running || self.sessions.is_empty() {
-            Stamp::of(&self.watched)
+            FilesState::of(&self.watched)
         } else {
             self.stamp
         }
@@ -102,12 +116,15 @@ impl Entry {
             started_ns: Some(run.started_at_ns),
             ended_ns: run.ended_at_ns,
             ranks: run.ranks.len(),
-            peak: peaks.and_then(|peaks| peaks.device_used_bytes.or(peaks.host_used_bytes)),
+            peak: peaks.and_then(|peaks| {
+                let of_device = peaks.device_used_bytes.map(Peak::AtMost);
+                of_device.or(peaks.host_used_bytes.map(Peak::Exact))
+            }),
             program: run.program,
             job: run.job_id,
             hosts: run.hosts.into_iter().collect(),
             oom_bundles: run.oom_bundles,
-            stamp: Stamp {
+            stamp: FilesState {
                 value: hasher.finish(),
                 written_ns: run.last_write_ns,
             },
@@ -142,6 +159,8 @@ pub(crate) struct Listing {
     pub(crate) warnings: Vec<String>,
     /// Differs when anything in it differs.
     pub(crate) value: u64,
+    /// Whether all folders were looked through.
+    pub(crate) is_complete: bool,
 }
 
 impl Listing {
@@ -154,7 +173,7 @@ impl Listing {
         self.runs.iter().find(|run| run.sessions.contains(id))
     }
 
-    fn of(seen: RunsSeen, roots: &[PathBuf]) -> Self {
+    fn of(seen: RunsSeen, roots: &[PathBuf], is_complete: bool) -> Self {
         let mut runs: Vec<Entry> = seen
             .runs
             .into_iter()
@@ -169,6 +188,7 @@ impl Listing {
         distinguish(&mut runs);
         runs.sort_by(|a, b| (b.when_ns(), &b.name).cmp(&(a.when_ns(), &a.name)));
         let mut hasher = DefaultHasher::new();
+        is_complete.hash(&mut hasher);
         for run in &runs {
             (&run.id, run.stamp.value, run.is_running).hash(&mut hasher);
         }
@@ -178,6 +198,7 @@ impl Listing {
                 .map(|(path, why)| format!("{}: {why}", path.display()))
                 .collect(),
             value: hasher.finish(),
+            is_complete,
             runs: runs.into_iter().map(Arc::new).collect(),
         }
     }
@@ -242,7 +263,6 @@ fn distinguish(runs: &mut [Entry]) {
 
 struct Looked {
     catalog: catalog::Listing,
-    listing: Arc<Listing>,
     at: Option<Instant>,
     took: Duration,
 }
@@ -252,6 +272,8 @@ pub(crate) struct Runs {
     pub(crate) roots: Vec<PathBuf>,
     machine: Arc<dyn Machine>,
     known: Mutex<Arc<Listing>>,
+    /// Notified whenever more is known.
+    news: Condvar,
     /// Held while the folders are looked through, so that one reader does it for all.
     looking: Mutex<Looked>,
 }
@@ -261,9 +283,9 @@ impl Runs {
         Self {
             machine,
             known: Mutex::default(),
+            news: Condvar::new(),
             looking: Mutex::new(Looked {
                 catalog: catalog::Listing::new(roots.clone()),
-                listing: Arc::default(),
                 at: None,
                 took: Duration::ZERO,
             }),
@@ -278,24 +300,34 @@ impl Runs {
     }
 
     /// The runs without a wait that a reader would notice: looked up where that is quick, else as
-    /// they were. Only the first reader waits for the first look.
-    pub(crate) fn at_once(&self) -> Arc<Listing> {
+    /// they were. During the first look that is what it has found after the given time.
+    pub(crate) fn at_once(&self, first: Duration) -> Arc<Listing> {
+        let known = self.known_or_after(first, |listing| listing.is_complete);
         let is_quick = match self.looking.try_lock() {
-            Ok(state) => state.at.is_none() || state.took < QUICK,
+            Ok(state) => state.took < QUICK,
             Err(_) => false,
         };
-        let known = self.known();
-        match (is_quick, known.runs.is_empty()) {
-            (true, _) => self.look(),
-            (false, true) => self.look_whole(),
-            (false, false) => known,
+        if known.is_complete && is_quick {
+            self.look()
+        } else {
+            known
         }
     }
 
-    /// Looks through the folders, or waits for the thread that does.
-    pub(crate) fn look_whole(&self) -> Arc<Listing> {
-        drop(self.looking.lock().unwrap_or_else(PoisonError::into_inner));
-        self.look()
+    /// A run by its id. The first look may be about to find it.
+    pub(crate) fn find(&self, id: &str) -> Option<Arc<Entry>> {
+        let is_known = |listing: &Listing| listing.is_complete || listing.find(id).is_some();
+        let known = self.known_or_after(FIRST_WHOLE, is_known);
+        known.find(id).or_else(|| self.look().find(id))
+    }
+
+    /// What is known as soon as a condition holds, at the latest after some time.
+    fn known_or_after(&self, wait: Duration, is_enough: impl Fn(&Listing) -> bool) -> Arc<Listing> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self
+            .news
+            .wait_timeout_while(known, wait, |known| !is_enough(known));
+        Arc::clone(&waited.unwrap_or_else(PoisonError::into_inner).0)
     }
 
     /// Looks through the folders unless that was done a moment ago. While another thread does it,
@@ -306,17 +338,48 @@ impl Runs {
         };
         let interval = LEAST_INTERVAL.max(state.took * SHARE);
         if state.at.is_some_and(|at| at.elapsed() < interval) {
-            return Arc::clone(&state.listing);
+            return self.known();
         }
+        self.refresh(&mut state)
+    }
+
+    /// Looks through the folders for the first time, then again: with everything in memory it takes
+    /// a fraction of the time, and how often the folders are looked through follows from it.
+    pub(crate) fn look_first(&self) {
+        let mut state = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
+        self.refresh(&mut state);
+        self.refresh(&mut state);
+    }
+
+    fn refresh(&self, state: &mut Looked) -> Arc<Listing> {
         let begun = Instant::now();
+        let mut shown_after = state.at.is_none().then_some(FIRST_SHOWN);
         let mut seen = RunsSeen::default();
-        self.machine
-            .surroundings(&mut |here| seen = state.catalog.refresh(here));
-        let listing = Arc::new(Listing::of(seen, &self.roots));
-        state.listing = Arc::clone(&listing);
+        self.machine.surroundings(&mut |here| {
+            seen = state.catalog.refresh_with(here, &mut |so_far| {
+                if shown_after.is_none_or(|after| begun.elapsed() < after) {
+                    return;
+                }
+                let so_far = RunsSeen {
+                    runs: so_far.runs(),
+                    ..RunsSeen::default()
+                };
+                self.publish(Listing::of(so_far, &self.roots, false));
+                shown_after = Some(begun.elapsed() * 2);
+            });
+        });
+        let listing = self.publish(Listing::of(seen, &self.roots, true));
         state.took = begun.elapsed();
         state.at = Some(Instant::now());
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&listing);
+        listing
+    }
+
+    fn publish(&self, listing: Listing) -> Arc<Listing> {
+        let listing = Arc::new(listing);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = Arc::clone(&listing);
+        drop(known);
+        self.news.notify_all();
         listing
     }
 }

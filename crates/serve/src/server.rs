@@ -15,8 +15,9 @@ use crate::access::{self, Access};
 use crate::headers;
 use crate::token::Token;
 
-/// Two threads answer; what reads files runs on at most this many others.
-const READING_THREADS: usize = 4;
+/// Two threads answer; what reads files runs on at most this many others. They exist while they are
+/// needed. Requests for runs wait for each other, and the list must not wait behind them.
+const READING_THREADS: usize = 32;
 /// The largest body of a request. Changes are a few words.
 const MOST_BODY_BYTES: usize = 16 * 1024;
 /// How long answers under way may take after the server was asked to stop.

@@ -10,6 +10,7 @@ use stormlog_analysis::timeline::{self, Member, Run, newest_first};
 use stormlog_analysis::{Damage, EventRef, LoadOptions, LoadedSession, OnError, gather};
 use stormlog_report::Story;
 
+use crate::live::LiveRuns;
 use crate::machine::Machine;
 use crate::runs::Entry;
 
@@ -27,16 +28,26 @@ pub(crate) struct View {
 impl View {
     /// Loads a run. Damaged records are skipped and listed. Of files without a manifest that hold
     /// several runs, the newest is shown.
-    pub(crate) fn load(entry: &Entry, machine: &dyn Machine) -> Result<Self, String> {
+    pub(crate) fn load(
+        entry: &Entry,
+        machine: &dyn Machine,
+        live: &LiveRuns,
+    ) -> Result<Self, String> {
         let options = LoadOptions {
             on_error: OnError::Skip,
             ..LoadOptions::default()
         };
-        let gathered = gather(&entry.paths, &options)
-            .map_err(|(path, error)| format!("{}: {error}", path.display()))?;
+        let recordings = match live.read(entry) {
+            Some(recordings) => recordings,
+            None => {
+                gather(&entry.paths, &options)
+                    .map_err(|(path, error)| format!("{}: {error}", path.display()))?
+                    .loaded
+            }
+        };
         let mut damage = Vec::new();
         let mut sessions: Vec<(usize, LoadedSession)> = Vec::new();
-        for (artifact, loaded) in gathered.loaded.into_iter().enumerate() {
+        for (artifact, loaded) in recordings.into_iter().enumerate() {
             damage.extend(loaded.damage);
             sessions.extend(loaded.sessions.into_iter().map(|one| (artifact, one)));
         }

@@ -1,22 +1,20 @@
-//! The address space of a command that runs a program: the program may have a limit on it, which
-//! the command inherits.
+//! Keeps the address space of a recording command small, because the program may have a limit on
+//! it, which the command inherits.
 
-/// Has all threads of this process share one pool of the C library's allocator. By default each has
-/// its own, with 64 MiB of address space, and the recorder's threads allocate little.
+/// Makes all threads of this process share one pool of the C library's allocator. By default each
+/// thread has its own pool with 64 MiB of address space, and the recorder's threads allocate
+/// little.
 ///
-/// Only for a process that is ours alone.
+/// Must be called only in a process that belongs to this program alone.
 #[cfg(target_env = "gnu")]
-#[expect(
-    unsafe_code,
-    reason = "a call of the C library that only sets a number"
-)]
+#[expect(unsafe_code, reason = "this call of the C library only sets a number")]
 pub(crate) fn share_one_pool() {
-    // SAFETY: mallopt takes two numbers; a refusal leaves the default.
+    // SAFETY: mallopt takes two numbers; if it refuses them, the default stays.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 1);
     }
 }
 
-/// Other C libraries have one pool.
+/// Other C libraries have only one pool.
 #[cfg(not(target_env = "gnu"))]
 pub(crate) fn share_one_pool() {}

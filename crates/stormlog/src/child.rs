@@ -1,4 +1,4 @@
-//! A program that is run under watch: its end and its signals are passed on as they are.
+//! Runs a program under watch and passes its signals and its end through.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -13,13 +13,13 @@ use crate::Exit;
 use crate::failure::hinted;
 use crate::signals::{Signals, signal_of};
 
-/// How often signals are checked; the end of the child is noticed at once.
+/// How often signals are checked. The end of the child is noticed at once.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The same when the kernel cannot report the child's end through a pidfd.
+/// The same interval when the kernel cannot report the child's end through a pidfd.
 const LOOK_WITHOUT_PIDFD: Duration = Duration::from_millis(10);
 
-/// Starts a command with the variables of this process and the given ones.
+/// Starts a command with the environment variables of this process and further ones.
 pub(crate) fn spawn(command: &[OsString], variables: &[(&str, OsString)]) -> anyhow::Result<Child> {
     let Some((program, arguments)) = command.split_first() else {
         anyhow::bail!("no command given");
@@ -35,8 +35,8 @@ pub(crate) fn spawn(command: &[OsString], variables: &[(&str, OsString)]) -> any
     })
 }
 
-/// Waits for the end of a child. Signals are passed on to it, unless the terminal has sent them
-/// to both. `look` is called all the time, with a signal that came.
+/// Waits for the end of a child. Signals are passed on to it, unless the terminal has sent them to
+/// both processes. `look` is called regularly, with each signal that arrived.
 pub(crate) fn wait(
     child: &mut Child,
     signals: &Signals,
@@ -53,7 +53,7 @@ pub(crate) fn wait(
             && !(comes_from_terminal(signal) && shares_the_terminal())
             && let Some(signal) = signal_of(signal)
         {
-            // A child that is gone already needs no signal.
+            // A child that has ended needs no signal.
             let _ = kill_process(pid, signal);
         }
         look(signal);
@@ -64,7 +64,7 @@ pub(crate) fn wait(
             Some(pidfd) => {
                 let mut waited = [PollFd::new(pidfd, PollFlags::IN)];
                 let timeout = Timespec::try_from(LOOK).ok();
-                // A signal that came meanwhile ends the wait early, which is as good.
+                // A signal during the wait ends it early, which does no harm.
                 let _ = poll(&mut waited, timeout.as_ref());
             }
             None => std::thread::sleep(LOOK_WITHOUT_PIDFD),
@@ -72,18 +72,19 @@ pub(crate) fn wait(
     }
 }
 
-/// Whether the terminal sends this signal to every process in front of it.
+/// Whether the terminal sends this signal to every process of its foreground group.
 fn comes_from_terminal(signal: i32) -> bool {
     matches!(signal, SIGINT | SIGQUIT | SIGWINCH)
 }
 
-/// Whether Ctrl+C goes to the child without our help: we are in front of a terminal.
+/// Whether the child gets Ctrl+C without our help, because this process is in the foreground of a
+/// terminal.
 fn shares_the_terminal() -> bool {
     rustix::termios::tcgetpgrp(std::io::stdin())
         .is_ok_and(|group| group == rustix::process::getpgrp())
 }
 
-/// The exit code for the end of a child: its code, or 128 plus the signal, as in shells.
+/// The exit code for the end of a child: its own code, or 128 plus the signal, as in shells.
 pub(crate) fn exit_of(status: ExitStatus) -> Exit {
     let code = status
         .code()

@@ -73,14 +73,14 @@ impl<'a> Console<'a> {
         }
     }
 
-    /// What text on standard output, or in a file, is written for.
+    /// The terminal properties for text on standard output or in a file.
     pub fn terminal(&self, output: Option<&Path>) -> Terminal {
         if output.is_some() || !self.out_is_terminal {
             return Terminal::PLAIN;
         }
         Terminal {
             colours: self.colours(),
-            // Less is not readable, and more is hard to read.
+            // Narrower text is not readable, and wider text is hard to read.
             width: self.width().clamp(40, 120),
         }
     }

@@ -1,10 +1,10 @@
-//! A diagnosis while something runs: a window of samples, a verdict, and a bundle of files that
-//! says what was seen.
+//! Diagnoses a running process: records a window of samples, computes a verdict, and writes a
+//! bundle of files.
 //!
-//! The bundle has the files and names of stormlog 0.3.9, `report.json` with our verdict and findings,
-//! and `telemetry/`, the sink that the window was recorded into. Files appear whole or not at
-//! all, and the manifest is there from the start, so that a killed diagnosis leaves a bundle
-//! that loads and says that it did not end.
+//! The bundle has the files and names of stormlog 0.3.9, `report.json` with our verdict and
+//! findings, and `telemetry/`, the sink of the recording. Every file is written atomically. The
+//! manifest is written first, so a killed diagnosis leaves a bundle that loads and is marked as
+//! unfinished.
 
 mod bundle;
 mod directory;

@@ -1,20 +1,20 @@
-//! Exit codes: each means one thing in every command.
+//! Exit codes, which have the same meaning in every command.
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// All is well.
+    /// Success.
     Fine,
-    /// Something failed, bad usage included.
+    /// A failure, including bad usage.
     Failure,
-    /// Memory risk, or a gate that did not hold.
+    /// A memory risk, or a failed gate.
     Risk,
-    /// What another program ended with, passed on.
+    /// The exit code of another program, passed through.
     Child(u8),
 }
 
 impl Exit {
-    /// The number that the process ends with.
+    /// The number that the process exits with.
     pub fn code(self) -> u8 {
         match self {
             Self::Fine => 0,

@@ -69,7 +69,7 @@ pub(crate) fn print(error: &anyhow::Error, console: &mut Console<'_>) {
     if error.is::<AlreadyPrinted>() {
         return;
     }
-    // Paths and values in the message are untrusted; only line ends are ours.
+    // Paths and values in the message are untrusted; only its line ends are ours.
     let message = format!("{error:#}");
     let lines: Vec<_> = message.split('\n').map(for_terminal).collect();
     let _ = writeln!(console.err, "error: {}", lines.join("\n"));

@@ -1,5 +1,5 @@
-//! Records how a killed program ended: in the sessions that it left open, and in those that were
-//! recorded from outside.
+//! Records how a killed program ended, in the sessions that it left open and in those recorded from
+//! outside.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub(crate) fn open_sessions(root: &Path) -> HashSet<Text> {
         .collect()
 }
 
-/// The same for one sink, from its manifest alone: reading the events would take too long.
+/// The same for one sink, from its manifest alone, because reading the events would take too long.
 fn open_in(directory: &Path, names: SinkNames) -> Vec<Text> {
     let manifest = read_manifest(&directory.join(names.manifest()));
     let sessions = manifest.map_or(Vec::new(), |manifest| manifest.sessions);
@@ -31,9 +31,9 @@ fn open_in(directory: &Path, names: SinkNames) -> Vec<Text> {
     open.map(|session| session.session_id).collect()
 }
 
-/// Closes the sessions below a root that killed processes left open: each gets a last event that
-/// describes the end of its process. Sessions that were open before the run stay open: the end of
-/// their processes is unknown. So do those that a process still writes to.
+/// Closes the sessions below a root that killed processes left open. Each gets a last event that
+/// describes the end of its process. Sessions that were open before the run stay open, because the
+/// end of their processes is unknown. Sessions that a process still writes to stay open too.
 pub(crate) fn close_what_was_left_open(root: &Path, ended: &Ended, earlier: &HashSet<Text>) {
     for (directory, names) in sinks_of_run(root) {
         let open = open_in(&directory, names);
@@ -50,14 +50,15 @@ pub(crate) fn close_what_was_left_open(root: &Path, ended: &Ended, earlier: &Has
             load_sessions(&directory, &LoadOptions::default()).ok()
         };
         let config = SinkConfig {
-            // The segments of every rank would be read for them, after a crash.
+            // Rollups would require reading the segments of every rank after a crash.
             write_rollups: false,
             names,
             ..SinkConfig::new(&directory)
         };
-        // Opening marks the sessions as interrupted; a disk that takes no more leaves it at that.
+        // Opening marks the sessions as interrupted. If the disk accepts no more writes, nothing
+        // else is done.
         let sink = Sink::open(config).ok();
-        // A process that was faster has the directory now, and what it left is its own.
+        // Another process was faster and has the directory now, so its sessions are left alone.
         let Some(sink) = sink.filter(|sink| sink.directory() == directory) else {
             continue;
         };
@@ -86,7 +87,7 @@ fn append_end(sink: &Sink, session: &LoadedSession, ended: &Ended) -> Result<(),
     sink.close(SessionStatus::Interrupted)
 }
 
-/// The last event of a process, with the counters that were last known of it.
+/// Makes the last event of a process, with its last known counters.
 fn end_of_process(last: Event, session: &LoadedSession, ended: &Ended) -> Event {
     // The end of other processes was not observed; only their last event is known.
     let was_seen = session.summary.pid == i64::from(ended.pid);
@@ -107,7 +108,7 @@ fn end_of_process(last: Event, session: &LoadedSession, ended: &Ended) -> Event 
     let now = jiff::Timestamp::now().as_nanosecond();
     let now = i64::try_from(now).ok().filter(|_| was_seen);
     let mut end = Event {
-        // A clock that was set back must not put the end before what led to it.
+        // If the clock was set back, the end must still not be before the last event.
         timestamp_ns: now.unwrap_or(last.timestamp_ns).max(last.timestamp_ns),
         event_type: event_type(by_kernel).into(),
         context: Some(what.into()),
@@ -119,7 +120,7 @@ fn end_of_process(last: Event, session: &LoadedSession, ended: &Ended) -> Event 
     end
 }
 
-/// Records in a capture from outside that the kernel killed the watched process.
+/// Records in a session from outside that the kernel killed the watched process.
 pub(crate) fn tell_recorder(recorder: &Recorder, ended: &Ended) {
     if ended.lost_to_the_kernel() {
         let mut metadata = Map::new();
@@ -128,7 +129,7 @@ pub(crate) fn tell_recorder(recorder: &Recorder, ended: &Ended) {
     }
 }
 
-/// A process ended by a user or another process is not an error.
+/// The event type of an end. A process ended by a user or another process is not an error.
 fn event_type(by_kernel: bool) -> &'static str {
     let event_type = if by_kernel {
         EventType::Error
@@ -156,7 +157,7 @@ mod tests {
         }
     }
 
-    /// A sink with a session of a process that was killed.
+    /// Makes a sink with the open session of a killed process.
     fn left_open(root: &Path, name: &str, pid: i64) -> Text {
         let sink = Sink::open(SinkConfig::new(root.join(name))).unwrap();
         let summary = sink.start_session(None).unwrap();
@@ -181,7 +182,7 @@ mod tests {
         summary.session_id
     }
 
-    /// Of the last event: type, context, whether it has a reason, and when it was.
+    /// The type, the context, whether there is a reason, and the time of the last event.
     fn end(root: &Path, name: &str) -> (String, Option<String>, bool, i64) {
         let loaded = load_sessions(&root.join(name), &LoadOptions::default()).unwrap();
         let sessions = loaded.sessions.iter();

@@ -1,5 +1,5 @@
-//! The program behind every door: the commands `stormlog`, `gpumemprof`, `tfmemprof` and
-//! `jaxmemprof`, and the console scripts of the Python package.
+//! The program behind the commands `stormlog`, `gpumemprof`, `tfmemprof` and `jaxmemprof`, and
+//! behind the console scripts of the Python package.
 
 mod address_space;
 mod child;
@@ -37,10 +37,10 @@ pub use sendable::{Sendable, read_document, sendable};
 pub use services::{Finished, Request, Service, Services, Tracked};
 pub use whole_file::write_whole;
 
-/// The program name; each has its own commands.
+/// The name of the program; each name has its own commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// The whole program.
+    /// The complete program.
     Stormlog,
     /// The commands of stormlog 0.3.9 for PyTorch.
     Gpumemprof,
@@ -70,7 +70,7 @@ impl Dialect {
     }
 }
 
-/// Runs the program with its arguments, the name left out, and says how it ended.
+/// Runs the program with its arguments, without the program name, and returns how it ended.
 pub fn run(
     dialect: Dialect,
     arguments: impl IntoIterator<Item = OsString>,
@@ -101,7 +101,7 @@ pub fn run(
             } else {
                 Exit::Failure
             };
-            // A result stands whoever reads it; one that is nothing but its text is lost with it.
+            // A decided exit other than success applies even when the output cannot be written.
             return console
                 .decided
                 .filter(|exit| *exit != Exit::Fine)
@@ -119,7 +119,7 @@ pub fn is_command(word: &str) -> bool {
     cli::is_command(word)
 }
 
-/// Runs the program of this process: its arguments, its terminal.
+/// Runs the program with the arguments and the terminal of this process.
 pub fn main(dialect: Dialect) -> std::process::ExitCode {
     let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr());
     let mut console = Console::of_process(&mut out, &mut err);

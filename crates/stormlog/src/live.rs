@@ -1,20 +1,21 @@
-//! How often a run that goes on is looked at again.
+//! Decides how often a running job is analyzed again.
 
 use std::time::{Duration, Instant};
 
-/// Nothing is looked at more often.
+/// Least time between two analyses.
 const LEAST: Duration = Duration::from_secs(1);
-/// Looking takes at most this part of the time, so that a large run is followed at a small cost.
+/// Analyses take at most one part in this many of the time, so that a large run is followed at a
+/// small cost.
 const SHARE: u32 = 10;
 
-/// When to look again.
+/// When to analyze again.
 #[derive(Debug)]
 pub(crate) struct Pace {
     next: Instant,
 }
 
 impl Pace {
-    /// Looks again after a look that began then and has just ended.
+    /// Schedules the next analysis after one that started at `begin` and has just ended.
     pub(crate) fn after(begin: Instant) -> Self {
         let now = Instant::now();
         let cost = now.saturating_duration_since(begin);
@@ -23,12 +24,12 @@ impl Pace {
         }
     }
 
-    /// How long to wait from now on.
+    /// The time to wait from now.
     pub(crate) fn wait(&self) -> Duration {
         self.next.saturating_duration_since(Instant::now())
     }
 
-    /// Whether it is time.
+    /// Whether the next analysis is due.
     pub(crate) fn is_due(&self) -> bool {
         self.wait().is_zero()
     }

@@ -1,4 +1,4 @@
-//! What questions need to know of this machine: the time, its name, its processes.
+//! Facts about this machine that queries need: the time, its name, its processes.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,7 +7,7 @@ use stormlog_analysis::{EventRef, LoadedSession};
 use stormlog_capture::process::{Looked, look, own_identity};
 use stormlog_format::ProcessIdentity;
 
-/// Answers a question that needs to know of this machine.
+/// Calls a function with the facts about this machine.
 pub fn on_this_machine<R>(ask: impl FnOnce(&Surroundings<'_>) -> R) -> R {
     let name = rustix::system::uname();
     ask(&Surroundings {
@@ -18,7 +18,7 @@ pub fn on_this_machine<R>(ask: impl FnOnce(&Surroundings<'_>) -> R) -> R {
     })
 }
 
-/// The time.
+/// The current time in nanoseconds since the epoch.
 pub(crate) fn now_ns() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.ok()
@@ -54,8 +54,8 @@ fn started_ns(identity: &ProcessIdentity) -> Option<i64> {
     )
 }
 
-/// Marks sessions that were never closed and whose process is gone as interrupted, so that only a
-/// run that goes on is reported to be running.
+/// Marks open sessions whose process has ended as interrupted, so that only a running job is
+/// reported as running.
 pub(crate) fn settle_statuses<'a>(sessions: impl IntoIterator<Item = &'a mut LoadedSession>) {
     on_this_machine(|here| {
         for session in sessions {

@@ -1,6 +1,6 @@
-//! Watches a run while it is recorded, outside of the watched program: looks for findings now and
-//! then, sends alerts and metrics. Everything happens on a thread of low priority, so that neither a
-//! long look nor a slow receiver is noticed by the program.
+//! Watches a run while it is recorded, outside of the watched program: analyzes it now and then,
+//! and sends alerts and metrics. Everything runs on a thread of low priority, so that neither a
+//! long analysis nor a slow receiver affects the program.
 
 mod look;
 mod state;
@@ -24,23 +24,25 @@ use crate::write_whole;
 use look::Looker;
 pub(crate) use state::{State, Watched};
 
-/// How long the end of the program waits for alerts that are under way; nothing when there are none.
+/// How long the end of the program waits for alerts that are being sent. There is no wait when
+/// there are none.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long it waits for metrics that are under way: the next run has newer ones.
+/// How long the end of the program waits for metrics that are being sent. This is short, because
+/// the next run sends newer ones.
 const METRICS_PATIENCE: Duration = Duration::from_millis(250);
 
-/// The first metrics are sent soon, so that a short run has some.
+/// The first metrics are sent this soon, so that a short run has some.
 const FIRST_METRICS: Duration = Duration::from_secs(1);
 
-/// Where alerts go.
+/// The receiver of alerts.
 #[derive(Clone, Debug)]
 pub(crate) struct Alerts {
     pub(crate) address: Address,
     pub(crate) format: AlertFormat,
 }
 
-/// Where OTLP goes. The headers may hold a secret.
+/// The receiver of OTLP metrics. The headers may contain a secret.
 #[derive(Clone)]
 pub(crate) struct Otlp {
     pub(crate) address: Address,
@@ -53,11 +55,11 @@ impl std::fmt::Debug for Otlp {
     }
 }
 
-/// Where what goes.
+/// The receivers of alerts and metrics.
 #[derive(Clone, Debug)]
 pub(crate) struct Targets {
     pub(crate) alerts: Option<Alerts>,
-    /// No look before the run is this old.
+    /// The run is not analyzed before it is this old.
     pub(crate) look_after: Duration,
     pub(crate) metrics_file: Option<PathBuf>,
     pub(crate) otlp: Option<Otlp>,
@@ -73,9 +75,9 @@ impl Targets {
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProgramEnd {
-    /// As it should, or it goes on.
+    /// The program succeeded, or it still runs.
     Fine,
-    /// With a failure; memory may have run out.
+    /// The program failed; memory may have run out.
     Failed,
 }
 
@@ -88,7 +90,7 @@ pub(crate) struct Online {
 }
 
 impl Online {
-    /// Starts watching; nothing when there is nothing to send and no server that asks.
+    /// Starts watching. `None` when there is nothing to send and no server that needs the state.
     pub(crate) fn start(
         targets: Targets,
         watched: Watched,
@@ -139,19 +141,19 @@ impl Online {
         }))
     }
 
-    /// The current state, for whoever asks.
+    /// The current state, for a server.
     pub(crate) fn state(&self) -> Arc<State> {
         self.state.clone()
     }
 
-    /// Ends the watch. Sends what waits, for a short time at most, and reports what was lost.
+    /// Ends the watch. Sends waiting data for a short time, and reports what was lost.
     pub(crate) fn finish(self, end: ProgramEnd, warn: &mut dyn FnMut(&str)) {
         let deadline = Instant::now() + PATIENCE;
         let left = || deadline.saturating_duration_since(Instant::now());
         let _ = self.stop.send(end);
         let looks_again = end == ProgramEnd::Failed && self.targets.alerts.is_some();
         if looks_again || self.targets.metrics_file.is_some() {
-            // A look at a large recording may take longer; what it would find is lost.
+            // Analyzing a large recording may take longer; its findings are then lost.
             let _ = self.done.recv_timeout(left());
         }
         if let (Some(delivery), Some(alerts)) = (&self.state.alerts, &self.targets.alerts) {
@@ -180,7 +182,7 @@ fn report(what: &str, address: &Address, delivered: &Delivered, warn: &mut dyn F
     ));
 }
 
-/// The thread's own.
+/// The state of the watching thread.
 struct Work {
     targets: Targets,
     state: Arc<State>,
@@ -223,7 +225,8 @@ impl Work {
             self.look(true);
         }
         if let Some(file) = &self.targets.metrics_file {
-            // What is no longer measured is unknown; a file that stays would repeat old numbers.
+            // Values that are no longer measured are unknown, and a remaining file would repeat old
+            // ones.
             let _ = std::fs::remove_file(file);
         }
         if let Some(problem) = self.file_problem.take() {
@@ -244,7 +247,7 @@ impl Work {
         }
     }
 
-    /// Looks at the run so far, or at its end; gives what that cost.
+    /// Analyzes the run so far, or at its end; returns the cost.
     fn look(&mut self, is_end: bool) -> Duration {
         let (found, cost) = self.looker.look();
         match found {
@@ -280,7 +283,7 @@ impl Work {
     }
 }
 
-/// A text of a recording that may leave the machine.
+/// Filters a text of a recording before it leaves the machine.
 pub(super) fn sendable_text(text: &str) -> String {
     redacted_text(Text::from(text)).to_str_lossy().into_owned()
 }

@@ -1,25 +1,26 @@
 //! Writes packs: a run in one compressed file, without what looks like a secret. The reader is
 //! `stormlog_analysis::pack`.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
-use stormlog_analysis::pack::{self, Content, HEADER};
+use stormlog_analysis::pack::{self, Content, HEADER, TemporaryFolder};
 use stormlog_analysis::regular_file;
 
 use crate::failure::hinted;
 use crate::sendable::sendable;
+use crate::whole_file::unfinished;
 
-/// Files that recordings consist of. A folder may hold others, which are private.
+/// Endings of the files of recordings. Other files in a folder are private and not packed.
 const ENDINGS: [&str; 12] = [
     "json", "jsonl", "ndjson", "csv", "pickle", "prof", "txt", "log", "md", "html", "svg", "png",
 ];
 
-/// The level that halves what level 3 leaves of telemetry, at a tenth of its speed still faster than
-/// the search for secrets.
+/// The compression level. It gives half the size of level 3 at a tenth of the speed, which is still
+/// faster than the search for secrets.
 const LEVEL: i32 = 9;
 
 /// What was packed.
@@ -28,9 +29,9 @@ pub(crate) struct Packed {
     pub(crate) content: Content,
     /// The size of the pack.
     pub(crate) pack_bytes: u64,
-    /// Files of which the pack has a copy with something hidden.
+    /// Files of which the pack contains a redacted copy.
     pub(crate) redacted: Vec<String>,
-    /// What is not in the pack, each with its reason.
+    /// Files that are not in the pack, each with its reason.
     pub(crate) left_out: Vec<String>,
 }
 
@@ -42,10 +43,10 @@ struct Member {
     modified: u64,
 }
 
-/// Packs a run into a file, which appears when it is complete and was read back. `progress` is called
-/// with bytes, twice for each file.
+/// Packs a run into a file, which appears only when it is complete and was read back. `progress` is
+/// called with bytes, twice for each file.
 pub(crate) fn write(run: &Path, output: &Path, progress: &dyn Fn(u64)) -> anyhow::Result<Packed> {
-    let copies = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let copies = TemporaryFolder::create().context("cannot make a temporary folder")?;
     let cannot_read = || format!("cannot read '{}'", run.display());
     let found = sendable(run, copies.path(), progress).with_context(cannot_read)?;
     let mut packed = Packed {
@@ -81,17 +82,10 @@ pub(crate) fn write(run: &Path, output: &Path, progress: &dyn Fn(u64)) -> anyhow
             run.display()
         ));
     }
-    let folder = output
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
     let cannot_write = || format!("cannot write '{}'", output.display());
-    // Killed at any moment, the program leaves the file that was there, or a hidden file whose name
-    // is no pack's.
-    let mut file = tempfile::Builder::new()
-        .permissions(Permissions::from_mode(0o666))
-        .prefix(".stormlog-pack-")
-        .tempfile_in(folder.unwrap_or(Path::new(".")))
-        .with_context(cannot_write)?;
+    // A program that is killed at any moment leaves the old file, or a hidden file whose name is
+    // not that of a pack.
+    let mut file = unfinished(output, ".stormlog-pack").with_context(cannot_write)?;
     write_archive(file.as_file_mut(), packed.content, &members, progress)
         .with_context(cannot_write)?;
     file.as_file().sync_all().with_context(cannot_write)?;
@@ -121,7 +115,7 @@ fn write_archive(
     progress: &dyn Fn(u64),
 ) -> anyhow::Result<()> {
     let mut encoder = zstd::Encoder::new(BufWriter::with_capacity(1 << 18, file), LEVEL)?;
-    // A pack that was damaged on its way is recognised.
+    // The checksum reveals a pack that was damaged in transit.
     encoder.include_checksum(true)?;
     let mut archive = tar::Builder::new(encoder);
     let header = pack::header(content, env!("CARGO_PKG_VERSION"));
@@ -138,7 +132,8 @@ fn write_archive(
             )
         })?;
         let opened = regular_file::open(&member.file).with_context(|| format!("'{name}'"))?;
-        // A run may go on: what came since its size was read belongs to the next pack.
+        // The run may still be recorded; data that came after its size was read is left for the
+        // next pack.
         let exact = Exact {
             inner: opened.take(member.bytes),
             left: member.bytes,
@@ -152,7 +147,7 @@ fn write_archive(
     Ok(())
 }
 
-/// The header of an entry: nothing about the user or the machine.
+/// The header of an entry, which contains nothing about the user or the machine.
 fn described(name: &str, bytes: u64, modified: u64) -> io::Result<tar::Header> {
     let mut header = tar::Header::new_ustar();
     header.set_path(name)?;
@@ -166,7 +161,7 @@ fn described(name: &str, bytes: u64, modified: u64) -> io::Result<tar::Header> {
     Ok(header)
 }
 
-/// A file that became shorter while it is packed fails, instead of shifting all that follows.
+/// Fails when a file became shorter during packing, instead of shifting everything that follows.
 struct Exact<R> {
     inner: R,
     left: u64,

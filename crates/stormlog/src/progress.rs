@@ -1,4 +1,4 @@
-//! A bar for long work: only on a terminal, only after a second.
+//! Shows a progress bar for long work: only on a terminal, and only after a second.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -20,8 +20,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Progress through the files of artifacts, or of folders of them, shown if a person can
-    /// see it.
+    /// Makes a progress bar for the files of artifacts or folders of them. It is shown only if
+    /// `visible`.
     pub fn through<'a>(paths: impl IntoIterator<Item = &'a Path>, visible: bool) -> Self {
         let size = |path| {
             let files = artifacts_at(path).unwrap_or_default().into_iter();
@@ -37,7 +37,7 @@ impl Progress {
         Self::of_bytes(total, visible)
     }
 
-    /// Progress through a number of bytes.
+    /// Makes a progress bar for a number of bytes.
     pub(crate) fn of_bytes(total: u64, visible: bool) -> Self {
         Self {
             start: Instant::now(),

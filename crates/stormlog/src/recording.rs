@@ -1,5 +1,4 @@
-//! What a capture of the program's own is made of: whose memory, where it is stored, and
-//! until when.
+//! Parts of the program's own recordings: whose memory, where it is stored, and until when.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -17,7 +16,7 @@ use stormlog_format::{DistributedIdentity, IdentityInput, Map, Text, Value};
 
 use crate::signals::Signals;
 
-/// Events a capture keeps in memory.
+/// How many events a recording keeps in memory.
 pub(crate) const MAX_EVENTS: usize = 10_000;
 
 /// Collectors of this machine's GPUs, all or the given indices, or the reason why there are none.
@@ -88,7 +87,7 @@ pub(crate) struct IdentityArguments {
 }
 
 impl IdentityArguments {
-    /// The identity, given or found.
+    /// The identity from the flags or the launcher.
     pub(crate) fn resolve(&self) -> anyhow::Result<DistributedIdentity> {
         let text = |text: &OsStr| Value::text(&*text.to_string_lossy());
         let env: Map = std::env::vars_os()
@@ -110,7 +109,7 @@ impl IdentityArguments {
     }
 }
 
-/// The sink of this process below a root: the root itself unless it is one of several ranks.
+/// The sink of this process below a root: the root itself, unless the job has several ranks.
 pub(crate) fn sink_for_rank(root: &Path, identity: &DistributedIdentity) -> PathBuf {
     if identity.world_size > 1 {
         root.join(format!("rank-{:04}", identity.rank))
@@ -119,16 +118,16 @@ pub(crate) fn sink_for_rank(root: &Path, identity: &DistributedIdentity) -> Path
     }
 }
 
-/// What a capture records.
+/// What to record.
 pub(crate) struct Capture {
     pub(crate) collectors: Vec<Box<dyn Collector>>,
     pub(crate) interval: Duration,
     pub(crate) identity: DistributedIdentity,
     pub(crate) session_source: &'static str,
-    /// The process that the session belongs to; this one unless another is watched.
+    /// The process that the session belongs to; this process unless another one is watched.
     pub(crate) pid: u32,
     pub(crate) sink: Option<SinkConfig>,
-    /// Which events a reading makes.
+    /// Which events a reading produces.
     pub(crate) detail: Detail,
     /// Whether alerts are enabled.
     pub(crate) alerts: bool,
@@ -137,12 +136,12 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    /// The recorder, not yet started.
+    /// Makes the recorder without starting it.
     pub(crate) fn recorder(self) -> Arc<Recorder> {
         self.recorder_of(MAX_EVENTS, None)
     }
 
-    /// The same with the given numbers of events in memory and for a bundle.
+    /// The same with given numbers of events in memory and for a bundle.
     pub(crate) fn recorder_of(
         self,
         max_events: usize,
@@ -165,14 +164,14 @@ impl Capture {
     }
 }
 
-/// A number of seconds that is above zero.
+/// Parses a number of seconds above zero.
 pub(crate) fn positive_seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
     if !(seconds > 0.0 && seconds.is_finite()) {
         return Err("must be > 0".into());
     }
     let duration = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
-    // Longer than anybody lives, shorter than what a clock overflows at.
+    // The limit is longer than any run, and does not overflow a clock.
     Ok(duration.min(Duration::from_secs(u64::from(u32::MAX))))
 }
 
@@ -181,18 +180,18 @@ pub(crate) fn positive_seconds(text: &str) -> Result<Duration, String> {
 pub(crate) enum End {
     /// Its time was over.
     Time,
-    /// This signal asked for it.
+    /// This signal requested the end.
     Signal(i32),
-    /// What it watched is gone.
+    /// The watched process ended.
     Gone,
 }
 
-/// Records until the time is over, a signal requests the end, or the watched process is gone.
-/// `look` is called about ten times a second with the time since the start, and once more before
-/// an end that was not requested.
+/// Records until the time is over, a signal requests the end, or the watched process ends. `look`
+/// is called about ten times a second with the time since the start, and once more before an end
+/// that was not requested.
 ///
-/// Signals are watched by the caller, from before it starts the recorder: one that came in
-/// between would end the program with its session open.
+/// The caller registers the signals before it starts the recorder. A signal in between would
+/// otherwise end the program with its session open.
 pub(crate) fn until_end(
     recorder: &Recorder,
     signals: &Signals,
@@ -219,7 +218,7 @@ pub(crate) fn until_end(
         }
         let nap = Duration::from_millis(100);
         let nap = left.map_or(nap, |left| left.min(nap));
-        // Short naps, so that a signal is acted on at once.
+        // Sleeps are short, so that a signal is handled at once.
         let wake = Instant::now() + nap;
         while Instant::now() < wake {
             std::thread::sleep(Duration::from_millis(5).min(nap));

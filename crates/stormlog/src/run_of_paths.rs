@@ -1,4 +1,4 @@
-//! From paths to the sessions that belong on one picture or screen.
+//! Finds the sessions of paths that belong on one picture or screen.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use stormlog_analysis::{Damage, LoadError, LoadOptions, LoadedSession, OnError, 
 
 use crate::machine::settle_statuses;
 
-/// The sessions that some paths hold of one run, and what of them could not be read.
+/// The sessions of one run at some paths, and what could not be read.
 #[derive(Clone, Debug, Default)]
 pub struct RunOfPaths {
     /// The sessions, in order of rank within each path.
@@ -16,8 +16,8 @@ pub struct RunOfPaths {
     pub damage: Vec<Damage>,
 }
 
-/// Loads the run of each path: the newest one, or that of the named session, with all its ranks,
-/// which may lie side by side in a folder. Several paths are taken to be ranks of one run. Damaged
+/// Loads the run of each path with all its ranks, which may lie side by side in a folder. It is the
+/// newest run, or that of the given session. Several paths count as ranks of one run. Damaged
 /// records are skipped and reported.
 pub fn load_run(
     paths: &[PathBuf],
@@ -49,8 +49,8 @@ pub fn load_run(
     Ok(run)
 }
 
-/// The sessions of the newest run, or of that of a named session: the others of the same rank and
-/// resource are left out then. In order of rank.
+/// The indices of the sessions of the newest run, or of the run of a given session, in order of
+/// rank. Other sessions of the same rank and resource are then left out.
 fn run_among(sessions: &[(usize, LoadedSession)], session_id: Option<&str>) -> Vec<usize> {
     let members = sessions.iter().map(|(artifact, session)| Member {
         artifact: *artifact,
@@ -84,8 +84,8 @@ fn run_among(sessions: &[(usize, LoadedSession)], session_id: Option<&str>) -> V
     chosen
 }
 
-/// Whether the very session (same id, same events) was given by another path already; ranks of
-/// one job may share an id across files.
+/// Whether another path already gave this session (same id, same events). Ranks of one job may
+/// share an id across files.
 fn is_among(sessions: &[LoadedSession], session: &LoadedSession) -> bool {
     let key = |session: &LoadedSession| {
         let first = session.events.get(0);

@@ -1,9 +1,9 @@
-//! Files of an artifact as they may leave the machine: only what lies in it, nothing through a
-//! link, and without what looks like a secret.
+//! Prepares the files of an artifact for leaving the machine: only files inside it, no links, and
+//! nothing that looks like a secret.
 //!
-//! A file in which nothing must be hidden is sent as it is; of every other one a copy is made.
-//! A file that cannot be checked is listed and not sent, and neither is a binary file (a pickled
-//! snapshot, a picture) with a text in it that looks like a secret.
+//! A file without secrets is sent unchanged; otherwise a redacted copy is made. A file that cannot
+//! be checked is listed and not sent. The same holds for a binary file (a pickled snapshot, a
+//! picture) that contains a text which looks like a secret.
 
 mod compressed;
 mod names;
@@ -22,33 +22,33 @@ use stormlog_report::escape::for_terminal;
 
 use crate::export::Compression;
 
-/// What is read at once: a document, a text, a line, a row.
+/// The most bytes that are read at once: a document, a text, a line, a row.
 const LARGEST: u64 = 64 << 20;
-/// Artifacts are flat, or nearly; anything deeper is not ours.
+/// Deeper directories are ignored, because artifacts have few levels.
 const DEEPEST: usize = 8;
-/// A sink has some files, a bundle about ten, and there may be one of each for every rank.
+/// The most files. A sink or a bundle has about ten, and there may be one of each for every rank.
 const MOST_FILES: usize = 10_000;
-/// Shorter texts in a binary file are chance.
+/// Shorter texts in a binary file are accidental.
 const SHORTEST_TEXT: usize = 8;
 
-/// What may be sent of an artifact.
+/// The files of an artifact that may be sent.
 #[derive(Debug, Default)]
 pub struct Sendable {
-    /// Names inside the artifact, with `/` between folders, and the files to send for them.
+    /// Names inside the artifact, with `/` between folders, and the file to send for each.
     pub files: Vec<(String, PathBuf)>,
-    /// What is left out, each with its reason.
+    /// Files that are left out, each with its reason.
     pub left_out: Vec<String>,
 }
 
-/// What may be sent of a file or a directory; copies go to `copies`, which must exist. `progress` is
-/// called with the size of each file that was looked through.
+/// Finds the files of an artifact that may be sent. Copies go to `copies`, which must exist.
+/// `progress` is called with the size of each file that was checked.
 pub fn sendable(artifact: &Path, copies: &Path, progress: &dyn Fn(u64)) -> io::Result<Sendable> {
     let mut found = Sendable::default();
     let copies = Copies {
         folder: copies,
         progress,
     };
-    // Whoever names the artifact may name it by a link; what lies in it may not be one.
+    // The path of the artifact itself may be a link; files inside it may not.
     if fs::metadata(artifact)?.is_dir() {
         found.look_into(artifact, "", &copies, 0)?;
     } else {
@@ -64,20 +64,20 @@ pub fn sendable(artifact: &Path, copies: &Path, progress: &dyn Fn(u64)) -> io::R
     Ok(found)
 }
 
-/// The document in a file without what looks like a secret; nothing when there is none.
+/// Reads a JSON document without its secrets; `None` when it cannot be read.
 pub fn read_document(file: &Path) -> Option<Value> {
     let is_plain = fs::symlink_metadata(file).is_ok_and(|facts| facts.is_file());
     let bytes = is_plain.then(|| whole(file).ok().flatten()).flatten()?;
     value_in(&bytes).map(redacted)
 }
 
-/// The value that JSON stands for; nothing when it is none, or no text.
+/// Parses JSON; `None` when it is not valid or not UTF-8.
 fn value_in(json: &[u8]) -> Option<Value> {
     std::str::from_utf8(json).ok()?;
     parse(json).ok()
 }
 
-/// Where copies go, and what is called with progress.
+/// The folder for copies, and the progress callback.
 struct Copies<'a> {
     folder: &'a Path,
     progress: &'a dyn Fn(u64),
@@ -121,7 +121,8 @@ impl Sendable {
     }
 
     fn look_at(&mut self, file: &Path, name: &str, copies: &Copies<'_>) -> io::Result<()> {
-        // Services name a file by its last part, so a copy has the same, in a folder of its own.
+        // Services name a file by its last part, so a copy keeps that name and gets a folder of its
+        // own.
         let folder = copies.folder.join(self.files.len().to_string());
         let name = self.free_name(names::harmless(name));
         let copy = folder.join(name.rsplit('/').next().unwrap_or(&name));
@@ -137,7 +138,7 @@ impl Sendable {
         Ok(())
     }
 
-    /// A name that no other file has: hiding secrets may have made two the same.
+    /// A name that no other file has. Hiding secrets may have made two names the same.
     fn free_name(&self, name: String) -> String {
         let is_free = |name: &str| name.contains(HIDDEN).then(|| self.has(name)) != Some(true);
         let mut numbered = (2..).map(|number| match name.rsplit_once('.') {
@@ -161,17 +162,17 @@ impl Sendable {
     }
 }
 
-/// What was found in a file.
+/// The result of checking a file.
 enum Looked {
     Clean,
     Copied,
     TooLarge,
     Unreadable,
-    /// In a binary file, of which no copy can be made.
+    /// A secret in a binary file, of which no redacted copy can be made.
     Secret,
 }
 
-/// Looks through one file and copies it where something must be hidden.
+/// Checks one file, and copies it if something must be hidden.
 struct Search<'a> {
     file: &'a Path,
     copy: &'a Path,
@@ -194,7 +195,7 @@ impl Search<'_> {
         }
     }
 
-    /// The copy, empty, in a folder of its own.
+    /// Creates the empty copy in a folder of its own.
     fn begin(&self) -> io::Result<File> {
         if let Some(folder) = self.copy.parent() {
             fs::create_dir_all(folder)?;
@@ -202,7 +203,7 @@ impl Search<'_> {
         File::create(self.copy)
     }
 
-    /// A JSON document, any other text, or neither.
+    /// Checks a JSON document, any other text, or a binary file.
     fn document(&self, is_json: bool) -> io::Result<Looked> {
         let Some(bytes) = whole(self.file)? else {
             return Ok(Looked::TooLarge);
@@ -216,7 +217,7 @@ impl Search<'_> {
         }
         let text = String::from_utf8_lossy(&bytes);
         if !is_json && matches!(text, Cow::Owned(_)) && bytes.contains(&0) {
-            // No text at all. One that says that it is JSON is looked at whatever it holds, and
+            // Not text at all. A file with the ending of JSON is checked whatever it contains, and
             // so is a log with a few bytes in another encoding.
             let has_secret = texts_in(&bytes).any(|text| hidden_text(text).is_some());
             return Ok(if has_secret {
@@ -234,7 +235,7 @@ impl Search<'_> {
         }
     }
 
-    /// A record per line. The copy begins where something must be hidden for the first time.
+    /// Checks a file with one record per line. The copy starts at the first line with a secret.
     fn lines(&self) -> io::Result<Looked> {
         let mut lines = BufReader::with_capacity(1 << 18, regular_file::open(self.file)?);
         let mut copy: Option<BufWriter<File>> = None;
@@ -251,7 +252,8 @@ impl Search<'_> {
             }
             let hidden = match std::str::from_utf8(&line) {
                 Ok(line) => filter.redacted(line).map(String::into_bytes),
-                // No names to go by, but tokens and passwords are seen.
+                // The line is not JSON, so names are unknown, but tokens and passwords are still
+                // found.
                 Err(_) => hidden_text(&String::from_utf8_lossy(&line)).map(String::into_bytes),
             };
             if hidden.is_some() && copy.is_none() {
@@ -270,7 +272,7 @@ impl Search<'_> {
         }
     }
 
-    /// A table; a cell may hold JSON.
+    /// Checks a table; a cell may contain JSON.
     fn table(&self) -> io::Result<Looked> {
         if fs::metadata(self.file)?.len() > LARGEST {
             return Ok(Looked::TooLarge);
@@ -313,7 +315,7 @@ impl Search<'_> {
     }
 }
 
-/// The bytes of a file, unless there are too many.
+/// Reads a file; `None` when it is too large.
 fn whole(file: &Path) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     regular_file::open(file)?
@@ -322,7 +324,7 @@ fn whole(file: &Path) -> io::Result<Option<Vec<u8>>> {
     Ok((bytes.len() as u64 <= LARGEST).then_some(bytes))
 }
 
-/// The text without secrets; nothing when it has none.
+/// The text without secrets; `None` when it has none.
 fn hidden_text(text: &str) -> Option<String> {
     let hidden = redacted_text(Text::from(text));
     (hidden != *text).then(|| hidden.to_str_lossy().into_owned())
@@ -336,19 +338,19 @@ fn texts_in(bytes: &[u8]) -> impl Iterator<Item = &str> {
         .filter_map(|text| std::str::from_utf8(text).ok())
 }
 
-/// The value as text without secrets; nothing when it has none.
+/// The value as JSON without secrets; `None` when it has none.
 fn hidden_json(value: &Value, layout: Layout) -> Option<String> {
     let hidden = redacted(value.clone());
     if hidden == *value {
         return None;
     }
-    // What is not a number is not equal to itself either, and no secret.
+    // NaN is not equal to itself, so the written texts are compared.
     let written = |value: &Value| Writer::new(layout).to_string(value);
     let text = written(&hidden);
     (text != written(value)).then_some(text)
 }
 
-/// The cell without secrets; nothing when it has none.
+/// The cell without secrets; `None` when it has none.
 fn hidden_cell(cell: &str) -> Option<String> {
     match parse(cell.as_bytes()) {
         Ok(value @ (Value::Map(_) | Value::List(_))) => hidden_json(&value, Layout::Line),

@@ -1,7 +1,7 @@
-//! Experiment trackers that a result is logged to.
+//! The interface to experiment trackers, to which results are logged.
 //!
-//! The program knows what was asked for and what there is to log, and nothing of the services:
-//! their libraries are Python's, so whoever starts the program from there brings them along.
+//! The program knows the request and the results, but not the services. Their libraries are written
+//! in Python, so a caller from Python supplies the implementation.
 
 use std::path::{Path, PathBuf};
 
@@ -35,16 +35,16 @@ impl Service {
     }
 }
 
-/// A service that was asked for, and how to log to it.
+/// A requested service and its settings.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Which service.
     pub service: Service,
-    /// Its settings by their names in the Python package; what was not given is not there.
+    /// Settings by their names in the Python package; settings that were not given are missing.
     pub settings: Map,
 }
 
-/// What a command leaves behind when its work is done.
+/// The result of a command.
 #[derive(Debug)]
 pub enum Finished {
     /// A recording.
@@ -58,20 +58,20 @@ pub enum Finished {
 pub struct Tracked {
     /// The session.
     pub session: SessionSummary,
-    /// What it is in numbers, by the names of the trackers.
+    /// Statistics, with the names that trackers use.
     pub statistics: Map,
     /// The last events.
     pub events: Vec<Event>,
-    /// The file that they were written to.
+    /// The output file, if one was written.
     pub output: Option<PathBuf>,
-    /// The sink that they were stored in.
+    /// The sink, if events were stored.
     pub sink: Option<PathBuf>,
     /// The last bundle of the flight recorder.
     pub oom_bundle: Option<PathBuf>,
 }
 
 impl Finished {
-    /// What a recorder recorded; nothing when it never started.
+    /// The result of a recorder; `None` when it never started.
     pub(crate) fn tracking(
         recorder: &Recorder,
         output: Option<&Path>,
@@ -90,10 +90,10 @@ impl Finished {
 
 /// Logs results for the program.
 pub trait Services {
-    /// Whether a service can be logged to, asked before any work is done; says what is missing.
+    /// Checks before any work whether a service is available; the error describes what is missing.
     fn check(&mut self, request: &Request) -> Result<(), String>;
 
-    /// Logs a result under the name of the command; says where it is to be found.
+    /// Logs a result under the name of the command; returns where to find it.
     fn log(
         &mut self,
         request: &Request,

@@ -1,8 +1,8 @@
-//! Signals: those that end a capture are noticed, so that files are whole and the session is
-//! closed; those for a program that we run are passed on to it.
+//! Handles signals. Those that end a recording are caught, so that files are complete and the
+//! session is closed. Signals for a program that we run are passed on to that program.
 //!
-//! A signal that was ignored when we started stays so: `nohup` and a shell's background jobs ask
-//! for it, also on behalf of whatever we start.
+//! A signal that was ignored at our start stays ignored: `nohup` and background jobs of a shell
+//! request this for us and for the programs that we start.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,11 +14,11 @@ use signal_hook::consts::{
     SIGVTALRM, SIGWINCH, SIGXCPU, SIGXFSZ,
 };
 
-/// What asks a program to end.
+/// Signals that request the end of a program.
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// What a program may be sent and can act on. Faults are a process's own; stops and what comes
-/// from its children are not passed on.
+/// Signals that are passed on to a program. Faults concern only the process itself. Stop signals
+/// and signals from children are not passed on.
 const FORWARDED: [i32; 16] = [
     SIGHUP,
     SIGINT,
@@ -38,24 +38,25 @@ const FORWARDED: [i32; 16] = [
     SIGXFSZ,
 ];
 
-/// What the kernel sends a process for a write of its own. Only another process's signal is passed
-/// on. Rust and Python ignore them for themselves, so that being ignored is no one's request.
+/// Signals that the kernel sends a process because of its own write. They are passed on only when
+/// another process sent them. Rust and Python ignore them by default, so that they are ignored is
+/// not a request of the user.
 const OF_WRITES: [i32; 2] = [SIGPIPE, SIGXFSZ];
 
-/// Watches for signals as long as it lives.
+/// Watches for signals while it exists.
 pub(crate) struct Signals {
-    /// How often each came and was not taken yet.
+    /// How often each signal arrived and was not taken yet.
     watched: Vec<(i32, Arc<AtomicU32>)>,
     registered: Vec<SigId>,
 }
 
 impl Signals {
-    /// Watches for the signals that ask a program to end.
+    /// Watches for the signals that request the end of a program.
     pub(crate) fn that_end() -> anyhow::Result<Self> {
         Self::watch(ENDING)
     }
 
-    /// Watches for the signals that are passed on to a program, real-time signals among them.
+    /// Watches for the signals that are passed on to a program, including real-time signals.
     pub(crate) fn to_forward() -> anyhow::Result<Self> {
         Self::watch(
             FORWARDED
@@ -79,8 +80,9 @@ impl Signals {
         Ok(all)
     }
 
-    /// A signal that came since the last time this was asked; ask again for more. A real-time
-    /// signal is queued by the kernel and taken as often as it came, any other once.
+    /// Takes a signal that arrived since the last call; call it again for more. The kernel queues
+    /// real-time signals, so each is returned as often as it arrived; any other signal is returned
+    /// once.
     pub(crate) fn take(&self) -> Option<i32> {
         let came = |(signal, times): &&(i32, Arc<AtomicU32>)| {
             let left = |times: u32| match times {
@@ -95,11 +97,11 @@ impl Signals {
     }
 }
 
-/// Counts how often a signal comes.
+/// Counts how often a signal arrives.
 #[expect(
     unsafe_code,
-    reason = "a handler may call nothing that is not safe in one; an atomic addition is, and reading \
-              the sender is valid for signals of writes, which are sent by a process in each case"
+    reason = "the handler only adds to an atomic, which is safe in a handler; reading the sender is \
+              valid for the signals of writes, because a process always sends them"
 )]
 fn count(signal: i32, came: Arc<AtomicU32>) -> std::io::Result<SigId> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
@@ -112,10 +114,10 @@ fn count(signal: i32, came: Arc<AtomicU32>) -> std::io::Result<SigId> {
     unsafe { signal_hook_registry::register_sigaction(signal, handler) }
 }
 
-/// The signal of a number, real-time signals included.
+/// The signal with a number, including real-time signals.
 #[expect(
     unsafe_code,
-    reason = "numbers from SIGRTMIN to SIGRTMAX are those that libc leaves to programs"
+    reason = "libc leaves the numbers from SIGRTMIN to SIGRTMAX to programs"
 )]
 pub(crate) fn signal_of(number: i32) -> Option<Signal> {
     let is_real_time = (libc::SIGRTMIN()..=libc::SIGRTMAX()).contains(&number);
@@ -131,12 +133,13 @@ impl Drop for Signals {
     }
 }
 
-/// Whether a signal asks a program to end.
+/// Whether a signal requests the end of a program.
 pub(crate) fn asks_to_end(signal: i32) -> bool {
     ENDING.contains(&signal)
 }
 
-/// The signals that this process ignores, as the kernel's mask; none where it does not say.
+/// The signals that this process ignores, as the kernel's mask; zero if the kernel does not report
+/// it.
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

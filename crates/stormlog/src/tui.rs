@@ -1,7 +1,7 @@
 //! The terminal user interface: a model, messages that change it, and views that draw it.
 //!
-//! [`update`](update::update) is pure; files, clocks and collectors are reached through
-//! [`Effect`]s, which threads carry out and answer with messages.
+//! [`update`](update::update) is pure. It returns [`Effect`]s for everything that needs files,
+//! clocks or collectors; threads carry them out and answer with messages.
 
 mod clerk;
 mod colours;
@@ -46,18 +46,19 @@ use sampler::Sampler;
 use terminal::Guard;
 use worker::Worker;
 
-/// How the interface is shown.
+/// Options of the interface.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
     /// Whether colours may be used.
     pub(crate) colours: bool,
-    /// Whether the mouse is listened to.
+    /// Whether mouse events are handled.
     pub(crate) mouse: bool,
 }
 
-/// Time between two frames while much happens: with the drawing, thirty a second.
+/// Time between two frames while many messages arrive. Including the drawing, this gives thirty
+/// frames a second.
 const FRAME: Duration = Duration::from_millis(30);
-/// How long nothing has to happen before the clock on the screen moves on.
+/// How long nothing must happen before the clock on the screen is updated.
 const IDLE: Duration = Duration::from_millis(500);
 
 /// Shows the interface until the user leaves it.
@@ -103,7 +104,7 @@ pub(crate) fn run(paths: Vec<PathBuf>, options: Options) -> anyhow::Result<()> {
     }
 }
 
-/// Waits for something to happen and takes in everything that happens within a frame.
+/// Waits for a message, then handles everything that arrives within a frame.
 fn next(messages: &Receiver<Message>, model: &mut Model) -> Vec<Effect> {
     let mut effects = Vec::new();
     let is_busy = model.is_busy();
@@ -122,7 +123,7 @@ fn next(messages: &Receiver<Message>, model: &mut Model) -> Vec<Effect> {
         }
         match messages.try_recv() {
             Ok(message) => effects.extend(update::update(model, message)),
-            // A key should be answered at once, not at the end of a frame.
+            // A key is answered at once, not at the end of a frame.
             Err(_) if !model.is_busy() => break,
             Err(_) => std::thread::sleep(left.min(Duration::from_millis(5))),
         }

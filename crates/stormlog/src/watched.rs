@@ -1,9 +1,8 @@
-//! A command that is recorded while it runs, and what became of it.
+//! Records a command while it runs, and reports how it ended.
 //!
-//! Host memory of all its processes is read from outside, by this process. The child's
-//! interpreters find a hook of ours in front of their path, which records devices from inside.
-//! What can fail is tried before the command starts; afterwards it runs on whatever happens to
-//! the recording.
+//! This process reads the host memory of all processes of the command from outside. A hook at the
+//! front of the interpreters' path records devices from inside. Everything that can fail is tried
+//! before the command starts; afterwards the command runs on, whatever happens to the recording.
 
 mod devices;
 mod host;
@@ -34,10 +33,10 @@ use host::HostRecording;
 pub(crate) use inbox::Exception;
 use inbox::Inbox;
 
-/// Switches everything off.
+/// The environment variable that turns off all recording.
 const DISABLE: &str = "STORMLOG_DISABLE";
 
-/// The source of a session that was recorded from outside.
+/// The source name of a session that was recorded from outside.
 const OUTSIDE: &str = "stormlog.run.outside";
 
 /// How a command ended.
@@ -45,29 +44,29 @@ const OUTSIDE: &str = "stormlog.run.outside";
 pub(crate) struct Ended {
     pub(crate) pid: u32,
     pub(crate) status: ExitStatus,
-    /// The signal that asked us, and through us the command, to end.
+    /// The signal that requested our end, and through us that of the command.
     pub(crate) signal: Option<i32>,
-    /// Processes that the kernel killed because memory ran out meanwhile.
+    /// Processes that the kernel killed meanwhile because memory ran out.
     pub(crate) oom_kills: u64,
     /// The exception that ended the command's own process.
     pub(crate) exception: Option<Exception>,
 }
 
 impl Ended {
-    /// What became of the command and, where that is known, why.
+    /// How the command ended and, if known, why.
     pub(crate) fn describe(&self) -> String {
         let why = self.why().unwrap_or_default();
         format!("{}{why}", child::describe(self.status))
     }
 
-    /// Why it, or something that it started, was killed.
+    /// Why the command, or a process that it started, was killed.
     pub(crate) fn why(&self) -> Option<&'static str> {
         self.lost_to_the_kernel()
             .then_some(": out of memory in this container")
     }
 
-    /// Whether a kill by the kernel fits this end. One that hit another process of the group
-    /// does not: this ended as it should, or by another signal.
+    /// Whether a kill by the kernel fits this end. It does not fit when the command succeeded or
+    /// ended by another signal; then the kernel killed another process of the group.
     pub(crate) fn lost_to_the_kernel(&self) -> bool {
         let fits = match self.status.signal() {
             Some(_) => self.was_killed(),
@@ -76,12 +75,12 @@ impl Ended {
         self.oom_kills > 0 && fits
     }
 
-    /// Whether the command was ended the way that the kernel does it.
+    /// Whether the command was ended by SIGKILL, which the kernel uses.
     pub(crate) fn was_killed(&self) -> bool {
         self.status.signal() == Some(signal_hook::consts::SIGKILL)
     }
 
-    /// How it ended, as the last event of a run says it.
+    /// The end as the last event of a run records it.
     fn to_map(&self) -> Map {
         let kind = if self.lost_to_the_kernel() {
             "kernel_oom_kill"
@@ -102,23 +101,23 @@ impl Ended {
     }
 }
 
-/// What is run, and how it is recorded.
+/// What to run, and how to record it.
 pub(crate) struct Plan<'a> {
-    /// Where the recording goes; made when it is missing.
+    /// The directory of the recording. The directory is created when it is missing.
     pub(crate) root: &'a Path,
     pub(crate) command: &'a [OsString],
     pub(crate) interval: Duration,
-    /// Further variables for the command.
+    /// Further environment variables for the command.
     pub(crate) variables: &'a [(&'static str, OsString)],
 }
 
-/// Whether the user switched everything off.
+/// Whether the user turned off recording.
 pub(crate) fn is_disabled() -> bool {
     std::env::var_os(DISABLE).is_some_and(|value| value == "1")
 }
 
-/// Runs a command to its end and records it. `warn` is called with what keeps it from being
-/// recorded; that never keeps it from running.
+/// Runs a command to its end and records it. `warn` is called with the reasons why something is not
+/// recorded; these never keep the command from running.
 pub(crate) fn run(plan: &Plan<'_>, warn: &mut dyn FnMut(&str)) -> anyhow::Result<Ended> {
     share_one_pool();
     let signals = Signals::to_forward()?;
@@ -140,7 +139,7 @@ pub(crate) fn run(plan: &Plan<'_>, warn: &mut dyn FnMut(&str)) -> anyhow::Result
         Err(error) => {
             drop(prepared);
             if !existed {
-                // Nothing was recorded; what is not empty stays.
+                // Nothing was recorded. A directory that is not empty stays.
                 let _ = fs::remove_dir(plan.root);
             }
             return Err(error);
@@ -164,7 +163,7 @@ pub(crate) fn run(plan: &Plan<'_>, warn: &mut dyn FnMut(&str)) -> anyhow::Result
     Ok(ended)
 }
 
-/// Everything that a recording needs and that can fail, before the command starts.
+/// Everything that a recording needs and that can fail, prepared before the command starts.
 struct Prepared {
     run: Map,
     identity: DistributedIdentity,
@@ -207,7 +206,7 @@ impl Prepared {
         })
     }
 
-    /// Starts recording a running command; reports what cannot be recorded.
+    /// Starts to record a running command; reports what cannot be recorded.
     fn start(self, plan: &Plan<'_>, pid: u32, warn: &mut dyn FnMut(&str)) -> Recording {
         let mut start = Map::new();
         start.insert("run", Value::Map(self.run));
@@ -239,7 +238,7 @@ fn alone() -> DistributedIdentity {
     }
 }
 
-/// A recording under way.
+/// A recording in progress.
 struct Recording {
     host: Option<HostRecording>,
     devices: Option<OutsideDevices>,
@@ -262,8 +261,8 @@ impl Recording {
     }
 }
 
-/// The exception that ended a command. A launcher fails because a process that it started did:
-/// then the earliest of theirs is the cause.
+/// The exception that ended a command. A launcher fails because a process that it started has
+/// failed; then the earliest exception of these processes is the cause.
 fn cause<'a>(exceptions: &'a [Exception], ended: &Ended) -> Option<&'a Exception> {
     let own = exceptions.iter().find(|one| one.pid == ended.pid);
     if let Some(own) = own.filter(|own| !own.is_of_child()) {
@@ -274,25 +273,26 @@ fn cause<'a>(exceptions: &'a [Exception], ended: &Ended) -> Option<&'a Exception
     first.or(own)
 }
 
-/// A run without devices has nothing that its host memory could be mistaken for.
+/// Gives the host sink ordinary names if the run used no device, so that it cannot be mistaken for
+/// device memory.
 fn publish_when_alone(root: &Path) {
     let sinks = sinks_of_run(root);
     let has_device = sinks.iter().any(|(directory, names)| {
         let manifest = read_manifest(&directory.join(names.manifest()));
         let mut sessions = manifest.into_iter().flat_map(|manifest| manifest.sessions);
-        // The host memory of an earlier run may have its ordinary names already.
+        // The host memory of an earlier run may already have ordinary names.
         sessions.any(|session| session.source != host::SOURCE)
     });
     for (directory, names) in sinks {
         if !has_device && names == SinkNames::Host {
-            // Another rank may still write to its own; whoever ends last makes up for it.
+            // Another rank may still write to its sink; the last rank to end renames it.
             let _ = publish(&directory);
         }
     }
 }
 
-/// A name in a directory that nothing has yet: what lies under another is of an earlier run, or
-/// of one beside us, and not ours to take away.
+/// A name in a directory that is not taken. A taken name belongs to an earlier run or to one beside
+/// us, whose files must stay.
 fn free_name(root: &Path, name: &str) -> PathBuf {
     let others = (2..).map(|number| format!("{name}-{number}"));
     let mut names = std::iter::once(name.to_owned()).chain(others);
@@ -304,13 +304,13 @@ fn free_name(root: &Path, name: &str) -> PathBuf {
 pub(crate) struct OomKills(u64);
 
 impl OomKills {
-    /// Those until now.
+    /// Counts the kills until now.
     pub(crate) fn count() -> Self {
         let group = MemoryGroup::of_process(&Roots::default(), None);
         Self(group.and_then(|group| group.oom_kills()).unwrap_or(0))
     }
 
-    /// Those since then.
+    /// The number of kills since this count was taken.
     pub(crate) fn since(&self) -> u64 {
         Self::count().0.saturating_sub(self.0)
     }
@@ -346,10 +346,10 @@ mod tests {
         let both = [child.clone(), launcher.clone()];
         assert_eq!(found(&both, 1).as_deref(), Some("ValueError"));
         assert_eq!(found(&[launcher], 1).as_deref(), Some("ChildFailedError"));
-        // A helper that failed before did not end a program that failed by itself.
+        // A helper that failed earlier did not end a program that failed by itself.
         let own = [child.clone(), exception(1, "KeyError", 2)];
         assert_eq!(found(&own, 1).as_deref(), Some("KeyError"));
-        // And nothing ended a program that ended well.
+        // A program that succeeded was not ended by an exception.
         assert_eq!(found(&[child], 0), None);
     }
 }

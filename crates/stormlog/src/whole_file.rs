@@ -1,11 +1,13 @@
-//! Files that are there whole or not at all.
+//! Writes files atomically.
 
+use std::fs::Permissions;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use stormlog_capture::files::{remove_leftovers, replace_output};
 
-/// Writes a file so that it is there whole or not at all; folders on the way are made.
+/// Writes a file atomically: it is either complete or not there. Missing folders are created.
 pub fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
     let parent = file
         .parent()
@@ -21,11 +23,45 @@ pub fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
     replace_output(parent, name, content)
 }
 
+/// A hidden file beside an output, for what is written piece by piece; `persist` gives it the name
+/// of the output. A program that is killed leaves it behind under a name that is no output's, and
+/// the next call with this prefix deletes it.
+pub(crate) fn unfinished(output: &Path, prefix: &str) -> io::Result<tempfile::NamedTempFile> {
+    let parent = output
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    remove_leftovers(parent, prefix);
+    let (pid, now) = (std::process::id(), crate::machine::now_ns());
+    tempfile::Builder::new()
+        .permissions(Permissions::from_mode(0o666))
+        // The form of temporary names that leftovers are recognised by.
+        .prefix(&format!("{prefix}-{pid}-{now}"))
+        .rand_bytes(0)
+        .suffix(".tmp")
+        .tempfile_in(parent)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
+
+    #[test]
+    fn what_a_killed_program_left_is_deleted_by_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("run.stormlog");
+        // No process has this number.
+        let left = folder.path().join(".part-4194999-17.tmp");
+        std::fs::write(&left, "half").unwrap();
+        let ours = unfinished(&output, ".part").unwrap();
+        assert!(!left.exists() && ours.path().exists());
+        // That of a process that lives stays.
+        let second = unfinished(&output, ".part").unwrap();
+        assert!(ours.path().exists());
+        second.persist(&output).unwrap();
+        drop(ours);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
 
     #[test]
     fn a_file_has_the_rights_of_any_new_file_or_of_the_one_it_replaces() {
@@ -34,7 +70,8 @@ mod tests {
             let metadata = std::fs::metadata(folder.path().join(name)).unwrap();
             metadata.permissions().mode()
         };
-        // The mask is the whole process's, so it is read off a file, not set.
+        // The umask belongs to the whole process, so the test reads it from a file and does not set
+        // it.
         std::fs::write(folder.path().join("any"), "").unwrap();
         write_whole(&folder.path().join("ours"), b"x").unwrap();
         assert_eq!(mode("ours"), mode("any"));

@@ -12,7 +12,8 @@ from types import ModuleType
 
 
 class AliasFinder(MetaPathFinder):
-    """Finds the modules under one import name in other packages, the first that has it."""
+    """Finds modules under one import name in other packages; the first package that has one
+    wins."""
 
     def __init__(self, alias: str, packages: Sequence[str]) -> None:
         self.alias, self.packages = alias, packages
@@ -20,7 +21,7 @@ class AliasFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec of a module under the alias; nothing for all others."""
+        """The spec of a module under the alias; None for all others."""
         package, _, rest = fullname.partition(".")
         if package != self.alias or not rest:
             return None
@@ -40,12 +41,12 @@ class _AliasLoader(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        # The import system has put the alias's spec there; the module keeps its own name.
+        # The import system has set the spec of the alias; the module keeps its own name.
         module.__spec__ = self.spec
 
 
 def install(alias: str, packages: Sequence[str]) -> None:
-    """Makes every module under the alias the one of the same name in the packages."""
+    """Make every module under the alias the module of the same name in the packages."""
     sys.meta_path.insert(0, AliasFinder(alias, packages))
 
 

@@ -5,7 +5,9 @@ A record that the program switched on itself is used as it is and left on.
 
 from __future__ import annotations
 
+import os
 import threading
+from types import TracebackType
 from typing import Any, NamedTuple
 
 from .. import _core
@@ -13,8 +15,39 @@ from .. import _core
 # A block with a stack: device, address, bytes, frames.
 Block = tuple[int, int, int, list[dict[str, Any]]]
 
+
+class Turn:
+    """A lock that is free again in a child of a fork: the thread that held it is the parent's."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        os.register_at_fork(after_in_child=self._reset)
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+
+    def acquire(self, blocking: bool = True) -> bool:
+        """Whether it was free; wait for it where that is wanted."""
+        return self._lock.acquire(blocking=blocking)
+
+    def release(self) -> None:
+        """Let others have it."""
+        self._lock.release()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._lock.release()
+
+
 # One record for the process, whichever device is looked at.
-turn = threading.Lock()
+turn = Turn()
 
 
 class Counters(NamedTuple):

@@ -1,1 +1,2 @@
-"""What the doors to TensorFlow and JAX share; the words and the calls of each are its own."""
+"""Code that the TensorFlow and JAX packages share. Names and calls of each are in its own
+package."""

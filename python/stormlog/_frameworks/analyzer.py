@@ -1,4 +1,4 @@
-"""What profiles, tracking results and recorded events say about memory, for any framework."""
+"""Analyzes the memory use in profiles, tracking results and recorded events of any framework."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ FunctionSizes = tuple[str, int, float, float, float]
 class FrameworkAnalyzer(ABC):
     """Analyses profile results, tracking results and recorded events.
 
-    Every size that the analyses see is in megabytes; a framework says how to read its results.
+    All sizes in the analyses are in megabytes; a subclass defines how to read its framework's
+    results.
     """
 
     _framework: str
@@ -58,7 +59,7 @@ class FrameworkAnalyzer(ABC):
 
     @abstractmethod
     def _functions(self, profile_result: Any) -> list[FunctionSizes]:
-        """The profiled functions: name, calls, seconds, memory in all and at most."""
+        """The profiled functions: name, calls, seconds, total memory, peak memory."""
 
     def _leaks(self, results: Any) -> list[dict[str, Any]]:
         rate = getattr(results, "memory_growth_rate", 0)
@@ -68,11 +69,11 @@ class FrameworkAnalyzer(ABC):
         return _core.framework_patterns(self._usage(results))
 
     def analyze_fragmentation(self, profile_result: Any) -> dict[str, float]:
-        """How much reserved memory the snapshots of a profile leave unused."""
+        """The share of reserved memory that is unused in the snapshots of a profile."""
         return _core.framework_fragmentation(self._snapshots(profile_result), "trend")
 
     def _efficiency(self, profile_result: Any) -> float:
-        """From 0 to 10."""
+        """The efficiency of a profile, from 0 to 10."""
         if not hasattr(profile_result, "peak_memory_mb"):
             return 0.0
         usage = None
@@ -108,7 +109,7 @@ class FrameworkAnalyzer(ABC):
     def score_optimization(
         self, profile_result: Any, events: Sequence[Any] | None = None
     ) -> dict[str, Any]:
-        """Scores from 0 to 10, with what to do; events add the findings about gaps."""
+        """Scores from 0 to 10, with suggestions; events add the findings about gaps."""
         fragmentation = self.analyze_fragmentation(profile_result)["fragmentation_score"]
         report = _core.framework_score(
             self._efficiency(profile_result),
@@ -125,7 +126,7 @@ class FrameworkAnalyzer(ABC):
         return report
 
     def _suggestions(self, profile_result: Any) -> list[str]:
-        """What to do about a profile."""
+        """Suggestions for a profile."""
         peak = getattr(profile_result, "peak_memory_mb", None)
         if peak is None:
             return []
@@ -141,7 +142,7 @@ class FrameworkAnalyzer(ABC):
 def functions_by_keys(
     profile_result: Any, total_key: str, peak_key: str, unit: float
 ) -> list[FunctionSizes]:
-    """The profiled functions of a result, their sizes under these keys and in this unit."""
+    """The profiled functions of a result, with sizes under these keys and in this unit."""
     profiles = getattr(profile_result, "function_profiles", None) or {}
     return [
         (

@@ -1,6 +1,6 @@
-"""A diagnosis of this process by its framework's own counters: the window and the bundle.
+"""Diagnoses this process with its framework's own counters: records a window and writes a bundle.
 
-PyTorch's is in ``stormlog.diagnose`` and shares it.
+``stormlog.diagnose`` for PyTorch uses it too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MakeTracker = Callable[[float, TelemetrySinkConfig | None], RecordedTracker]
 
 
 def making(tracker: Callable[..., RecordedTracker], **device: Any) -> MakeTracker:
-    """Make trackers of this class on that device; they report to the bundle, not to a log."""
+    """Make trackers of this class on that device. They report to the bundle, not to a log."""
 
     def make(interval: float, sink: TelemetrySinkConfig | None) -> RecordedTracker:
         return tracker(
@@ -78,8 +78,9 @@ def diagnose(
     count_ooms: Callable[[], int] = lambda: 0,
     capture: Callable[[Path], list[str]] | None = None,
 ) -> tuple[Path, int, dict[str, Any], bool]:
-    """Record for a while and leave a bundle: its directory, the exit code, the summary, and
-    whether memory is at risk. What ``capture`` puts into the directory at the end is listed."""
+    """Record for a while and write a bundle. Returns its directory, the exit code, the summary,
+    and whether memory is at risk. Files that ``capture`` adds to the directory at the end are
+    listed."""
     bundle = _core.DiagnoseBundle(
         output, command_line, environment, framework, native_history=capture is not None
     )

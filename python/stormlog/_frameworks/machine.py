@@ -1,4 +1,5 @@
-"""The machine, for the system information of ``stormlog.tensorflow`` and ``stormlog.jax``."""
+"""Facts about the machine, for the system information of ``stormlog.tensorflow`` and
+``stormlog.jax``."""
 
 from __future__ import annotations
 
@@ -14,12 +15,12 @@ _UNITS = ("B", "KB", "MB", "GB", "TB")
 
 
 def is_apple_silicon() -> bool:
-    """Whether this is a Mac with a GPU of its own."""
+    """Whether this is a Mac with an Apple GPU."""
     return sys.platform == "darwin" and platform.machine() == "arm64"
 
 
 def machine_facts(version: tuple[str, str]) -> dict[str, Any]:
-    """The machine, Python, and the framework's version under its name."""
+    """Facts about the machine and Python, and the framework's version under its name."""
     total, available, _ = _core.machine_memory()
     return {
         "platform": platform.platform(),
@@ -32,7 +33,7 @@ def machine_facts(version: tuple[str, str]) -> dict[str, Any]:
 
 
 def memory_percent_used() -> float | None:
-    """How much of the machine's memory is in use; None where that cannot be read."""
+    """The used share of the machine's memory in percent; None where it cannot be read."""
     total, available, _ = _core.machine_memory()
     if not total or available is None:
         return None
@@ -40,7 +41,7 @@ def memory_percent_used() -> float | None:
 
 
 def format_memory(bytes_value: int | float | None) -> str:
-    """A byte count with two decimals; ``N/A`` when it is not known."""
+    """A byte count with two decimals; ``N/A`` when it is unknown."""
     if bytes_value is None:
         return "N/A"
     value = float(bytes_value)

@@ -1,4 +1,5 @@
-"""Profiles work by snapshots before and after it; a framework says what a snapshot holds."""
+"""Profiles work with snapshots before and after it. A framework defines the content of a
+snapshot."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ class SnapshotProfiler(ABC, Generic[S]):
 
     @property
     def profiling_active(self) -> bool:
-        """Whether snapshots are taken all the time."""
+        """Whether snapshots are taken continuously."""
         return self._watch.active
 
     @abstractmethod
@@ -57,7 +58,7 @@ class SnapshotProfiler(ABC, Generic[S]):
         self._watch.start(lambda: self._take("continuous", None), interval)
 
     def stop_continuous_profiling(self) -> None:
-        """No longer."""
+        """Stop taking snapshots."""
         self._watch.stop()
 
     def reset(self) -> None:
@@ -70,34 +71,35 @@ class SnapshotProfiler(ABC, Generic[S]):
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """What a function is called in profiles; an object that can be called, its type."""
+    """The name of a function in profiles; for a callable object the name of its type."""
     return str(getattr(function, "__name__", type(function).__name__))
 
 
 class GlobalProfiler(Generic[P]):
-    """The profiler of the process, made when it is first asked for."""
+    """The profiler of the process, created on first use."""
 
     def __init__(self, make: Callable[[], P]) -> None:
         self._make = make
         self.profiler: P | None = None
 
     def get(self) -> P:
-        """The profiler, made now when there is none."""
+        """The profiler; it is created if there is none."""
         if self.profiler is None:
             self.profiler = self._make()
         return self.profiler
 
     def reset(self) -> None:
-        """Empty the profiler, when there is one."""
+        """Clear the profiler, if there is one."""
         if self.profiler is not None:
             self.profiler.reset()
 
     def decorated(
         self, func: F | None, profiler: P | None, name: str | None
     ) -> Callable[[F], F] | F:
-        """A function, or a decorator, that measures with the given profiler or this one.
+        """A function or decorator that measures with the given profiler, or with this one.
 
-        Which one is decided when the function is called: decorating must not start a framework.
+        The profiler is chosen when the function is called, because decorating must not start a
+        framework.
         """
 
         def decorate(function: F) -> F:

@@ -1,4 +1,4 @@
-"""What results of profiling and tracking have in common; each lists its own fields."""
+"""Base classes for results of profiling and tracking. Each result lists its own fields."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from .sizes import MB
 
 
 class Lasting:
-    """Something with a beginning and an end."""
+    """A result with a start and an end time."""
 
     start_time: float
     end_time: float
 
     @property
     def duration(self) -> float:
-        """Seconds."""
+        """The duration in seconds."""
         return self.end_time - self.start_time
 
 

@@ -1,4 +1,4 @@
-"""Sizes as TensorFlow's and JAX's users see them: in megabytes."""
+"""Sizes in megabytes, the unit of the TensorFlow and JAX packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tracks one device of a framework in megabytes, over the same recorder as everything else."""
+"""Tracks one device of a framework in megabytes, with the common recorder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .sizes import MB
 if TYPE_CHECKING:
     from ..telemetry_sink import TelemetrySinkConfig
 
-# Every sample comes with at most a handful of other events.
+# The most events per sample, used to size the history.
 _EVENTS_PER_SAMPLE = 4
 _SINK_KEYS = ("rollover_count", "pruned_", "final_retained_")
 _HEALTH_KEYS = ("collector_", "telemetry_partial")
@@ -34,7 +34,7 @@ class FrameworkCollector(DeviceMemoryCollector):
 
 
 class DeviceTracker(RecordedTracker):
-    """Tracks a device; an alert for every time that memory passes the threshold."""
+    """Tracks a device; raises an alert each time memory exceeds the threshold."""
 
     _event_class = TrackingEvent
     _log: logging.Logger
@@ -50,6 +50,7 @@ class DeviceTracker(RecordedTracker):
         identity: dict[str, Any],
         telemetry_sink_config: TelemetrySinkConfig | None,
         bundle_events: int | None = None,
+        alert: str | None = None,
     ) -> None:
         if max_history < 1:
             raise InvalidValueError("max_history must be >= 1")
@@ -70,6 +71,7 @@ class DeviceTracker(RecordedTracker):
             telemetry_sink_config=telemetry_sink_config,
             bundle_events=bundle_events,
             collector=collector,
+            alert=alert,
         )
 
     @property
@@ -138,7 +140,7 @@ class DeviceTracker(RecordedTracker):
         super().start_tracking()
 
     def _end_session(self) -> bool:
-        """Stop, and say whether there was something to stop."""
+        """End the session; returns whether one was running."""
         if not self.is_tracking:
             return False
         super().stop_tracking()
@@ -184,5 +186,5 @@ class DeviceTracker(RecordedTracker):
 
 
 def mean(values: list[float]) -> float:
-    """The mean; 0 of nothing."""
+    """The mean; 0 for an empty list."""
     return sum(values) / len(values) if values else 0.0

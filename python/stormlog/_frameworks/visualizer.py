@@ -1,4 +1,4 @@
-"""Plots of what a framework's profiler or tracker saw, drawn by the Rust core."""
+"""Plots the results of a framework's profiler or tracker. The Rust core draws them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .sizes import MB
 logger = logging.getLogger(__name__)
 
 _NANOSECONDS = 1_000_000_000
-# A figure of matplotlib has this many pixels for an inch.
+# Pixels per inch of a matplotlib figure.
 _PIXELS = 100
 _SavePath = str | PathLike[str] | None
 
@@ -34,12 +34,12 @@ class Moment(NamedTuple):
 
 
 class FrameworkVisualizer(ABC):
-    """Draws profile results and tracking results; every method gives the figure, too.
+    """Draws profile results and tracking results; every method also returns the figure.
 
-    ``style`` is ``dark`` for a dark drawing; every other style is the light one.
+    The ``style`` ``dark`` gives a dark drawing; every other style is light.
     """
 
-    # The keys under which a profiled function keeps its memory, and the unit of the values.
+    # The keys of a profiled function's memory, and the unit of the values.
     _total_key: str
     _peak_key: str
     _unit: float
@@ -53,10 +53,10 @@ class FrameworkVisualizer(ABC):
 
     @abstractmethod
     def _rows(self, results: Any) -> list[dict[str, Any]]:
-        """The values of an export at each moment."""
+        """The exported values at each moment."""
 
     def _document(self, results: Any, rows: list[dict[str, Any]]) -> Any:
-        """The whole of an export as JSON."""
+        """The complete export as JSON."""
         return rows
 
     def plot_memory_timeline(
@@ -72,7 +72,7 @@ class FrameworkVisualizer(ABC):
     def plot_function_comparison(
         self, function_profiles: dict[str, dict[str, Any]], save_path: _SavePath = None
     ) -> Figure | None:
-        """The most memory that each profiled function had in use."""
+        """The peak memory of each profiled function."""
         calls = self._calls(function_profiles)
         if not calls:
             logger.warning("no profiled functions to plot")
@@ -80,7 +80,8 @@ class FrameworkVisualizer(ABC):
         return self._drawn(_core.Drawing.of_functions(calls, "peak_memory"), save_path)
 
     def create_memory_heatmap(self, results: Any, save_path: _SavePath = None) -> Figure | None:
-        """Profiled functions by time, memory and peak; each column scaled by its greatest."""
+        """Profiled functions by time, memory and peak; each column is scaled by its highest
+        value."""
         calls = self._calls(getattr(results, "function_profiles", None))
         if not calls:
             logger.warning("no profiled functions to plot")
@@ -90,7 +91,7 @@ class FrameworkVisualizer(ABC):
     def create_interactive_dashboard(self, results: Any, port: int = 8050) -> Figure | None:
         """Timeline and functions on one page, opened in a browser.
 
-        A page needs no server, so nothing listens on the port.
+        A page needs no server, so the port is not used.
         """
         points = self._points(results)
         calls = self._calls(getattr(results, "function_profiles", None))
@@ -102,7 +103,7 @@ class FrameworkVisualizer(ABC):
         return figure
 
     def save_plots(self, results: Any, output_dir: str = "./plots/") -> None:
-        """Every plot that the results allow, as PNG files in a directory."""
+        """Save every plot that the results allow as PNG files in a directory."""
         folder = Path(output_dir)
         folder.mkdir(parents=True, exist_ok=True)
         self.plot_memory_timeline(results, save_path=folder / "timeline.png")
@@ -154,6 +155,6 @@ class FrameworkVisualizer(ABC):
 
 
 def sampled(results: Any, unit: float = MB) -> list[Moment]:
-    """The samples of a tracking result, whose memory usage is in this unit."""
+    """The samples of a tracking result whose memory usage is in this unit."""
     pairs = zip(getattr(results, "timestamps", ()), getattr(results, "memory_usage", ()))
     return [Moment(float(time), used * unit, used * unit, "sample") for time, used in pairs]

@@ -1,4 +1,4 @@
-"""Runs clean-up functions when a device holds too much."""
+"""Runs cleanup functions when a device uses too much memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 
 class Watchdog(ABC):
-    """Checks a device at an interval, and cleans up above a threshold."""
+    """Checks a device at an interval, and cleans up when it is above a threshold."""
 
     def __init__(
         self, max_memory_mb: float, cleanup_threshold_mb: float, check_interval: float, name: str
@@ -25,7 +25,7 @@ class Watchdog(ABC):
 
     @property
     def active(self) -> bool:
-        """Whether it watches."""
+        """Whether it is watching."""
         return self._watch.active
 
     def add_cleanup_callback(self, callback: Callable[[], None]) -> None:
@@ -37,16 +37,16 @@ class Watchdog(ABC):
         self._watch.start(self._check, self.check_interval)
 
     def stop(self) -> None:
-        """No longer."""
+        """Stop watching."""
         self._watch.stop()
 
     @abstractmethod
     def _used_mb(self) -> float | None:
-        """Megabytes of the device now; None when they cannot be read."""
+        """Megabytes in use on the device now; None when they cannot be read."""
 
     @abstractmethod
     def _clean(self, used_mb: float) -> None:
-        """Clean because so much is used."""
+        """Clean up because this many megabytes are used."""
 
     def _check(self) -> None:
         try:
@@ -58,7 +58,7 @@ class Watchdog(ABC):
             self._clean(used)
 
     def _run(self, first: Callable[[], object], what: str) -> None:
-        """Clean now: the framework's own way, then the given functions."""
+        """Clean up now: with the framework's own function, then with the added functions."""
         try:
             first()
         except Exception as error:

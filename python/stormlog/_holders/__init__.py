@@ -1,4 +1,4 @@
-"""Which object of the program holds memory, as a path that the user recognises.
+"""Finds which object of the program holds memory, as a path that the user recognises.
 
 A search goes forward from named roots: the globals of ``__main__``, those of the user's modules,
 the local variables of all threads, then the globals of libraries. It follows containers,
@@ -15,37 +15,39 @@ keeps nothing alive when it returns.
     2 µs per object.
 
 ``survey(deadline)``
-    Everything that is found. Returns ``Survey``: ``storages`` lists a ``Holder`` for each storage
-    of a tensor or array, each once. With ``counts_host=True`` large texts and byte strings are
-    storages too, and ``containers`` lists the collections with their lengths and estimated bytes
-    (those with 16 elements or 4 KiB). ``enough(storages)`` ends the search after a stage when it
-    returns True. ``libraries=False`` leaves out their globals, which take longest. ``sweep=True`` also asks the garbage
-    collector for what no root reaches; that takes 70 ms and more with the interpreter held, so
-    only the inspection of an out-of-memory error does it. The local variables of the frames that
-    an exception has left are searched when its ``traceback`` is given.
+    Lists everything that is found. Returns ``Survey``: ``storages`` lists a ``Holder`` for each
+    storage of a tensor or array, each once. With ``counts_host=True`` large texts and byte
+    strings are storages too, and ``containers`` lists the collections with their lengths and
+    estimated bytes (those with 16 elements or 4 KiB). ``enough(storages)`` ends the search after a
+    stage when it returns True. ``libraries=False`` leaves out the globals of libraries, which take
+    longest. ``sweep=True`` also asks the garbage collector for objects that no root reaches. That
+    takes 70 ms and more while the interpreter is held, so only the inspection of an out-of-memory
+    error does it. With a ``traceback``, the local variables of the frames that the exception has
+    left are searched too.
 
 ``Holder``: ``address``, ``bytes``, ``device`` ("cuda:0", "cpu"), ``category`` (one of
 ``CATEGORIES``), ``place`` and ``container``, both a ``Place`` or None. ``str(place)`` is the path,
-``place.phrase`` the words for a sentence. ``container`` is the outermost collection that can be
-what grows, and for parameters, gradients and optimizer state outside of collections the variable
-of the model or optimizer; group by it. ``in_graph`` holders are kept by the autograd graph of a tensor there:
+``place.phrase`` the text for a sentence. ``container`` is the outermost collection that can be what
+grows; group by it. For parameters, gradients and optimizer state outside of collections it is the
+variable of the model or optimizer. ``in_graph`` holders are kept by the autograd graph of a tensor:
 ``group(holders)`` sums them up as "the autograd graphs of 60 tensors in `aux`".
 
 ``Container``: ``place``, ``kind``, ``identity`` (the same object has the same one in two surveys),
-``length``, and ``bytes`` with all that was first reached through it. Of collections longer than
-``most_elements`` only the first and the last elements are read, and the bytes are extrapolated.
+``length``, and ``bytes`` with everything that was first reached through it. Of collections longer
+than ``most_elements`` only the first and the last elements are read, and the bytes are
+extrapolated.
 
 ``locate_in_graphs(addresses, tensors, deadline)``
     Which of some blocks the autograd graphs of tensors hold, as a dictionary of ``Holder``.
     ``tensors`` is ``Located.with_graph`` of an earlier search; those that were followed are
     removed, so that a later call goes on with the others.
 
-When to search: at the end of a step, on the thread of the program. The search holds references
-to containers, not to tensors, while it runs. On another thread pass ``rest``, which is called after
-every millisecond of work; otherwise each time that the program gives up the interpreter it waits
-for 5 ms. A search with ``rest`` reads no gradient and no graph: the engine of PyTorch frees and
-replaces them without the interpreter, and reading them meanwhile crashes the process.
-``locate_in_graphs`` is for the thread of the program alone.
+When to search: at the end of a step, on the thread of the program. While it runs, the search holds
+references to containers, but not to tensors. On another thread pass ``rest``, which is called after
+every millisecond of work; otherwise the program waits 5 ms each time it gives up the interpreter. A
+search with ``rest`` reads no gradient and no graph: PyTorch's engine frees and replaces them
+without the interpreter, and reading them meanwhile crashes the process. ``locate_in_graphs`` must
+be called only on the thread of the program.
 """
 
 from __future__ import annotations
@@ -76,10 +78,10 @@ __all__ = [
     "survey",
 ]
 
-# Of longer collections the first and the last elements are read.
+# Of longer collections only the first and the last elements are read.
 _MOST_ELEMENTS = 20_000
 _MOST_ELEMENTS_OF_HOST = 512
-# Collections that are shorter and smaller are not reported.
+# Collections below both limits are not reported.
 _SHORT, _SMALL_BYTES = 16, 4096
 
 
@@ -95,7 +97,8 @@ class Holder(NamedTuple):
 
     @property
     def in_graph(self) -> bool:
-        """Whether the autograd graph of a tensor at the place holds it, not the tensor itself."""
+        """Whether the autograd graph of a tensor at the place holds it, and not the tensor
+        itself."""
         return self.place is not None and self.place.in_graph
 
 
@@ -110,7 +113,7 @@ class Container(NamedTuple):
 
 
 class Located(NamedTuple):
-    """What holds the blocks that were looked for."""
+    """The holders of the blocks that were searched for."""
 
     holders: dict[int, Holder]
     # Tensors whose graphs were not followed, for ``locate_in_graphs``.
@@ -120,7 +123,7 @@ class Located(NamedTuple):
 
 
 class Survey(NamedTuple):
-    """What the search found."""
+    """The result of a survey."""
 
     storages: list[Holder]
     containers: list[Container]
@@ -130,21 +133,21 @@ class Survey(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Storages with one holder."""
+    """Storages with the same holder."""
 
     # The container, or the place of a single storage; None when nothing is known.
     place: Place | None
     category: str
-    # "graph" or "traceback" when that of the objects there holds the storages, else "".
+    # "graph" or "traceback" when one of these holds the storages, otherwise "".
     through: str
     storages: int
     bytes: int
-    # How many tensors have the graphs, or exceptions the tracebacks.
+    # How many tensors have the graphs, or how many exceptions the tracebacks.
     owners: int
 
     @property
     def phrase(self) -> str:
-        """The holder for a sentence."""
+        """The holder as text for a sentence."""
         if self.place is None:
             return "no variable"
         where = self.place._replace(in_graph=False).phrase
@@ -160,7 +163,7 @@ class Group(NamedTuple):
 def locate(
     addresses: Mapping[int, int], deadline: float, *, rest: Callable[[], None] | None = None
 ) -> Located:
-    """What holds each of some device blocks, given by start and size."""
+    """The holder of each of some device blocks, given by start and size."""
     began = time.monotonic()
     wanted = _Wanted(addresses)
     walk = wanted.walk(deadline, rest)
@@ -175,7 +178,7 @@ def locate_in_graphs(
     tensors: deque[tuple[weakref.ref[Any], Step]],
     deadline: float,
 ) -> dict[int, Holder]:
-    """Which of some device blocks the graphs of tensors hold."""
+    """The device blocks that the graphs of tensors hold."""
     wanted = _Wanted(addresses)
     walk = wanted.walk(deadline, None)
     walk.run_graphs(tensors, wanted.is_complete)
@@ -183,7 +186,7 @@ def locate_in_graphs(
 
 
 class _Wanted:
-    """The device blocks that a search is for, by start and size."""
+    """The device blocks to search for, by start and size."""
 
     def __init__(self, addresses: Mapping[int, int]) -> None:
         self._addresses = addresses
@@ -192,7 +195,7 @@ class _Wanted:
         self._found: dict[int, int] = {}
 
     def walk(self, deadline: float, rest: Callable[[], None] | None) -> Walk:
-        """A search for them."""
+        """A search for the blocks."""
         return Walk(
             deadline,
             most_elements=_MOST_ELEMENTS,
@@ -212,11 +215,11 @@ class _Wanted:
         return True
 
     def is_complete(self) -> bool:
-        """Whether each was found."""
+        """Whether every block was found."""
         return len(self._found) == len(self._starts)
 
     def holders(self, walk: Walk) -> dict[int, Holder]:
-        """What holds those that were found."""
+        """The holders of the blocks that were found."""
         return {
             start: _holder(walk, walk.storages[address])
             for start, address in self._found.items()
@@ -263,7 +266,7 @@ def survey(
 
 
 def group(holders: Iterable[Holder]) -> list[Group]:
-    """The holders by container, the largest first; those without one by their place."""
+    """The holders by container, largest first; those without a container by their place."""
     sums: dict[tuple[Place | None, str, str], list[int]] = {}
     owners: dict[tuple[Place | None, str, str], set[object]] = {}
     for holder in holders:

@@ -1,7 +1,7 @@
-"""What the autograd graph of a tensor keeps: saved tensors, and what hooks packed in their place.
+"""Reads what the autograd graph of a tensor keeps: saved tensors, and what hooks packed instead.
 
-Saved tensors are read packed. Unpacking runs the hooks of the program, and those of
-``torch.utils.checkpoint`` compute the forward pass again.
+Saved tensors are read packed. Unpacking runs hooks of the program, and those of
+``torch.utils.checkpoint`` repeat the forward pass.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from collections.abc import Iterator
 from typing import Any
 
 _RAW = "_raw_saved_"
-# Values that an operation saves of its arguments; the others are its results.
+# Names of values that an operation saves from its arguments; other saved values are its results.
 _ARGUMENTS = frozenset(
     ("self", "input", "mat1", "mat2", "other", "indices", "target", "query", "key", "value")
 )
 
 
 class Graph:
-    """Walks graphs; every node is visited once until ``forget``.
+    """Walks graphs; every node is visited once until ``forget`` is called.
 
-    The nodes that were visited are held until then, because the identity of a node is known only
-    while its Python object lives.
+    Visited nodes are held until then, because the identity of a node is known only while its Python
+    object lives.
     """
 
     def __init__(self) -> None:
@@ -30,12 +30,12 @@ class Graph:
         self.is_opaque = False
 
     def forget(self) -> None:
-        """Let go of all nodes."""
+        """Release all nodes."""
         self._nodes.clear()
 
     def held(self, root: Any) -> Iterator[tuple[Any, bool, bool]]:
-        """What the nodes behind one keep, as (value, is an argument of an operation, is the leaf
-        that a gradient goes to)."""
+        """The values that the nodes behind ``root`` keep, as (value, whether it is an argument
+        of an operation, whether it is the leaf that a gradient goes to)."""
         waiting = [root]
         while waiting:
             node = waiting.pop()
@@ -52,7 +52,7 @@ class Graph:
             leaf = getattr(node, "variable", None) if _is_leaf(node) else None
             if leaf is not None:
                 yield leaf, False, True
-            # An operation written in Python keeps what it likes.
+            # An operation written in Python may keep any values.
             attributes = getattr(node, "__dict__", None)
             if type(attributes) is dict:
                 for value in list(attributes.values()):
@@ -70,7 +70,7 @@ class Graph:
         try:
             raw = getattr(node, name)
         except Exception:
-            # Freed by the backward pass.
+            # The backward pass has freed it.
             return
         for one in raw if isinstance(raw, (tuple, list)) else (raw,):
             try:

@@ -1,11 +1,10 @@
-"""Local variables of frames, read without a trace.
+"""Reads local variables of frames without side effects.
 
 Before Python 3.13, ``frame.f_locals`` copies the variables into a dictionary that the frame keeps,
 so every object in it lives as long as the frame. Python 3.12 can read one variable at a time;
-before that the copy is made and emptied at once. The frame's memory must not be read instead: the
-frames of other threads go on whenever the interpreter is switched, and what was an object is then
-something else. Each way is checked once against a frame with known variables; where it fails,
-locals are not searched.
+before that the copy is made and emptied at once. The memory of the frame must not be read instead:
+other threads continue whenever the interpreter switches, and their memory changes meanwhile. Each
+method is checked once on a frame with known variables; if the check fails, locals are not searched.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from typing import Any
 
 Variables = list[tuple[str, Any]]
 
-# The frame's own reference to its dictionary, ours, and that of the call that counts them.
+# The references to the dictionary: the frame's, ours, and that of the call that counts them.
 _REFERENCES = 3
-# Flag of code objects whose variables are not in a dictionary.
+# The flag of code objects whose variables are not in a dictionary.
 _OPTIMIZED = 0x1
 
 
 def local_variables(frame: FrameType) -> Variables:
     """The variables of a function's frame that have a value. None for the frame of a module or
-    of a class body: its variables are in a dictionary that others reach."""
+    class body, whose variables are in a dictionary that other roots reach."""
     if _read is None or not frame.f_code.co_flags & _OPTIMIZED:
         return []
     try:
@@ -36,7 +35,7 @@ def local_variables(frame: FrameType) -> Variables:
 
 
 def _through_proxy(frame: FrameType) -> Variables:
-    # A view since Python 3.13: it keeps nothing.
+    # Since Python 3.13 this is a view, which keeps nothing alive.
     return list(frame.f_locals.items())
 
 
@@ -54,11 +53,11 @@ def _through_api(frame: FrameType) -> Variables:
 
 def _through_copy(frame: FrameType) -> Variables:
     if frame.f_trace is not None:
-        # What a debugger leaves in the copy becomes the variables again.
+        # Values that a debugger leaves in the copy would become the variables again.
         return []
     copy = frame.f_locals
     found = list(copy.items())
-    # Someone else has it where the program called locals(); that one is the program's.
+    # If the program called locals(), something else holds the copy, and it belongs to the program.
     if sys.getrefcount(copy) <= _REFERENCES:
         copy.clear()
     return found
@@ -93,7 +92,7 @@ def _chosen() -> _Reader | None:
 
 
 def _passes(reader: _Reader) -> bool:
-    """Whether it finds the variables of a frame that holds one of every kind."""
+    """Whether the reader finds the variables of a frame that has one of every kind."""
     free = object()
 
     def probe(argument: object, shared: object) -> bool:

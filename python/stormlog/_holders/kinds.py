@@ -1,7 +1,7 @@
-"""What an object is to the search, and how its parts are read without running the program's code.
+"""Classifies objects for the search, and reads their parts without running the program's code.
 
-Types are classified by their base classes, once for each type. Attributes come from dictionaries
-and slots through the descriptors that the interpreter itself made, never through ``getattr``.
+Types are classified by their base classes, once for each type. Attributes are read from
+dictionaries and slots through the interpreter's own descriptors, never through ``getattr``.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _ATOMS = (
     slice,
     types.CodeType,
     types.ModuleType,
-    # Frames are read as roots and in tracebacks only.
+    # Frames are read only as roots and in tracebacks.
     types.FrameType,
     weakref.ReferenceType,
     *weakref.ProxyTypes,
@@ -86,7 +86,7 @@ _dict_of_class = type.__dict__["__dict__"].__get__
 
 
 class Kinds:
-    """The roles of types, as far as the libraries are loaded."""
+    """The roles of types, for the libraries that are loaded."""
 
     def __init__(self) -> None:
         torch: Any = sys.modules.get("torch")
@@ -104,7 +104,7 @@ class Kinds:
         self._parts: dict[int, tuple[Any, list[tuple[str, Any]]]] = {}
 
     def role(self, kind: type) -> int:
-        """What the objects of a type are."""
+        """The role of the objects of a type."""
         role = self.roles.get(id(kind))
         if role is None:
             role = self.roles[id(kind)] = self._decide(kind)
@@ -122,7 +122,7 @@ class Kinds:
         return INSTANCE if read is not None or slots else OPAQUE
 
     def attributes(self, thing: object) -> list[tuple[str, Any]]:
-        """The attributes of an object itself: its dictionary and its slots."""
+        """The attributes of the object itself, from its dictionary and its slots."""
         read, slots = self._readers(type(thing))
         found: list[tuple[str, Any]] = []
         if read is not None:
@@ -136,7 +136,7 @@ class Kinds:
             try:
                 found.append((name, slot(thing)))
             except Exception:
-                # Not assigned.
+                # The slot is not assigned.
                 continue
         return found
 
@@ -156,8 +156,8 @@ class Kinds:
 
 
 def entries(mapping: Any, most: int | None = None) -> list[tuple[Any, Any]]:
-    """The entries of a dictionary, whatever other threads do to it. Of one that is longer than
-    ``most`` the first and the last ones."""
+    """The entries of a dictionary, even if other threads change it. If it is longer than
+    ``most``, only the first and the last ones."""
     try:
         items = dict.items(mapping)
         if most is None or dict.__len__(mapping) <= most:
@@ -165,13 +165,13 @@ def entries(mapping: Any, most: int | None = None) -> list[tuple[Any, Any]]:
         half = most // 2
         return [*islice(items, half), *islice(reversed(items), half)]
     except RuntimeError:
-        # It has changed meanwhile.
+        # Another thread changed it meanwhile.
         return []
 
 
 def elements(sequence: Any, role: int, most: int) -> tuple[int, list[tuple[int, Any]]]:
-    """The length of a list, tuple, set or deque, and its elements with their positions; of a
-    longer one the first and the last ones."""
+    """The length of a list, tuple, set or deque, and its elements with their positions. If it is
+    longer than ``most``, only the first and the last ones."""
     base: Any = _SEQUENCES.get(role) or (set if isinstance(sequence, set) else frozenset)
     length = base.__len__(sequence)
     try:
@@ -200,7 +200,7 @@ def module_of_class(kind: type) -> str:
 
 
 def class_attributes(kind: type) -> list[tuple[str, Any]]:
-    """What a class itself holds."""
+    """The attributes that a class itself holds."""
     try:
         found = list(_dict_of_class(kind).items())
     except RuntimeError:
@@ -209,13 +209,13 @@ def class_attributes(kind: type) -> list[tuple[str, Any]]:
 
 
 def referents(thing: object) -> Iterator[Any]:
-    """What an object of an unknown type refers to, except its type."""
+    """The objects that an object of an unknown type refers to, except its type."""
     kind = type(thing)
     return (one for one in gc.get_referents(thing) if one is not kind)
 
 
 def size_of(thing: object, role: int) -> int:
-    """The bytes of an object itself; a program's own ``__sizeof__`` is not called."""
+    """The size of the object itself in bytes. A program's own ``__sizeof__`` is not called."""
     kind = type(thing)
     if not _flags_of(kind) & _HEAP_TYPE:
         return sys.getsizeof(thing)

@@ -1,7 +1,7 @@
-"""The way from a named root to an object, kept cheaply and rendered as the user writes it.
+"""The path from a named root to an object, stored compactly and rendered as the user writes it.
 
-A step is a tuple ``(parent, kind, label, size)``; it refers to no object of the program. ``size``
-is the length of the collection for steps to one of its elements, else 0.
+A step is a tuple ``(parent, kind, label, size)``; it refers to no object of the program. For a step
+to an element, ``size`` is the length of its collection, otherwise 0.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ _GROWING = (INDEX, KEY, ELEMENT)
 _LONGEST_KEY = 32
 _LONGEST_HARMLESS = 8
 _LARGEST_INDEX = 10_000_000
-# A dictionary of at most this many entries under identifiers is a record with fields when what is
-# in it is several times as long.
+# A dictionary of at most this many entries under identifiers counts as a record with fields when
+# the collection inside it is several times as long.
 _MOST_FIELDS = 16
 _LONGER_THAN_FIELDS = 4
-# The outermost collection counts unless an inner one is this many times longer.
+# The outermost collection counts, unless an inner one is this many times longer.
 _MUCH_LONGER = 16
 
 
 class Place(NamedTuple):
-    """Where something is, in the user's words.
+    """The location of an object, as the user would write it.
 
     ``str(place)`` is the path, ``__main__.aux[12]``; ``place.phrase`` is for sentences, with
     backticks around code: "`aux[12]` in `__main__`", "local `batch` in `step` (train.py:41)".
@@ -55,15 +55,15 @@ class Place(NamedTuple):
 
     # "aux[12]", "model.blocks[3].mlp.weight"
     name: str
-    # "global", "local", "closure", "cache" or "unreached"
+    # Is "global", "local", "closure", "cache" or "unreached".
     relation: str
-    # The module, the function, or what an unreached object is.
+    # The module, the function, or a description of an unreached object.
     scope: str
     # "train.py:41" for locals
     line: str = ""
-    # Held by the autograd graph of the tensor at `name`, not by the tensor itself.
+    # Whether the autograd graph of the tensor at `name` holds it, and not the tensor itself.
     in_graph: bool = False
-    # The exception whose traceback keeps the frame of a local.
+    # The exception whose traceback keeps the frame of a local variable.
     traceback_of: str = ""
 
     def __str__(self) -> str:
@@ -81,7 +81,7 @@ class Place(NamedTuple):
 
     @property
     def phrase(self) -> str:
-        """The place for a sentence."""
+        """The location as text for a sentence."""
         if self.relation == "global":
             words = f"`{self.name}` in `{self.scope}`"
         elif self.relation == "local":
@@ -100,7 +100,7 @@ class Place(NamedTuple):
 
 
 def render(step: Step | None, name_of_parameter: Callable[[int], str | None]) -> Place:
-    """The place at the end of a way."""
+    """The location at the end of a path."""
     chain = []
     while step is not None:
         chain.append(step)
@@ -131,7 +131,7 @@ def render(step: Step | None, name_of_parameter: Callable[[int], str | None]) ->
 
 
 def container(step: Step | None) -> Step | None:
-    """The way to the outermost collection on a way that can be what grows; None without one."""
+    """The path to the outermost collection that can be what grows; None without one."""
     elements = []
     while step is not None:
         if step[1] in _GROWING:
@@ -154,14 +154,14 @@ def container(step: Step | None) -> Step | None:
 
 
 def root(step: Step) -> Step:
-    """The variable where a way begins."""
+    """The variable where a path begins."""
     while step[0] is not None:
         step = step[0]
     return step
 
 
 def in_graph(step: Step | None) -> bool:
-    """Whether the way goes through an autograd graph."""
+    """Whether the path goes through an autograd graph."""
     while step is not None:
         if step[1] == GRAPH:
             return True
@@ -170,7 +170,7 @@ def in_graph(step: Step | None) -> bool:
 
 
 def depth(step: Step | None) -> int:
-    """How many steps a way has."""
+    """The number of steps of a path."""
     count = 0
     while step is not None:
         count += 1
@@ -180,7 +180,7 @@ def depth(step: Step | None) -> int:
 
 def key_label(key: object) -> str:
     """What may be shown of a key: identifiers and small numbers. Other texts may be data of the
-    program, of which nothing is shown but the type."""
+    program, so only their type is shown."""
     if type(key) is int:
         return str(key) if abs(key) < _LARGEST_INDEX else "int"
     if type(key) is str:
@@ -192,13 +192,13 @@ def key_label(key: object) -> str:
 
 
 def attribute(name: object) -> str:
-    """A variable's or an attribute's name as a path shows it."""
+    """The name of a variable or an attribute as a path shows it."""
     is_name = type(name) is str and name.isidentifier() and len(name) <= 100
     return str(name) if is_name else "..."
 
 
 def file_label(file: str) -> str:
-    """A file as a path shows it: its name without the folders."""
+    """A file as a path shows it: its name without folders."""
     return os.path.basename(file) or file
 
 
@@ -224,5 +224,5 @@ def _suffix(kind: int, label: Any, name_of_parameter: Callable[[int], str | None
 
 @lru_cache(1024)
 def _shown(text: str) -> str:
-    # A name may hold a secret all the same, but none as short as this.
+    # Even a name may contain a secret, but none is this short.
     return _core.sendable_text(text) if len(text) > _LONGEST_HARMLESS else text

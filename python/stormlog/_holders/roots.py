@@ -1,4 +1,4 @@
-"""Where a search begins: what the user can name. The user's own modules come first."""
+"""The roots of a search: everything that the user can name. The user's own modules come first."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _STANDARD = tuple(
 
 
 def is_own(file: object) -> bool:
-    """Whether a file is the recorder's own."""
+    """Whether a file belongs to the recorder."""
     return type(file) is str and file.startswith(_PACKAGE)
 
 
 def is_users(file: object) -> bool:
-    """Whether a file is the user's: not of a package, the standard library or the recorder."""
+    """Whether a file is the user's: not part of a package, the standard library or the recorder."""
     return type(file) is str and file != "" and _is_users(file)
 
 
@@ -41,7 +41,7 @@ def _is_users(file: str) -> bool:
         return False
     if file.startswith(_STANDARD):
         return False
-    # Built from source, a framework is not among the packages.
+    # A framework that was built from source is not among the packages.
     for name in _FRAMEWORKS:
         init = getattr(sys.modules.get(name), "__file__", None)
         if type(init) is str and file.startswith(os.path.dirname(init) + os.sep):
@@ -78,9 +78,9 @@ def variables(module: ModuleType) -> list[tuple[str, Any]]:
 
 
 def stacks() -> Iterator[list[FrameType]]:
-    """The frames of every thread, the outermost first; the recorder's own are left out.
+    """The frames of every thread, outermost first, without the recorder's own.
 
-    They must not be held longer than it takes to read them: a frame that has returned keeps its
+    They must be held only while they are read, because a frame that has returned keeps its
     variables alive.
     """
     frames = sys._current_frames()
@@ -96,7 +96,7 @@ def stacks() -> Iterator[list[FrameType]]:
 
 
 def unwound(trace: TracebackType | None) -> list[FrameType]:
-    """The frames that an exception has left, the outermost first."""
+    """The frames that an exception has left, outermost first."""
     stack = []
     while trace is not None:
         if not is_own(trace.tb_frame.f_code.co_filename):

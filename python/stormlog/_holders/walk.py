@@ -32,20 +32,20 @@ _MOST_OBJECTS = 2_000_000
 _MOST_REFERENTS = 1000
 _MOST_GRAPHS = 256
 _DEEPEST = 30
-# Texts and byte strings from this size on are storages of their own.
+# Texts and byte strings of at least this size are storages of their own.
 _LARGE_ATOM = 1 << 16
-# The interpreter gives small objects multiples of this.
+# The interpreter allocates small objects in multiples of this.
 _ALIGNMENT = 16
 _TEXTS = (str, bytes, bytearray)
 _COLLECTIONS = (kinds.DICT, kinds.LIST, kinds.SET, kinds.DEQUE)
 
 
 class Stop(Exception):
-    """The search has what it wants, or no time is left."""
+    """Ends the search: it has found everything, or its time is over."""
 
 
 class Storage:
-    """One piece of memory that tensors or arrays share."""
+    """A piece of memory that tensors or arrays share."""
 
     __slots__ = ("address", "bytes", "category", "device", "rank", "step")
 
@@ -69,13 +69,13 @@ class Collection:
         self.bytes, self.weight = 0.0, 1.0
 
 
-# An object that waits: its role, the way to it, the collection that it is in, how many objects it
-# stands for, the category of tensors in it, and how deep it is.
+# An object to visit: its role, the path to it, the collection that contains it, how many objects it
+# stands for, the category of tensors in it, and its depth.
 _Waiting = tuple[Any, int, Step, "Collection | None", float, "str | None", int]
 
 
 class Walk:
-    """One search. ``wanted`` decides by its address whether a storage is kept."""
+    """One search. ``wanted`` decides by its address whether a storage is recorded."""
 
     def __init__(
         self,
@@ -92,8 +92,8 @@ class Walk:
         self._counts_host, self._wanted = counts_host, wanted
         self._prefers_collections = prefers_collections
         self._traceback = traceback
-        # With ``rest`` the program goes on meanwhile. PyTorch's engine then frees saved tensors and
-        # replaces gradients without the interpreter, and a process that reads them can crash.
+        # With ``rest`` the program continues meanwhile. PyTorch's engine then frees saved tensors
+        # and replaces gradients without the interpreter, and a process that reads them can crash.
         self._is_alone = rest is None
         self._kinds = kinds.Kinds()
         self._roles = self._kinds.roles
@@ -109,18 +109,18 @@ class Walk:
         self.storages: dict[int, Storage] = {}
         self.collections: list[Collection] = []
         self.cut_short: str | None = None
-        # Tensors with a graph that was not followed, the last ones that were found.
+        # The last tensors whose graph was not followed.
         self.with_graph: deque[tuple[weakref.ref[Any], Step]] = deque(maxlen=_MOST_GRAPHS)
 
     # The stages, in the order of what users recognise.
 
     def run(self, *, libraries: bool, sweep: bool, done: Callable[[], bool] | None = None) -> None:
-        """Search all stages, until ``done`` after one of them."""
+        """Search stage by stage, until ``done`` returns true after one of them."""
         torch: Any = sys.modules.get("torch")
-        # Subclasses of tensors may run anything when they are read.
+        # Subclasses of tensors may run any code when they are read.
         plain = getattr(getattr(torch, "_C", None), "DisableTorchFunctionSubclass", nullcontext)
         stages: list[Callable[[], None]] = [self._users_globals, self._locals]
-        # Libraries take longest. What only they name gets its name all the same.
+        # Libraries take longest. Objects that only they name still get that name.
         stages += [self._sweep] if sweep else []
         stages += [self._library_globals] if libraries else []
         try:
@@ -132,7 +132,7 @@ class Walk:
                         self._follow_graphs(done)
                     if done is not None and done():
                         break
-                    # The nodes of graphs keep what the program may let go of.
+                    # The nodes of graphs keep objects alive that the program may want to free.
                     self._graph.forget()
         except Stop:
             self.cut_short = self.cut_short or "no time was left"
@@ -173,16 +173,16 @@ class Walk:
                 self._found(value, (None, paths.GLOBAL, (name, paths.attribute(variable)), 0))
 
     def _locals(self) -> None:
-        # The user's functions first: their names are the ones that are recognised.
+        # The user's functions come first, because users recognise their names.
         for wants_users in (True, False):
             frame: Any
-            # What an exception unwound comes first: it is where memory ran out.
+            # Frames that the exception left come first, because memory ran out there.
             for stack in chain([roots.unwound(self._traceback)], roots.stacks()):
                 forward = self._outermost_forward(stack)
                 for level, frame in enumerate(stack):
                     if roots.is_users(frame.f_code.co_filename) == wants_users:
                         self._variables(frame, None, None if level < forward else level - forward)
-                # A thread of ours has no frames in it.
+                # The reference to the frame is dropped, so that the frame can be freed.
                 frame = None
                 stack.clear()
             self._drain()
@@ -203,8 +203,8 @@ class Walk:
         inside: Collection | None = None,
         weight: float = 1.0,
     ) -> None:
-        """The local variables of a frame; in a module's forward pass its arguments are inputs,
-        and what the functions that it calls hold are activations."""
+        """Visits the local variables of a frame. In a module's forward pass, its arguments are
+        inputs, and values in the functions that it calls are activations."""
         code = frame.f_code
         file = paths.file_label(code.co_filename)
         arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
@@ -232,8 +232,8 @@ class Walk:
                     self._class(value, step, only=(*_COLLECTIONS, kinds.TENSOR, kinds.CACHE))
 
     def _sweep(self) -> None:
-        """What no root reaches but the garbage collector knows: optimizers and modules that are
-        no longer used, tensors in the middle of an expression."""
+        """Visits objects that no root reaches but the garbage collector knows: optimizers and
+        modules that are no longer used, and tensors in the middle of an expression."""
         roles = (kinds.TENSOR, kinds.MODULE, kinds.OPTIMIZER)
         found: list[tuple[int, Any]] = []
         role_of, seen = self._kinds.role, self._seen
@@ -242,7 +242,7 @@ class Walk:
             if role in roles and id(thing) not in seen:
                 found.append((role, thing))
         thing = None
-        # Those that hold others first.
+        # Objects that hold others come first.
         for wanted in (kinds.OPTIMIZER, kinds.MODULE, kinds.TENSOR):
             for role, thing in found:
                 if role != wanted:
@@ -365,7 +365,7 @@ class Walk:
         self, thing: Any, step: Step, inside: Collection | None, weight: float, hint: str | None
     ) -> None:
         length = dict.__len__(thing)
-        # A dictionary that the collector does not track holds nothing but numbers and texts.
+        # A dictionary that the garbage collector does not track contains only numbers and texts.
         if not length or not (self._counts_host or gc.is_tracked(thing)):
             return
         own = self._collection(thing, length, step, inside, weight)
@@ -408,7 +408,8 @@ class Walk:
         hint: str | None,
     ) -> None:
         if role == kinds.INSTANCE:
-            # Reading the dictionary of an object makes one, so only where names are needed.
+            # Reading the dictionary of an object creates one, so this is done only where names are
+            # needed.
             parts = list(kinds.referents(thing))
             if not any(self._needs_name(part) for part in parts):
                 for part in parts if self._counts_host else ():
@@ -417,7 +418,7 @@ class Walk:
             for name, value in self._kinds.attributes(thing):
                 self._found(value, _attribute(step, name), inside, weight, hint)
             return
-        # What an extension type holds has no names.
+        # The parts of an extension type have no names.
         for count, value in enumerate(kinds.referents(thing)):
             if count >= _MOST_REFERENTS:
                 break
@@ -434,7 +435,7 @@ class Walk:
         self, thing: Any, step: Step, inside: Collection | None, weight: float
     ) -> None:
         code = thing.__code__
-        # The names come from the code: functools.wraps and programs may rename a function.
+        # The names come from the code, because functools.wraps and programs may rename a function.
         for name, cell in zip(code.co_freevars, thing.__closure__ or (), strict=False):
             if type(cell) is not CellType:
                 continue
@@ -463,7 +464,7 @@ class Walk:
             self._found(value, (step, paths.ATTRIBUTE, paths.attribute(name), 0))
 
     def _cache(self, thing: Any, step: Step, inside: Collection | None, weight: float) -> None:
-        """``functools.lru_cache``: the results, in a dictionary or one by one."""
+        """Visits the results of a ``functools.lru_cache``, in a dictionary or one by one."""
         parts = list(kinds.referents(thing))
         wrapped = [part for part in parts if type(part) is FunctionType]
         name = wrapped[0].__code__.co_name if wrapped else "function"
@@ -476,7 +477,7 @@ class Walk:
             elif type(part) is dict:
                 if dict.__len__(part) == length:
                     found = list(kinds.entries(part, self._most_elements))
-                    # Those that are read stand for all of them.
+                    # The results that are read stand for all of them.
                     each = weight * length / len(found) if found else weight
                     for _, value in found:
                         self._found(value, (way, paths.ELEMENT, None, length), own, each)
@@ -560,7 +561,7 @@ class Walk:
             self._autograd(thing, step)
         elif _has_graph(thing):
             self.with_graph.append((weakref.ref(thing), step))
-        # Its dictionary and its hooks, when it has any.
+        # The tensor's dictionary and hooks, if it has any.
         for part in kinds.referents(thing):
             if isinstance(part, dict):
                 for name, value in kinds.entries(part, self._most_elements):
@@ -568,7 +569,7 @@ class Walk:
 
     def _autograd(self, thing: Any, step: Step) -> None:
         try:
-            # Anything else warns, or has none.
+            # Other tensors warn, or have no gradient.
             gradient = thing.grad if thing.is_leaf or thing.retains_grad else None
         except Exception:
             gradient = None
@@ -584,7 +585,7 @@ class Walk:
             self._graphs.append((node, (step, paths.GRAPH, None, 0)))
 
     def _follow_graphs(self, done: Callable[[], bool] | None) -> None:
-        # Tensors that have a name of their own were recorded before.
+        # Tensors with a name of their own were recorded before.
         while self._graphs and (done is None or not done()):
             node, step = self._graphs.popleft()
             for value, is_argument, is_leaf in self._graph.held(node):
@@ -612,14 +613,14 @@ class Walk:
     ) -> None:
         owner = thing
         read = sys.modules["numpy"].ndarray.__dict__
-        # A view keeps all of the array that it was taken from.
+        # A view keeps the whole array that it was taken from.
         for _ in range(_DEEPEST):
             base = read["base"].__get__(owner)
             if base is None or self._kinds.role(type(base)) != kinds.ARRAY:
                 break
             owner = base
         if base is not None:
-            # Memory of another object: a tensor, a bytes object, a file.
+            # The memory belongs to another object: a tensor, a bytes object, a file.
             self._found(base, step, inside, weight, hint)
             return
         address = read["ctypes"].__get__(owner).data
@@ -637,7 +638,7 @@ class Walk:
         kind = type(thing)
         if kind is int:
             if -6 < thing < 257:
-                # The interpreter has one of each.
+                # The interpreter has only one of each.
                 return
         elif kind is not float and kind not in _TEXTS:
             return
@@ -645,7 +646,7 @@ class Walk:
         if size >= _LARGE_ATOM:
             self._store(id(thing), size, "cpu", OTHER, step, inside, weight)
         elif inside is not None and id(thing) not in self._atoms:
-            # One that several elements share takes its memory once.
+            # An object that several elements share takes its memory once.
             self._atoms.add(id(thing))
             inside.bytes += (size + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT * weight
 
@@ -681,13 +682,13 @@ class Walk:
         return (is_unreached, not is_child, is_in_graph, lacks_collection, depth)
 
     def _sum_up(self) -> None:
-        # Those found later are inside those found earlier.
+        # Collections found later are inside those found earlier.
         for one in reversed(self.collections):
             if one.parent is not None:
                 one.parent.bytes += one.bytes
 
     def way_to(self, storage: Storage) -> Step | None:
-        """The best way to a storage. A gradient's leads through the best name of its parameter."""
+        """The best path to a storage. That of a gradient uses the best name of its parameter."""
         step = storage.step
         if step is not None and step[1] == paths.GRADIENT:
             parameter = self.storages.get(step[2])
@@ -713,8 +714,9 @@ def _attribute(step: Step, name: object) -> Step:
 def _tensor_facts(
     thing: Any, wanted: Callable[[int], bool] | None = None
 ) -> tuple[int, int, str, bool, bool] | None:
-    """Address, bytes, device, whether it was computed with gradients, whether it is a parameter;
-    None for one that is not wanted or has no memory of its own: fake, sparse or half dead."""
+    """Address, bytes, device, whether it was computed with gradients, and whether it is a
+    parameter. None for a tensor that is not wanted or has no memory of its own: fake, sparse or
+    partly destroyed."""
     try:
         storage = thing.untyped_storage()
         address = int(storage.data_ptr())
@@ -737,7 +739,8 @@ def _has_graph(thing: Any) -> bool:
 
 
 def _jax_facts(thing: Any) -> tuple[int, int, str] | None:
-    """Address, bytes and device of an array; None for one that was deleted or has several."""
+    """Address, bytes and device of an array; None for one that was deleted or is on several
+    devices."""
     try:
         [device] = thing.devices()
         return int(thing.unsafe_buffer_pointer()), int(thing.nbytes), f"jax:{device.id}"

@@ -1,12 +1,12 @@
 """Put in front of a program by ``stormlog run``; it runs before the program's first line.
 
-It must cost next to nothing: most processes of a run are helpers that use no device. Only a
-program that imports a framework gets the recorder. An exception that ends a process is left
-in the inbox of the run as a few lines of text, from which the ``stormlog run`` that started
-everything makes events and a bundle: a process that ran out of memory can do no more.
+It must cost almost nothing, because most processes of a run are helpers that use no device. Only a
+program that imports a framework gets the recorder. An exception that ends a process is written to
+the inbox of the run as a few lines of text; a process without memory can do no more. The ``stormlog
+run`` that started everything makes events and a bundle from them.
 
-A thread looks once a second for a request of that command: it asks a process whose host memory
-grows which containers grow. The inspector is imported for that only.
+A thread looks once a second for a request of that command, which asks a process whose host memory
+grows for the containers that grow. The inspector is imported only for that.
 """
 
 import os
@@ -15,14 +15,14 @@ import sys
 _FRAMEWORKS = ("torch", "jax")
 _LONGEST_MESSAGE = 4000
 _MOST_FRAMES = 60
-# How often the inbox is looked at, and how many looks lie between two at the inbox itself.
+# How often the thread looks for a request, and after how many looks it checks the inbox itself.
 _LOOK_S = 1.0
 _LOOKS_PER_CHECK = 30
-# The stack of the thread; programs with a limit on their address space have a use for the rest.
+# The stack of the thread. A program with a limit on its address space needs the rest.
 _STACK_BYTES = 1 << 20
-# What a fork waits at most for the thread to end.
+# How long a fork waits at most for the thread to end.
 _FORK_PATIENCE_S = 0.1
-# A look takes less.
+# How long the exit waits for the thread to end; a look takes less time.
 _EXIT_PATIENCE_S = 0.5
 
 
@@ -46,12 +46,13 @@ def _start_recorder():
 
 
 def _own_module(name):
-    """A module of the package, None where it cannot be found."""
+    """A module of the package; None when it cannot be found."""
     name = "stormlog." + name
     try:
         __import__(name)
     except ImportError:
-        # Not installed for this interpreter; the one that started us may be of use.
+        # The package is not installed for this interpreter; that of the interpreter that started us
+        # may work.
         package = os.environ.get("STORMLOG_RUN_PACKAGE")
         if not package:
             return None
@@ -75,7 +76,7 @@ def _escaped(text):
 
 
 def _report(inbox, kind, error, trace):
-    """Write what ended this process; whatever fails here must not reach the program."""
+    """Write what ended this process. A failure here must not reach the program."""
     import time
 
     try:
@@ -98,21 +99,23 @@ def _report(inbox, kind, error, trace):
     lines += frames[-_MOST_FRAMES:]
     _leave(inbox, lines)
     if _is_of_memory(kind, message):
-        # The report is there already: a process without memory may not survive an inspection.
+        # The report is already written, because a process without memory may not survive an
+        # inspection.
         cause = _cause_of(error)
         if cause:
             _leave(inbox, lines + ["cause " + _escaped(cause)])
 
 
 def _is_of_memory(kind, message):
-    """Whether the error looks like host memory that ran out; devices have recorders of their own."""
+    """Whether the error looks like host memory that ran out. Devices have recorders of their
+    own."""
     if issubclass(kind, MemoryError):
         return True
     return "DefaultCPUAllocator" in message
 
 
 def _cause_of(error):
-    """What held the memory, as JSON; None where the recorder is not installed."""
+    """What held the memory, as JSON; None when the recorder is not installed."""
     import json
 
     part = _own_module("_oom_cause")
@@ -120,7 +123,7 @@ def _cause_of(error):
 
 
 def _leave(inbox, lines):
-    # The name says which process it was; the rename makes it whole.
+    # The name contains the process id, and the rename makes the file complete.
     path = os.path.join(inbox, "exception-%d" % os.getpid())
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
     file = os.open(path + ".tmp", flags, 0o600)
@@ -145,7 +148,7 @@ def _watch_exceptions(inbox):
 
 
 def _mark_seen(inbox):
-    """Let the command know that its hook ran in this process."""
+    """Record for the command that its hook ran in this process."""
     try:
         os.close(os.open(os.path.join(inbox, "python-%d" % os.getpid()), os.O_CREAT, 0o600))
     except OSError:
@@ -153,9 +156,10 @@ def _mark_seen(inbox):
 
 
 class _Listener:
-    """Waits for a request of the command to inspect this process, on a thread of its own.
+    """Waits on a thread of its own for a request of the command to inspect this process.
 
-    The thread is none of ``threading``, takes no signals and keeps nothing from ending.
+    The thread is not one of ``threading``, takes no signals and does not keep the process from
+    ending.
     """
 
     def __init__(self, inbox):
@@ -165,7 +169,7 @@ class _Listener:
         self._end = self._ended = None
 
     def start(self):
-        """Start the thread; a process without it is recorded all the same."""
+        """Start the thread. A process without it is still recorded."""
         import _signal
         import _thread
 
@@ -182,21 +186,21 @@ class _Listener:
             finally:
                 _thread.stack_size(size)
         except Exception:
-            # No thread to be had, or the interpreter shuts down.
+            # No thread could be started, or the interpreter shuts down.
             self._end = None
         finally:
             _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
 
     def stop(self):
-        """Have the thread end; it may take a moment."""
+        """Ask the thread to end, which may take a moment."""
         if self._end is not None:
             self._end.release()
             self._end = None
 
     def stop_for_good(self):
-        """End the thread before the interpreter shuts down, which would end it by pthread_exit.
+        """End the thread before the interpreter shuts down, which would end it with pthread_exit.
 
-        That loads libgcc_s, and aborts the process where there is no memory left for it.
+        That loads libgcc_s, and aborts the process when there is no memory left for it.
         """
         if self._end is not None:
             self.stop()
@@ -211,11 +215,11 @@ class _Listener:
                 time.sleep(0.00002)
 
     def before_fork(self):
-        """Have no thread in a fork that would have one thread without us.
+        """End our thread before a fork if the process would otherwise have only one thread.
 
-        Python 3.12 warns of forks in a process with threads. It counts them when the fork has
-        returned in the parent, so that the thread can only start again later: at the next
-        garbage collection.
+        Python 3.12 warns about forks in a process with threads. It counts them after the fork has
+        returned in the parent, so the thread can start again only later: at the next garbage
+        collection.
         """
         if self._end is None or len(os.listdir("/proc/self/task")) > 2:
             return
@@ -233,7 +237,7 @@ class _Listener:
             self.start()
 
     def start_in_child(self):
-        """Listen in a fork, for requests of its own."""
+        """Listen in a forked process for requests to it."""
         import gc
 
         _mark_seen(self._inbox)
@@ -250,13 +254,13 @@ class _Listener:
             while pause is not None and not end.acquire(True, pause):
                 pause = self._look()
         except BaseException:
-            # The inspector failed, or memory ran out: there is no answer.
+            # The inspector failed or memory ran out, so there is no answer.
             self._inspection = None
         finally:
             ended.release()
 
     def _look(self):
-        """Go on with an inspection or look for a request; the seconds until the next time."""
+        """Continue an inspection or look for a request; return the seconds until the next look."""
         if self._inspection is not None:
             pause = self._inspection.step()
             if pause is not None:
@@ -267,7 +271,7 @@ class _Listener:
         try:
             os.stat(self._request)
         except OSError:
-            # The command may be gone, and its inbox with it.
+            # The command may have ended, and its inbox with it.
             is_due = self._looks % _LOOKS_PER_CHECK == 0
             return None if is_due and not os.path.isdir(self._inbox) else _LOOK_S
         import time
@@ -282,7 +286,8 @@ class _Listener:
 
 
 def _has_limit_on_address_space():
-    """The C library gives every thread 64 MiB of address space, which the program may need."""
+    """Whether the address space is limited. The C library reserves 64 MiB of it for every
+    thread, which the program may need."""
     try:
         with open("/proc/self/limits") as limits:
             for line in limits:
@@ -320,8 +325,8 @@ def _begin():
 
 
 def _run_hidden_module():
-    """The environment may have a ``sitecustomize`` of its own, which ours has hidden."""
-    # The frozen halves of importlib are loaded already; importing the package takes 1 ms.
+    """Run the ``sitecustomize`` of the environment, which ours has hidden."""
+    # The frozen halves of importlib are already loaded; importing the package takes 1 ms.
     from _frozen_importlib import module_from_spec
     from _frozen_importlib_external import PathFinder
 

@@ -1,4 +1,4 @@
-"""JAX: the same recorder and analyses, with JAX's words."""
+"""The recorder and the analyses for JAX, with JAX's terms."""
 
 from __future__ import annotations
 

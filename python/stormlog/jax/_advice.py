@@ -1,4 +1,4 @@
-"""What to do about memory that the device uses and JAX does not hold."""
+"""Advice about memory that the device uses outside of JAX."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A JAX device and how much memory it holds."""
+"""A JAX device and its memory counters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def normalize(backend: str) -> str:
 
 
 def resolve(selector: int | str) -> tuple[Any, int]:
-    """The device of an index or a backend's name, and its number in records."""
+    """The device for an index or the name of a backend, and its number in records."""
     jax = require_jax()
     text = str(selector).strip()
     if isinstance(selector, int) or text.lstrip("-").isdigit():
@@ -44,22 +44,22 @@ def resolve(selector: int | str) -> tuple[Any, int]:
 
 
 def stats_of(device: Any) -> dict[str, Any] | None:
-    """The counters of a device's allocator; None where JAX keeps none."""
+    """The counters of a device's allocator; None where JAX has none."""
     stats = device.memory_stats()
     return dict(stats) if stats and stats.get("bytes_in_use") is not None else None
 
 
 def is_cpu(device: Any) -> bool:
-    """Whether a device's memory is the process's own."""
+    """Whether a device's memory is that of the process."""
     return normalize(device.platform) == "cpu"
 
 
 @dataclass(frozen=True)
 class Counters:
-    """What an allocator says of itself; None is unknown."""
+    """The counters of an allocator; None is unknown."""
 
     in_use: int
-    # What the allocator holds, and whether that had to be guessed.
+    # The bytes that the allocator holds, and whether they are an approximation.
     reserved: int
     reserved_is_guessed: bool
     limit: int | None
@@ -75,8 +75,8 @@ class Counters:
             return None if value is None else int(value)
 
         in_use, limit, pool = int(stats["bytes_in_use"]), number("bytes_limit"), number("pool_bytes")
-        # A pool that is as large as it may ever be was taken at the start: that is a setting,
-        # and says nothing of what the program needs.
+        # A pool of the maximum size was taken at the start. That is a setting and does not show
+        # what the program needs.
         grows = pool is not None and (limit is None or pool < limit)
         known = [size for size in (pool if grows else None, number("bytes_reserved")) if size]
         reserved = max([in_use, *known])
@@ -85,14 +85,14 @@ class Counters:
 
 @dataclass(frozen=True)
 class JaxSampleResult(DeviceMemorySampleResult):
-    """A sample with what else the allocator says."""
+    """A sample with further values of the allocator."""
 
     allocator_peak_bytes: int | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
 
 
 class JaxCollector(FrameworkCollector):
-    """The allocator of one JAX device; the process's resident size on the CPU."""
+    """The allocator of one JAX device; on the CPU the resident size of the process."""
 
     telemetry_collector = "stormlog.jax.memory_tracker"
 
@@ -154,7 +154,7 @@ class JaxCollector(FrameworkCollector):
 
     @property
     def source(self) -> str:
-        """Where the numbers come from."""
+        """The source of the numbers."""
         return "process_rss" if self.is_cpu else "jax_device_stats"
 
     def capabilities(self) -> dict[str, Any]:

@@ -42,7 +42,8 @@ class MemoryAnalyzer(FrameworkAnalyzer):
         return self._patterns(results)
 
     def analyze_efficiency(self, profile_result: Any) -> float:
-        """One, less what a profile's peak, growth, fragmentation and leaks cost."""
+        """The efficiency from 0 to 1: 1 minus penalties for peak, growth, fragmentation and
+        leaks."""
         return self._efficiency(profile_result) / 10
 
 

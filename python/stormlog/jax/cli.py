@@ -1,4 +1,4 @@
-"""The command ``jaxmemprof`` under the name of the module that it had."""
+"""The command ``jaxmemprof``, in the module that it had in stormlog 0.3.9."""
 
 from __future__ import annotations
 

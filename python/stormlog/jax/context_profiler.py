@@ -1,4 +1,4 @@
-"""Decorators and blocks over one JAX profiler of the process."""
+"""Decorators and blocks that use one JAX profiler per process."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _batches(data: Any, batch_size: int) -> Iterator[Any]:
 
 
 def _finished(result: Any) -> None:
-    """Wait for what JAX is still working on, so that it counts where it belongs."""
+    """Wait until JAX has finished its work, so that it counts in this measurement."""
     from .jax_env import require_jax
 
     require_jax().block_until_ready(result)

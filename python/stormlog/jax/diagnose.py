@@ -1,4 +1,4 @@
-"""A diagnosis of this process with JAX's own counters.
+"""Diagnoses this process with JAX's own counters.
 
 The command ``jaxmemprof diagnose`` diagnoses any process, command or GPU from outside.
 """
@@ -69,7 +69,7 @@ def run_diagnose(
 ) -> tuple[Path, int]:
     """Record this process for a while and write a bundle; returns its directory and the exit code.
 
-    0 when nothing is wrong, 2 at a memory risk, 1 on failure.
+    The exit code is 0 when no risk was found, 2 on a memory risk, and 1 on failure.
     """
     environment = collect_environment(device_index)
     make = _maker(device_index)

@@ -1,4 +1,4 @@
-"""JAX, for those parts of the package that need it; nothing imports it before that."""
+"""Access to JAX for the parts of the package that need it. Nothing imports it earlier."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def configure_jax_logging() -> None:
 
 
 def require_jax() -> Any:
-    """The module ``jax``, or an error that says what to install."""
+    """The module ``jax``, or an error that names what to install."""
     configure_jax_logging()
     try:
         import jax

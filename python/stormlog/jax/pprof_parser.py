@@ -10,7 +10,7 @@ __all__ = ["parse_jax_memory_profile"]
 
 
 def parse_jax_memory_profile(file_path: str) -> dict[str, Any]:
-    """The allocations of a device memory profile, each with its ``stack``, the outermost
-    function first, and its ``values``: how many, and how many bytes."""
+    """The allocations of a device memory profile. Each has its ``stack``, with the outermost
+    function first, and its ``values``: a count and a number of bytes."""
     samples = _core.read_device_profile(file_path)
     return {"samples": [{"stack": stack, "values": values} for stack, values in samples]}

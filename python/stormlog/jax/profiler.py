@@ -1,4 +1,4 @@
-"""Profiles JAX work by snapshots before and after it."""
+"""Profiles JAX work with snapshots before and after it."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class MemorySnapshot:
 
     @property
     def device_memory_reserved_mb(self) -> float:
-        """Megabytes of the device that the allocator holds."""
+        """Megabytes of the device that the allocator has reserved."""
         return self.device_memory_reserved_bytes / MB
 
     @property
     def cpu_memory_mb(self) -> float:
-        """Megabytes of the process."""
+        """Resident megabytes of the process."""
         return self.cpu_memory_bytes / MB
 
 
@@ -75,26 +75,26 @@ class ProfileResult(InBytes):
 
     @property
     def min_memory_mb(self) -> float:
-        """The least in megabytes."""
+        """The lowest use in megabytes."""
         return self.min_memory_bytes / MB
 
     @property
     def memory_growth_rate(self) -> float:
-        """Megabytes a second from the first snapshot to the last."""
+        """Megabytes per second from the first snapshot to the last."""
         if len(self.snapshots) < 2 or self.duration <= 0:
             return 0.0
         first, last = self.snapshots[0], self.snapshots[-1]
         return (last.device_memory_mb - first.device_memory_mb) / self.duration
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything by name."""
+        """All fields by name."""
         return asdict(self)
 
 
 class JAXMemoryProfiler(SnapshotProfiler[MemorySnapshot]):
     """Takes snapshots around functions and blocks.
 
-    JAX works in the background: let a function that is measured wait for its result with
+    JAX works in the background. A measured function must therefore wait for its result with
     ``block_until_ready``.
     """
 
@@ -202,7 +202,7 @@ def get_global_profiler() -> JAXMemoryProfiler:
 
 
 def set_global_profiler(profiler: JAXMemoryProfiler) -> None:
-    """Use another profiler from now on."""
+    """Set the profiler of this process."""
     OF_PROCESS.profiler = profiler
 
 

@@ -1,4 +1,4 @@
-"""Tracks a JAX device, over the same recorder as everything else."""
+"""Tracks a JAX device with the common recorder."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class TrackingResult(InBytes):
 
     @property
     def memory_growth_rate(self) -> float:
-        """Megabytes a second from the first sample to the last."""
+        """Megabytes per second from the first sample to the last."""
         if len(self.memory_usage) < 2 or self.duration <= 0:
             return 0.0
         return (self.memory_usage[-1] - self.memory_usage[0]) / MB / self.duration
@@ -69,13 +69,14 @@ class TrackingResult(InBytes):
 class MemoryTracker(DeviceTracker, BundlingTracker):
     """Tracks a JAX device: its allocator's counters, or the process on the CPU.
 
-    An alert for every time that memory passes the threshold. With
-    ``enable_oom_flight_recorder`` an out-of-memory error leaves a bundle behind, also when
-    it is not caught.
+    It raises an alert each time memory exceeds the threshold. With ``enable_oom_flight_recorder``
+    an out-of-memory error leaves a bundle, even if it is not caught. With ``alert`` a separate
+    process sends findings to an address while the session lasts; that needs
+    ``telemetry_sink_config``.
     """
 
     session_source = "stormlog.jax.tracker"
-    # The runtime that bundles name.
+    # The name of the runtime in bundles.
     backend = "jax"
     _log = logger
 
@@ -97,6 +98,8 @@ class MemoryTracker(DeviceTracker, BundlingTracker):
         oom_buffer_size: int | None = None,
         oom_max_dumps: int = 5,
         oom_max_total_mb: int = 256,
+        *,
+        alert: str | None = None,
     ) -> None:
         device, number = resolve(device_index)
         self.device_index = device_index
@@ -126,12 +129,13 @@ class MemoryTracker(DeviceTracker, BundlingTracker):
             },
             telemetry_sink_config=telemetry_sink_config,
             bundle_events=bundle_events,
+            alert=alert,
         )
         sample = self.collector.sample_with_diagnostics().sample
         self.total_memory = sample.total_bytes if sample else None
 
     def remove_alert_callback(self, callback: Callable[[dict[str, Any]], None]) -> None:
-        """No longer call a function."""
+        """Stop calling a function."""
         if callback in self.alert_callbacks:
             self.alert_callbacks.remove(callback)
 
@@ -148,7 +152,7 @@ class MemoryTracker(DeviceTracker, BundlingTracker):
         return self.get_tracking_results()
 
     def get_current_memory(self) -> float:
-        """Current megabytes of the device, of the process on the CPU; 0 without counters."""
+        """Current megabytes of the device, or of the process on the CPU; 0 without counters."""
         sample = self.collector.sample_with_diagnostics().sample
         return 0.0 if sample is None else sample.allocated_bytes / MB
 
@@ -197,7 +201,8 @@ class MemoryTracker(DeviceTracker, BundlingTracker):
         return os.path.exists(output_path)
 
     def save_device_memory_profile_to_dir(self, output_dir: str | None = None) -> str | None:
-        """The same under a name of its own, in a directory or here; the path when it worked."""
+        """The same with a generated name, in the given or the current directory; returns the
+        path on success."""
         folder = Path.cwd() if output_dir is None else Path(output_dir)
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -224,7 +229,8 @@ class MemoryTracker(DeviceTracker, BundlingTracker):
         metadata: dict[str, Any] | None,
         error: BaseException | None = None,
     ) -> str:
-        # What holds the memory is worth more than any counter, but never the bundle itself.
+        # The profile is worth more than any counter, but a failure of it must not prevent the
+        # bundle.
         path = super()._bundle(reason, exception, context, metadata, error)
         self.save_device_memory_profile_to_dir(path)
         return path
@@ -244,7 +250,7 @@ JAXMemoryTracker = MemoryTracker
 
 
 class MemoryWatchdog(Watchdog):
-    """Runs clean-up functions when a JAX device uses too much memory."""
+    """Runs cleanup functions when a JAX device uses too much memory."""
 
     def __init__(
         self,
@@ -266,7 +272,8 @@ class MemoryWatchdog(Watchdog):
         self.force_cleanup(aggressive=used_mb >= self.max_memory_mb)
 
     def force_cleanup(self, aggressive: bool = False) -> None:
-        """Clean now: garbage, compiled functions too when asked to, then the given functions."""
+        """Clean up now: garbage, with ``aggressive`` also compiled functions, then the added
+        functions."""
 
         def clear() -> None:
             gc.collect()

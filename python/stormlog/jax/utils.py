@@ -32,7 +32,7 @@ _OLDEST = (0, 4)
 
 
 def _jax() -> Any:
-    """JAX, or None; helpers that describe the machine work without it."""
+    """JAX, or None. Helpers that describe the machine work without it."""
     try:
         return require_jax()
     except ImportError:
@@ -45,7 +45,7 @@ def jax_is_available() -> bool:
 
 
 def format_memory(bytes_value: int | float | None) -> str:
-    """A byte count with two decimals; ``N/A`` when it is not known."""
+    """A byte count with two decimals; ``N/A`` when it is unknown."""
     return "0 B" if bytes_value == 0 else machine.format_memory(bytes_value)
 
 
@@ -55,7 +55,7 @@ def normalize_jax_backend(backend: str) -> str:
 
 
 def resolve_jax_device(selector: int | str = 0) -> tuple[Any, int]:
-    """The device of an index or of a backend's name, and its number."""
+    """The device for an index or the name of a backend, and its number."""
     return resolve(selector)
 
 
@@ -143,7 +143,7 @@ def get_system_info() -> dict[str, Any]:
 
 
 def validate_jax_environment() -> dict[str, Any]:
-    """Whether JAX is there, new enough, and has an accelerator; what is wrong."""
+    """Check whether JAX is installed, new enough, and has an accelerator; list problems."""
     jax = _jax()
     found: dict[str, Any] = {
         "jax_available": jax is not None,

@@ -26,7 +26,7 @@ class MemoryVisualizer(FrameworkVisualizer):
                 )
                 for one in on_device
             ]
-        # Without device counters the process is what there is to see.
+        # Without device counters, the memory of the process is drawn.
         return [
             Moment(one.timestamp, one.cpu_memory_bytes, one.cpu_memory_bytes, one.name)
             for one in snapshots

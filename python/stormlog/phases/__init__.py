@@ -1,4 +1,4 @@
-"""Phases of a training loop: their boundaries, their replay, and the phase of a moment."""
+"""Phases of a training loop: their boundaries, their replay, and the phase at a time."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _STRATEGY = "deepest_per_thread"
 
 @dataclass(frozen=True)
 class PhaseSummary:
-    """The likeliest of several phases, and what says so."""
+    """The most likely of several phases, and the reason."""
 
     phase_path: str
     source: str
@@ -60,7 +60,7 @@ class PhaseSummary:
 
 @dataclass(frozen=True)
 class PhaseAttribution:
-    """The phase, or the phases, of a moment."""
+    """The phase or phases at a time."""
 
     phase_resolution: str
     phase_source: str | None = None
@@ -107,12 +107,12 @@ class PhaseSpan:
 
     @property
     def depth(self) -> int:
-        """How many phases deep."""
+        """The nesting depth."""
         return len(self.path)
 
 
 class PhaseReplayIndex:
-    """All phases of some events, to ask for the phase of a moment."""
+    """All phases of some events, for looking up the phase at a time."""
 
     def __init__(self, intervals_by_group: Mapping[tuple[str, int], Sequence[PhaseSpan]]) -> None:
         groups = [(group, list(spans)) for group, spans in intervals_by_group.items()]
@@ -120,19 +120,19 @@ class PhaseReplayIndex:
 
     @classmethod
     def from_events(cls, events: Sequence[Any]) -> PhaseReplayIndex:
-        """Replays the phases of events, given as objects or mappings."""
+        """Replay the phases of events, given as objects or mappings."""
         index = cls.__new__(cls)
         index._replay = _core.PhaseReplay.of_events(rows_or_objects(events))
         return index
 
     def spans_for(self, *, session_id: str, rank: int | None = None) -> list[PhaseSpan]:
-        """The spans of a session, of one rank or of all."""
+        """The spans of a session, for one rank or for all."""
         return [PhaseSpan(*fields) for fields in self._replay.spans(session_id, rank)]
 
     def active_spans(
         self, *, timestamp_ns: int, session_id: str, rank: int | None = None
     ) -> list[PhaseSpan]:
-        """The spans that hold a moment."""
+        """The spans that contain a time."""
         active = self._replay.active(int(timestamp_ns), session_id, rank)
         return [PhaseSpan(*fields) for fields in active]
 
@@ -145,7 +145,7 @@ class PhaseReplayIndex:
         origin_thread_id: int | None = None,
         origin_phase_scope_id: str | None = None,
     ) -> PhaseAttribution | None:
-        """The phase of a moment."""
+        """The phase at a time."""
         return attribution_of(
             self._replay.resolve(
                 int(timestamp_ns), session_id, rank, origin_thread_id, origin_phase_scope_id
@@ -163,7 +163,7 @@ def resolve_phase_for_event(index: PhaseReplayIndex, event: Any) -> PhaseAttribu
 
 
 def parse_phase_boundary(event: Any) -> PhaseBoundaryRecord | None:
-    """The boundary that an event is; nothing when it is none."""
+    """The phase boundary of an event; None when it is not one."""
     fields = _core.phase_boundary(event)
     if fields is None:
         return None
@@ -184,7 +184,7 @@ def attribute_active_spans(
     origin_thread_id: int | None = None,
     origin_phase_scope_id: str | None = None,
 ) -> PhaseAttribution | None:
-    """The phase of a moment that the given spans hold."""
+    """The phase at a time that the given spans contain."""
     if strategy != _STRATEGY:
         raise InvalidValueError(f"Unsupported phase attribution strategy: {strategy}")
     return attribution_of(
@@ -195,14 +195,14 @@ def attribute_active_spans(
 def merge_phase_attributions(
     first: PhaseAttribution | None, second: PhaseAttribution | None
 ) -> PhaseAttribution | None:
-    """One attribution for two moments."""
+    """Merge the attributions of two moments."""
     if first is None or second is None:
         return second if first is None else first
     return attribution_of(_core.merge_phases(first, second))
 
 
 def phase_attribution_to_payload(attribution: PhaseAttribution | None) -> dict[str, Any] | None:
-    """The attribution as reports hold it; what is unknown is left out."""
+    """The attribution as reports contain it; unknown values are left out."""
     if attribution is None:
         return None
     payload: dict[str, Any] = {
@@ -220,7 +220,7 @@ def phase_attribution_to_payload(attribution: PhaseAttribution | None) -> dict[s
 
 
 def summarize_phase_attribution(attribution: PhaseAttribution | None) -> str | None:
-    """The attribution as one line for people."""
+    """The attribution as one line of text."""
     return None if attribution is None else _core.phase_label(attribution)
 
 
@@ -230,7 +230,7 @@ def summarize_phase_resolution(
     phase_path: str | None = None,
     phase_paths: Sequence[str] | None = None,
 ) -> str | None:
-    """A resolution and its phases as one line for people."""
+    """A resolution and its phases as one line of text."""
     if phase_resolution is None:
         return None
     paths = [path for path in phase_paths or () if path]
@@ -243,7 +243,7 @@ def format_phase_path(path: Sequence[str]) -> str:
 
 
 def attribution_of(fields: dict[str, Any] | None) -> PhaseAttribution | None:
-    """An attribution from the fields that the core gives."""
+    """An attribution from the fields that the core returns."""
     if fields is None:
         return None
     if fields["phase_summary"] is not None:
@@ -252,6 +252,6 @@ def attribution_of(fields: dict[str, Any] | None) -> PhaseAttribution | None:
 
 
 def resolver_of(phase_resolver: Any) -> Any:
-    """The object that the core asks for phases: our own replay, or any object with ``resolve``."""
+    """The object that the core calls for phases: our own replay, or any object with ``resolve``."""
     ours = type(phase_resolver) is PhaseReplayIndex
     return phase_resolver._replay if ours else phase_resolver

@@ -1,4 +1,4 @@
-"""The phase of a moment: which one is active, and how it is reported."""
+"""The phase at a time: which one is active, and how it is reported."""
 
 from __future__ import annotations
 

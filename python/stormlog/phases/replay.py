@@ -1,4 +1,4 @@
-"""Phases found again in recorded events."""
+"""Reconstructs phases from recorded events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Phases as they are entered and left while a program runs."""
+"""Records phases while a program runs."""
 
 from __future__ import annotations
 

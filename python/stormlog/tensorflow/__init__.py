@@ -1,4 +1,4 @@
-"""TensorFlow: the same recorder and analyses, with TensorFlow's words."""
+"""The recorder and the analyses for TensorFlow, with TensorFlow's terms."""
 
 from __future__ import annotations
 

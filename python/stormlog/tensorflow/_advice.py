@@ -1,4 +1,4 @@
-"""What to do about memory that the device uses and TensorFlow does not hold."""
+"""Advice about memory that the device uses outside of TensorFlow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A TensorFlow device and how much memory it holds."""
+"""A TensorFlow device and its memory."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def default_device() -> str:
 
 
 def is_cpu(device: str) -> bool:
-    """Whether a device name means the process's own memory."""
+    """Whether a device name stands for the memory of the process."""
     return "cpu" in device.lower()
 
 
 def device_number(device: str) -> int:
-    """-1 for the CPU, else the number behind the colon."""
+    """-1 for the CPU, otherwise the number after the colon."""
     if is_cpu(device):
         return -1
     number = device.rpartition(":")[2]
@@ -30,7 +30,8 @@ def device_number(device: str) -> int:
 
 
 def device_bytes(device: str) -> int:
-    """What the device holds now: TensorFlow's counter, or the resident size of the process."""
+    """The bytes in use on the device now: TensorFlow's counter, or the resident size of the
+    process."""
     if is_cpu(device):
         return resident_bytes() or 0
     name = f"GPU:{device_number(device)}"

@@ -1,4 +1,4 @@
-"""What TensorFlow profiles, tracking results and recorded events say about memory."""
+"""Analyzes the memory use of TensorFlow profiles, tracking results and recorded events."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class MemoryAnalyzer(FrameworkAnalyzer):
         return functions_by_keys(profile_result, "total_memory_used", "peak_memory", 1.0)
 
     def detect_memory_leaks(self, tracking_results: Any) -> list[dict[str, Any]]:
-        """What a tracking result's memory usage shows of leaks."""
+        """Detect leaks in the memory usage of a tracking result."""
         return self._leaks(tracking_results)
 
     def detect_patterns(self, tracking_results: Any) -> list[dict[str, Any]]:
@@ -37,7 +37,8 @@ class MemoryAnalyzer(FrameworkAnalyzer):
         return self._patterns(tracking_results)
 
     def analyze_efficiency(self, profile_result: Any) -> float:
-        """Ten, less what a profile's peak, growth, fragmentation and leaks cost."""
+        """The efficiency from 0 to 10: 10 minus penalties for peak, growth, fragmentation and
+        leaks."""
         return self._efficiency(profile_result)
 
 

@@ -1,4 +1,4 @@
-"""Decorators and blocks over one TensorFlow profiler of the process."""
+"""Decorators and blocks that use one TensorFlow profiler per process."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def get_global_profiler() -> TFMemoryProfiler:
 
 
 def set_global_profiler(profiler: TFMemoryProfiler) -> None:
-    """Use another profiler from now on."""
+    """Set the profiler of this process."""
     _OF_PROCESS.profiler = profiler
 
 
@@ -50,7 +50,7 @@ def clear_profiles() -> None:
 
 
 def get_profile_summaries(limit: int | None = None) -> list[dict[str, Any]]:
-    """What was measured, the latest first."""
+    """The measurements, latest first."""
     profiler = _OF_PROCESS.profiler
     profiles = {} if profiler is None else profiler.function_profiles
     rows = [
@@ -151,7 +151,7 @@ class TensorFlowProfiler:
                 model.fit(dataset, epochs=1, steps_per_epoch=steps_per_epoch, verbose=0)
 
     def profile_inference(self, model: Any, data: Any, batch_size: int = 32) -> None:
-        """Have the model predict."""
+        """Run the model's predictions and measure them."""
         with self.profiler.profile_context("inference"):
             model.predict(data, batch_size=batch_size, verbose=0)
 

@@ -1,4 +1,4 @@
-"""Profiles TensorFlow work by snapshots before and after it."""
+"""Profiles TensorFlow work with snapshots before and after it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass
 class MemorySnapshot:
-    """A device and the process at one moment, in megabytes."""
+    """The memory of a device and of the process at one moment, in megabytes."""
 
     timestamp: float
     name: str
@@ -39,7 +39,7 @@ class MemorySnapshot:
 
 @dataclass
 class ProfileResult(Lasting):
-    """What a profiler has seen."""
+    """The results of a profiler."""
 
     start_time: float
     end_time: float
@@ -56,19 +56,19 @@ class ProfileResult(Lasting):
 
     @property
     def memory_growth_rate(self) -> float:
-        """Megabytes a second from the first snapshot to the last."""
+        """Megabytes per second from the first snapshot to the last."""
         if len(self.snapshots) < 2 or self.duration <= 0:
             return 0.0
         first, last = self.snapshots[0], self.snapshots[-1]
         return (last.gpu_memory_mb - first.gpu_memory_mb) / self.duration
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything by name."""
+        """All fields by name."""
         return asdict(self)
 
 
 class TensorTracker:
-    """Remembers tensors that it is shown."""
+    """Remembers the tensors that are passed to it."""
 
     def __init__(self) -> None:
         self._seen: dict[int, dict[str, Any]] = {}
@@ -83,14 +83,14 @@ class TensorTracker:
         }
 
     def get_active_tensors(self) -> dict[str, Any]:
-        """How many tensors the process holds and how large they are together."""
+        """The number of tensors in the process and their total size."""
         tensorflow = require_tensorflow()
         kinds = (tensorflow.Tensor, tensorflow.Variable)
         tensors = [item for item in gc.get_objects() if isinstance(item, kinds)]
         return {"count": len(tensors), "total_mb": sum(map(_tensor_bytes, tensors)) / MB}
 
     def get_tensor_lifecycle(self) -> list[dict[str, Any]]:
-        """The tensors that were shown."""
+        """The tensors that were tracked."""
         return list(self._seen.values())
 
 

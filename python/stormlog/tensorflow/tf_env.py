@@ -1,4 +1,4 @@
-"""TensorFlow, for those parts of the package that need it; nothing imports it before that."""
+"""Access to TensorFlow for the parts of the package that need it. Nothing imports it earlier."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def configure_tensorflow_logging() -> None:
 
 
 def require_tensorflow() -> Any:
-    """The module ``tensorflow``, or an error that says what to install."""
+    """The module ``tensorflow``, or an error that names what to install."""
     configure_tensorflow_logging()
     try:
         import tensorflow

@@ -1,4 +1,4 @@
-"""Tracks a TensorFlow device in megabytes, over the same recorder as everything else."""
+"""Tracks a TensorFlow device in megabytes with the common recorder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class TrackingResult(Lasting):
-    """What a tracker saw between start and stop."""
+    """The results of a tracker between start and stop."""
 
     start_time: float
     end_time: float
@@ -46,14 +46,18 @@ class TrackingResult(Lasting):
 
     @property
     def memory_growth_rate(self) -> float:
-        """Megabytes a second from the first sample to the last."""
+        """Megabytes per second from the first sample to the last."""
         if len(self.memory_usage) < 2 or self.duration <= 0:
             return 0.0
         return (self.memory_usage[-1] - self.memory_usage[0]) / self.duration
 
 
 class MemoryTracker(DeviceTracker):
-    """Tracks a TensorFlow device; an alert for every time that memory passes the threshold."""
+    """Tracks a TensorFlow device; raises an alert each time memory exceeds the threshold.
+
+    With ``alert`` a separate process sends findings to an address while the session lasts; that
+    needs ``telemetry_sink_config``.
+    """
 
     session_source = "stormlog.tensorflow.tracker"
     _log = logger
@@ -70,6 +74,8 @@ class MemoryTracker(DeviceTracker):
         local_rank: int | None = None,
         world_size: int | None = None,
         telemetry_sink_config: TelemetrySinkConfig | None = None,
+        *,
+        alert: str | None = None,
     ) -> None:
         require_tensorflow()
         self.device = device or default_device()
@@ -86,11 +92,12 @@ class MemoryTracker(DeviceTracker):
                 "world_size": world_size,
             },
             telemetry_sink_config=telemetry_sink_config,
+            alert=alert,
         )
 
     @property
     def memory_usage(self) -> list[float]:
-        """Megabytes at each sample at hand."""
+        """Megabytes at each sample in memory."""
         return [event.memory_allocated / MB for event in self._samples()]
 
     def stop_tracking(self) -> TrackingResult:  # type: ignore[override]
@@ -99,7 +106,7 @@ class MemoryTracker(DeviceTracker):
         return self.get_tracking_results()
 
     def get_current_memory(self) -> float:
-        """Megabytes of the device now."""
+        """Current megabytes of the device."""
         return device_bytes(self.device) / MB
 
     def get_tracking_results(self) -> TrackingResult:
@@ -129,7 +136,7 @@ class MemoryTracker(DeviceTracker):
 
 
 class MemoryWatchdog(Watchdog):
-    """Runs clean-up functions when the process holds too much."""
+    """Runs cleanup functions when the process uses too much memory."""
 
     def __init__(
         self,
@@ -148,7 +155,7 @@ class MemoryWatchdog(Watchdog):
         self.force_cleanup()
 
     def force_cleanup(self) -> None:
-        """Clean now: TensorFlow's session, then the given functions."""
+        """Clean up now: TensorFlow's session, then the added functions."""
         self._run(
             lambda: require_tensorflow().keras.backend.clear_session(), "TensorFlow's session"
         )

@@ -1,4 +1,4 @@
-"""What TensorFlow and its devices are, what to change about them, and a profile as text."""
+"""Information about TensorFlow and its devices, memory settings, and a profile as text."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _OLDEST = (2, 4)
 
 
 class BackendInfo(TypedDict):
-    """What TensorFlow was built for and what it runs on."""
+    """The build and the runtime backend of TensorFlow."""
 
     is_apple_silicon: bool
     hardware_gpu_detected: bool
@@ -55,7 +55,7 @@ class BackendInfo(TypedDict):
 
 
 def _tensorflow() -> Any:
-    """TensorFlow, or None; helpers that describe the machine work without it."""
+    """TensorFlow, or None. Helpers that describe the machine work without it."""
     try:
         return require_tensorflow()
     except ImportError:
@@ -70,12 +70,12 @@ def _build_info(tensorflow: Any) -> dict[str, Any]:
     try:
         return dict(tensorflow.sysconfig.get_build_info())
     except Exception:
-        # Builds from source have none.
+        # Builds from source have no build information.
         return {}
 
 
 def get_backend_info() -> BackendInfo:
-    """What TensorFlow was built for and what it runs on; without it, a CPU."""
+    """The build and the runtime backend of TensorFlow; without TensorFlow, the CPU."""
     tensorflow = _tensorflow()
     gpus, build = _gpus(tensorflow), _build_info(tensorflow)
     is_apple = is_apple_silicon()
@@ -97,7 +97,7 @@ def get_backend_info() -> BackendInfo:
 
 
 def get_gpu_info() -> dict[str, Any]:
-    """The GPUs that TensorFlow sees and what it holds on them, in megabytes."""
+    """The GPUs that TensorFlow sees and its memory on them, in megabytes."""
     tensorflow = _tensorflow()
     gpus = _gpus(tensorflow)
     info: dict[str, Any] = {
@@ -143,7 +143,7 @@ def get_system_info() -> dict[str, Any]:
 
 
 def get_tensorflow_memory_usage() -> dict[str, float]:
-    """Megabytes that TensorFlow holds on the first GPU, and the process in all."""
+    """Megabytes that TensorFlow uses on the first GPU, and resident megabytes of the process."""
     usage = {"gpu_current_mb": 0.0, "gpu_peak_mb": 0.0, "cpu_mb": 0.0}
     tensorflow = _tensorflow()
     if tensorflow is None:
@@ -157,7 +157,7 @@ def get_tensorflow_memory_usage() -> dict[str, float]:
 
 
 def optimize_tensorflow_memory() -> list[str]:
-    """Turn on memory growth, mixed precision and XLA, and say what was turned on."""
+    """Turn on memory growth, mixed precision and XLA; return what was turned on."""
     tensorflow = _tensorflow()
     if tensorflow is None:
         logger.warning("TensorFlow not available for memory optimization")
@@ -179,21 +179,22 @@ def _tried(change: Any) -> bool:
     try:
         change()
     except Exception as error:
-        # Some can only be set before TensorFlow has started.
+        # Some settings can be changed only before TensorFlow has started.
         logger.warning("cannot change TensorFlow: %s", error)
         return False
     return True
 
 
 def clear_tensorflow_session() -> None:
-    """Have Keras forget its models."""
+    """Clear the Keras session and its models."""
     tensorflow = _tensorflow()
     if tensorflow is not None:
         tensorflow.keras.backend.clear_session()
 
 
 def validate_tensorflow_environment() -> dict[str, Any]:
-    """Whether TensorFlow is there, new enough, and has a GPU that grows; what is wrong."""
+    """Check whether TensorFlow is installed, new enough, and has a GPU with memory growth; list
+    problems."""
     tensorflow = _tensorflow()
     found: dict[str, Any] = {
         "tensorflow_available": tensorflow is not None,
@@ -228,13 +229,13 @@ def validate_tensorflow_environment() -> dict[str, Any]:
 
 
 def analyze_fragmentation(snapshots: list[Any]) -> dict[str, float]:
-    """How much reserved memory snapshots leave unused."""
+    """The share of reserved memory that is unused in snapshots."""
     sizes = [(snapshot.gpu_memory_mb, snapshot.gpu_memory_reserved_mb) for snapshot in snapshots]
     return _core.framework_fragmentation(sizes, "fragmentation_trend")
 
 
 def suggest_optimizations(profile_result: Any) -> list[str]:
-    """What to do about a profile, at most ten things."""
+    """At most ten suggestions for a profile."""
     return MemoryAnalyzer()._suggestions(profile_result)
 
 

@@ -1,4 +1,4 @@
-"""Plots and exports of what TensorFlow's profiler and tracker saw."""
+"""Plots and exports the results of TensorFlow's profiler and tracker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class MemoryVisualizer(FrameworkVisualizer):
 
     def _moments(self, results: Any) -> list[Moment]:
         snapshots = getattr(results, "snapshots", ())
-        # Without a GPU the process is what there is to see.
+        # Without a GPU, the memory of the process is drawn.
         on_gpu = any(snapshot.gpu_memory_mb for snapshot in snapshots)
         return [
             Moment(

@@ -11,10 +11,10 @@ __all__ = ["run_app"]
 
 
 def run_app(argv: list[str] | None = None) -> None:
-    """Show the interface until the user leaves it; ``argv`` names artifacts to open.
+    """Show the interface until the user quits; ``argv`` lists artifacts to open.
 
-    Without ``argv`` the program's own arguments are taken. When they begin with a command of
-    the program, that command runs instead and its exit code is raised as ``SystemExit``.
+    Without ``argv`` the arguments of the program are used. If they begin with a command of the
+    program, that command runs instead, and its exit code is raised as ``SystemExit``.
     """
     arguments = sys.argv[1:] if argv is None else argv
     if arguments and _core.is_command(arguments[0]):

@@ -1,4 +1,4 @@
-"""Ranks of many artifacts on one page: loading, a table of ranks, and what first went wrong."""
+"""Compares the ranks of many artifacts: loading, a table of ranks, and the first problem."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 
 @dataclass
 class ArtifactLoadResult:
-    """What some paths hold; the events are those of the selected session."""
+    """The content of some paths; the events are those of the selected session."""
 
     events: MutableSequence[TelemetryEventV3]
     sessions: list[LoadedTelemetrySession]
@@ -39,7 +39,7 @@ class ArtifactLoadResult:
 
 @dataclass
 class RankDiagnosticsRow:
-    """A rank in the table; bytes are None where no record of version 4 knows them."""
+    """A rank in the table; bytes are None where no record has a known value."""
 
     rank: int
     availability: str
@@ -56,7 +56,7 @@ class RankDiagnosticsRow:
 
 @dataclass
 class AnomalyIndicator:
-    """What is pointed out: the earliest thing, or the most severe one."""
+    """An anomaly to show: the earliest or the most severe one."""
 
     kind: str
     rank: int
@@ -112,7 +112,7 @@ def build_distributed_model(
     events: Sequence[TelemetryEventV2 | TelemetryEventV3],
     selected_ranks: set[int] | None = None,
 ) -> DistributedDiagnosticsModel:
-    """Sum up the ranks of events, all of them or the selected ones."""
+    """Sum up all ranks of events, or the selected ones."""
     fields = _core.distributed_model(rows_of(events), selected_ranks)
     fields["rows"] = [RankDiagnosticsRow(**row) for row in fields["rows"]]
     fields["indicators"] = [AnomalyIndicator(**one) for one in fields["indicators"]]
@@ -124,5 +124,5 @@ def build_distributed_model(
 
 
 def parse_rank_filter(expr: str, available_ranks: list[int]) -> set[int]:
-    """Of the available ranks those that ``all``, ``0,2`` or ``0,4-7`` names."""
+    """The available ranks that ``all``, ``0,2`` or ``0,4-7`` selects."""
     return _core.parse_rank_filter(expr, available_ranks)

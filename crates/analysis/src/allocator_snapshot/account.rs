@@ -1,5 +1,5 @@
-//! The account of one device of a snapshot: totals, levels over time, segments, live memory, and the
-//! lines of the program that hold most of it.
+//! The account of one device in a snapshot: totals, memory use over time, segments, live memory,
+//! and the lines of the program that hold most of it.
 
 use std::collections::HashMap;
 
@@ -14,68 +14,70 @@ use super::read::{Block, Segment, Snapshot};
 use super::spans::{Span, spans_of};
 use super::stack::shortened;
 
-/// The number of live blocks listed one by one, the largest.
+/// Maximum number of live blocks that are listed; the largest are kept.
 const MOST_LIVE: usize = 1000;
 
-/// What tensors hold that were there before the history begins and are gone now.
+/// The label for memory that was allocated before the history begins and has been freed since.
 const BEFORE: &str = "allocated before the history begins";
-/// What has no stack, where others do: only lines of Python have one then.
+/// The label for memory without a stack when other memory has one: only lines of Python get a
+/// stack.
 const NO_LINE: &str = "no line of Python (a backward pass, or C++)";
 const NO_STACK: &str = "no stack recorded";
 
-/// The account of one device of a snapshot.
+/// The account of one device in a snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct Account {
     /// The device.
     pub device: i64,
-    /// Sums.
+    /// Sums over the device.
     pub totals: Totals,
-    /// What happened, in order.
+    /// The allocator's actions, in order.
     pub moments: Vec<Moment>,
-    /// Whether the moments have times; else they are only in order.
+    /// Whether the moments have recorded times. Without times, only the order of the moments is
+    /// known.
     pub has_times: bool,
-    /// Named stretches of time, such as steps of the optimizer.
+    /// Named time spans, such as optimizer steps.
     pub spans: Vec<Span>,
-    /// The allocator's memory, the largest segment first.
+    /// The allocator's segments, the largest first.
     pub segments: Vec<SegmentUse>,
-    /// Live blocks, the largest first; no more than a thousand of them.
+    /// Live blocks, the largest first, at most a thousand.
     pub live: Vec<LiveBlock>,
-    /// Lines of the program by what they held at the peak; no more than fifty.
+    /// The lines of the program that held most at the peak, at most fifty.
     pub holders: Vec<Holder>,
     places: Vec<String>,
     place_of_entry: HashMap<usize, usize>,
     name_of_moment: HashMap<usize, String>,
 }
 
-/// Sums of a device.
+/// Sums over one device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// What the allocator holds of the device.
+    /// Bytes that the allocator has reserved on the device.
     pub reserved_bytes: i64,
-    /// What live blocks take.
+    /// Bytes in live blocks.
     pub allocated_bytes: i64,
-    /// What was asked for them.
+    /// Bytes requested for the live blocks.
     pub requested_bytes: i64,
-    /// What is freed, but still in use by the device.
+    /// Bytes that are freed but still used by the device.
     pub awaiting_free_bytes: i64,
-    /// What tensors held at most while the history was recorded, by what they asked for.
+    /// Highest bytes requested by live tensors during the history.
     pub peak_requested_bytes: Option<i64>,
-    /// What the allocator held at most while the history was recorded.
+    /// Highest reserved bytes during the history.
     pub peak_reserved_bytes: Option<i64>,
-    /// Segments.
+    /// Number of segments.
     pub segments: usize,
-    /// Live blocks.
+    /// Number of live blocks.
     pub live_blocks: usize,
-    /// Live blocks whose tensors have a name.
+    /// Number of live blocks whose tensors have a name.
     pub named_blocks: usize,
-    /// Entries of the history.
+    /// Number of entries in the history.
     pub events: usize,
-    /// How often memory ran out.
+    /// Number of out-of-memory errors.
     pub ooms: usize,
 }
 
 impl Totals {
-    /// What the allocator holds and nothing uses.
+    /// Reserved bytes that are not in use.
     pub fn idle_bytes(&self) -> i64 {
         let used = self
             .allocated_bytes
@@ -85,7 +87,7 @@ impl Totals {
 }
 
 impl Account {
-    /// Computes the account of a device of a snapshot.
+    /// Computes the account of one device.
     pub fn of(snapshot: &Snapshot<'_>, owners: &Owners, device: i64) -> Self {
         let segments = snapshot.segments_of(device);
         let trace = snapshot.trace(device);
@@ -119,7 +121,7 @@ impl Account {
         account.add_blocks(&segments, &history, owners, &mut lines);
         let known: i64 = lines.sum_at_peak();
         let at_peak = totals.peak_requested_bytes.unwrap_or(0);
-        // Unknown memory is one line, so that the lines add up to the peak.
+        // Unknown memory gets one line of its own, so that the lines add up to the peak.
         if at_peak > known && history.held_before > 0 {
             let line = lines.named(BEFORE.to_owned());
             lines.holders[line].at_peak_bytes = at_peak - known;
@@ -132,12 +134,12 @@ impl Account {
         account
     }
 
-    /// What an allocation is known by: the name of its tensor, where that is still alive.
+    /// The name of an allocation's tensor, if the tensor is still alive.
     pub fn name_at(&self, place: usize) -> Option<&str> {
         self.name_of_moment.get(&place).map(String::as_str)
     }
 
-    /// The line of the program at a moment, where it is known.
+    /// The line of the program at a moment, if known.
     pub fn place_at(&self, moment: &Moment) -> Option<&str> {
         let line = self.place_of_entry.get(&moment.entry)?;
         self.places.get(*line).map(String::as_str)
@@ -208,7 +210,7 @@ impl Account {
             .collect();
     }
 
-    /// Adds what a live block says of its line; what it is called.
+    /// Adds a live block to the line that allocated it, and returns the block's label.
     fn add_live(
         &mut self,
         block: &Block<'_>,
@@ -224,7 +226,7 @@ impl Account {
             self.name_of_moment.insert(*moment, name.clone());
         }
         let line = match (moment, place_of(block), name) {
-            // Where the history has counted it.
+            // The history has counted this allocation.
             (Some(moment), ..) => {
                 let entry = history.moments[*moment].entry;
                 let line = self.place_of_entry.get(&entry).copied();
@@ -238,7 +240,7 @@ impl Account {
         let bytes = requested(block);
         holder.now_bytes = holder.now_bytes.saturating_add(bytes);
         if moment.is_none() {
-            // It was there before the history begins, so it was there at the peak too.
+            // The block existed before the history begins, so it existed at the peak too.
             holder.at_peak_bytes = holder.at_peak_bytes.saturating_add(bytes);
         }
         holder.add_name(name);

@@ -1,45 +1,45 @@
-//! The allocator's memory as it is now: segments, and the blocks in them.
+//! The allocator's current memory: segments and their blocks.
 
 use super::owners::{Owner, Owners};
 use super::read::{Block, Segment};
 use super::stack::{Frame, shortened};
 
-/// A segment and its blocks.
+/// A segment, with its blocks.
 #[derive(Clone, Debug)]
 pub struct SegmentUse {
-    /// Where it is.
+    /// Address of the segment.
     pub address: u64,
-    /// Its size.
+    /// Size in bytes.
     pub total_bytes: i64,
-    /// What live blocks take of it.
+    /// Bytes in live blocks.
     pub allocated_bytes: i64,
-    /// `small` or `large`.
+    /// The pool: `small` or `large`.
     pub pool: String,
-    /// The stream.
+    /// The CUDA stream.
     pub stream: Option<i64>,
-    /// Its blocks in order: where they begin in it, their size, and what holds them, unless
-    /// they are free.
+    /// The blocks in order: offset in the segment, size, and what holds the block (`None` when it
+    /// is free).
     pub blocks: Vec<(i64, i64, Option<String>)>,
 }
 
-/// A block that is in use.
+/// A block in use.
 #[derive(Clone, Debug)]
 pub struct LiveBlock {
-    /// Where it is, if the snapshot says so.
+    /// Address, if the snapshot records it.
     pub address: Option<u64>,
-    /// What it takes.
+    /// Size in bytes.
     pub bytes: i64,
-    /// The tensors on it.
+    /// The tensors on the block.
     pub owner: Option<Owner>,
-    /// The line of the program that asked for it.
+    /// The line of the program that allocated the block.
     pub place: Option<String>,
-    /// That line, and those that led there.
+    /// The line that allocated the block, and its callers.
     pub frames: Vec<String>,
-    /// The pool of its segment.
+    /// The pool of the block's segment.
     pub pool: String,
 }
 
-/// A segment's size; that of its blocks where it does not say.
+/// The size of a segment. When the size is not recorded, it is the sum of the blocks.
 pub(super) fn total_of(segment: &Segment<'_>) -> i64 {
     if segment.total_size > 0 {
         return segment.total_size;
@@ -54,7 +54,7 @@ pub(super) fn live_bytes(segment: &Segment<'_>) -> i64 {
         .fold(0, i64::saturating_add)
 }
 
-/// Whether a tensor has the block; one without a state is taken for such.
+/// Whether a tensor uses the block. A block without a state counts as used.
 pub(super) fn is_live(block: &Block<'_>) -> bool {
     matches!(block.state, "active_allocated" | "")
 }
@@ -64,7 +64,7 @@ pub(super) fn requested(block: &Block<'_>) -> i64 {
     block.requested_size.or(asked).unwrap_or(block.size).max(0)
 }
 
-/// Where a block is; older versions of PyTorch record that only with a history.
+/// Address of a block. Older versions of PyTorch record the address only in the block's history.
 pub(super) fn address_of(block: &Block<'_>) -> Option<u64> {
     let earlier = || block.history.0.first().and_then(|one| one.addr);
     block.address.or_else(earlier)

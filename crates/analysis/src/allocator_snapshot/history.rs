@@ -1,24 +1,24 @@
-//! The history of an allocator as levels over time.
+//! Reconstructs an allocator's memory use over time from its history.
 //!
-//! The history is a ring, so its first entries may be gone. What was held when it begins follows
-//! from its end: the blocks that are live now, less what the entries added.
+//! The history is a ring, so its first entries may be lost. The memory held before the first entry
+//! is computed backwards: the live memory at the end minus what the entries added.
 
 use std::collections::HashMap;
 
 use super::read::Entry;
 
-/// What the allocator did.
+/// An action of the allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// A tensor got memory.
+    /// A tensor allocated memory.
     Alloc,
-    /// A tensor gave memory back.
+    /// A tensor freed memory.
     Free,
-    /// The allocator got memory from the device.
+    /// The allocator reserved memory on the device.
     Grow,
-    /// The allocator gave memory back to the device.
+    /// The allocator returned memory to the device.
     Shrink,
-    /// There was none left.
+    /// An allocation failed because memory ran out.
     Oom,
 }
 
@@ -26,7 +26,8 @@ impl Action {
     fn of(action: &str) -> Option<Self> {
         Some(match action {
             "alloc" => Self::Alloc,
-            // Completion changes what can be reused, not what tensors hold.
+            // `free_completed` is ignored: it makes memory reusable but does not change what
+            // tensors hold.
             "free_requested" | "free" => Self::Free,
             "segment_alloc" | "segment_map" => Self::Grow,
             "segment_free" | "segment_unmap" => Self::Shrink,
@@ -36,50 +37,51 @@ impl Action {
     }
 }
 
-/// Something that the allocator did, and what it held after that.
+/// One action of the allocator, and the memory held after it.
 #[derive(Clone, Debug)]
 pub struct Moment {
-    /// When, in nanoseconds since 1970; a microsecond for each entry when times were not recorded.
+    /// Time in nanoseconds since 1970. When times were not recorded, each entry counts as one
+    /// microsecond.
     pub time_ns: i64,
-    /// What it did.
+    /// The action.
     pub action: Action,
-    /// Where.
+    /// Address of the memory.
     pub address: u64,
-    /// How many bytes were asked for.
+    /// Number of bytes requested.
     pub bytes: i64,
-    /// What tensors held after that, by what they asked for.
+    /// Bytes requested by live tensors after the action.
     pub allocated_bytes: i64,
-    /// What the allocator held after that.
+    /// Bytes reserved by the allocator after the action.
     pub reserved_bytes: i64,
-    /// Its entry in the trace.
+    /// Index of the action's entry in the trace.
     pub(super) entry: usize,
-    /// For an allocation: the moment of its end, where it has one.
+    /// For an allocation, the index of the moment at which it was freed.
     pub(super) ended: Option<usize>,
 }
 
-/// Levels over time.
+/// Memory use over time.
 #[derive(Debug, Default)]
 pub(super) struct History {
     pub(super) moments: Vec<Moment>,
     pub(super) has_times: bool,
-    /// What tensors held before the first moment.
+    /// Bytes that tensors held before the first moment.
     pub(super) held_before: i64,
 }
 
 impl History {
-    /// The levels of a trace that ends with the given bytes allocated and reserved.
+    /// Computes the memory use from a trace that ends with the given allocated and reserved bytes.
     pub(super) fn of(trace: &[Entry<'_>], allocated: i64, reserved: i64) -> Self {
         let has_times = trace.iter().any(|entry| entry.time_us.is_some());
         let mut moments: Vec<Moment> = Vec::new();
         let mut open: HashMap<u64, usize> = HashMap::new();
         let (mut held, mut total) = (Level::default(), Level::default());
-        // Those before the first that has a time are not from 1970.
+        // Entries before the first one with a time get that time, not 1970.
         let mut last_us = trace.iter().find_map(|entry| entry.time_us).unwrap_or(0);
         for (place, entry) in trace.iter().enumerate() {
             let Some(action) = Action::of(entry.action) else {
                 continue;
             };
-            // The entries are in order; a clock that is set back is not followed.
+            // Entries are in order, so a clock that was set back is ignored.
             last_us = entry.time_us.map_or(last_us, |time| time.max(last_us));
             let counted = i64::try_from(place).unwrap_or(i64::MAX);
             let time_us = if has_times { last_us } else { counted };
@@ -124,16 +126,16 @@ impl History {
         }
     }
 
-    /// The moment at which tensors held most.
+    /// The moment at which tensors held the most memory.
     pub(super) fn peak(&self) -> Option<usize> {
         let levels = self.moments.iter().enumerate();
-        // The first of several.
+        // Of equal moments, the first one counts.
         levels
             .max_by_key(|(place, moment)| (moment.allocated_bytes, std::cmp::Reverse(*place)))
             .map(|(place, _)| place)
     }
 
-    /// The moment that made each address live that still is, from the outside of the trace.
+    /// For each address that is still live, the moment that allocated it.
     pub(super) fn still_open(&self) -> HashMap<u64, usize> {
         let allocations = self.moments.iter().enumerate();
         allocations
@@ -143,7 +145,7 @@ impl History {
     }
 }
 
-/// A sum of changes, and the lowest that it was.
+/// A running sum of changes, and its minimum.
 #[derive(Default)]
 struct Level {
     now: i64,
@@ -156,7 +158,7 @@ impl Level {
         self.lowest = self.lowest.min(self.now);
     }
 
-    /// What must have been there before, for it to end like this and never to be less than none.
+    /// The value before the first change, so that the sum ends at `end` and is never negative.
     fn before(&self, end: i64) -> i64 {
         end.saturating_sub(self.now)
             .max(self.lowest.saturating_neg())
@@ -178,7 +180,7 @@ mod tests {
 
     #[test]
     fn what_was_there_before_follows_from_the_end() {
-        // 100 bytes are from before, of which 40 are freed; 30 new ones stay.
+        // 100 bytes were held before, of which 40 are freed; 30 new bytes stay.
         let trace = [
             entry("segment_alloc", 0, 500),
             entry("alloc", 1, 30),

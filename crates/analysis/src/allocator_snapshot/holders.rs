@@ -1,31 +1,31 @@
-//! Lines of the program and what they hold.
+//! The lines of the program and the memory they hold.
 
 use std::collections::HashMap;
 
-/// The number of listed lines.
+/// Maximum number of lines that are listed.
 const MOST_HOLDERS: usize = 50;
-/// The number of listed names of a line's tensors.
+/// Maximum number of tensor names that are listed per line.
 const MOST_NAMES: usize = 3;
 
-/// A line of the program and what it holds.
+/// A line of the program and the memory it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The line, or what is known instead.
+    /// The line, or a label when it is unknown.
     pub place: String,
-    /// What it held when most was held.
+    /// Bytes held at the peak.
     pub at_peak_bytes: i64,
-    /// What it holds now.
+    /// Bytes held now.
     pub now_bytes: i64,
-    /// How often it asked in the history.
+    /// Number of allocations in the history.
     pub allocations: usize,
-    /// What it asked for in the history, all together.
+    /// Sum of all allocations in the history, in bytes.
     pub allocated_bytes: i64,
     /// Some names of its live tensors.
     pub names: Vec<String>,
 }
 
 impl Holder {
-    /// Adds the name of one of its tensors.
+    /// Adds the name of a tensor.
     pub(super) fn add_name(&mut self, name: Option<&String>) {
         if let Some(name) = name
             && self.names.len() < MOST_NAMES
@@ -36,7 +36,7 @@ impl Holder {
     }
 }
 
-/// Lines of the program, each once.
+/// The lines of the program, each once.
 pub(super) struct Lines {
     places: HashMap<String, usize>,
     pub(super) holders: Vec<Holder>,
@@ -44,7 +44,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// None yet; memory without a line gets this label.
+    /// Creates an empty list. Memory without a line gets this label.
     pub(super) fn without_place(words: &'static str) -> Self {
         Self {
             places: HashMap::new(),
@@ -53,7 +53,7 @@ impl Lines {
         }
     }
 
-    /// Where everything belongs that has no line.
+    /// The entry for memory without a line.
     pub(super) fn nowhere(&mut self) -> usize {
         self.named(self.nowhere.to_owned())
     }

@@ -1,20 +1,20 @@
-//! Lists of a snapshot, which all together keep no more than a bounded number of items: a small
-//! pickle can refer to one long list very often.
+//! Lists in a snapshot. The total number of their items is bounded, because a small pickle can
+//! refer to one long list many times.
 
 use std::borrow::Cow;
 
 use deser::de::{Deserialize, Sink, SinkHandle};
 use deser::{Error, ErrorKind, State};
 
-/// Items that a snapshot keeps, frames included: some 150 bytes each. The largest file that is
-/// read has half of that.
+/// Maximum number of items kept per snapshot, including frames. An item takes about 150 bytes. The
+/// largest file that is read has half as many items.
 const MOST_KEPT: usize = 1 << 23;
 
-/// How many items were kept so far.
+/// Number of items kept so far.
 #[derive(Debug, Default)]
 struct Kept(usize);
 
-/// Counts one more item.
+/// Counts one more item, and fails at the limit.
 pub(super) fn count(state: &mut State) -> Result<(), Error> {
     let kept = state.get_mut::<Kept>();
     kept.0 += 1;
@@ -24,7 +24,7 @@ pub(super) fn count(state: &mut State) -> Result<(), Error> {
     Ok(())
 }
 
-/// A list whose items are counted.
+/// A list that counts its items.
 #[derive(Debug)]
 pub(super) struct List<T>(pub(super) Vec<T>);
 

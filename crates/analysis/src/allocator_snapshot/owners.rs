@@ -1,35 +1,36 @@
-//! Whose memory it is: names, shapes and types of tensors by the address of their storage, as
-//! `cuda_tensor_attribution.json` lists them.
+//! Names, shapes and types of tensors by the address of their storage, read from
+//! `cuda_tensor_attribution.json`.
 
 use std::collections::HashMap;
 
 use stormlog_format::json::{self, JsonError};
 use stormlog_format::{Map, Value};
 
-/// The number of names kept of one storage.
+/// Maximum number of names kept per storage.
 const MOST_NAMES: usize = 8;
-/// Longer names are cut: every block of a storage is listed with its names.
+/// Longest name in characters. Longer names are cut, because every block of a storage is listed
+/// with its names.
 const LONGEST_TEXT: usize = 200;
-/// Dimensions beyond this are not spelled.
+/// Maximum number of dimensions shown of a shape.
 const MOST_DIMENSIONS: usize = 16;
 
 /// The tensors on one storage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
-    /// Their names, the most descriptive first.
+    /// Names of the tensors, the most descriptive first.
     pub names: Vec<String>,
-    /// The shape of the first, as `[512, 64]`.
+    /// The shape of the first tensor, such as `[512, 64]`.
     pub shape: Option<String>,
-    /// The type of the first, without the name of the module.
+    /// The type of the first tensor, without the prefix `torch.`.
     pub dtype: Option<String>,
 }
 
-/// Tensors by the address of their storage.
+/// Tensors, by the address of their storage.
 #[derive(Clone, Debug, Default)]
 pub struct Owners(HashMap<u64, Owner>);
 
 impl Owners {
-    /// Reads the document; invalid entries are skipped.
+    /// Parses the document. Invalid entries are skipped.
     pub fn parse(document: &[u8]) -> Result<Self, JsonError> {
         let document = json::parse(document)?;
         let entries = document

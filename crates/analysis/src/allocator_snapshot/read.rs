@@ -1,6 +1,6 @@
-//! The pickle of a snapshot as structures. Unknown keys are skipped, missing ones are
-//! unknown, and what has another shape is refused with the place in the file. Texts stay where
-//! they are in the file: a small one can refer to a long text very often.
+//! Parses the pickle of a snapshot. Unknown keys are skipped, missing values are unknown, and
+//! values of another type are an error with the position in the file. Texts are borrowed from the
+//! file, because a small pickle can refer to a long text many times.
 
 use deser::ErrorKind;
 use deser_pickle::DeserializerConfig;
@@ -9,16 +9,17 @@ use super::list::List;
 use super::stack::Stack;
 use super::{SnapshotError, values};
 
-/// How many values may be repeated for each byte: PyTorch writes a frame once and refers to it
-/// with two to five bytes, which repeats its three keys and values.
+/// Maximum number of repeated values per byte of the file. PyTorch writes a frame once and refers
+/// to it with two to five bytes, which repeats the frame's three keys and values.
 const REPEATED_PER_BYTE: usize = 8;
-/// And in all, which takes some seconds: 100,000 entries with stacks of a hundred frames need less.
+/// Maximum number of repeated values in all, which takes some seconds. 100,000 entries with stacks
+/// of a hundred frames need fewer.
 const MOST_REPEATED: usize = 1 << 27;
 
-/// The largest number of devices; PyTorch supports no more than 128.
+/// Maximum number of devices. PyTorch supports at most 128 devices.
 const MOST_DEVICES: usize = 128;
 
-/// The state and the history of the allocator.
+/// The current memory and the history of the allocator.
 #[derive(Debug, Default, deser::Deserialize)]
 #[deser(default)]
 pub struct Snapshot<'a> {
@@ -27,7 +28,7 @@ pub struct Snapshot<'a> {
     pub(super) external_annotations: List<Annotation<'a>>,
 }
 
-/// Memory that the allocator got from the device in one piece.
+/// Memory that the allocator reserved on the device in one piece.
 #[derive(Debug, Default, deser::Deserialize)]
 #[deser(default)]
 pub(super) struct Segment<'a> {
@@ -52,7 +53,7 @@ pub(super) struct Block<'a> {
     pub(super) history: List<Earlier<'a>>,
 }
 
-/// What older versions of PyTorch know of a block.
+/// The record of a block in older versions of PyTorch.
 #[derive(Debug, Default, deser::Deserialize)]
 #[deser(default)]
 pub(super) struct Earlier<'a> {
@@ -61,7 +62,7 @@ pub(super) struct Earlier<'a> {
     pub(super) frames: Stack<'a>,
 }
 
-/// Something that the allocator did.
+/// One action of the allocator.
 #[derive(Debug, Default, deser::Deserialize)]
 #[deser(default)]
 pub(super) struct Entry<'a> {
@@ -72,7 +73,7 @@ pub(super) struct Entry<'a> {
     pub(super) frames: Stack<'a>,
 }
 
-/// The beginning or the end of a named stretch of time, such as a step of the optimizer.
+/// The start or end of a named time span, such as an optimizer step.
 #[derive(Debug, Default, deser::Deserialize)]
 #[deser(default)]
 pub(super) struct Annotation<'a> {
@@ -83,7 +84,7 @@ pub(super) struct Annotation<'a> {
 }
 
 impl<'a> Snapshot<'a> {
-    /// Reads a snapshot, or a list of segments, as older versions of PyTorch gave.
+    /// Parses a snapshot, or a list of segments as written by older versions of PyTorch.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, SnapshotError> {
         if bytes.len() as u64 > super::MOST_BYTES {
             return Err(SnapshotError::TooLarge);
@@ -102,7 +103,7 @@ impl<'a> Snapshot<'a> {
             });
             listed.map_err(|_| SnapshotError::Malformed(error.to_string()))
         })?;
-        // Each is looked through on its own.
+        // Each device is analysed separately, so the number of devices is limited.
         if snapshot.devices().len() > MOST_DEVICES {
             let text = format!("it has more than {MOST_DEVICES} devices");
             return Err(SnapshotError::Malformed(text));
@@ -110,14 +111,13 @@ impl<'a> Snapshot<'a> {
         Ok(snapshot)
     }
 
-    /// Whether it says anything that a snapshot says; any dictionary can be read as one that
-    /// does not.
+    /// Whether the snapshot has any content. Any other dictionary parses as an empty snapshot.
     pub fn has_content(&self) -> bool {
         self.segments.is_some() || self.device_traces.is_some()
     }
 
-    /// The segments of a device. One that does not say whose it is belongs to the first, or to
-    /// whichever is asked for where there is only one.
+    /// The segments of a device. A segment without a device belongs to device 0, or to the
+    /// requested device if there is only one.
     pub(super) fn segments_of(&self, device: i64) -> Vec<&Segment<'a>> {
         let is_alone = self.devices().len() < 2;
         let is_ours = |segment: &&Segment<'_>| match segment.device {
@@ -142,7 +142,7 @@ impl<'a> Snapshot<'a> {
         self.device_traces.as_ref().map_or(&[], |traces| &traces.0)
     }
 
-    /// The devices that hold memory or have a history, in order.
+    /// The devices that hold memory or have a history, ascending.
     pub fn devices(&self) -> Vec<i64> {
         let holding = self.segments().iter();
         let holding = holding.map(|segment| segment.device.unwrap_or(0));

@@ -1,29 +1,29 @@
-//! Named stretches of time that PyTorch wrote beside the history, such as steps of the optimizer.
+//! Named time spans that PyTorch wrote next to the history, such as optimizer steps.
 
 use super::read::Snapshot;
 use super::stack::shortened;
 
-/// The number of listed spans.
+/// Maximum number of spans that are listed.
 const MOST_SPANS: usize = 2000;
-/// The number of spans open at once; each is checked for every end.
+/// Maximum number of spans open at once. Every end is compared with all open spans.
 const MOST_OPEN: usize = 64;
-/// The number of starts and ends read for every device: as many as PyTorch keeps entries.
+/// Maximum number of starts and ends read per device; PyTorch keeps as many entries.
 const MOST_ANNOTATIONS: usize = 200_000;
 
-/// A stretch of time with a name.
+/// A named time span.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Its name.
+    /// The name of the span.
     pub name: String,
-    /// When it begins.
+    /// Start time.
     pub start_ns: i64,
-    /// When it ends.
+    /// End time.
     pub end_ns: i64,
-    /// In how many others it is.
+    /// Number of spans that contain this one.
     pub depth: usize,
 }
 
-/// Pairs the beginnings and the ends of annotations; one that does not end is left out.
+/// Pairs the starts and ends of annotations. Spans without an end are left out.
 pub(super) fn spans_of(snapshot: &Snapshot<'_>, device: i64) -> Vec<Span> {
     let mut open: Vec<(&str, i64)> = Vec::new();
     let mut spans = Vec::new();

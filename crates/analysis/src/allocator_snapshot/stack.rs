@@ -1,7 +1,8 @@
-//! Call stacks of a snapshot: what is kept of them, and which line to name.
+//! Call stacks in a snapshot: which frames are kept, and which line to name.
 //!
-//! With C++ stacks recorded, an entry has up to a hundred frames. Those of Python say where in
-//! the program it happened; the others are kept only where there are none, as in a backward pass.
+//! When C++ stacks were recorded, an entry has up to a hundred frames. Python frames show where in
+//! the program the allocation happened. Other frames are kept only for stacks without Python
+//! frames, as in a backward pass.
 
 use std::borrow::Cow;
 
@@ -10,13 +11,13 @@ use deser::{Error, State};
 
 use super::list;
 
-/// The number of frames kept of a stack.
+/// Maximum number of frames kept per stack.
 const MOST_FRAMES: usize = 12;
 
-/// The number of bytes used of a function's name, from its start, and of a path, from its end.
+/// Maximum number of bytes kept of a function's name (its start) and of a path (its end).
 const LONGEST: usize = 512;
 
-/// Every stack begins with these; they say nothing.
+/// Functions at the start of every stack, which carry no information.
 const MACHINERY: [&str; 9] = [
     "torch::unwind::",
     "torch::CapturedTraceback::",
@@ -29,21 +30,21 @@ const MACHINERY: [&str; 9] = [
     "at::(anonymous namespace)::",
 ];
 
-/// A line of the program.
+/// One frame of a call stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, deser::Deserialize)]
 #[deser(default)]
 pub struct Frame<'a> {
-    /// The function.
+    /// The function's name.
     pub name: &'a str,
-    /// Its file.
+    /// The function's file.
     pub filename: &'a str,
-    /// The line; 0 when it is not known.
+    /// The line; 0 when unknown.
     pub line: i64,
 }
 
 impl<'a> Frame<'a> {
-    /// With as much of its texts as says something: they are searched for each frame, and a file
-    /// can refer to the same long one from millions.
+    /// Shortens the texts. The texts are searched for every frame, and a file can refer to one long
+    /// text from millions of frames.
     fn within_bounds(self) -> Self {
         let (name, file): (&'a str, &'a str) = (self.name, self.filename);
         Self {
@@ -59,11 +60,11 @@ impl<'a> Frame<'a> {
     }
 
     fn is_of_torch(&self) -> bool {
-        // Not a folder of the user's that happens to be called so.
+        // A folder of the user named `torch` does not match.
         self.filename.contains("-packages/torch/")
     }
 
-    /// A line of the user's own, who looks for these.
+    /// Whether the line belongs to the user's code and not to PyTorch.
     fn is_own(&self) -> bool {
         self.is_python() && !self.is_of_torch()
     }
@@ -72,11 +73,11 @@ impl<'a> Frame<'a> {
         MACHINERY.iter().any(|start| self.name.starts_with(start))
     }
 
-    /// `step (train.py:26)`; only the end of the path.
+    /// The frame as `step (train.py:26)`, with only the file's name.
     pub fn label(&self) -> String {
         let name = shortened(self.name);
         if !self.is_python() {
-            // The types of its arguments are not useful.
+            // The argument types are left out.
             return name.split('(').next().unwrap_or_default().to_owned();
         }
         let file = shortened(self.filename.rsplit('/').next().unwrap_or_default());
@@ -87,12 +88,12 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Frames, the innermost first, as far as they are worth keeping.
+/// The frames that are kept, the innermost first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stack<'a>(pub(super) Vec<Frame<'a>>);
 
 impl<'a> Stack<'a> {
-    /// The line to name: the user's own, else the innermost that says something.
+    /// The line to name: the innermost line of the user's code, otherwise the innermost frame.
     pub(super) fn place(&self) -> Option<String> {
         let frames = &self.0;
         let own = frames.iter().find(|frame| frame.is_own());
@@ -110,10 +111,10 @@ impl<'a> Stack<'a> {
         let frame = frame.within_bounds();
         let frames = &mut self.0;
         match (frame.is_python(), frames.first().map(Frame::is_python)) {
-            // The first of Python takes the place of what came before it.
+            // The first Python frame replaces the C++ frames before it.
             (true, Some(false)) => *frames = vec![frame],
             (true, _) if frames.len() < MOST_FRAMES => frames.push(frame),
-            // Deep in PyTorch's modules the user's own line is far out.
+            // Within PyTorch's modules, the user's line may be far from the innermost frame.
             (true, _) if frame.is_own() && !frames.iter().any(Frame::is_own) => frames.push(frame),
             (false, None | Some(false))
                 if (frames.len() < MOST_FRAMES || backward_of(frame.name).is_some())
@@ -127,7 +128,8 @@ impl<'a> Stack<'a> {
     }
 }
 
-/// `AddmmBackward0` of `torch::autograd::generated::AddmmBackward0_apply_functional(...)`.
+/// Extracts `AddmmBackward0` from
+/// `torch::autograd::generated::AddmmBackward0_apply_functional(...)`.
 fn backward_of(name: &str) -> Option<&str> {
     let name = name.strip_prefix("torch::autograd::generated::")?;
     let end = name.find(|letter: char| !letter.is_alphanumeric());

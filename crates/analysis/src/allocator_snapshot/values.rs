@@ -1,10 +1,11 @@
-//! What values a pickle makes, looked through before any is made: how many, as one takes 140
-//! bytes of memory and may take one of the file, and none that cost more each time they are repeated.
+//! Checks the values of a pickle before any is created. Limits the number of values, because a
+//! value may take one byte of the file and 140 bytes of memory. Rejects values that cost more each
+//! time they are repeated.
 
 use super::SnapshotError;
 
-/// Refuses a pickle that makes more values than this, or one that is worked on for long. What
-/// follows an unknown opcode is not looked at: the reader refuses it.
+/// Rejects a pickle with more than `most` values, or with values that take long to process. Stops
+/// at an unknown opcode, which the parser rejects.
 pub(super) fn check(most: usize, pickle: &[u8]) -> Result<(), SnapshotError> {
     let mut rest = pickle;
     let mut values = 0;
@@ -28,8 +29,8 @@ pub(super) fn check(most: usize, pickle: &[u8]) -> Result<(), SnapshotError> {
     Ok(())
 }
 
-/// Whether an opcode makes a value that may be as long as the file, and is read, checked or copied
-/// anew wherever it is referred to.
+/// Whether an opcode creates a value that may be as long as the file, and that is parsed, checked
+/// or copied again at every reference.
 fn is_laborious(opcode: u8) -> bool {
     // INT, LONG, FLOAT, STRING, UNICODE, BINSTRING, SHORT_BINSTRING, LONG4.
     matches!(
@@ -38,7 +39,7 @@ fn is_laborious(opcode: u8) -> bool {
     )
 }
 
-/// How long the argument of an opcode is, and whether it makes a value.
+/// The length of an opcode's argument, and whether it creates a value.
 fn operation(opcode: u8, after: &[u8]) -> Option<(usize, bool)> {
     let counted = |width: usize| {
         let mut length = [0; 8];
@@ -58,8 +59,8 @@ fn operation(opcode: u8, after: &[u8]) -> Option<(usize, bool)> {
         b'r' | b'j' => (4, false),
         0x95 => (8, false),
         b'p' | b'g' => (line()?, false),
-        // NONE, true, false, empty tuple, list, dictionary and set; tuples of what is there, LIST,
-        // DICT, FROZENSET, STACK_GLOBAL, REDUCE, OBJ, NEWOBJ, NEWOBJ_EX.
+        // NONE, true, false, empty tuple, list, dictionary and set; tuples of values on the stack,
+        // LIST, DICT, FROZENSET, STACK_GLOBAL, REDUCE, OBJ, NEWOBJ, NEWOBJ_EX.
         b'N'
         | b')'
         | b']'
@@ -78,11 +79,11 @@ fn operation(opcode: u8, after: &[u8]) -> Option<(usize, bool)> {
         b'M' => (2, true),
         b'J' => (4, true),
         b'G' => (8, true),
-        // Texts, bytes and large integers, after their length.
+        // Texts, bytes and large integers, preceded by their length.
         b'C' | 0x8a | 0x8c => (counted(1)?, true),
         b'X' | b'B' => (counted(4)?, true),
         0x8d | 0x8e | 0x96 => (counted(8)?, true),
-        // Names of classes, in two lines.
+        // Names of classes, on two lines.
         b'c' | b'i' => {
             let first = line()?;
             let second = memchr::memchr(b'\n', after.get(first..)?)? + 1;
@@ -108,7 +109,8 @@ mod tests {
 
     #[test]
     fn values_are_counted_and_arguments_are_not() {
-        // {"ab": (None, 1.5, 7)}, with the text memoized; no byte of a text is an opcode.
+        // {"ab": (None, 1.5, 7)} with a memoized text. The bytes of a text must not be read as
+        // opcodes.
         let pickle =
             b"\x80\x04\x95\x18\0\0\0\0\0\0\0}\x94\x8c\x02NN\x94NG?\xf8\0\0\0\0\0\0K\x07\x87\x94s.";
         assert!(are_at_most(6, pickle) && !are_at_most(5, pickle));

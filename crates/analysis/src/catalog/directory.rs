@@ -10,6 +10,7 @@ use stormlog_format::{Map, SinkNames, Value};
 use super::names::{FileKind, is_hidden, plain_name};
 use super::shape::Shape;
 use crate::load::{RECORD_KEYS, TIMELINE_FILE, open, read_described};
+use crate::pack::has_ending;
 use crate::query::{ATTACHMENTS_FILE, RUN_FILE};
 use crate::regular_file::{Refused, special_kind};
 
@@ -42,6 +43,8 @@ pub(crate) struct Directory {
     pub(crate) attachments: Option<PathBuf>,
     /// Files that may hold events, by their names; segments too.
     pub(crate) files: Vec<PathBuf>,
+    /// Packs, which hold recordings of their own.
+    pub(crate) packs: Vec<PathBuf>,
     /// Directories in it that are looked at.
     pub(crate) folders: Vec<PathBuf>,
     /// Links that leave the given paths, FIFOs, devices.
@@ -60,6 +63,7 @@ impl Directory {
             run_file: None,
             attachments: None,
             files: Vec::new(),
+            packs: Vec::new(),
             folders: Vec::new(),
             refused: Vec::new(),
             closed: None,
@@ -76,6 +80,7 @@ impl Directory {
         }
         found.manifests.sort_by(|a, b| a.0.cmp(&b.0));
         found.files.sort();
+        found.packs.sort();
         found.folders.sort();
         found.refused.sort_by(|a, b| a.0.cmp(&b.0));
         found.kind = found.find_kind();
@@ -93,7 +98,8 @@ impl Directory {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let is_manifest = SinkNames::of_manifest(&name).is_some();
         let is_known = is_manifest || name == RUN_FILE || name == ATTACHMENTS_FILE;
-        if !is_known && FileKind::of_found(&path).is_none() {
+        let is_pack = has_ending(&path);
+        if !is_known && !is_pack && FileKind::of_found(&path).is_none() {
             return;
         }
         match Reach::of(&path, kind, roots) {
@@ -117,6 +123,8 @@ impl Directory {
             self.run_file = Some(path);
         } else if name == ATTACHMENTS_FILE {
             self.attachments = Some(path);
+        } else if is_pack {
+            self.packs.push(path);
         } else {
             self.files.push(path);
         }

@@ -1,8 +1,8 @@
 //! Follows the lines that other processes append to sinks and to files of lines.
 
 use std::borrow::Cow;
+use std::fs::Metadata;
 use std::io::{Read as _, Seek as _, SeekFrom};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use hashbrown::{HashMap, HashSet};
@@ -10,9 +10,10 @@ use stormlog_format::json::parse;
 use stormlog_format::{Event, Manifest, RecordDefaults, SinkNames, Text, Value, event_from_record};
 
 use super::directory::{Directory, DirectoryKind, is_segment};
-use super::names::{FileKind, directory_of, holding_folder, tidy};
+use super::names::{FileKind, directory_of, holding_folder, is_plain_lines, tidy};
 use super::sink::settled;
 use super::walk::{Place, Scope, walk};
+use crate::load::{Change, Tail};
 use crate::pack::unpacked;
 use crate::regular_file;
 
@@ -76,10 +77,9 @@ pub struct Follower {
     next: usize,
 }
 
-/// How far a file is read, and which file of that name.
+/// How far a file is read.
 struct Offset {
-    inode: u64,
-    bytes: u64,
+    tail: Tail,
     /// Another file has taken the name; the next poll knows from the manifest why.
     is_replaced: bool,
 }
@@ -122,11 +122,11 @@ impl Follower {
         }
         let mut budget = MOST_OF_POLL;
         for (index, candidate) in files.iter().enumerate() {
-            let Ok(Some((start, inode, size))) = self.start_of(candidate) else {
+            let Ok(Some((start, facts))) = self.start_of(candidate) else {
                 continue;
             };
-            if start >= size {
-                self.set(candidate, inode, start);
+            if start >= facts.len() {
+                self.set(candidate, &facts, start);
                 continue;
             }
             if budget == 0 {
@@ -144,46 +144,46 @@ impl Follower {
             };
             budget -= read.bytes.len() as u64;
             followed.is_behind |= read.bytes.len() as u64 == most;
-            self.set(candidate, inode, start + read.end as u64);
+            self.set(candidate, &facts, start + read.end as u64);
             read.give(&candidate.file, visit, &mut followed.damaged);
         }
         self.is_first = false;
         followed
     }
 
-    fn set(&mut self, candidate: &Candidate, inode: u64, bytes: u64) {
+    fn set(&mut self, candidate: &Candidate, facts: &Metadata, end: u64) {
         let offset = Offset {
-            inode,
-            bytes,
+            tail: Tail::at(facts, end),
             is_replaced: false,
         };
         self.offsets.insert(candidate.file.clone(), offset);
     }
 
-    /// Where to read a file from, and its inode and size; nothing when it has to wait.
-    fn start_of(&mut self, candidate: &Candidate) -> std::io::Result<Option<(u64, u64, u64)>> {
+    /// Where to read a file from, and what it is now; nothing when it has to wait.
+    fn start_of(&mut self, candidate: &Candidate) -> std::io::Result<Option<(u64, Metadata)>> {
         let facts = candidate.file.metadata()?;
-        let (inode, size) = (facts.ino(), facts.len());
-        let is_first = self.is_first;
-        let start = match self.offsets.get_mut(&candidate.file) {
-            Some(offset) if offset.inode != inode => {
-                // The manifest that was read may be older than the rename.
-                offset.inode = inode;
-                offset.is_replaced = true;
-                return Ok(None);
-            }
-            Some(offset) if offset.is_replaced && candidate.is_thinned => size,
-            // A file that shrank was written anew.
-            Some(offset) if offset.bytes > size => 0,
-            Some(offset) => offset.bytes,
-            None if !is_first => 0,
-            None => match self.from {
+        let size = facts.len();
+        let Some(offset) = self.offsets.get_mut(&candidate.file) else {
+            let start = match self.from {
+                _ if !self.is_first => 0,
                 FollowFrom::Start => 0,
                 FollowFrom::Recent if candidate.is_recent => size.saturating_sub(RECENT_BYTES),
                 FollowFrom::Recent | FollowFrom::Now => size,
-            },
+            };
+            return Ok(Some((start, facts)));
         };
-        Ok(Some((start, inode, size)))
+        let start = match offset.tail.change(&facts) {
+            Change::Replaced => {
+                // The manifest that was read may be older than the rename.
+                offset.tail = Tail::at(&facts, offset.tail.end);
+                offset.is_replaced = true;
+                return Ok(None);
+            }
+            _ if offset.is_replaced && candidate.is_thinned => size,
+            Change::Shrunk => 0,
+            Change::Same | Change::Grown => offset.tail.end,
+        };
+        Ok(Some((start, facts)))
     }
 
     fn candidates(&mut self, followed: &mut Followed) -> Vec<Candidate> {
@@ -265,12 +265,6 @@ fn manifest_of_rewritten(directory: &Directory) -> Option<Manifest> {
     }
     let manifest = Manifest::from_value(&Value::Map(document.clone()))?;
     Some(settled(&directory.path, names, manifest))
-}
-
-/// Whether a file has lines that are not compressed.
-fn is_plain_lines(file: &Path) -> bool {
-    let ending = file.extension();
-    ending.is_some_and(|ending| ending == "jsonl" || ending == "ndjson")
 }
 
 /// What was read of a file.

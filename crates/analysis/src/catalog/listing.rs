@@ -3,18 +3,17 @@
 
 use std::collections::BTreeSet;
 use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
-use stormlog_format::rollup::ROLLUP_FILENAME;
 use stormlog_format::{EventType, Manifest, SessionStatus, SessionSummary, SinkNames, Text, Value};
 
 use super::directory::{Directory, DirectoryKind};
 use super::follow::event_of;
 use super::names::{holding_folder, plain_or_compressed, tidy};
 use super::sink::settled;
+use super::stamp::Stamp;
 use super::walk::{Place, Scope, walk_with};
 use crate::load::BUNDLE_SINK;
 use crate::query::{Surroundings, effective_status};
@@ -120,8 +119,8 @@ impl ListedRun {
 pub struct RunsSeen {
     /// The runs, the newest start first.
     pub runs: Vec<ListedRun>,
-    /// Artifacts without a manifest that lists sessions: files, bundles, older sinks. What they
-    /// hold is known after loading them.
+    /// Artifacts without a manifest that lists sessions: files, bundles, packs, older sinks. What
+    /// they hold is known after loading them.
     pub unlisted: Vec<PathBuf>,
     /// OOM bundles that no listed run names.
     pub oom_bundles: Vec<PathBuf>,
@@ -161,35 +160,6 @@ struct Known {
     bundle_session: Option<Text>,
 }
 
-/// Which state of a path was looked at.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Stamp {
-    modified_ns: i64,
-    inode: u64,
-    size: u64,
-}
-
-impl Stamp {
-    fn of(path: &Path) -> Self {
-        path.metadata().map_or(Self::default(), |facts| Self {
-            modified_ns: facts
-                .mtime()
-                .saturating_mul(1_000_000_000)
-                .saturating_add(facts.mtime_nsec()),
-            inode: facts.ino(),
-            size: facts.len(),
-        })
-    }
-
-    /// The directory, and the files in it that may be written in place.
-    fn of_directory(path: &Path) -> Vec<Self> {
-        let files = SinkNames::ALL.map(SinkNames::manifest);
-        let files = files.into_iter().chain([ROLLUP_FILENAME]);
-        let files = files.map(|name| Self::of(&path.join(name)));
-        std::iter::once(Self::of(path)).chain(files).collect()
-    }
-}
-
 /// What the manifest and rollups of a sink say.
 struct Sink {
     sessions: Vec<SessionInSink>,
@@ -212,6 +182,25 @@ struct Start {
     device_id: i64,
 }
 
+/// What a look knows before it has seen everything.
+pub struct SoFar<'a> {
+    known: &'a HashMap<PathBuf, Known>,
+    here: &'a Surroundings<'a>,
+}
+
+impl SoFar<'_> {
+    /// The runs so far, without bundles; sinks of a run may be missing.
+    pub fn runs(&self) -> Vec<ListedRun> {
+        let sinks = self.known.iter().filter_map(|(path, known)| {
+            let sink = known.sink.as_ref()?;
+            Some((path.clone(), Arc::clone(sink)))
+        });
+        let mut sinks: Vec<(PathBuf, Arc<Sink>)> = sinks.collect();
+        sinks.sort_by(|a, b| a.0.cmp(&b.0));
+        runs_of(&sinks, &mut HashMap::new(), self.here)
+    }
+}
+
 impl Listing {
     /// Lists what the paths hold.
     pub fn new(roots: Vec<PathBuf>) -> Self {
@@ -223,6 +212,16 @@ impl Listing {
 
     /// Looks again.
     pub fn refresh(&mut self, here: &Surroundings<'_>) -> RunsSeen {
+        self.refresh_with(here, &mut |_| {})
+    }
+
+    /// The same. The first look through many directories takes a while: after each of them `so_far`
+    /// may ask for the runs that are known by then.
+    pub fn refresh_with(
+        &mut self,
+        here: &Surroundings<'_>,
+        so_far: &mut dyn FnMut(&SoFar<'_>),
+    ) -> RunsSeen {
         let roots: Vec<PathBuf> = self
             .roots
             .iter()
@@ -243,7 +242,14 @@ impl Listing {
                 continue;
             }
             let known = &mut self.known;
-            let mut read = |path: &Path| look(known, path, &roots, here.now_ns);
+            let mut read = |path: &Path| {
+                let directory = look(known, path, &roots, here.now_ns);
+                so_far(&SoFar {
+                    known: &*known,
+                    here,
+                });
+                directory
+            };
             for (directory, place) in walk_with(&root, Scope::Everything, &mut read) {
                 let refused = directory.refused.iter();
                 let refused = refused.map(|(file, why)| (file.clone(), why.to_string()));
@@ -269,6 +275,7 @@ impl Listing {
                     _ if place == Place::Beside => {}
                     (DirectoryKind::Plain, _) => {
                         seen.unlisted.extend(directory.loose_files().cloned());
+                        seen.unlisted.extend(directory.packs);
                     }
                     (DirectoryKind::Sink | DirectoryKind::DiagnoseBundle, _) => {
                         seen.unlisted.push(directory.path);
@@ -653,7 +660,13 @@ mod tests {
         std::fs::write(bundle.join("manifest.json"), manifest).unwrap();
 
         let mut listing = Listing::new(vec![folder.path().to_path_buf()]);
-        let seen = listing.refresh(&here(100 * SECOND));
+        let mut counts = Vec::new();
+        let seen = listing.refresh_with(&here(100 * SECOND), &mut |so_far| {
+            counts.push(so_far.runs().len());
+        });
+        // Directories in the order of their paths: the root, 'other', 'run' and what is in it.
+        assert!(counts.is_sorted() && counts.contains(&1), "{counts:?}");
+        assert_eq!((counts[0], counts.last()), (0, Some(&2)));
         assert_eq!(seen.unlisted, [folder.path().join("old_events.json")]);
         assert_eq!((seen.refused.len(), seen.oom_bundles.len()), (0, 0));
         let ids: Vec<String> = seen.runs.iter().map(|run| run.id.to_string()).collect();

@@ -85,6 +85,12 @@ pub(super) fn is_hidden(path: &Path) -> bool {
     name.as_encoded_bytes().starts_with(b".")
 }
 
+/// Whether a file has lines that are not compressed.
+pub(crate) fn is_plain_lines(file: &Path) -> bool {
+    let ending = file.extension();
+    ending.is_some_and(|ending| ending == "jsonl" || ending == "ndjson")
+}
+
 /// The path without `.` and doubled slashes, as Python's `pathlib` writes it.
 pub fn tidy(path: &Path) -> PathBuf {
     let tidied: PathBuf = path

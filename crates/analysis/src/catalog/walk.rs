@@ -99,12 +99,26 @@ pub struct Artifacts {
 ///
 /// The folder of a run may be a sink itself and hold further sinks of the run (`host/`, `gpu-1/`,
 /// `rank-0001/`, `pid-1234/`): these follow it.
+///
+/// Packs below the path are left out: nobody writes to them, and to look into them they have to be
+/// unpacked.
 pub fn artifacts_at(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
-    find_artifacts(path).map(|found| found.paths)
+    find(path, Packs::LeftOut).map(|found| found.paths)
 }
 
-/// The same, with what of a directory is not read.
+/// The same with what packs below the path hold, and with what of a directory is not read.
 pub fn find_artifacts(path: &Path) -> Result<Artifacts, LoadError> {
+    find(path, Packs::Opened)
+}
+
+/// What becomes of packs below a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Packs {
+    Opened,
+    LeftOut,
+}
+
+fn find(path: &Path, packs: Packs) -> Result<Artifacts, LoadError> {
     let path = &*unpacked(path)?;
     let missing = match Artifact::at(path) {
         Ok(_) => None,
@@ -118,6 +132,9 @@ pub fn find_artifacts(path: &Path) -> Result<Artifacts, LoadError> {
     }
     let roots = Vec::from_iter(holding_folder(path));
     for (directory, place) in walk(path, &roots, Scope::Recordings) {
+        if packs == Packs::Opened && directory.kind == DirectoryKind::Plain {
+            found.open(&directory.packs);
+        }
         found.add(directory, place);
     }
     found.paths.sort();
@@ -134,6 +151,22 @@ pub fn find_artifacts(path: &Path) -> Result<Artifacts, LoadError> {
 }
 
 impl Artifacts {
+    /// Adds what some packs hold. A pack in a pack is not opened.
+    fn open(&mut self, packs: &[PathBuf]) {
+        for pack in packs {
+            match find(pack, Packs::LeftOut) {
+                Ok(found) => {
+                    self.paths.extend(found.paths);
+                    self.refused.extend(found.refused);
+                }
+                Err(error) => {
+                    let damage = Damage::of_file(pack, error.to_string());
+                    self.refused.push(damage);
+                }
+            }
+        }
+    }
+
     fn add(&mut self, directory: Directory, place: Place) {
         if place == Place::Part {
             // Loading the bundle reads it.

@@ -1,4 +1,4 @@
-//! Fills a chunk, row by row.
+//! Fills a chunk row by row.
 
 use hashbrown::HashMap;
 use stormlog_format::json::{Layout, NonFinite, Writer};
@@ -15,21 +15,21 @@ pub(crate) struct ChunkBuilder {
     strings: Interner,
     metadata: Interner,
     origins: HashMap<Origin, u32>,
-    /// The origin last seen for a rank, modulo the table's size.
+    /// The last origin of each rank, indexed by the rank modulo the table's size.
     recent: Vec<Option<u32>>,
-    /// The metadata of the record pushed last, which the scanner compares with.
+    /// The metadata of the last record, with which the scanner compares the next one.
     last_metadata: Option<u32>,
 }
 
-/// Ranks remembered for the fast way to an origin.
+/// Number of ranks whose last origin is remembered, to find it without hashing.
 const RECENT: usize = 64;
 
-/// Rows and bytes of text after which a chunk ends.
+/// A chunk is full at this many rows, or this many bytes of text.
 const FULL_ROWS: usize = 1 << 16;
 const FULL_BYTES: usize = 64 << 20;
 
 impl ChunkBuilder {
-    /// A builder with room for the given number of rows.
+    /// Creates a builder with room for the given number of rows.
     pub(crate) fn with_capacity(rows: usize) -> Self {
         let mut builder = Self {
             recent: vec![None; RECENT],
@@ -56,8 +56,8 @@ impl ChunkBuilder {
         self.chunk.len()
     }
 
-    /// Hands over the chunk when it has grown enough, and starts another. Readers ask
-    /// after every record or block, so that numbers inside a chunk always fit 32 bits.
+    /// Returns the chunk when it is full, and starts another. Readers call this after every record
+    /// or block, so that indices within a chunk always fit 32 bits.
     pub(crate) fn take_if_full(&mut self) -> Option<Chunk> {
         let text = self.strings.size().max(self.metadata.size());
         let rows = self.len().max(self.chunk.origins.len());
@@ -67,7 +67,7 @@ impl ChunkBuilder {
         Some(std::mem::replace(self, Self::with_capacity(0)).finish())
     }
 
-    /// Adds a record that the scanner has read and checked.
+    /// Adds a record that the scanner has parsed and validated.
     pub(crate) fn push_record(&mut self, record: &RawRecord<'_>) {
         let origin = self.raw_origin(&record.origin);
         let event_type = self.strings.intern(record.event_type);
@@ -88,7 +88,7 @@ impl ChunkBuilder {
         );
     }
 
-    /// Adds an event from the general way of reading.
+    /// Adds an event that was parsed without the scanner.
     pub(crate) fn push_event(&mut self, event: &Event) {
         let origin = self.origin(Origin {
             version: event.version,
@@ -120,7 +120,7 @@ impl ChunkBuilder {
         );
     }
 
-    /// Adds an event of other columns, its metadata as it stands there.
+    /// Adds an event of other columns, with its metadata text unchanged.
     pub(crate) fn push_row(&mut self, event: EventRef<'_>) {
         let origin = self.origin(event.origin().clone());
         let event_type = self.strings.intern(event.event_type());
@@ -136,7 +136,7 @@ impl ChunkBuilder {
         );
     }
 
-    /// The finished chunk.
+    /// Returns the finished chunk.
     pub(crate) fn finish(self) -> Chunk {
         let mut chunk = self.chunk;
         chunk.strings = self.strings.into_pool();

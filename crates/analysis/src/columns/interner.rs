@@ -1,9 +1,9 @@
-//! Texts stored once and named by number.
+//! Stores texts once and refers to them by number.
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
 
-/// Texts one after the other, each named by its place.
+/// Concatenated texts, each identified by its index.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TextPool {
     bytes: Vec<u8>,
@@ -11,7 +11,7 @@ pub(crate) struct TextPool {
 }
 
 impl TextPool {
-    /// Appends a text. The caller keeps a pool under 4 GiB, the size of a chunk's input.
+    /// Appends a text. The caller keeps the pool below 4 GiB.
     pub(crate) fn push(&mut self, text: &[u8]) -> u32 {
         let id = u32::try_from(self.ends.len()).unwrap_or(u32::MAX);
         self.bytes.extend_from_slice(text);
@@ -20,7 +20,7 @@ impl TextPool {
         id
     }
 
-    /// The text of a number.
+    /// The text with a given number.
     pub(crate) fn get(&self, id: u32) -> &[u8] {
         let id = id as usize;
         let start = if id == 0 {
@@ -35,16 +35,33 @@ impl TextPool {
         self.ends.len()
     }
 
+    /// All texts, one after the other.
+    pub(crate) fn all(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The number of the text that a byte of [`all`](Self::all) belongs to.
+    pub(crate) fn at(&self, byte: usize) -> usize {
+        self.ends.partition_point(|end| *end as usize <= byte)
+    }
+
+    /// Where in [`all`](Self::all) a text ends.
+    pub(crate) fn end(&self, id: usize) -> usize {
+        self.ends
+            .get(id)
+            .map_or(self.bytes.len(), |end| *end as usize)
+    }
+
     pub(crate) fn shrink(&mut self) {
         self.bytes.shrink_to_fit();
         self.ends.shrink_to_fit();
     }
 }
 
-/// A pool that gives equal texts the same number.
+/// A pool that assigns equal texts the same number.
 ///
-/// Where nearly every text is new (metadata with a step counter, say) looking them up
-/// costs time and saves nothing, so it stops looking and only appends.
+/// When nearly every text is new, for example metadata with a step counter, lookups cost time and
+/// save nothing. In that case, texts are only appended.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interner {
     pool: TextPool,
@@ -53,11 +70,11 @@ pub(crate) struct Interner {
     lookups: usize,
 }
 
-/// After this many lookups the share of repeats is judged.
+/// After this many lookups, the share of repeated texts decides whether lookups continue.
 const TRIAL: usize = 1024;
 
 impl Interner {
-    /// The number of a text, new or known.
+    /// The number of a text, which is added if it is new.
     pub(crate) fn intern(&mut self, text: &[u8]) -> u32 {
         if self.lookups >= TRIAL && self.pool.len() * 2 > self.lookups {
             return self.pool.push(text);
@@ -79,7 +96,7 @@ impl Interner {
         self.pool.bytes.len()
     }
 
-    /// The texts, without the means to find them again.
+    /// The texts, without the lookup table.
     pub(crate) fn into_pool(mut self) -> TextPool {
         self.pool.shrink();
         self.pool

@@ -1,4 +1,4 @@
-//! A side saved as `baseline.json`, so that the run itself need not be kept.
+//! Saves one side of a comparison as `baseline.json`, so that the run itself need not be kept.
 
 use std::path::{Path, PathBuf};
 
@@ -9,17 +9,18 @@ use super::profile::{KnownFinding, Profile, RankProfile};
 use super::side::Side;
 use crate::detect::{Levels, Measure, Metric, PhaseLevels};
 
-/// What the key `format` of a baseline says.
+/// The value of the key `format` in a baseline.
 pub const BASELINE_FORMAT: &str = "stormlog.baseline";
-/// The version that is written, and the latest that is read.
+/// The version that is written, and the newest version that can be read.
 const SCHEMA_VERSION: i64 = 1;
-/// A baseline of 4,096 ranks with phases has a few megabytes.
+/// Largest baseline that is read, in bytes. A baseline of 4,096 ranks with phases takes a few
+/// megabytes.
 const LARGEST: u64 = 64 << 20;
 
-/// Why a baseline cannot be read; every message names the file.
+/// Why a baseline cannot be read. Every message names the file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the error messages document the variants")]
 pub enum BaselineError {
     #[error("cannot read '{}': {cause}", .file.display())]
     Read {
@@ -35,7 +36,7 @@ pub enum BaselineError {
     TooNew { file: PathBuf, version: i64 },
 }
 
-/// The text of a baseline.
+/// Serializes a side as a baseline.
 #[must_use]
 pub fn baseline_text(side: &Side) -> String {
     let profile = &side.profile;
@@ -85,7 +86,7 @@ fn phase(phase: &PhaseLevels) -> Value {
     Value::Map(map)
 }
 
-/// Metrics that are unknown are left out.
+/// Unknown metrics are left out.
 fn levels(levels: &Levels) -> Value {
     let known = Metric::ALL
         .into_iter()
@@ -109,7 +110,7 @@ fn finding(finding: &KnownFinding) -> Value {
     Value::Map(map)
 }
 
-/// Reads a baseline; nothing when the file is something else.
+/// Reads a baseline; `None` when the file is not a baseline.
 pub fn read_baseline(file: &Path) -> Result<Option<Side>, BaselineError> {
     let is_small = std::fs::metadata(file).is_ok_and(|it| it.is_file() && it.len() <= LARGEST);
     if !is_small {
@@ -122,7 +123,7 @@ pub fn read_baseline(file: &Path) -> Result<Option<Side>, BaselineError> {
     parse_baseline(file, &bytes)
 }
 
-/// The baseline that a file's bytes are; nothing when they are something else.
+/// Parses a baseline; `None` when the bytes are not a baseline.
 pub fn parse_baseline(file: &Path, bytes: &[u8]) -> Result<Option<Side>, BaselineError> {
     // A truncated baseline must be reported as a damaged baseline, not as another format.
     if memchr::memmem::find(bytes, BASELINE_FORMAT.as_bytes()).is_none() {
@@ -135,7 +136,8 @@ pub fn parse_baseline(file: &Path, bytes: &[u8]) -> Result<Option<Side>, Baselin
     let document = match parse(bytes) {
         Ok(document) => document,
         Err(error) if starts_as_baseline(bytes) => return Err(damaged(not_json(&error))),
-        // An artifact whose metadata happens to say the word.
+        // The file is another artifact that contains the format's name, for example in its
+        // metadata.
         Err(_) => return Ok(None),
     };
     let Some(map) = document.as_map() else {
@@ -166,7 +168,7 @@ fn not_json(error: &JsonError) -> String {
     format!("not JSON, {error}")
 }
 
-/// Whether an object begins with the key that baselines begin with.
+/// Whether the text begins like a baseline, with the key `format`.
 fn starts_as_baseline(bytes: &[u8]) -> bool {
     let head = &bytes[..bytes.len().min(256)];
     let head: Vec<u8> = head
@@ -178,7 +180,7 @@ fn starts_as_baseline(bytes: &[u8]) -> bool {
     head.starts_with(start.as_bytes())
 }
 
-/// An object of a baseline, and where it stands.
+/// An object of a baseline, with its path for error messages.
 struct Object<'a> {
     map: &'a Map,
     place: &'a str,

@@ -1,33 +1,33 @@
-//! One number on two sides: is it another number, or the same one with noise?
+//! Decides whether a number differs between two sides, or is the same apart from noise.
 
 use super::profile::RankProfile;
 use crate::detect::{Levels, Measure, Metric};
 
-/// A change must be this many standard deviations of both sides' noise.
+/// A change counts when it exceeds this many standard deviations of the combined noise.
 const SIGMAS: f64 = 3.0;
-/// A change below this many bytes is not relevant,
+/// Changes below this many bytes do not matter.
 const SMALLEST_BYTES: f64 = 16.0 * 1_048_576.0;
-/// nor one that is below this share of the device
+/// A change matters when it reaches this share of the device.
 const SMALLEST_SHARE_OF_DEVICE: f64 = 0.005;
-/// and also below this share of what the rank needs: a small process on a large device may
-/// double before the device notices.
+/// A change also matters when it reaches this share of the rank's peak. A small process on a large
+/// device may double its memory while staying below the share of the device.
 const SMALLEST_SHARE_OF_PEAK: f64 = 0.05;
 
-/// What became of a number.
+/// How a number changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
-    /// It differs by no more than noise, or by too little to matter.
+    /// The number differs by no more than noise, or by too little to matter.
     Unchanged,
-    /// It is lower, beyond the noise, by enough to matter.
+    /// The number is lower, beyond the noise, by enough to matter.
     Lower,
-    /// It is higher, beyond the noise, by enough to matter.
+    /// The number is higher, beyond the noise, by enough to matter.
     Higher,
-    /// One side is unknown, or too little was recorded to know its noise.
+    /// One side is unknown, or too little was recorded to know the noise.
     NotEnoughEvidence,
 }
 
 impl Change {
-    /// The name in files.
+    /// The name used in files.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -39,27 +39,27 @@ impl Change {
     }
 }
 
-/// A metric on two sides; at least one of them is known.
+/// A metric on two sides, of which at least one is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Difference {
-    /// Which number.
+    /// The metric that is compared.
     pub metric: Metric,
-    /// On the base.
+    /// The value on the base.
     pub base: Option<Measure>,
-    /// On the new side.
+    /// The value on the new side.
     pub new: Option<Measure>,
-    /// What became of it.
+    /// How the value changed.
     pub verdict: Change,
 }
 
 impl Difference {
-    /// By how much it changed, where both sides are known.
+    /// New value minus base value; `None` when a side is unknown.
     #[must_use]
     pub fn change(&self) -> Option<f64> {
         Some(self.new?.value - self.base?.value)
     }
 
-    /// The change as a share of the base; unknown where the base is nothing or less.
+    /// The change as a share of the base; `None` when the base is unknown or not positive.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
         let base = self.base.map(|base| base.value);
@@ -67,36 +67,36 @@ impl Difference {
         Some(self.change()? / base)
     }
 
-    /// The noise of both sides together, where it is known.
+    /// The combined noise of both sides; `None` when the noise of a side is unknown.
     #[must_use]
     pub fn noise(&self) -> Option<f64> {
         Some(self.base?.noise?.hypot(self.new?.noise?))
     }
 
-    /// Whether the new side is higher beyond the noise, whether that matters or not; unknown
-    /// where a side or its noise is.
+    /// Whether the new side is higher beyond the noise, regardless of whether that matters. `None`
+    /// when a side or its noise is unknown.
     #[must_use]
     pub fn grew_beyond_noise(&self) -> Option<bool> {
         Some(self.change()? > SIGMAS * self.noise()?)
     }
 }
 
-/// Whether a number is above nothing beyond its own noise; unknown where the noise is.
+/// Whether a number is above zero beyond its noise; `None` when the noise is unknown.
 pub(super) fn is_above_noise(measure: Measure) -> Option<bool> {
     Some(measure.value > SIGMAS * measure.noise?)
 }
 
-/// Steps of a run that goes on for a while.
+/// A leak per step is judged by the bytes it adds in this many steps.
 const MANY_STEPS: f64 = 1000.0;
 
-/// What bytes are measured against.
+/// The sizes that a change in bytes is compared with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Yardstick {
-    /// The size of the device, the smaller one where they differ.
+    /// The size of the device; the smaller one when the sides differ.
     device: Option<f64>,
-    /// The most that the rank needed on the base.
+    /// The highest memory use of the rank on the base.
     peak: f64,
-    /// Seconds that both sides were watched.
+    /// Recorded seconds; the shorter of the two sides.
     seconds: f64,
 }
 
@@ -109,7 +109,7 @@ impl Yardstick {
         Self {
             #[expect(
                 clippy::cast_precision_loss,
-                reason = "a share of a device needs no 53rd bit"
+                reason = "a share of a device needs fewer than 53 bits"
             )]
             device: totals.into_iter().flatten().min().map(|bytes| bytes as f64),
             peak: peaks.map(|peak| peak.value).fold(0.0, f64::max),
@@ -117,8 +117,8 @@ impl Yardstick {
         }
     }
 
-    /// Whether a change matters to anybody. A slope matters by what it comes to while the run
-    /// is watched, a leak by what it comes to in many steps.
+    /// Whether a change is large enough to matter. A slope is judged by the bytes it adds during
+    /// the recording, a leak by the bytes it adds in many steps.
     fn matters(self, metric: Metric, change: f64) -> bool {
         let bytes = match metric {
             Metric::LeakPerStep => change.abs() * MANY_STEPS,
@@ -132,7 +132,7 @@ impl Yardstick {
     }
 }
 
-/// Every metric that is known of at least one side.
+/// Every metric that is known on at least one side.
 pub(super) fn all(base: &Levels, new: &Levels, yardstick: Yardstick) -> Vec<Difference> {
     let known = Metric::ALL
         .into_iter()
@@ -212,7 +212,7 @@ mod tests {
         );
         assert_eq!(judge(10.0 * GIB, 10.1 * GIB, large), Change::Unchanged);
         assert_eq!(judge(10.0 * GIB, 10.5 * GIB, large), Change::Higher);
-        // Little to the device, much to the process.
+        // The change is small for the device but large for the process.
         assert_eq!(judge(100.0 * MIB, 150.0 * MIB, large), Change::Higher);
         assert_eq!(judge(150.0 * MIB, 100.0 * MIB, large), Change::Lower);
     }

@@ -1,17 +1,17 @@
-//! Findings on two sides: new, gone, and there before and after.
+//! Compares the findings of two sides: new, gone, and present on both.
 
 use super::profile::{KnownFinding, Profile};
 
-/// What became of the findings; of a kind that a rank shows several times, one stands for all.
+/// How findings changed. When a rank has several findings of one kind, only the first is kept.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FindingChanges {
-    /// Only on the new side.
+    /// Findings only on the new side.
     pub new: Vec<KnownFinding>,
-    /// Only on the base.
+    /// Findings only on the base.
     pub gone: Vec<KnownFinding>,
-    /// On the base, and too little was recorded on the new side to say whether they are gone.
+    /// Findings on the base for which the new side is too short to decide whether they are gone.
     pub unanswered: Vec<KnownFinding>,
-    /// On both; as found on the new side.
+    /// Findings on both sides, as found on the new side.
     pub shared: Vec<KnownFinding>,
 }
 
@@ -19,7 +19,8 @@ pub(super) fn changes(base: &Profile, new: &Profile) -> FindingChanges {
     let nothing_recorded = new.ranks.is_empty();
     let asked_in_vain = &new.unanswered;
     let (base, new) = (once(&base.findings), once(&new.findings));
-    // What all ranks have, each of them has; what one rank has, the others need not.
+    // A finding of the whole run covers every rank, but a finding of one rank does not cover the
+    // others.
     let covers = |known: &[KnownFinding], finding: &KnownFinding| {
         let same_kind = known.iter().filter(|other| other.kind == finding.kind);
         same_kind
@@ -42,7 +43,8 @@ pub(super) fn changes(base: &Profile, new: &Profile) -> FindingChanges {
     }
 }
 
-/// Whether a finding of the new side is the same trouble, on as many ranks or on fewer or more.
+/// Whether two findings describe the same problem. A finding of the whole run matches one of any
+/// rank.
 fn is_about(new: &KnownFinding, base: &KnownFinding) -> bool {
     new.kind == base.kind && (new.rank == base.rank || new.rank.is_none() || base.rank.is_none())
 }

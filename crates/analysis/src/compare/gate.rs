@@ -7,20 +7,20 @@ use super::{
 };
 use crate::detect::{Measure, Metric};
 
-/// What fails a comparison besides limits.
+/// Conditions besides limits that fail a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailOn {
     /// A finding that the base does not have.
     NewFindings,
-    /// Any number that is higher.
+    /// Any number that is higher than on the base.
     Higher,
 }
 
 impl FailOn {
-    /// All of them.
+    /// All conditions.
     pub const ALL: [Self; 2] = [Self::NewFindings, Self::Higher];
 
-    /// The name in flags.
+    /// The name used in flags.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -30,22 +30,22 @@ impl FailOn {
     }
 }
 
-/// The limits that were set.
+/// The limits that the user set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gates {
-    /// How much the peaks of a rank may grow.
+    /// Largest growth of a rank's peaks that passes.
     pub max_peak_growth: Option<GrowthLimit>,
-    /// How fast the memory of a rank may grow on the new side.
+    /// Fastest growth of a rank's memory on the new side that passes.
     pub max_slope: Option<SlopeLimit>,
-    /// How much every step of a rank may keep on the new side.
+    /// Maximum memory that each step of a rank may keep on the new side.
     pub max_leak_per_step: Option<StepLimit>,
-    /// How much the memory outside the allocator may grow.
+    /// Largest growth of hidden memory that passes.
     pub max_gap_growth: Option<GrowthLimit>,
-    /// What else fails.
+    /// Further conditions that fail the comparison.
     pub fail_on: Vec<FailOn>,
 }
 
-/// Which limit.
+/// The kind of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateKind {
     /// `--max-peak-growth`
@@ -61,7 +61,7 @@ pub enum GateKind {
 }
 
 impl GateKind {
-    /// The name in files.
+    /// The name used in files.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -74,7 +74,7 @@ impl GateKind {
         }
     }
 
-    /// The flag that sets it.
+    /// The flag that sets the limit.
     #[must_use]
     pub fn flag(self) -> &'static str {
         match self {
@@ -87,19 +87,19 @@ impl GateKind {
     }
 }
 
-/// What became of a limit.
+/// The result of checking a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateStatus {
-    /// It holds.
+    /// The limit holds.
     Passed,
-    /// It was exceeded.
+    /// The limit was exceeded.
     Failed,
-    /// Too little is known to say.
+    /// Too little is known to decide.
     NotJudged,
 }
 
 impl GateStatus {
-    /// The name in files.
+    /// The name used in files.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -110,50 +110,50 @@ impl GateStatus {
     }
 }
 
-/// Why a gate did not hold.
+/// Why a gate did not pass.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Miss {
     /// A number grew beyond the limit.
     Grew {
         /// The rank.
         rank: u32,
-        /// The device, where the rank has several.
+        /// The device; set only when the rank has several.
         device_id: Option<i64>,
-        /// The phase, inside one.
+        /// The phase; `None` for the whole run.
         phase: Option<String>,
-        /// The number.
+        /// The number that grew.
         difference: Difference,
     },
     /// Memory grows faster than the limit.
     Grows {
         /// The rank.
         rank: u32,
-        /// The device, where the rank has several.
+        /// The device; set only when the rank has several.
         device_id: Option<i64>,
-        /// Which memory.
+        /// The metric that grows.
         metric: Metric,
-        /// How fast.
+        /// Growth rate, in the metric's unit.
         slope: Measure,
     },
     /// A finding that the base does not have.
     Found(KnownFinding),
-    /// Too little was recorded of a rank, on at least one side.
+    /// Too little was recorded of a rank on at least one side.
     TooLittleOf {
         /// The rank.
         rank: u32,
-        /// The device, where the rank has several.
+        /// The device; set only when the rank has several.
         device_id: Option<i64>,
-        /// Samples on the new side.
+        /// Number of samples on the new side.
         samples: usize,
     },
     /// No rank has samples on both sides.
     NoRank,
-    /// Too little was recorded on the new side for the detectors.
+    /// The recording on the new side is too short for the detectors.
     NoDiagnosis,
 }
 
 impl Miss {
-    /// Whether it says that too little is known.
+    /// Whether the reason is that too little is known.
     fn is_unknown(&self) -> bool {
         matches!(
             self,
@@ -162,16 +162,16 @@ impl Miss {
     }
 }
 
-/// What became of one limit.
+/// The result of checking one limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GateOutcome {
-    /// Which limit.
+    /// The kind of limit.
     pub kind: GateKind,
-    /// The limit as it was written.
+    /// The limit as the user wrote it.
     pub limit: String,
-    /// What became of it.
+    /// Whether the limit holds.
     pub status: GateStatus,
-    /// Why it did not hold.
+    /// Why the gate did not pass.
     pub misses: Vec<Miss>,
 }
 
@@ -262,12 +262,12 @@ fn exceeds(difference: &Difference, limit: GrowthLimit) -> Option<bool> {
     let change = difference.change()?;
     Some(match limit {
         GrowthLimit::Bytes(bytes) => change > bytes,
-        // Growth from nothing is beyond any share.
+        // Growth from zero exceeds any share.
         GrowthLimit::Share(share) => difference.ratio().is_none_or(|ratio| ratio > share),
     })
 }
 
-/// The new side alone is judged, with every rank that it has.
+/// Only the new side is judged, with all of its ranks.
 fn slopes(comparison: &Comparison, limit: f64) -> Vec<Miss> {
     let ranks = &comparison.new.profile.ranks;
     if ranks.is_empty() {
@@ -277,8 +277,8 @@ fn slopes(comparison: &Comparison, limit: f64) -> Vec<Miss> {
     for rank in ranks {
         let device_id = named_device(rank, ranks);
         let mut judged = false;
-        // A caching allocator takes more from the device whenever a step needs more than any
-        // before; what is used says something only where what is allocated is unknown.
+        // A caching allocator reserves more device memory whenever a step needs more than any step
+        // before. Used memory is therefore judged only when allocated memory is unknown.
         let memory = if rank.levels.get(Metric::PeakAllocated).is_some() {
             Metric::AllocatedSlope
         } else {
@@ -312,14 +312,14 @@ fn slopes(comparison: &Comparison, limit: f64) -> Vec<Miss> {
     misses
 }
 
-/// The device of a rank that has several.
+/// The device of a rank; `None` when the rank has only one.
 fn named_device(rank: &RankProfile, ranks: &[RankProfile]) -> Option<i64> {
     let same = ranks.iter().filter(|other| other.rank == rank.rank).count();
     (same > 1).then_some(rank.device_id)
 }
 
-/// The new side alone is judged. Steps are counted on the devices that they use, so a rank is
-/// unknown only when none of its devices has any.
+/// Only the new side is judged. Steps are counted on the devices that they use, so a rank is
+/// unknown only when none of its devices has a count.
 fn leaks(comparison: &Comparison, limit: f64) -> Vec<Miss> {
     let ranks = &comparison.new.profile.ranks;
     if ranks.is_empty() {
@@ -503,7 +503,8 @@ mod tests {
         assert_eq!(status(vec![leak()], vec![small()]), GateStatus::Passed);
         let noisy = leaks(1e6, 1e6);
         assert_eq!(status(vec![leak()], vec![noisy]), GateStatus::Passed);
-        // Without steps nothing is known; host memory beside a device has none and needs none.
+        // Without steps the result is unknown. Host memory recorded next to a device has no steps
+        // and needs none.
         let without = || vec![rank(0, 0, GIB)];
         assert_eq!(status(without(), without()), GateStatus::NotJudged);
         let host = rank(0, -1, GIB);

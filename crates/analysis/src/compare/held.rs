@@ -1,33 +1,34 @@
-//! What holds more memory than before, where the causes of both sides are known.
+//! Finds what holds more memory than before, when the causes on both sides are known.
 
 use stormlog_format::human_bytes;
 
 use super::profile::Profile;
 use crate::detect::Finding;
 
-/// Less is no growth that a name is worth: a tenth, and a mebibyte (per second).
+/// Smallest increase that is reported: a tenth more than before, and 1 MiB (or 1 MiB per second).
 const LEAST_RATIO: f64 = 1.1;
 const LEAST_BYTES: f64 = (1 << 20) as f64;
-/// The most notes of one comparison.
+/// Maximum number of notes per comparison.
 const MOST: usize = 10;
 
-/// Something that holds memory, or a line whose memory stays.
+/// A holder of memory, or a line whose allocations stay in memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KnownHolder {
     /// The rank.
     pub rank: Option<u32>,
     /// The name for a sentence: "`aux` in `__main__`", or "what loss.py:8 allocates".
     pub name: String,
-    /// What it is recognised by: the name without numbers, since lines and counts change.
+    /// The key for recognising the holder on the other side. Numbers are removed, because line
+    /// numbers and counts change.
     pub key: String,
-    /// What it held, or what it grew by in a second.
+    /// Bytes held, or bytes per second of growth.
     pub bytes: f64,
-    /// Which of the two.
+    /// Whether `bytes` is a rate.
     pub is_rate: bool,
 }
 
 /// The holders and lines that a finding names.
-#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+#[expect(clippy::cast_precision_loss, reason = "only three digits are shown")]
 pub(super) fn holders_of(finding: &Finding) -> Vec<KnownHolder> {
     let Some(cause) = &finding.cause else {
         return Vec::new();
@@ -72,7 +73,8 @@ pub(super) fn holders_of(finding: &Finding) -> Vec<KnownHolder> {
         .collect()
 }
 
-/// What holds more on the new side, the most first. Nothing where one side names no causes at all.
+/// The holders that hold more on the new side, the largest increase first. Empty when one side
+/// names no causes.
 pub(super) fn holds_more(base: &Profile, new: &Profile) -> Vec<String> {
     let mut more: Vec<(f64, String)> = Vec::new();
     for now in &new.holders {
@@ -115,7 +117,7 @@ fn sentence(now: &KnownHolder, before: Option<f64>) -> String {
     format!("{rank}{} {verb} {bytes}{unit}, {before}", now.name)
 }
 
-/// The text with every number as `#`.
+/// Replaces every number in the text by `#`.
 fn without_numbers(text: &str) -> String {
     let mut key = String::with_capacity(text.len());
     for letter in text.chars() {

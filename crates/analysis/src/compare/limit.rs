@@ -1,9 +1,9 @@
-//! Limits as people write them: `20%`, `512MiB`, `10MB/min`, `1MiB/step`.
+//! Parses limits as users write them: `20%`, `512MiB`, `10MB/min`, `1MiB/step`.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A limit that cannot be read.
+/// A limit that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{text}' is not a limit; use {like}")]
 pub struct BadLimit {
@@ -11,27 +11,27 @@ pub struct BadLimit {
     like: &'static str,
 }
 
-/// How much something may grow.
+/// How much a number may grow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum GrowthLimit {
-    /// By this share of what it was.
+    /// Growth as a share of the base.
     Share(f64),
-    /// By this many bytes.
+    /// Growth in bytes.
     Bytes(f64),
 }
 
-/// How fast something may grow, in bytes per second, and the unit in which it was written.
+/// How fast memory may grow in bytes per second, and the text of the limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SlopeLimit {
-    /// Bytes per second.
+    /// The limit in bytes per second.
     pub bytes_per_s: f64,
     text: String,
 }
 
-/// How much every step may keep, in bytes, and the unit in which it was written.
+/// How much memory each step may keep in bytes, and the text of the limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepLimit {
-    /// Bytes per step.
+    /// The limit in bytes per step.
     pub bytes_per_step: f64,
     text: String,
 }
@@ -76,7 +76,7 @@ impl FromStr for GrowthLimit {
 impl fmt::Display for GrowthLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // 0.07 * 100 is not 7.
+            // Rounded because 0.07 * 100 is not exactly 7.
             Self::Share(share) => write!(f, "{}%", (share * 1e8).round() / 1e6),
             Self::Bytes(bytes) => {
                 let binary = [("GiB", 1_073_741_824.0), ("MiB", 1_048_576.0)];
@@ -144,7 +144,7 @@ impl fmt::Display for StepLimit {
     }
 }
 
-/// An amount with its unit: thousands for `MB`, powers of two for `MiB`.
+/// Parses an amount with its unit: `MB` counts in powers of 1000, `MiB` in powers of 1024.
 fn bytes(text: &str) -> Option<f64> {
     let text = text.trim();
     let end = text.find(|ch: char| ch.is_ascii_alphabetic());
@@ -154,7 +154,7 @@ fn bytes(text: &str) -> Option<f64> {
     Some(number(amount)? * size)
 }
 
-/// A number that is finite and not negative.
+/// Parses a finite number that is not negative.
 fn number(text: &str) -> Option<f64> {
     let text = text.trim();
     let plain = text

@@ -1,4 +1,4 @@
-//! What a run comes to: a few numbers per rank and phase, and what the detectors found.
+//! Summarizes a run: a few numbers per rank and phase, and the findings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,22 +8,22 @@ use crate::analyze::{AnalyzeError, AnalyzeOptions, diagnosed, in_order, select};
 use crate::detect::{self, Kind, Levels, Metric, PhaseLevels, TrackLevels, Verdict};
 use crate::load::{Loaded, LoadedSession};
 
-/// One rank on one device.
+/// The numbers of one rank on one device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RankProfile {
     /// The rank.
     pub rank: u32,
     /// The device.
     pub device_id: i64,
-    /// Samples.
+    /// Number of samples.
     pub samples: usize,
-    /// Seconds that were watched.
+    /// Recorded seconds.
     pub seconds: f64,
-    /// The size of the device, where it is known.
+    /// The size of the device, when known.
     pub device_total_bytes: Option<i64>,
-    /// What the whole record comes to.
+    /// The metrics of the whole track.
     pub levels: Levels,
-    /// What its phases come to, by name.
+    /// The metrics of the phases, sorted by name.
     pub phases: Vec<PhaseLevels>,
 }
 
@@ -36,46 +36,47 @@ impl RankProfile {
     }
 }
 
-/// Something that the detectors found.
+/// A finding, reduced to what a comparison needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KnownFinding {
-    /// Its kind; a baseline of a later version may know others than ours.
+    /// The kind of finding. Baselines of later versions may contain kinds that this version does
+    /// not know.
     pub kind: String,
-    /// The rank; nothing when the trouble is that of all ranks.
+    /// The rank; `None` when the finding affects all ranks.
     pub rank: Option<u32>,
-    /// How much it matters.
+    /// How urgent it is.
     pub severity: String,
-    /// How sure it is.
+    /// Confidence of the finding, 0 to 1.
     pub confidence: f64,
-    /// One sentence with its numbers.
+    /// One sentence that explains the finding with its numbers.
     pub explanation: String,
 }
 
-/// What a run comes to.
+/// The summary of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profile {
-    /// The job, where it has a name.
+    /// The job's id, when known.
     pub job_id: Option<String>,
-    /// Ranks and devices, in order.
+    /// Ranks and devices, sorted.
     pub ranks: Vec<RankProfile>,
-    /// What was found, the worst first.
+    /// The findings, the most severe first.
     pub findings: Vec<KnownFinding>,
-    /// What the findings name as holding memory; a saved baseline has none.
+    /// The holders that the findings name. Empty in a saved baseline.
     pub holders: Vec<KnownHolder>,
-    /// Kinds of which too little was recorded to say anything.
+    /// Kinds of findings for which the recording is too short.
     pub unanswered: Vec<String>,
-    /// What a reader should know.
+    /// Remarks for the reader.
     pub notes: Vec<String>,
 }
 
 impl Profile {
-    /// Samples of all ranks.
+    /// Number of samples of all ranks.
     #[must_use]
     pub fn samples(&self) -> usize {
         self.ranks.iter().map(|rank| rank.samples).sum()
     }
 
-    /// Keeps one rank, and what was found on it or on all.
+    /// Keeps one rank, with its findings and those of the whole run.
     pub(super) fn keep_rank(&mut self, rank: i64) -> Result<(), AnalyzeError> {
         let known: BTreeSet<u32> = self.ranks.iter().map(|one| one.rank).collect();
         self.ranks.retain(|one| i64::from(one.rank) == rank);
@@ -90,7 +91,7 @@ impl Profile {
     }
 }
 
-/// The profile of the run that some artifacts hold.
+/// Computes the profile of the run in some artifacts.
 pub fn profile_of(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Profile, AnalyzeError> {
     let (sessions, runs) = select(in_order(artifacts), options)?;
     let runs: Vec<Vec<&LoadedSession>> = runs
@@ -112,7 +113,7 @@ pub fn profile_of(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Prof
         .verdicts
         .iter()
         .filter(|(_, verdict)| *verdict == Verdict::TooShort)
-        // Where no host memory was recorded, nothing is missing about it.
+        // Without host memory in the recording, the question about host leaks does not apply.
         .filter(|(kind, _)| *kind != Kind::HostLeak || run.has_host())
         .map(|(kind, _)| Kind::as_str(*kind).to_owned());
     let found = diagnosis.findings();
@@ -136,8 +137,8 @@ pub fn profile_of(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Prof
     })
 }
 
-/// The run to compare. Artifacts without a job id are runs of their own to an analysis; when
-/// no two of them share a rank, they are taken for the ranks of one run.
+/// Selects the run to compare. An analysis treats each artifact without a job id as a separate run.
+/// In a comparison, such artifacts count as the ranks of one run when no two of them share a rank.
 fn one_run<'a>(
     mut runs: Vec<Vec<&'a LoadedSession>>,
     notes: &mut Vec<String>,
@@ -171,8 +172,8 @@ fn one_run<'a>(
     runs.into_iter().next().unwrap_or_default()
 }
 
-/// One profile for each rank and device. Of a rank that was restarted the longest session
-/// stands for it, with the highest peaks of all.
+/// One profile per rank and device. When a rank was restarted, its longest session is used, with
+/// the highest peaks of all sessions.
 fn by_rank(tracks: Vec<TrackLevels>, notes: &mut Vec<String>) -> Vec<RankProfile> {
     let mut left_out = 0;
     let mut places: BTreeMap<(u32, i64), RankProfile> = BTreeMap::new();

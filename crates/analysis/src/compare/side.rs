@@ -1,4 +1,4 @@
-//! A side of a comparison, from a path: a run in any artifact, or a saved baseline.
+//! Reads one side of a comparison from a path: a run in any artifact, or a saved baseline.
 
 use std::path::{Path, PathBuf};
 
@@ -11,9 +11,9 @@ use crate::load::{LoadError, LoadOptions};
 /// One side of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Side {
-    /// Where it came from, as the user named it.
+    /// The path, as the user wrote it.
     pub source: String,
-    /// What it comes to.
+    /// The summary of the run.
     pub profile: Profile,
 }
 
@@ -24,28 +24,28 @@ pub enum SideError {
     /// An artifact cannot be loaded.
     #[error("{error}")]
     Load {
-        /// What was named.
+        /// The path that the user gave.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: LoadError,
     },
-    /// What was loaded does not hold what was asked for.
+    /// The loaded artifacts do not contain the requested session or rank.
     #[error("'{}': {error}", .path.display())]
     Analyze {
-        /// What was named.
+        /// The path that the user gave.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: AnalyzeError,
     },
-    /// A baseline is damaged.
+    /// A baseline cannot be read.
     #[error(transparent)]
     Baseline(#[from] BaselineError),
-    /// A saved baseline holds no single sessions to choose from.
+    /// A session was requested, but a baseline contains no separate sessions.
     #[error("'{}' is a baseline, in which no session can be chosen", .0.display())]
     NoSessions(PathBuf),
 }
 
-/// Reads a side; also returns the skipped files, for warnings.
+/// Reads one side. Also returns the skipped files, for warnings.
 pub fn read_side(
     path: &Path,
     choice: &AnalyzeOptions,
@@ -70,7 +70,7 @@ pub fn read_side(
         path: path.into(),
         error,
     })?;
-    // Only what is wrong with them is of use from here on.
+    // The caller needs only the damage from here on.
     for loaded in &mut gathered.loaded {
         loaded.sessions.clear();
     }

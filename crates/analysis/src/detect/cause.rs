@@ -1,19 +1,19 @@
-//! Where the memory of a finding came from: the line that allocated it and what keeps it alive.
+//! The cause of a finding: the line that allocated the memory and what keeps it alive.
 
 pub use crate::timeline::{Failure, Held, Site};
 
-/// What a finding is put down to. It is attached only where it explains most of the bytes.
+/// The cause of a finding. A cause is attached only when it explains most of the bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cause {
     /// The innermost line of the user's code that allocated the memory.
     pub site: Option<Site>,
     /// The calls that led to the site, the innermost first, without the site itself.
     pub call_path: Vec<Site>,
-    /// What keeps the memory alive, as a path that the user knows: "`sessions` in `__main__`".
+    /// What keeps the memory alive, as a path in the user's program: "`sessions` in `__main__`".
     pub holder: Option<String>,
-    /// Bytes put down to this cause where it was looked at.
+    /// Bytes attributed to this cause, out of the bytes that were examined.
     pub attributed_bytes: i64,
-    /// The share of the bytes looked at that these are, 0 to 1.
+    /// `attributed_bytes` as a share of the bytes that were examined, 0 to 1.
     pub share: f64,
     /// What held the memory when an allocation failed.
     pub failure: Option<Failure>,
@@ -25,7 +25,7 @@ impl Cause {
     #[must_use]
     pub fn clause(&self) -> Option<String> {
         let place = self.site.as_ref().map(Site::place);
-        // The globals of the program itself need no module.
+        // For globals of the main program the module is left out.
         let holder = self.holder.as_deref();
         let holder = holder.map(|holder| holder.strip_suffix(" in `__main__`").unwrap_or(holder));
         match (holder, place) {

@@ -1,8 +1,8 @@
-//! Certain growth of a channel of one track, however small a share of the device it is.
+//! Finds certain growth of one channel of a track, even when it is a small share of the device.
 //!
-//! Where a track was sampled at the ends of steps, these are the levels to look at. Elsewhere samples
-//! fall anywhere into steps: then either the lowest of them rise along a line, or the allocator's own
-//! peak counter does and the lowest samples agree with it.
+//! For a track sampled at step ends, these samples are used. For other tracks, samples fall
+//! anywhere into steps. For these tracks, either the lowest samples must rise along a line, or the
+//! allocator's peak counter must and the lowest samples must agree with it.
 
 use super::evidence::Channel;
 use super::growth::{Growth, Strength};
@@ -11,33 +11,37 @@ use super::signals::Signals;
 use super::stats::{median, quantile};
 use super::straight::{self, Line};
 
-/// Blocks in which growth must be seen, and the fewer that are enough where each level is exact.
+/// Number of blocks that growth is checked in; nearly every block must rise. Fewer blocks are
+/// enough for samples at step ends, which are exact.
 const BLOCKS: usize = 24;
 const FEWER_BLOCKS: [usize; 3] = [BLOCKS, 12, 8];
-/// Blocks that are still many.
+/// Growth seen in at least this many blocks can be strong.
 const MANY_BLOCKS: usize = 12;
-/// Least growth in bytes. An allocator hands out blocks of two MiB.
+/// Smallest growth reported, in bytes. The allocator reserves blocks of 2 MiB.
 const LEAST: f64 = 4.0 * 1_048_576.0;
-/// How far the floor's slope may be from that of the peak.
+/// Range of ratios between the floor's slope and the peak's slope at which the two agree.
 const MIN_AGREEMENT: f64 = 0.4;
 const MAX_AGREEMENT: f64 = 2.5;
-/// Growth of a peak that samples of steps cannot confirm, as a share of what steps take, and the most
-/// that it may lie off its line.
+/// Growth of the peak that samples cannot confirm: its largest size as a share of the step's
+/// amplitude, and its largest distance from the line as a share of the growth.
 const MAX_CREEP: f64 = 0.1;
 const MAX_CREEP_MISFIT: f64 = 0.08;
-/// What steps need may grow by this many times what is held between them: beyond that the batches
-/// grow, and what is held grows with them.
+/// Largest ratio between the growth of the peak memory of steps and the growth of the memory held
+/// between steps. Beyond this ratio, the batches grow, and memory held between steps grows with
+/// them.
 const MAX_NEED: f64 = 2.5;
-/// Pace at the end, as a share of that at the beginning, below which growth may be flattening out.
+/// When the rate at the end is a smaller share of the rate at the beginning, growth may be
+/// flattening out.
 const MIN_BEND: f64 = 0.7;
-/// Pace that counts as standing still, as a share of that of the growth, and the difference of a
-/// level and its peak that counts as none, in bytes.
+/// Changes slower than `STILL` times the growth rate count as constant. A level within
+/// `NEXT_TO_NOTHING` bytes of its peak counts as being at the peak.
 const STILL: f64 = 0.2;
 const NEXT_TO_NOTHING: f64 = 65_536.0;
-/// The part of a track within which growth that no step was counted in may be a load.
+/// Growth during which no step was counted may be a load when it begins in this first share of the
+/// track.
 const LOAD_SHARE: f64 = 0.1;
 
-/// The certain growth of a channel.
+/// Finds the certain growth of a channel.
 pub(super) fn find(signals: &Signals, channel: Channel) -> Option<Growth> {
     let (series, _) = signals.channel(channel);
     let is_stepped = channel == Channel::Allocated && signals.is_stepped;
@@ -59,8 +63,8 @@ pub(super) fn find(signals: &Signals, channel: Channel) -> Option<Growth> {
     Some(Growth::straight(&line, strength, signals.end))
 }
 
-/// A line over steps instead of seconds. A leak that slows its program down, such as a graph that
-/// grows, takes the same at every step and ever less in a second.
+/// Fits a line over step numbers instead of seconds. A leak that slows its program down, such as a
+/// growing graph, adds the same amount in every step but less and less per second.
 fn by_steps(signals: &Signals, series: &Series, blocks: usize) -> Option<Line> {
     let counts = &signals.step_count;
     let step_at = |t: f64| {
@@ -90,10 +94,10 @@ fn by_steps(signals: &Signals, series: &Series, blocks: usize) -> Option<Line> {
     })
 }
 
-/// Whether steps come to need much more than what comes to be held between them: batches that grow,
-/// such as longer and longer sequences.
+/// Whether the memory that steps need grows much faster than the memory held between them. This
+/// happens when batches grow, for example with longer and longer sequences.
 pub(super) fn needs_grow(signals: &Signals, from: f64, rate: f64) -> bool {
-    #[allow(clippy::cast_precision_loss, reason = "a count of blocks")]
+    #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
     let held = rate * (signals.end - from) / MANY_BLOCKS as f64;
     let rise = |t: &[f64], y: &[f64]| straight::typical_rise(t, y, from, MANY_BLOCKS);
     let known: Vec<(f64, f64)> = signals
@@ -105,13 +109,13 @@ pub(super) fn needs_grow(signals: &Signals, from: f64, rate: f64) -> bool {
         .filter(|(_, bytes)| bytes.is_finite())
         .collect();
     let (t, reserved): (Vec<f64>, Vec<f64>) = known.into_iter().unzip();
-    // The cache grows by whole segments, so that many blocks see none of it.
+    // The cache grows by whole segments, so many blocks do not show its growth.
     let needed = rise(&t, &reserved).max(rise(&signals.peak.t, &signals.peak.y));
     held > 0.0 && needed > MAX_NEED * held
 }
 
-/// A line that the peak counter follows, where the lowest samples rise alike. The counter sees every
-/// step, so that a small leak shows in it long before it shows in samples of activations.
+/// A line in the peak counter, when the lowest samples rise at a similar rate. The counter sees
+/// every step, so it shows a small leak long before the samples do.
 fn line_of_peak(signals: &Signals) -> Option<Line> {
     let line = straight::find(&signals.peak.t, &signals.peak.y, BLOCKS, LEAST)?;
     let (series, _) = signals.channel(Channel::Allocated);
@@ -125,8 +129,8 @@ fn line_of_peak(signals: &Signals) -> Option<Line> {
     is_creep(signals, &line).then_some(line)
 }
 
-/// Whether the peak rises so evenly, and by so little of what steps take, that no sample of a step
-/// can confirm it: batches that grow do not grow like that.
+/// Whether the peak rises so evenly, and by so small a share of the step's amplitude, that samples
+/// cannot confirm it. Growing batches do not look like this.
 fn is_creep(signals: &Signals, line: &Line) -> bool {
     let (series, _) = signals.channel(Channel::Allocated);
     let first = series.index_at(line.onset);
@@ -137,8 +141,8 @@ fn is_creep(signals: &Signals, line: &Line) -> bool {
     is_even && line.grown <= MAX_CREEP * amplitude
 }
 
-/// Whether growth may be a load: no step was counted in it, and either nothing stood still before it
-/// or nothing was ever freed while it went on.
+/// Whether growth may be a load: no step was counted during it, and it started early, or memory was
+/// never constant before it, or nothing was freed during it.
 pub(super) fn may_be_load(signals: &Signals, onset: f64, rate: f64) -> bool {
     if signals.steps_since(onset).is_some() {
         return false;
@@ -148,7 +152,7 @@ pub(super) fn may_be_load(signals: &Signals, onset: f64, rate: f64) -> bool {
         || frees_nothing(signals, onset)
 }
 
-/// Whether the level stood still for a while before a time.
+/// Whether the level was constant for a while before `onset`.
 fn has_settled_before(signals: &Signals, onset: f64, rate: f64) -> bool {
     let (series, _) = signals.channel(Channel::Allocated);
     let before = series.index_at(onset);
@@ -160,7 +164,7 @@ fn has_settled_before(signals: &Signals, onset: f64, rate: f64) -> bool {
         .any(|(t, level)| (level[1] - level[0]).abs() <= STILL * rate * (t[1] - t[0]))
 }
 
-/// Whether the level was at its peak at nearly every sample from a time on.
+/// Whether the level was at its peak in nearly every sample from `onset` on.
 fn frees_nothing(signals: &Signals, onset: f64) -> bool {
     let series = &signals.allocated;
     let first = series.index_at(onset);

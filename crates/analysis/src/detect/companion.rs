@@ -1,13 +1,13 @@
-//! Host growth that accompanies a leak of device memory: tensors that are kept have Python objects
+//! Detects host growth that accompanies a leak of device memory. Kept tensors have Python objects
 //! and autograd nodes in host memory, so one fault would be reported twice.
 
 use super::finding::{Finding, Kind, Severity, Verdict};
 
-/// Host memory that grows by less than this share of the device leak belongs to it. The objects of
-/// a kept graph took 9 % of its device memory in recordings.
+/// Host memory that grows by less than this share of the device leak's rate belongs to that leak.
+/// In recordings, the objects of a kept graph took 9 % of its device memory.
 const MOST: f64 = 0.25;
 
-/// Makes notes of host leaks that a device leak of the same rank explains.
+/// Turns host leaks that a device leak of the same rank explains into notes.
 pub(super) fn demote(verdicts: &mut [(Kind, Verdict)]) {
     let leaks: Vec<(Option<u32>, f64)> = verdicts
         .iter()
@@ -64,7 +64,7 @@ mod tests {
             severity_of_host(vec![device(), host(0, 9.0)]),
             Severity::Info
         );
-        // As much as the device, or another rank: a leak of its own.
+        // A leak of its own: as fast as the device leak, or on another rank.
         assert_eq!(
             severity_of_host(vec![device(), host(0, 90.0)]),
             Severity::Warning

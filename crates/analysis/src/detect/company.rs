@@ -1,4 +1,5 @@
-//! Whether other ranks do the same at the same time: then it is the program, not trouble of one.
+//! Checks whether other ranks do the same at the same time. Behaviour that other ranks share is
+//! part of the program and not a problem of one rank.
 
 use super::evidence::{Channel, Evidence, Subject};
 use super::excursion::Excursion;
@@ -6,30 +7,32 @@ use super::signals::seconds_between;
 use super::stats::median;
 use crate::timeline;
 
-/// Most ranks that are compared at a time; more would not change the result.
+/// Maximum number of ranks that are compared at a time. Comparing more ranks would not change the
+/// result.
 const MOST_ASKED: usize = 32;
-/// Fewest ranks that can say what is usual.
+/// Minimum number of other ranks needed to decide what is usual.
 const FEWEST_ASKED: usize = 2;
-/// Part of the ranks asked that makes it usual.
+/// An excursion is usual when at least this share of the compared ranks shows it.
 const USUAL_SHARE: f64 = 0.5;
-/// Part of an excursion's height that counts as doing the same.
+/// Share of an excursion's height that another rank must reach to show the same.
 const SAME_HEIGHT: f64 = 0.5;
-/// How far estimates of clocks may be off: intervals, and a share of the run.
+/// Error allowed for the alignment of clocks: a number of sampling intervals plus a share of the
+/// run.
 const SLACK_INTERVALS: f64 = 2.0;
 const SLACK_SHARE: f64 = 0.005;
 
-/// The ranks of a run on a common clock.
+/// The ranks of a run with their clocks aligned.
 pub(super) struct Company<'e> {
     members: Vec<Member<'e>>,
 }
 
 struct Member<'e> {
     subject: &'e Subject<'e>,
-    /// How far its own seconds are ahead of the common ones.
+    /// How far the rank's clock is ahead of the common clock, in seconds.
     ahead: f64,
-    /// What it has allocated in the middle; ranks hold a little more or less than one another.
+    /// Median of the rank's allocated bytes. Ranks hold slightly different amounts.
     typical: f64,
-    /// What it has in use outside the allocator in the middle.
+    /// Median of the rank's hidden memory, in bytes.
     typical_hidden: f64,
 }
 
@@ -51,8 +54,8 @@ impl<'e> Company<'e> {
         Self { members }
     }
 
-    /// Whether about half of the other ranks rose as high while one stood out.
-    #[allow(clippy::cast_precision_loss, reason = "counts of ranks")]
+    /// Whether at least half of the other ranks rose as high during an excursion of one rank.
+    #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
     pub(super) fn shares(
         &self,
         subject: &Subject,
@@ -90,8 +93,8 @@ impl<'e> Company<'e> {
 }
 
 impl Member<'_> {
-    /// What is as high for it as a level is for another. Allocations scale with the model's share,
-    /// what is outside the allocator does not.
+    /// Converts a level of another rank to this one. Allocated memory scales with the rank's part
+    /// of the model; hidden memory differs by a constant.
     fn as_high_as(&self, level: f64, other: &Self, channel: Channel) -> f64 {
         match channel {
             Channel::Allocated => level * self.typical / other.typical.max(1.0),

@@ -1,19 +1,20 @@
-//! How sure a finding is, as the share of such findings that are right.
+//! Confidence of findings, as the share of such findings that are correct.
 //!
-//! The shares were measured on a thousand labelled runs, most of them synthetic; each function takes
-//! the numbers that separated right from wrong. A finding is right when kind, rank and onset are.
+//! The shares were measured on a thousand labelled runs, most of them synthetic. Each function
+//! takes the numbers that best separated correct from wrong findings. A finding is correct when its
+//! kind, rank and onset are.
 
-/// Never fully sure: labels, samples and we may all be wrong.
+/// Highest confidence. Labels, samples and detectors may all be wrong.
 const MOST: f64 = 0.99;
-/// What is not at least this sure is not reported.
+/// Lowest confidence of a reported finding.
 const LEAST: f64 = 0.5;
 
-/// Log-odds to a probability within the limits.
+/// Converts log-odds to a probability within the limits.
 fn from_log_odds(log_odds: f64) -> f64 {
     (1.0 / (1.0 + (-log_odds).exp())).clamp(LEAST, MOST)
 }
 
-/// The logarithm of a ratio, kept within what was seen often enough to say anything about.
+/// The logarithm of a ratio, clamped to the range that was measured.
 fn log_ratio(value: f64, to: f64, limit: f64) -> f64 {
     (value / to)
         .max(f64::MIN_POSITIVE)
@@ -21,41 +22,44 @@ fn log_ratio(value: f64, to: f64, limit: f64) -> f64 {
         .clamp(-limit, limit)
 }
 
-/// Growth of a floor: by how well the trend fits, and its share of the device.
+/// Confidence of growth, from the fit of the trend and the growth's share of the device.
 pub(super) fn of_growth(unexplained: f64, share_of_device: f64) -> f64 {
     from_log_odds(4.3 - 8.0 * unexplained + 0.8 * log_ratio(share_of_device, 0.02, 2.0))
 }
 
-/// A jump of a floor: by what the samples say, and its size in units of the floor's scatter.
+/// Confidence of a jump, from the log-odds of the samples and its height in units of the floor's
+/// scatter.
 pub(super) fn of_jump(odds: f64, signal_to_noise: f64) -> f64 {
     from_log_odds(0.12 * odds - 0.5 + 0.4 * log_ratio(signal_to_noise, 20.0, 2.0))
 }
 
-/// Fragmentation: by the number of climbs.
+/// Confidence of fragmentation, from the number of climbs.
 pub(super) fn of_fragmentation(climbs: usize) -> f64 {
-    #[allow(clippy::cast_precision_loss, reason = "a count of climbs")]
+    #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
     let climbs = climbs.min(12) as f64;
     from_log_odds(2.0 + 0.08 * climbs)
 }
 
-/// A spike: by how many samples saw it, and how level they are.
+/// Confidence of a spike, from its number of samples and how much they differ.
 pub(super) fn of_spike(samples: usize, unevenness: f64) -> f64 {
-    #[allow(clippy::cast_precision_loss, reason = "a count of samples")]
+    #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
     let seen = log_ratio(samples as f64, 2.0, 1.5);
     from_log_odds(2.3 + 1.3 * seen - 6.0 * unevenness.clamp(0.0, 0.35))
 }
 
-/// A trend that reaches the total: by the trend's own confidence, and how far inside the horizon.
+/// Confidence that growth fills the device, from the confidence of the growth and the time left as
+/// a share of the horizon.
 pub(super) fn of_time_to_full(trend: f64, time_over_horizon: f64) -> f64 {
     (trend.sqrt() * from_log_odds(5.0 - 3.0 * time_over_horizon)).clamp(LEAST, MOST)
 }
 
-/// A rank that began: by its lead, in units of the least that counts.
+/// Confidence that a rank was the first, from its lead as a multiple of the smallest lead reported.
 pub(super) fn of_lead(lead_over_least: f64) -> f64 {
     from_log_odds(2.2 + 0.5 * lead_over_least.min(5.0))
 }
 
-/// A rank that holds more: by how much more, ordinary differences being a few per cent.
+/// Confidence of an imbalance, from the excess over the other ranks. Ordinary differences are a few
+/// per cent.
 pub(super) fn of_imbalance(share: f64) -> f64 {
     from_log_odds(2.0 + 30.0 * (share - 0.1).clamp(0.0, 0.1))
 }

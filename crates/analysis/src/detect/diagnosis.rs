@@ -1,4 +1,4 @@
-//! All questions put to a run, and the answers in one line.
+//! Runs all detectors on a run and summarizes the result in one line.
 
 use rayon::prelude::*;
 
@@ -11,23 +11,23 @@ use super::scope::Scope;
 use super::{companion, drift, first_cause, fragmentation, imbalance, leak, oom, spike, step};
 use crate::timeline::{End, Resource, Run, Track};
 
-/// The answers to all questions, what was looked at, and how the run ended.
+/// The verdicts of all detectors, what they covered, and how the run ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diagnosis {
     /// One verdict per kind, in the order of [`Kind::ALL`].
     pub verdicts: Vec<(Kind, Verdict)>,
-    /// Whether all that was recorded is how full the device was.
+    /// Whether only the use of devices was recorded, and no counter of any allocator.
     pub is_from_outside: bool,
-    /// What was looked at.
+    /// What the diagnosis covered.
     pub scope: Scope,
     /// How the run ended.
     pub end: End,
-    /// What is worth knowing and no problem by itself.
+    /// Observations that are not problems by themselves.
     pub notes: Vec<Note>,
 }
 
-/// Puts all questions to a run. Host memory and devices are judged apart, and ranks are compared on
-/// the same resource only.
+/// Runs all detectors. Host memory and devices are judged separately, and ranks are compared only
+/// on the same kind of resource.
 #[must_use]
 pub fn diagnose(run: &Run, options: &Options) -> Diagnosis {
     let judged = run.tracks.iter().filter(|track| !track.is_host_of_run());
@@ -86,7 +86,7 @@ impl Diagnosis {
             .flat_map(|(_, v)| v.findings())
             .collect();
         all.sort_by_key(|f| {
-            // Among notes a risk that is over says less than what grew.
+            // Among notes, growth is more informative than the risk of a run that has ended.
             let is_note_of_risk = f.kind == Kind::OomRisk && f.severity == Severity::Info;
             let severity = std::cmp::Reverse(f.severity);
             (severity, is_note_of_risk, f.kind, f.rank, f.onset_ns)
@@ -94,20 +94,31 @@ impl Diagnosis {
         all
     }
 
-    /// Whether no question could be answered.
+    /// Whether no detector had enough data.
     #[must_use]
     pub fn is_too_short(&self) -> bool {
-        // That memory did not run out is known of any run, however short.
+        // Even a short run shows that memory did not run out, so the verdict on that risk does not
+        // count here.
         self.verdicts.iter().all(|(kind, verdict)| match kind {
             Kind::OomRisk => verdict.findings().is_empty(),
             _ => *verdict == Verdict::TooShort,
         })
     }
 
-    /// The verdict in one line: the gravest finding, and how many others there are. A run that did
-    /// not end as it should has that first.
+    /// The verdict in one line: the most severe finding and the number of others. When the run
+    /// ended abnormally, the line starts with how it ended.
     #[must_use]
     pub fn headline(&self) -> String {
+        self.headline_with(true)
+    }
+
+    /// The same for a reader who knows the exit code.
+    #[must_use]
+    pub fn headline_without_end(&self) -> String {
+        self.headline_with(false)
+    }
+
+    fn headline_with(&self, has_end: bool) -> String {
         let findings = self.findings();
         let shown = findings
             .iter()
@@ -122,7 +133,7 @@ impl Diagnosis {
             None if self.is_too_short() => {
                 format!("Not enough data to judge: at least {MIN_SAMPLES} samples are needed")
             }
-            None => self.clear(),
+            None => self.clear(FOUND_NOTHING, has_end),
             Some(note) if shown == 0 => {
                 let others = match findings.len() - 1 {
                     0 => String::new(),
@@ -133,10 +144,11 @@ impl Diagnosis {
                     Kind::AllocatorLeak | Kind::HiddenDrift | Kind::HostLeak
                 );
                 let clear = if is_growth {
-                    self.clear_but("No certain memory problem")
+                    "No certain memory problem"
                 } else {
-                    self.clear()
+                    FOUND_NOTHING
                 };
+                let clear = self.clear(clear, has_end);
                 format!("{clear}. Note: {}{others}", note.explanation)
             }
             Some(gravest) if shown == 1 => gravest.explanation.clone(),
@@ -159,15 +171,12 @@ impl Diagnosis {
         }
     }
 
-    /// That nothing was found, what was looked at and how it ended.
-    fn clear(&self) -> String {
-        self.clear_but("No memory problem found")
-    }
-
-    fn clear_but(&self, verdict: &str) -> String {
+    /// A verdict without a finding: the scope that was covered and how the run ended.
+    fn clear(&self, verdict: &str, has_end: bool) -> String {
         let end = match &self.end {
-            // The headline begins with these.
+            // The headline already begins with these ends.
             End::Signal { .. } | End::Exception { .. } | End::Vanished => String::new(),
+            End::Exit { .. } if !has_end => String::new(),
             end => end.clause(),
         };
         let end = if end.is_empty() {
@@ -179,7 +188,9 @@ impl Diagnosis {
     }
 }
 
-/// `1 note`, `2 notes`.
+const FOUND_NOTHING: &str = "No memory problem found";
+
+/// A count with its noun: `1 note`, `2 notes`.
 fn counted(count: usize, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{plural}")
@@ -218,6 +229,28 @@ mod tests {
         let diagnosis = diagnose(&run, &Options::default());
         assert_eq!(diagnosis.findings(), Vec::<&Finding>::new());
         assert!(diagnosis.headline().contains("'stormlog run' records"));
+    }
+
+    #[test]
+    fn a_note_stays_in_the_headline_without_the_end() {
+        let run = run_of([a_rank(0).grows(mib(30), 100)]);
+        let mut diagnosis = diagnose(&run, &Options::default());
+        diagnosis.end = End::Exit { code: Some(0) };
+        for (_, verdict) in &mut diagnosis.verdicts {
+            if let Verdict::Found(findings) = verdict {
+                for finding in findings {
+                    finding.severity = Severity::Info;
+                }
+            }
+        }
+        let note = format!(". Note: {}", diagnosis.findings()[0].explanation);
+        let (whole, short) = (diagnosis.headline(), diagnosis.headline_without_end());
+        assert!(
+            whole.contains("; ended with exit code 0. Note: "),
+            "{whole}"
+        );
+        assert!(short.starts_with("No certain memory problem: "), "{short}");
+        assert!(short.contains(&note) && !short.contains("ended"), "{short}");
     }
 
     #[test]

@@ -18,7 +18,7 @@ const WORDING: Wording = Wording {
                      allocate for themselves, memory maps and threads created again and again",
 };
 
-/// Looks for drift on every rank.
+/// Checks every rank for drift.
 #[must_use]
 pub fn check(evidence: &Evidence) -> Verdict {
     growing::check(evidence, Channel::Hidden, &WORDING)
@@ -55,7 +55,8 @@ mod tests {
         let own = alone.tracks[0].used.clone();
         run.tracks[0].own = own;
         assert_eq!(check(&Evidence::of(&run)), Verdict::Clear);
-        // Known now and then, the share would make the use jump: then the device's counts.
+        // When the process's share is known only in some samples, mixing it with the device's use
+        // would look like jumps. In that case, only the device's use counts.
         let now_and_then = (0..400).map(|sample| Some(mib(1)).filter(|_| sample % 2 == 0));
         run.tracks[0].own = now_and_then.collect();
         assert_eq!(check(&Evidence::of(&run)).findings().len(), 1);

@@ -1,5 +1,5 @@
-//! What all detectors look at, worked out once per run: the signals of each track and what their
-//! floors do.
+//! The evidence that all detectors share, computed once per run: the signals of each track and how
+//! their floors change over time.
 
 use std::collections::BTreeMap;
 
@@ -14,20 +14,22 @@ use super::stats::median;
 use super::{certain, straight, words};
 use crate::timeline::{End, Recorder, Resource, Run, Track};
 
-/// Fewest samples of a track that can be judged at all: three quarters of them come after the
-/// warm-up, and of these a sixth lie on the floor.
+/// Minimum number of samples a track needs to be judged. Three quarters of a track's samples come
+/// after the warm-up, and about a sixth of those lie on the floor.
 pub(super) const MIN_SAMPLES: usize = 48;
-/// From this share of the tracks on, the others are judged as peers of what these do.
+/// When at least this share of the tracks grows or jumps, the remaining tracks are judged by the
+/// weaker demands for peers.
 const PEERS_SHARE: f64 = 0.4;
-/// A peer grows or jumps by as much as the others, up to this factor either way.
+/// A track is a peer of the others when its growth or jump differs from theirs by at most this
+/// factor.
 const PEERS_FACTOR: f64 = 2.5;
 
-/// Fewest other ranks that show what garbage the program leaves, and the most of a rise that it may
-/// be.
+/// With more ranks than `MIN_OTHERS`, the median over all tracks shows how much garbage the program
+/// usually leaves. `MAX_GARBAGE` is the largest share of a rise that may be garbage.
 const MIN_OTHERS: usize = 3;
 const MAX_GARBAGE: f64 = 0.5;
 
-/// A quantity whose floor is followed.
+/// A quantity whose floor is tracked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Channel {
     /// Bytes in live tensors.
@@ -36,7 +38,7 @@ pub(super) enum Channel {
     Hidden,
 }
 
-/// What one floor does over the run.
+/// How one floor changes over the run: whether it grows, and whether it jumps.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Course {
     pub(super) growth: Option<Growth>,
@@ -44,7 +46,7 @@ pub(super) struct Course {
 }
 
 impl Course {
-    /// By how much the course has lifted everything above the floor at a time.
+    /// Bytes by which growth and jump have raised the floor at time `t`.
     pub(super) fn lift(&self, t: f64) -> f64 {
         let grown = self.growth.map_or(0.0, |growth| growth.lift(t));
         let jumped = self
@@ -55,25 +57,25 @@ impl Course {
     }
 }
 
-/// One track with the courses of its two floors.
+/// One track, with the courses of its two floors.
 #[derive(Debug)]
 pub(super) struct Subject<'a> {
     pub(super) signals: Signals<'a>,
-    /// When the recording of its process began.
+    /// Start of the recording of the track's process.
     pub(super) origin_ns: i64,
-    /// How its process ended.
+    /// How the track's process ended.
     pub(super) end: End,
     pub(super) allocated: Course,
     pub(super) hidden: Course,
 }
 
 impl Subject<'_> {
-    /// Whether the record is of a process's own memory on the host.
+    /// Whether the track records host memory.
     pub(super) fn is_host(&self) -> bool {
         self.signals.track.device_id < 0
     }
 
-    /// What is judged, at the beginning of a sentence: `GPU 0`, `Rank 3 (GPU 1)`.
+    /// The name of the track at the beginning of a sentence: `GPU 0`, `Rank 3 (GPU 1)`.
     pub(super) fn name(&self, has_ranks: bool) -> String {
         let track = self.signals.track;
         let resource = match track.resource() {
@@ -87,13 +89,13 @@ impl Subject<'_> {
         }
     }
 
-    /// A time of the track as it is counted from the start of the process's recording: `13.2 s`.
+    /// A time of the track, counted from the start of its process's recording: `13.2 s`.
     pub(super) fn since(&self, t: f64) -> String {
         let at_ns = self.signals.ns(t);
         words::moment(signals::seconds_between(self.origin_ns, at_ns))
     }
 
-    /// What fills up, in words.
+    /// The word for what fills up.
     pub(super) fn medium(&self) -> &'static str {
         if self.is_host() { "memory" } else { "device" }
     }
@@ -106,23 +108,23 @@ impl Subject<'_> {
     }
 }
 
-/// A run, ready to be judged.
+/// The evidence of one run, ready for the detectors.
 #[derive(Debug)]
 pub struct Evidence<'a> {
     pub(super) subjects: Vec<Subject<'a>>,
-    /// Whether the subjects have ranks to distinguish them by.
+    /// Whether the run has more than one rank.
     pub(super) has_ranks: bool,
 }
 
 impl<'a> Evidence<'a> {
-    /// Works out the evidence; the time it takes grows linearly with the samples.
+    /// Computes the evidence of a run in time linear in its samples.
     #[must_use]
     pub fn of(run: &'a Run) -> Self {
         let tracks = run.tracks.iter().filter(|track| !track.is_host_of_run());
         Self::of_tracks(run, &tracks.collect::<Vec<_>>())
     }
 
-    /// The evidence of some tracks of a run, which are compared with one another.
+    /// Computes the evidence of some tracks of a run. The tracks are compared with one another.
     pub(super) fn of_tracks(run: &'a Run, tracks: &[&'a Track]) -> Self {
         let signals = signals::read_tracks(tracks);
         let ends = Ends::of(run);
@@ -147,7 +149,7 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// Whether no track is long enough to say anything.
+    /// Whether every track has too few samples to be judged.
     pub(super) fn too_short(&self) -> bool {
         self.subjects
             .iter()
@@ -155,8 +157,8 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// How processes ended and when their recordings began, looked up by rank and pid: a run may have
-/// thousands of ranks.
+/// How each process ended and when its recording began. Maps by rank and pid keep the lookup fast,
+/// because a run may have thousands of ranks.
 struct Ends {
     run: End,
     by_process: BTreeMap<(u32, i64), End>,
@@ -165,7 +167,7 @@ struct Ends {
 
 impl Ends {
     fn of(run: &Run) -> Self {
-        // A launcher of several ranks is recorded from its own start on, by the same clock.
+        // A launcher's host track begins at the launch, so times of its ranks count from there.
         let mut launches: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
         for track in run.tracks.iter().filter(|track| track.is_host_of_run()) {
             if let Some((first, last)) = track.span_ns() {
@@ -205,14 +207,14 @@ impl Ends {
     }
 }
 
-/// What a floor may be doing, before it is decided what of it to believe.
+/// Possible growth and jumps of a floor, before it is decided which of them are believable.
 #[derive(Debug, Clone, Copy, Default)]
 struct Candidates {
     growth: Option<Growth>,
     jump: Option<Jump>,
-    /// Growth besides the jump.
+    /// Growth that remains when the jump is subtracted.
     growth_besides: Option<Growth>,
-    /// The most that its floor rose by and gave back.
+    /// Largest rise of the floor that was given back later, in bytes.
     tooth: f64,
 }
 
@@ -236,8 +238,9 @@ fn courses(signals: &[Signals], channel: Channel) -> Vec<Course> {
     courses
 }
 
-/// Growth that is certain whatever its share of the device. Where steps were recorded it goes before
-/// what was fitted to samples anywhere in steps; and what grows because batches do is none.
+/// Adds growth that is certain even when it is a small share of the device. Where steps were
+/// recorded, certain growth replaces growth fitted to samples taken at arbitrary points of a step.
+/// Growth explained by growing batches is removed.
 fn add_certain_growth(
     courses: &mut [Course],
     signals: &[Signals],
@@ -290,7 +293,7 @@ fn candidates(signals: &Signals, channel: Channel) -> Candidates {
     }
     let growth = growth::find(series, floor, signals);
     let jump = jump::find(series, floor, signals)
-        // Seen through few samples a staircase can pass for a jump; then growth explains it better.
+        // With few samples a staircase can look like a jump; then growth explains it better.
         .filter(|jump| growth.is_none_or(|g| jump.unexplained < g.leaves_unexplained(floor)));
     let growth_besides = jump.and_then(|jump| {
         let rest = jump::without(series, &jump);
@@ -304,7 +307,7 @@ fn candidates(signals: &Signals, channel: Channel) -> Candidates {
     }
 }
 
-/// What a floor does, judged by itself.
+/// Decides growth and jump of one floor, without looking at other tracks.
 fn believable(candidates: &Candidates, tracks: usize) -> Course {
     let jump = candidates.jump.filter(|jump| jump.odds >= jump::ALONE);
     let growth = if jump.is_some() {
@@ -312,16 +315,16 @@ fn believable(candidates: &Candidates, tracks: usize) -> Course {
     } else {
         candidates.growth
     };
-    // A jump that few samples back may not be taken for growth either.
+    // A jump with too few samples to be believed must not be reported as growth either.
     let growth = growth.filter(|g| {
         g.meets_among(&growth::ALONE, tracks) && (jump.is_some() || candidates.jump.is_none())
     });
     Course { growth, jump }
 }
 
-/// What rises on one track as other sessions of its rank, or most other ranks, rise and give back is
-/// garbage that was not collected yet, or whose collection fell between samples: the growth up to
-/// which a track is not believed.
+/// For each track, the bytes of growth that may be uncollected garbage; smaller growth is not
+/// believed. The estimate comes from how far other sessions of the same rank, or most other ranks,
+/// rise and fall again.
 fn garbage(candidates: &[Candidates], signals: &[Signals]) -> Vec<f64> {
     let mut sessions: BTreeMap<u32, (usize, f64)> = BTreeMap::new();
     for (signals, candidates) in signals.iter().zip(candidates) {
@@ -343,7 +346,7 @@ fn garbage(candidates: &[Candidates], signals: &[Signals]) -> Vec<f64> {
     signals.iter().map(of_track).collect()
 }
 
-/// Where most ranks grow, a rank that may be growing alike is.
+/// When many ranks grow, accepts similar growth of another rank on weaker evidence.
 fn join_growing_peers(courses: &mut [Course], candidates: &[Candidates]) {
     let grown: Vec<f64> = courses
         .iter()
@@ -364,8 +367,8 @@ fn join_growing_peers(courses: &mut [Course], candidates: &[Candidates]) {
     }
 }
 
-/// Where most ranks jump, a rank that may have jumped alike has, and one that seems to have grown
-/// alike was seen through too few samples.
+/// When many ranks jump, accepts a similar jump of another rank on weaker evidence. Growth of
+/// similar size is dropped: it is a jump seen through too few samples.
 fn join_jumping_peers(courses: &mut [Course], candidates: &[Candidates]) {
     let heights: Vec<f64> = courses
         .iter()
@@ -388,7 +391,7 @@ fn join_jumping_peers(courses: &mut [Course], candidates: &[Candidates]) {
     }
 }
 
-#[allow(clippy::cast_precision_loss, reason = "counts of tracks")]
+#[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn have_peers(affected: usize, all: usize) -> bool {
     affected >= 2 && affected < all && affected as f64 >= PEERS_SHARE * all as f64
 }

@@ -1,81 +1,83 @@
-//! Short excursions of a signal above everything ordinary, and which of them are no part of a
-//! rhythm. Knows nothing of ranks or findings.
+//! Finds short excursions of a signal above its ordinary samples, and drops those that recur
+//! regularly. Uses no ranks or findings.
 
 use super::evidence::{Channel, Course};
 use super::peaks;
 use super::rhythm;
 use super::signals::Signals;
 
-/// Smallest height above the normal peak, as a share of the device. The definition has 2.3 % above
-/// the true peak, which samples may miss by a little.
+/// Smallest height above the normal peak, as a share of the device. The definition of a spike
+/// demands 2.3 % above the true peak, which samples may miss by a little.
 const MIN_HEIGHT: f64 = 0.018;
-/// Gap that must lie between ordinary samples and all excursions, as a share of the device.
+/// Smallest gap between the highest ordinary sample and the lowest sample of any excursion, as a
+/// share of the device.
 const MIN_GAP: f64 = 0.5 * MIN_HEIGHT;
-/// Longest excursion, in samples or as a share of the run, whichever is longer.
+/// Longest excursion, in samples or as a share of the run; the larger of the two applies.
 const MAX_SAMPLES: f64 = 9.0;
 const MAX_SHARE: f64 = 0.03;
-/// By definition at most three spikes in a run.
+/// By definition a run has at most three spikes.
 const MAX_SPIKES: usize = 3;
-/// Most excursions looked at together; a run has no more unmarked evaluations above its peak.
+/// Maximum number of excursions examined together. A run has no more unmarked evaluations above its
+/// peak than this.
 const MAX_EVENTS: u32 = 12;
-/// Fewest samples that show what is ordinary.
+/// Minimum number of samples needed to determine what is ordinary.
 const MIN_SAMPLES: usize = 32;
 /// Samples nearer to a marked phase than this many intervals belong to it.
 const PHASE_SLACK: f64 = 2.0;
-/// Share of the run after the first step in which the optimizer's first update may stick out.
+/// Share of the run after the first step in which the optimizer's first update may raise the peak.
 const FIRST_STEPS_SHARE: f64 = 0.02;
 
-/// Neighbouring samples that lie above all ordinary ones.
+/// Neighbouring samples that are all above the ordinary ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Excursion {
-    /// Its first sample, in seconds.
+    /// Time of the excursion's first sample, in seconds.
     pub(super) from: f64,
-    /// Its last sample.
+    /// Time of the excursion's last sample, in seconds.
     pub(super) to: f64,
-    /// How far its lowest sample lies above the highest ordinary one.
+    /// Distance from the highest ordinary sample to the lowest sample of the excursion, in bytes.
     pub(super) height: f64,
-    /// Its highest sample, in bytes as recorded.
+    /// The highest sample of the excursion, in recorded bytes.
     pub(super) level: f64,
-    /// Highest less lowest sample.
+    /// Highest minus lowest sample, in bytes above the floor.
     pub(super) range: f64,
     pub(super) samples: usize,
-    /// Whether ordinary samples follow it.
+    /// Whether ordinary samples follow the excursion.
     pub(super) is_over: bool,
 }
 
 impl Excursion {
-    /// Its lowest sample, in bytes as recorded.
+    /// The lowest sample of the excursion, in recorded bytes.
     pub(super) fn lowest(&self) -> f64 {
         self.level - self.range
     }
 
-    /// How far its highest sample lies above the highest ordinary one.
+    /// Distance from the highest ordinary sample to the highest sample of the excursion.
     pub(super) fn top(&self) -> f64 {
         self.height + self.range
     }
 
-    /// Whether the two have a time in common.
+    /// Whether the two excursions overlap in time.
     pub(super) fn overlaps(&self, other: &Self) -> bool {
         self.from <= other.to && other.from <= self.to
     }
 }
 
-/// Samples of one channel above the floor, ready to be ranked.
+/// The samples of one channel as heights above the floor, sorted by height.
 struct Heights<'a> {
     t: &'a [f64],
-    /// Above the floor.
+    /// Bytes above the floor.
     y: Vec<f64>,
-    /// As recorded.
+    /// Bytes as recorded.
     bytes: &'a [f64],
-    /// The samples outside marked phases, the highest first.
+    /// Indices of the samples outside marked phases, the highest sample first.
     ranking: Vec<usize>,
 }
 
-/// The excursions of a channel that nothing ordinary explains.
+/// Finds the excursions of a channel that are not ordinary.
 ///
-/// From the lowest possible place up, every gap in the ranking of samples is tried as the limit of
-/// the ordinary: above it there may be nothing but a few short excursions. Ordinary peaks leave no
-/// such gap, or only single samples above it.
+/// Sorts the samples by height and tries every gap in that order, from the lowest possible one up,
+/// as the upper limit of ordinary samples. A gap is accepted when only a few short excursions lie
+/// above it. Ordinary peaks leave no such gap, or only single samples above it.
 pub(super) fn find(signals: &Signals, channel: Channel, course: &Course) -> Vec<Excursion> {
     let Some(heights) = heights(signals, channel, course) else {
         return Vec::new();
@@ -84,7 +86,7 @@ pub(super) fn find(signals: &Signals, channel: Channel, course: &Course) -> Vec<
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "a count"
+        reason = "the value is a small positive count"
     )]
     let most = (f64::from(MAX_EVENTS) * longest) as usize;
     let mut regular: Vec<Excursion> = Vec::new();
@@ -92,7 +94,8 @@ pub(super) fn find(signals: &Signals, channel: Channel, course: &Course) -> Vec<
         let Some(events) = heights.events(above, longest, signals) else {
             continue;
         };
-        // Higher up there may still be a spike, but no part of a rhythm is one.
+        // A higher gap may still set a spike apart, but no excursion of a regular pattern is a
+        // spike.
         let Some(odd) = rhythm::without_regular(&events, MAX_SPIKES, signals) else {
             regular.extend(events);
             continue;
@@ -134,8 +137,8 @@ fn heights<'a>(signals: &'a Signals, channel: Channel, course: &Course) -> Optio
 }
 
 impl Heights<'_> {
-    /// The excursions that the highest `above` samples form; `None` where these are not set apart
-    /// from the rest, or do not look like excursions.
+    /// The excursions that the highest `above` samples form. `None` when no gap separates these
+    /// samples from the rest, or when they do not look like excursions.
     fn events(&self, above: usize, longest: f64, signals: &Signals) -> Option<Vec<Excursion>> {
         let ordinary = self.y[self.ranking[above]];
         if self.y[self.ranking[above - 1]] - ordinary < MIN_GAP * signals.scale {
@@ -145,13 +148,13 @@ impl Heights<'_> {
         let (runs, single): (Vec<Excursion>, Vec<Excursion>) =
             runs.into_iter().partition(|e| e.samples >= 2);
         let events = joined(&runs, signals);
-        #[allow(clippy::cast_precision_loss, reason = "counts of samples")]
+        #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
         let too_long = events.iter().any(|e| e.samples as f64 > longest + 1.0);
         let many = events.len() > MAX_EVENTS as usize;
         (!too_long && !many && single.len() <= events.len()).then_some(events)
     }
 
-    /// Runs of neighbours among the highest `above` samples, by time.
+    /// Groups neighbours among the highest `above` samples, in order of time.
     fn runs(&self, above: usize, ordinary: f64) -> Vec<Excursion> {
         let mut highest = self.ranking[..above].to_vec();
         highest.sort_unstable();
@@ -181,7 +184,7 @@ fn range_of(values: &[f64]) -> (f64, f64) {
         .fold((f64::INFINITY, f64::NEG_INFINITY), widen)
 }
 
-/// Joins runs that only a lower sample or two keep apart.
+/// Joins groups separated by only one or two lower samples.
 fn joined(runs: &[Excursion], signals: &Signals) -> Vec<Excursion> {
     let near = 3.5 * signals.interval;
     runs.chunk_by(|a, b| b.from - a.to <= near)

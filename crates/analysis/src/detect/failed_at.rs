@@ -1,4 +1,4 @@
-//! The words for an out-of-memory error whose cause is known: where it happened and what held the
+//! The wording for an out-of-memory error whose cause is known: where it happened and what held the
 //! memory.
 
 use std::fmt::Write as _;
@@ -7,16 +7,16 @@ use super::cause::{Cause, Failure};
 use super::words;
 use crate::timeline::{OomMark, float};
 
-/// Longest source text in a sentence, in characters.
+/// Longest source text quoted in a sentence, in characters.
 const LONGEST_SOURCE: usize = 60;
-/// How many categories or holders a sentence names.
+/// Maximum number of holders in a sentence. A sentence about categories names one more.
 const MOST_NAMED: usize = 3;
-/// A category with a smaller share of the memory is not worth a word.
+/// Categories and holders with a smaller share of the memory are not named.
 const WORTH_NAMING: f64 = 0.02;
-/// The holder of at least this share is what the error is put down to.
+/// A holder with at least this share of the memory is named as the cause.
 const MOST_OF_IT: f64 = 0.5;
 
-/// Where it happened: "at train.py:41 in `forward` (`self.mlp(x)`)".
+/// Where the error happened: "at train.py:41 in `forward` (`self.mlp(x)`)".
 pub(super) fn place(mark: &OomMark) -> Option<String> {
     let site = mark.site.as_ref()?;
     let mut words = format!("at {}", site.place());
@@ -38,7 +38,7 @@ pub(super) fn place(mark: &OomMark) -> Option<String> {
     Some(words)
 }
 
-/// What held the memory, as the end of a sentence; empty when that is unknown.
+/// What held the memory, as the end of a sentence. Empty when unknown.
 pub(super) fn held(mark: &OomMark) -> String {
     let Some(failure) = &mark.failure else {
         return String::new();
@@ -54,7 +54,7 @@ pub(super) fn held(mark: &OomMark) -> String {
     format!("; held by: {}", parts.join(", "))
 }
 
-/// `activations 61.0 GiB (the autograd graph of local `loss` ...)`.
+/// One entry per category, such as `activations 61.0 GiB (the autograd graph of local `loss` ...)`.
 fn by_category(failure: &Failure) -> Vec<String> {
     let all: i64 = failure.categories.iter().map(|(_, bytes)| bytes).sum();
     let is_worth = |bytes: i64| float(bytes) >= WORTH_NAMING * float(all);
@@ -93,7 +93,7 @@ fn category_words(category: &str) -> &str {
     }
 }
 
-/// The cause as findings carry it; nothing when the program left none.
+/// The cause as findings carry it. `None` when neither a site nor a holder was recorded.
 pub(super) fn cause(mark: &OomMark) -> Option<Cause> {
     let failure = mark.failure.clone().unwrap_or_default();
     if mark.site.is_none() && failure.holders.is_empty() {
@@ -181,7 +181,7 @@ mod tests {
             place(&mark).unwrap(),
             "at train.py:41 in `forward` (`self.mlp(x)`, in `Linear.forward`)"
         );
-        // `model` holds less than half of the parameters, so it does not stand for them.
+        // `model` holds less than half of the parameters, so it is not named as their holder.
         assert_eq!(
             held(&mark),
             "; held by: activations 60.0 GiB (the autograd graph of `loss`), parameters 8.00 GiB, \

@@ -1,13 +1,13 @@
-//! What a diagnosis says: kinds, findings and the three answers a detector can give.
+//! The result of a diagnosis: kinds, findings and the three verdicts of a detector.
 
 use std::fmt;
 
 use super::cause::Cause;
 
-/// What went wrong.
+/// The kind of problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// The run ran out of memory, or its trend reaches the device's total soon.
+    /// The run ran out of memory, or growth will soon fill the device.
     OomRisk,
     /// The floor of allocated memory keeps growing.
     AllocatorLeak,
@@ -15,15 +15,15 @@ pub enum Kind {
     HiddenDrift,
     /// The host memory of a process keeps growing.
     HostLeak,
-    /// Reserved memory climbs away from what was ever allocated.
+    /// Reserved memory rises ever further above the highest allocation.
     Fragmentation,
-    /// The floor, or hidden memory, jumped once and stayed.
+    /// The floor of allocated or hidden memory jumped once and did not fall back.
     StepChange,
     /// A short excursion above the normal peak.
     TransientSpike,
-    /// The rank on which a trouble of all ranks began.
+    /// The rank on which a problem of all ranks began.
     RankFirstCause,
-    /// One rank holds persistently more than the others.
+    /// One rank permanently holds more memory than the others.
     RankImbalance,
 }
 
@@ -64,14 +64,14 @@ impl fmt::Display for Kind {
     }
 }
 
-/// How much a finding matters to the run.
+/// How urgent a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// Worth knowing; the run is not in danger.
+    /// Worth knowing, but the run is not in danger.
     Info,
     /// Costs memory that the run or another process may need.
     Warning,
-    /// Ended the run, or will.
+    /// Ended the run, or will end it.
     Critical,
 }
 
@@ -93,51 +93,51 @@ impl fmt::Display for Severity {
     }
 }
 
-/// One thing that went wrong, with the numbers that convinced us.
+/// One problem, with the numbers that support it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
-    /// What went wrong.
+    /// The kind of problem.
     pub kind: Kind,
-    /// How much it matters.
+    /// How urgent it is.
     pub severity: Severity,
-    /// The rank concerned; `None` when the trouble is that of all ranks.
+    /// The affected rank; `None` when the problem affects all ranks.
     pub rank: Option<u32>,
-    /// The device it was seen on.
+    /// The device on which the problem was found.
     pub device_id: i64,
-    /// The session it was seen in.
+    /// The session in which the problem was found.
     pub session_id: String,
-    /// Since when, in the clock of the session; `None` where the kind has no beginning.
+    /// When the problem began, by the clock of the session. `None` for kinds without a beginning.
     pub onset_ns: Option<i64>,
-    /// Until when; the last sample for what is still going on.
+    /// When it ended. For a problem that is still going on, the time of the last sample.
     pub end_ns: Option<i64>,
-    /// Bytes grown, jumped, added or held too much.
+    /// The size of the problem in bytes: how much memory grew, jumped or was held in excess.
     pub magnitude_bytes: Option<i64>,
-    /// Rate of growth at the end, where something grows.
+    /// Growth rate at the end of the track; `None` when nothing grows.
     pub rate_bytes_per_s: Option<f64>,
-    /// Seconds from the last sample until the device is full, where something grows towards it.
+    /// Seconds from the last sample until the device is full; `None` when no growth fills it.
     pub time_to_full_s: Option<f64>,
-    /// How often findings said with this confidence are right, 0 to 1.
+    /// Share of findings with this confidence that are correct, 0 to 1.
     pub confidence: f64,
-    /// The marked phase in which it began, where one was marked.
+    /// The marked phase in which the problem began.
     pub phase: Option<String>,
-    /// The numbers behind the finding, by name.
+    /// The numbers behind the finding, each with its name.
     pub evidence: Vec<(&'static str, f64)>,
-    /// One sentence with this case's numbers.
+    /// One sentence that explains the finding with its numbers.
     pub explanation: String,
-    /// What to do about it.
+    /// What the user should do about the problem.
     pub advice: String,
-    /// The line and the holder behind it, where evidence names them.
+    /// The line of code and the holder that cause the problem, when evidence names them.
     pub cause: Option<Cause>,
 }
 
-/// A detector's answer.
+/// The answer of a detector.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// Enough was recorded, and nothing is wrong.
+    /// The recording was long enough and nothing is wrong.
     Clear,
-    /// Something is wrong; never empty.
+    /// Something is wrong. The list is never empty.
     Found(Vec<Finding>),
-    /// Too little was recorded to say.
+    /// The recording is too short to decide.
     TooShort,
 }
 
@@ -152,7 +152,7 @@ impl Verdict {
         }
     }
 
-    /// The answer to a question that was put to two parts of a run.
+    /// Combines the verdicts on two parts of a run.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
@@ -169,7 +169,7 @@ impl Verdict {
         }
     }
 
-    /// The findings; none unless the verdict is `Found`.
+    /// The findings. Empty unless the verdict is `Found`.
     #[must_use]
     pub fn findings(&self) -> &[Finding] {
         match self {

@@ -9,18 +9,19 @@ use super::trend::{SHAPES, Trend};
 use super::{confidence, growth, jump, report, words};
 use crate::timeline;
 
-/// Smallest lead over the second rank: by definition 2.5 % of the run and five samples, less what
-/// placing two onsets may lose.
+/// Smallest lead over the second rank. The definition demands 2.5 % of the run and five samples;
+/// the limits here are lower because each of the two onsets is estimated with an error.
 const MIN_LEAD_SHARE: f64 = 0.0175;
 const MIN_LEAD_SAMPLES: f64 = 3.5;
 
-/// Scatter of the ranks' paces up to which they count as one.
+/// Largest spread of the ranks' growth rates, as a share of their median, at which all ranks are
+/// assumed to grow at the same rate.
 const MAX_PACE_SPREAD: f64 = 0.3;
 
-/// Ranks that are enough to determine the shape of growth.
+/// The shape of the growth is determined from at most this many ranks.
 const ENOUGH_RANKS: usize = 64;
 
-/// Looks for the rank that began.
+/// Finds the rank on which a problem of all ranks began.
 #[must_use]
 pub fn check(evidence: &Evidence) -> Verdict {
     if evidence.too_short() {
@@ -94,13 +95,13 @@ fn leader(evidence: &Evidence, trouble: Trouble) -> Option<Finding> {
         .iter()
         .filter(|s| trouble.onset(s).is_some())
         .collect();
-    // A rank that restarted is asked about its first session only.
+    // For a rank that restarted, only the first session counts.
     affected.sort_by_key(|s| (s.signals.track.rank, s.signals.start_ns));
     affected.dedup_by_key(|s| s.signals.track.rank);
     if !report::is_run_wide(affected.len(), report::ranks(evidence).len()) {
         return None;
     }
-    // Ranks that were only believed because of their peers cannot testify who was first.
+    // Ranks accepted only because of their peers have no reliable onset.
     affected.retain(|s| trouble.is_evident_on(s));
     let ahead =
         timeline::clocks::ahead(&affected.iter().map(|s| s.signals.track).collect::<Vec<_>>());
@@ -135,7 +136,7 @@ fn describe(
     finding.phase = trouble
         .onset(subject)
         .and_then(|onset| signals.phase_at(onset));
-    #[allow(clippy::cast_precision_loss, reason = "a count of ranks")]
+    #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
     let compared = ranks as f64;
     finding.evidence = vec![("lead_s", lead), ("ranks_compared", compared)];
     finding.explanation = format!(
@@ -152,7 +153,7 @@ fn describe(
     finding
 }
 
-/// When the trouble began on each subject, in its own seconds.
+/// When the problem began on each subject, in seconds of its own track.
 fn onsets(affected: &[&Subject], trouble: Trouble) -> Option<Vec<f64>> {
     if !trouble.is_growth() {
         return affected.iter().map(|s| trouble.onset(s)).collect();
@@ -161,7 +162,8 @@ fn onsets(affected: &[&Subject], trouble: Trouble) -> Option<Vec<f64>> {
     let fits: Option<Vec<(Floor, Trend)>> =
         affected.iter().map(|s| fitted(s, trouble, shape)).collect();
     let fits = fits?;
-    // The same fault grows at the same pace everywhere; with the pace known, onsets are sharper.
+    // The same fault grows at the same rate on every rank, and a known rate makes the onsets more
+    // precise.
     let paces: Vec<f64> = fits.iter().map(|f| f.1.pace()).collect();
     let pace = median(&paces);
     let alike = robust_sigma(&paces) <= MAX_PACE_SPREAD * pace;
@@ -175,8 +177,8 @@ fn onsets(affected: &[&Subject], trouble: Trouble) -> Option<Vec<f64>> {
     Some(fits.iter().zip(affected).map(onset).collect())
 }
 
-/// The shape of growth that fits best, over at most [`ENOUGH_RANKS`] ranks. Onsets of growth
-/// that is fitted with different shapes cannot be compared.
+/// The shape of growth that fits best over at most [`ENOUGH_RANKS`] ranks. Onsets fitted with
+/// different shapes cannot be compared.
 fn common_shape(affected: &[&Subject], trouble: Trouble) -> Option<i32> {
     let stride = affected.len().div_ceil(ENOUGH_RANKS).max(1);
     let misfit = |shape: i32| {
@@ -193,7 +195,7 @@ fn common_shape(affected: &[&Subject], trouble: Trouble) -> Option<i32> {
         .map(|best| best.1)
 }
 
-/// Growth of a given shape on one rank.
+/// Fits growth of a given shape to the floor of one rank.
 fn fitted(subject: &Subject, trouble: Trouble, shape: i32) -> Option<(Floor, Trend)> {
     let signals = &subject.signals;
     let (series, floor) = signals.channel(trouble.channel());
@@ -208,7 +210,7 @@ mod tests {
     use super::super::sketch::{Sketch, a_rank, gib, mib, run_of, seconds_since_start};
     use super::*;
 
-    /// Eight ranks, of which number 5 begins 30 samples before the others.
+    /// Eight ranks, of which rank 5 begins 30 samples before the others.
     fn after_rank_5(trouble: impl Fn(Sketch, i64) -> Sketch) -> Vec<Sketch> {
         let onset = |rank: u32| {
             if rank == 5 {

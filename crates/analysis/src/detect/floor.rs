@@ -1,55 +1,60 @@
-//! The floor of a signal: what is still held when a training step has given back all it can.
+//! The floor of a signal: the memory that is still held after a training step has freed what it
+//! can.
 //!
-//! A sample lies on the floor when hardly any other sample near it is lower, looking either back
-//! or ahead. Looking both ways separately keeps the edges of jumps sharp, which a centred window
-//! would blur, and needs no knowledge of where in its step a sample was taken.
+//! A sample lies on the floor when hardly any sample before it, or hardly any sample after it, is
+//! lower. The two sides are checked separately, which keeps the edges of jumps sharp; a centred
+//! window would blur them. The position of a sample within its step does not matter.
 
 use super::series::Series;
 use super::stats::{bend_scatter, median, quantile, smooth3};
 
-/// Longest signal that is searched sample by sample; longer ones are first reduced block by block.
+/// Longest signal that is searched sample by sample. Longer signals are reduced to blocks first.
 const MAX_POINTS: usize = 2048;
-/// Most knots kept; enough to see nine stairs with several knots on each.
+/// Maximum number of knots of a floor that are kept; enough for a staircase of nine steps with
+/// several knots on each.
 const MAX_KNOTS: usize = 96;
-/// Samples looked at on each side. A step is at its floor for about a sixth of its time, so 24
-/// random samples miss it once in a hundred times.
+/// Smallest window, in samples on each side. A step is at its floor for about a sixth of its time,
+/// so 24 random samples miss it about once in a hundred times.
 const MIN_WINDOW: usize = 24;
-/// From this many samples on the window's second-lowest sample is its floor: now and then a sample
-/// falls into a moment in which a step frees more than it will keep freed.
+/// In windows of at least this many samples, the second-lowest sample counts as the floor. Some
+/// samples fall into a moment in which a step has freed more than it keeps free.
 const WINDOW_WITH_OUTLIER: usize = 40;
-/// The window also spans this many steps, so that a step longer than it cannot hide its floor,
+/// The window spans at least this many steps, because a shorter one may miss the floor of a long
+/// step.
 const STEPS_IN_WINDOW: f64 = 1.5;
-/// and this share of the run, so that an evaluation, which rests above the floor, cannot either.
+/// The window spans at least this fraction of the run (1/12), because an evaluation stays above the
+/// floor for longer than a step.
 const WINDOW_SHARE: usize = 12;
-/// Scatter of samples on the floor, as shares of the device and of the step's amplitude.
+/// Scatter of samples on the floor: the larger of a share of the device and a share of the step's
+/// amplitude.
 const SCATTER_OF_DEVICE: f64 = 0.002;
 const SCATTER_OF_AMPLITUDE: f64 = 0.015;
-/// Parts of a record in which the step length is measured, and the fewest swings needed for that.
+/// The step length is measured in this many parts of a record, each with at least this many swings.
 const PERIOD_PARTS: usize = 6;
 const MIN_SWINGS: u32 = 3;
 
-/// A point of the floor: the median of neighbouring samples that lie on it.
+/// A point of the floor: the median of neighbouring samples on it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Knot {
     /// Seconds since the track's first sample.
     pub(super) t: f64,
-    /// Bytes.
+    /// Height of the floor, in bytes.
     pub(super) level: f64,
 }
 
-/// The floor as a line of knots.
+/// The floor as a sequence of knots.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Floor {
-    /// By time.
+    /// Knots in order of time.
     pub(super) knots: Vec<Knot>,
-    /// Scatter of the knots around their neighbours, as a standard deviation.
+    /// Standard deviation of the knots around their neighbours, in bytes.
     pub(super) noise: f64,
-    /// Samples in one step, where steps can be distinguished; at least 1.
+    /// Samples per step, at least 1. The value is 1 when no steps are visible.
     pub(super) period: f64,
 }
 
 impl Floor {
-    /// Finds the floor of what was sampled from `from` seconds on.
+    /// Finds the floor of the samples from `from` seconds on.
     pub(super) fn of(series: &Series, from: f64, scale: f64) -> Self {
         let first = series.index_at(from);
         let (t, y) = (&series.t[first..], &series.y[first..]);
@@ -63,7 +68,7 @@ impl Floor {
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             clippy::cast_precision_loss,
-            reason = "a positive count of samples"
+            reason = "the value is a small positive count of samples"
         )]
         let steps = (STEPS_IN_WINDOW * period / block as f64).ceil() as usize;
         let window = MIN_WINDOW
@@ -95,7 +100,7 @@ impl Floor {
 }
 
 impl Floor {
-    /// The most that the floor rose by after a time and gave back again.
+    /// Largest rise of the floor after time `from` that was given back later.
     pub(super) fn tooth(&self, from: f64) -> f64 {
         let first = self.knots.partition_point(|k| k.t < from);
         let levels: Vec<f64> = self.knots[first..].iter().map(|k| k.level).collect();
@@ -114,11 +119,11 @@ impl Floor {
     }
 }
 
-/// Samples per training step, from how often the signal swings through its middle third.
+/// Samples per training step, measured by how often the signal rises through its middle third.
 ///
-/// A jump or a leak larger than a step would hide the swings of the whole record from its middle, so
-/// each of several parts is measured on its own. A part with too few swings, or with swings no
-/// larger than the scatter, is skipped. If all are skipped, the whole record is measured.
+/// Each part of the record is measured separately, because a large jump or leak hides the swings in
+/// the record as a whole. A part with too few swings, or with swings no larger than the scatter, is
+/// skipped. If most parts are skipped, the whole record is measured.
 fn step_period(y: &[f64], scatter: f64) -> f64 {
     let part = y.len().div_ceil(PERIOD_PARTS).max(1);
     let swings: Vec<f64> = y
@@ -131,7 +136,7 @@ fn step_period(y: &[f64], scatter: f64) -> f64 {
     samples_per_swing(y, scatter).unwrap_or(1.0)
 }
 
-/// Samples from one rise through the middle third to the next; `None` with too few rises.
+/// Samples between two rises through the middle third; `None` when there are too few rises.
 fn samples_per_swing(y: &[f64], scatter: f64) -> Option<f64> {
     let (low, high) = (quantile(y, 0.05), quantile(y, 0.95));
     if high - low <= 2.0 * scatter {
@@ -150,13 +155,13 @@ fn samples_per_swing(y: &[f64], scatter: f64) -> Option<f64> {
             raised = false;
         }
     }
-    #[allow(clippy::cast_precision_loss, reason = "a count of samples")]
+    #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
     let samples = (last - first) as f64;
     (rises >= MIN_SWINGS).then(|| (samples / f64::from(rises - 1)).max(1.0))
 }
 
-/// One point per block of samples: a low one, but not the lowest of many, because now and then a
-/// sample falls into the moment in which a step frees more than it will keep freed.
+/// Reduces each block of samples to one low sample. The lowest of many is not used, because some
+/// samples fall into a moment in which a step has freed more than it keeps free.
 fn reduce(t: &[f64], y: &[f64], block: usize) -> (Vec<f64>, Vec<f64>) {
     if block <= 1 {
         return (t.to_vec(), y.to_vec());
@@ -175,11 +180,12 @@ fn reduce(t: &[f64], y: &[f64], block: usize) -> (Vec<f64>, Vec<f64>) {
     out
 }
 
-/// For each sample the floor of the `window` samples from it on. Near the end, where less than
-/// three quarters of a window are left, the last three quarters answer for all.
+/// For each sample, the floor of the `window` samples that start there. Near the end, where less
+/// than three quarters of a window remain, the result for the last three quarters applies.
 ///
-/// Blocks as long as the window are gone through once in each direction; a window is the end of
-/// one and the beginning of the next, so that its length costs nothing.
+/// Two passes over blocks as long as the window give the lowest samples up to and from each block
+/// boundary. A window is the end of one block and the beginning of the next, so the cost does not
+/// depend on its length.
 fn low_ahead(y: &[f64], window: usize) -> Vec<f64> {
     let n = y.len();
     let window = window.max(1);
@@ -221,7 +227,7 @@ fn low_ahead(y: &[f64], window: usize) -> Vec<f64> {
         .collect()
 }
 
-/// The two lowest of some samples.
+/// The two lowest values of some samples.
 #[derive(Clone, Copy)]
 struct Lows {
     lowest: f64,
@@ -241,7 +247,7 @@ impl Lows {
         }
     }
 
-    /// Those of both together.
+    /// The two lowest values of both sets together.
     fn and(self, other: Self) -> Self {
         let (low, high) = if other.lowest < self.lowest {
             (other, self)
@@ -258,7 +264,7 @@ impl Lows {
         }
     }
 
-    /// The floor of a window of `samples` samples.
+    /// The floor of a window with `samples` samples.
     fn floor(self, samples: usize) -> f64 {
         if samples >= WINDOW_WITH_OUTLIER {
             self.second
@@ -311,7 +317,7 @@ mod tests {
         }
     }
 
-    /// Steps of eight samples that rest on a floor for two of them.
+    /// Steps of eight samples, two of which lie on the floor.
     fn steps(floor: impl Fn(u32) -> f64, samples: u32) -> Series {
         let shape = [0.0, 25.0, 60.0, 100.0, 70.0, 40.0, 20.0, 0.0];
         series((0..samples).map(|k| floor(k) + shape[k as usize % 8]))

@@ -1,5 +1,5 @@
-//! `fragmentation`: after the warm-up, reserved memory climbs in several steps away from the
-//! highest allocation so far, and stays.
+//! `fragmentation`: after the warm-up, reserved memory rises in several steps above the highest
+//! allocation so far, and stays there.
 
 use super::evidence::{Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, Verdict};
@@ -7,38 +7,39 @@ use super::signals::Signals;
 use super::stats::{median, quantile};
 use super::{confidence, report, words};
 
-/// Smallest growth of the excess, as a share of the highest allocation. The definition has 18 %; a
-/// peak that was sampled late hides a part of it.
+/// Smallest growth of the excess, as a share of the highest allocation. By definition, the excess
+/// grows by at least 18 %, but a peak sampled late hides a part of that.
 const MIN_EXCESS: f64 = 0.15;
-/// Fewest climbs, and the most of the growth that one may make up: a single climb may cover a peak
-/// that fell between two samples.
+/// Minimum number of climbs, and the largest share of the growth that one climb may contribute. A
+/// single climb may only cover a peak that fell between two samples.
 const MIN_CLIMBS: usize = 3;
 const MAX_SINGLE: f64 = 0.6;
-/// Smallest climb that counts, as a share of all growth.
+/// Smallest climb that counts, as a share of the total growth.
 const MIN_CLIMB: f64 = 0.02;
-/// Share of the run over which climbs must be spread, and the share of it by which not more than
-/// most of them may be over. A cache that only covers ever higher peaks between samples climbs soon
-/// or never: the longer a run, the rarer a record.
+/// Climbs must be spread over `MIN_SPREAD` of the run, and at most `MAX_EARLY` of them, by bytes,
+/// may come in its first `EARLY` part. A cache that only covers peaks between samples climbs early,
+/// because new highest peaks become rarer the longer a run lasts.
 const MIN_SPREAD: f64 = 0.1;
 const EARLY: f64 = 0.45;
 const MAX_EARLY: f64 = 0.85;
-/// The part of the climbing that is over when it is said to have begun. A lone earlier climb covers a
-/// peak that no sample caught.
+/// Share of all climbs, by bytes, after which fragmentation counts as begun. A single earlier climb
+/// may cover a peak between two samples.
 const BEGUN: f64 = 0.08;
-/// Growth of the highest allocation, as a share of that of the excess, up to which the excess is
-/// news. Where allocations grow as fast, the cache only runs ahead of them. A new peak by more than
-/// a share of the device at once is a spike or a jump, of which there are few: it raises both.
+/// Largest growth of the highest allocation, as a share of the growth of the excess. When
+/// allocations grow faster than this, the cache only follows them. Peaks that rise by `SUDDEN` of
+/// the device or more at once are not counted: these are spikes or jumps.
 const MAX_PEAK_GROWTH: f64 = 0.8;
 const SUDDEN: f64 = 0.015;
-/// Share of a device from which on a cache is in the way of a program that ended normally.
+/// Share of the device from which on a large cache is a warning even when the program ended
+/// normally.
 const CROWDED: f64 = 0.5;
-/// Growth of the cache, in units of a leak's, that the leak explains.
+/// Growth of the cache, as a multiple of a leak's growth, that the leak explains.
 const MAX_OF_LEAK: f64 = 1.5;
-/// Fewest samples before and after the end of the warm-up.
+/// Minimum number of samples before and after the end of the warm-up, respectively.
 const MIN_BEFORE: usize = 4;
 const MIN_AFTER: usize = 16;
 
-/// Looks for fragmentation on every rank.
+/// Checks every rank for fragmentation.
 #[must_use]
 pub fn check(evidence: &Evidence) -> Verdict {
     if evidence.too_short() {
@@ -48,16 +49,16 @@ pub fn check(evidence: &Evidence) -> Verdict {
     Verdict::from_findings(report::per_rank_or_run(evidence, found))
 }
 
-/// A sample of the cache.
+/// One sample of reserved memory.
 #[derive(Debug, Clone, Copy)]
 struct Point {
     t: f64,
     reserved: f64,
-    /// Highest allocation so far.
+    /// Highest allocation so far, in bytes.
     peak: f64,
 }
 
-/// A rise of reserved memory that no new peak explains.
+/// A rise of reserved memory without a new peak that explains it.
 #[derive(Debug, Clone, Copy)]
 struct Climb {
     t: f64,
@@ -66,12 +67,13 @@ struct Climb {
 
 fn judge(subject: &Subject) -> Option<Finding> {
     let signals = &subject.signals;
-    // Between steps nothing shows the peaks that the cache covers, unless they were counted.
+    // Samples at step ends do not show the peaks that the cache covers, unless the allocator
+    // counted them.
     if signals.is_stepped && signals.peak.y.is_empty() {
         return None;
     }
     let points = points_of(signals);
-    // Where nothing is ever reserved beyond the peak, as on a CPU, there is no cache to fragment.
+    // When reserved memory never exceeds the peak, as on a CPU, there is no cache to fragment.
     points.iter().find(|p| p.reserved > p.peak)?;
     let start = points.partition_point(|p| p.t < signals.warm_end);
     if start < MIN_BEFORE || points.len() < start + MIN_AFTER {
@@ -79,7 +81,7 @@ fn judge(subject: &Subject) -> Option<Finding> {
     }
     let near = (points.len() / 50).max(3).min(start);
     let last = points.len() - (points.len() / 10).max(3);
-    // What a cache held before it was emptied it may hold again.
+    // A cache that was emptied may grow back to its former size.
     let refilled = held_before(&points[..start]) - points[start - 1].peak;
     let grown = excess(&points[last..]) - excess(&points[start - near..start]).max(refilled);
     let peak = points[points.len() - 1].peak;
@@ -87,7 +89,7 @@ fn judge(subject: &Subject) -> Option<Finding> {
     if grown < MIN_EXCESS * peak || peak_grown > MAX_PEAK_GROWTH * grown {
         return None;
     }
-    // Where allocations leak, the cache grows along with them.
+    // When allocations leak, the cache grows with them.
     if let Some(leak) = &subject.allocated.growth {
         let before = points.partition_point(|p| p.t < leak.onset);
         let held = |point: Option<&Point>| point.map_or(0.0, |p| p.reserved);
@@ -121,7 +123,7 @@ fn judge(subject: &Subject) -> Option<Finding> {
 fn points_of(signals: &Signals) -> Vec<Point> {
     let series = &signals.allocated;
     let mut peak = 0.0_f64;
-    // The allocator's own counter knows the peaks that fell between samples.
+    // The allocator's own counter includes the peaks between samples.
     let mut counted = signals.peak.t.iter().zip(&signals.peak.y).peekable();
     series
         .t
@@ -144,7 +146,7 @@ fn gradual_growth(points: &[Point], sudden: f64) -> f64 {
     records.filter(|&bytes| bytes < sudden).sum()
 }
 
-/// Typical excess of the cache over the highest allocation.
+/// Median excess of reserved memory over the highest allocation.
 fn excess(points: &[Point]) -> f64 {
     median(
         &points
@@ -154,12 +156,12 @@ fn excess(points: &[Point]) -> f64 {
     )
 }
 
-/// The most that the cache held, and not only for a moment.
+/// The 95 % quantile of reserved memory: a size that was held for longer than a moment.
 fn held_before(points: &[Point]) -> f64 {
     quantile(&points.iter().map(|p| p.reserved).collect::<Vec<_>>(), 0.95)
 }
 
-/// Rises of at least `least` bytes that are never given back.
+/// Rises of more than `least` bytes that are never given back.
 fn climbs(settled: &[Point], least: f64) -> Vec<Climb> {
     let mut kept: Vec<f64> = settled.iter().map(|p| p.reserved).collect();
     for k in (1..kept.len()).rev() {
@@ -182,7 +184,7 @@ fn climbs(settled: &[Point], least: f64) -> Vec<Climb> {
     climbs
 }
 
-/// The climb that completes a given part of all climbing.
+/// The index of the climb at which a given share of all climbed bytes is reached.
 fn reached(climbs: &[Climb], part: f64) -> Option<usize> {
     let all: f64 = climbs.iter().map(|c| c.bytes).sum();
     let mut climbed = 0.0;
@@ -192,7 +194,8 @@ fn reached(climbs: &[Climb], part: f64) -> Option<usize> {
     })
 }
 
-/// A cache that a device has room for costs nothing: inputs whose shapes change leave one behind.
+/// The finding is a note when the program ended normally and the device had room: changing input
+/// shapes leave such a cache.
 fn severity(subject: &Subject) -> Severity {
     let signals = &subject.signals;
     let held = signals.reserved.iter().copied().fold(0.0, f64::max);
@@ -204,7 +207,7 @@ fn severity(subject: &Subject) -> Severity {
     }
 }
 
-#[allow(clippy::cast_precision_loss, reason = "a count of climbs")]
+#[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn describe(subject: &Subject, onset: f64, grown: f64, peak: f64, climbs: usize) -> Finding {
     let signals = &subject.signals;
     let share = grown / peak;
@@ -278,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_cache_that_fills_again_is_not_fragmented() {
-        // Emptied in the warm-up, it comes back to where it was in four steps.
+        // Emptied in the warm-up, the cache grows back to its former size in four steps.
         let emptied = (0..4).fold(a_rank(0).reserved_jumps(gib(8), 25), |s, k| {
             s.reserved_jumps(gib(2), 130 + k * 50)
         });

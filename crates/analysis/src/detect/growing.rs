@@ -1,4 +1,4 @@
-//! What leak and drift have in common: findings about a floor that keeps growing.
+//! The common part of the leak and drift detectors: findings about a floor that keeps growing.
 
 use std::fmt::Write as _;
 
@@ -8,21 +8,21 @@ use super::finding::{Finding, Kind, Severity, Verdict};
 use super::growth::{Growth, Strength};
 use super::{confidence, outlook, report, windows, words};
 
-/// What distinguishes a leak from a drift.
+/// The words that differ between leak and drift.
 #[derive(Debug)]
 pub(super) struct Wording {
     pub(super) kind: Kind,
-    /// What the subject does, and the words after the rate.
+    /// The verb before the growth rate in a sentence, and the words after the rate.
     pub(super) verb: &'static str,
     pub(super) of: &'static str,
-    /// What has grown.
+    /// The quantity that has grown.
     pub(super) what: &'static str,
     pub(super) advice: &'static str,
-    /// The same for the memory of a process on the host.
+    /// The advice for host memory.
     pub(super) advice_on_host: &'static str,
 }
 
-/// A finding for every rank on which the channel grows, or one for all.
+/// Reports every rank on which the channel grows, or the whole run when all ranks do.
 pub(super) fn check(evidence: &Evidence, channel: Channel, wording: &Wording) -> Verdict {
     if evidence.too_short() {
         return Verdict::TooShort;
@@ -36,10 +36,11 @@ pub(super) fn check(evidence: &Evidence, channel: Channel, wording: &Wording) ->
     Verdict::from_findings(report::per_rank_or_run(evidence, found.collect()))
 }
 
-/// Time until a device is full beyond which growth is only worth a note.
+/// When the device fills up later than this, growth is only a note.
 const FAR_AHEAD_S: f64 = 30.0 * 86_400.0;
 
-/// How much growth matters: a program that ended by itself may have been filling a cache.
+/// Weak growth is a note, and so is slow growth of a program that ended normally, because it may
+/// have been filling a cache.
 fn severity(subject: &Subject, growth: &Growth, time_to_full_s: Option<f64>) -> Severity {
     let is_far_ahead = time_to_full_s.is_some_and(|left| left > FAR_AHEAD_S);
     if growth.strength == Strength::Weak || (is_far_ahead && subject.end.is_normal()) {
@@ -122,7 +123,7 @@ fn describe(subject: &Subject, growth: &Growth, wording: &Wording, has_ranks: bo
     finding
 }
 
-/// What to do about growth whose cause is known.
+/// Advice for growth whose cause is known.
 fn advice_of(cause: &Cause) -> Option<String> {
     match (&cause.holder, &cause.site) {
         (Some(holder), _) => Some(format!(
@@ -137,7 +138,7 @@ fn advice_of(cause: &Cause) -> Option<String> {
     }
 }
 
-/// When the device is full, as the end of a sentence.
+/// How long until the device is full, as the end of a sentence.
 fn full_in(subject: &Subject, time_to_full_s: Option<f64>) -> String {
     let Some(left) = time_to_full_s.filter(|_| !subject.end.is_out_of_memory()) else {
         return String::new();
@@ -150,7 +151,7 @@ fn full_in(subject: &Subject, time_to_full_s: Option<f64>) -> String {
     }
 }
 
-/// How sure growth is.
+/// The confidence of a finding about growth.
 pub(super) fn confidence_of(growth: &Growth, scale: f64) -> f64 {
     let share_of_device = growth.grown / scale;
     confidence::of_growth(growth.unexplained, share_of_device)

@@ -1,8 +1,8 @@
-//! Does a floor keep growing, and still at the end? Shared by the leak and the drift detector.
+//! Decides whether a floor keeps growing until the end. Shared by the leak and the drift detector.
 //!
-//! A fitted trend places the onset and the rate. Whether it is growth is decided by what growth
-//! must do whatever its shape, stairs and pauses included: it must be large enough to matter, be
-//! spread over the run, still be going on in its later part, and give nothing back.
+//! A fitted trend determines onset and rate. Growth of any shape, stairs and pauses included, must
+//! then meet four conditions: it is large enough to matter, it is spread over the run, it still
+//! goes on in its later part, and it gives nothing back.
 
 use super::floor::{Floor, Knot};
 use super::series::Series;
@@ -12,54 +12,58 @@ use super::stats::{isotonic, median, theil_sen};
 use super::straight::Line;
 use super::trend::{self, SHAPES, Trend};
 
-/// Smallest growth reported, as a share of the device. The definition starts at 0.5 %; the margin
-/// below it is for what the first and last samples miss.
+/// Smallest growth reported, as a share of the device. By definition, growth is at least 0.5 % of
+/// the device; this limit is lower because the first and last samples miss a part of the growth.
 const MIN_GROWN: f64 = 0.004;
-/// Part of it that must have come after the warm-up; growth since the first step has three
-/// quarters there.
+/// Growth that must come after the warm-up, as a share of the device. Of steady growth since the
+/// first step, three quarters come after the warm-up.
 const MIN_GROWN_SETTLED: f64 = 0.6 * MIN_GROWN;
-/// By definition growth takes 40 % of the run or more; the fit may place its start a little late.
+/// Shortest growth, as a share of the run. By definition, growth lasts at least 40 % of the run,
+/// but the fit may place its start a little late.
 const MIN_DURATION: f64 = 0.3;
-/// Between a tenth and nine tenths of the growth must lie this share of the run, or it is a jump.
+/// Shortest time in which growth goes from a tenth to nine tenths of its size, as a share of the
+/// run. Faster growth is a jump.
 const MIN_SPREAD: f64 = 0.15;
-/// Part of the growth's time after which it must still be going on, and the fewest knots
-/// needed there to decide it.
+/// Growth must still go on after this share of its time. With fewer than `MIN_LATE_KNOTS` knots
+/// after that, this is not checked.
 const EARLIER_PART: f64 = 0.55;
 const MIN_LATE_KNOTS: usize = 4;
-/// The part of the growth that is over when it is said to have begun.
+/// Share of the growth after which it counts as begun.
 const BEGUN: f64 = 0.03;
 
-/// What a fit leaves unexplained when it begins to speak for growth by itself, the log-odds that it
-/// adds every time it leaves 2.7 times less, and the most that it adds.
+/// A fit that leaves less than `GOOD_FIT` unexplained adds log-odds: `ODDS_PER_FOLD` for each
+/// factor of e by which it leaves less, at most `MAX_ODDS_OF_FIT`.
 const GOOD_FIT: f64 = 0.2;
 const ODDS_PER_FOLD: f64 = 2.0;
 const MAX_ODDS_OF_FIT: f64 = 4.0;
-/// The part of a track that is a chance of its own: tracks of one run have much in common.
+/// Additional log-odds that are demanded per natural logarithm of the number of tracks. The factor
+/// is below 1 because tracks of one run are not independent.
 const CHANCE_OF_TRACK: f64 = 0.5;
 
-/// Log-odds of growth along a straight line.
+/// Log-odds assigned to growth along a straight line.
 const CERTAIN: f64 = 12.0;
 
-/// What growth must show to be believed.
+/// The limits that growth must meet to be believed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Demand {
-    /// Log-odds that the samples must give it.
+    /// Minimum log-odds, from the samples and the fit together.
     odds: f64,
-    /// Growth in units of the floor's own scatter.
+    /// Smallest growth, in units of the floor's scatter.
     signal_to_noise: f64,
-    /// What may be given back, as a share of the growth. Collected garbage gives back all of it.
+    /// Largest amount that may be given back, as a share of the growth. Garbage collection gives
+    /// back all of the growth.
     given_back: f64,
-    /// The fit must leave less than this share of what a flat floor leaves unexplained.
+    /// Largest misfit of the fit, as a share of the misfit of a flat floor.
     unexplained: f64,
-    /// and less than this share of what a single jump leaves: where both explain the floor about as
-    /// well, it may have been a jump too small to be reported.
+    /// Largest misfit of the fit, as a share of the misfit of a single jump. When growth and a jump
+    /// fit about equally well, the floor may have made a jump too small to be reported.
     of_jump: f64,
-    /// Pace in the later part, as a share of what the fit expects there. A pause in the wrong place
-    /// may halve it; growth that flattens out has next to none.
+    /// Smallest growth rate in the later part, as a share of the rate that the fit expects there. A
+    /// pause may halve the rate; growth that flattens out has almost none.
     late_pace: f64,
 }
 
-/// On a rank that stands alone.
+/// Limits for a rank judged by itself.
 pub(super) const ALONE: Demand = Demand {
     odds: 5.0,
     signal_to_noise: 5.0,
@@ -68,7 +72,7 @@ pub(super) const ALONE: Demand = Demand {
     of_jump: 0.85,
     late_pace: 0.35,
 };
-/// On a rank most of whose peers grow: then growth is what is expected.
+/// Weaker limits for a rank most of whose peers grow, because growth is then expected.
 pub(super) const AMONG_PEERS: Demand = Demand {
     odds: 0.0,
     signal_to_noise: 3.0,
@@ -78,53 +82,55 @@ pub(super) const AMONG_PEERS: Demand = Demand {
     late_pace: 0.2,
 };
 
-/// How much speaks against a cache that fills up, a load, or a program whose needs grow.
+/// How clearly growth is a leak and not a filling cache, a load, or a program that needs more
+/// memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Strength {
-    /// Many increments along a straight line, long after the start.
+    /// The growth can hardly be anything but a leak.
     Strong,
-    /// It may be a cache about to fill up, or a load.
+    /// The growth may come from a cache that is still filling up, or from a load.
     Weak,
 }
 
-/// Growth of a floor up to the end of its track, as the fit has it and as the samples see it.
+/// Growth of a floor up to the end of its track, with the measures that [`Demand`] limits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Growth {
-    /// When it began, in seconds.
+    /// Start of the growth, in seconds of the track.
     pub(super) onset: f64,
-    /// Bytes grown from there to the end.
+    /// Bytes grown from the onset to the end.
     pub(super) grown: f64,
-    /// Bytes per second at the end.
+    /// Growth rate at the end, in bytes per second.
     pub(super) rate: f64,
     /// Growth in units of the floor's scatter.
     pub(super) signal_to_noise: f64,
     /// Share of the growth given back at the worst moment.
     pub(super) given_back: f64,
-    /// Share of the flat floor's misfit that the fit leaves.
+    /// Misfit of the fit, as a share of the misfit of a flat floor.
     pub(super) unexplained: f64,
-    /// Share of it that a single jump at the best place leaves.
+    /// Misfit of the best single jump, as a share of the misfit of a flat floor.
     two_levels_leave: f64,
-    /// Pace in the later part of its time, as a share of what the fit expects there.
+    /// Rate in the later part, as a share of what the fit expects there.
     pub(super) late_pace: f64,
-    /// Log-odds that the samples give it.
+    /// Log-odds of growth from the samples alone.
     pub(super) odds: f64,
-    /// Whether it is large, long and spread enough.
+    /// Whether the growth is large, long and spread out enough.
     matters: bool,
-    /// Whether it can hardly be anything but a leak.
+    /// How clearly the growth is a leak.
     pub(super) strength: Strength,
-    /// The fit.
+    /// The fitted trend.
     pub(super) trend: Trend,
 }
 
 impl Growth {
-    /// Whether it is growth, and not a jump, a garbage collection or chance.
+    /// Whether the growth is believable, and not a jump, a garbage collection or chance.
     pub(super) fn meets(&self, demand: &Demand) -> bool {
         self.meets_among(demand, 1)
     }
 
-    /// The same among `tracks` tracks: with more tracks, chance looks like growth more often.
+    /// Like [`Self::meets`], among `tracks` tracks. With more tracks, chance looks like growth more
+    /// often.
     pub(super) fn meets_among(&self, demand: &Demand, tracks: usize) -> bool {
-        #[allow(clippy::cast_precision_loss, reason = "a count of tracks")]
+        #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
         let chances = CHANCE_OF_TRACK * (tracks.max(1) as f64).ln();
         self.matters
             && self.odds + self.odds_of_fit() >= demand.odds + chances
@@ -135,14 +141,14 @@ impl Growth {
             && self.late_pace >= demand.late_pace
     }
 
-    /// Log-odds that the fit adds to those of the samples: few of them cannot say much of a small
-    /// growth, but what wanders by chance does not follow a trend this closely.
+    /// Log-odds that the fit adds to those of the samples. Few samples give little evidence of
+    /// small growth, but random changes do not follow a trend this closely.
     fn odds_of_fit(&self) -> f64 {
         let closer = GOOD_FIT / self.unexplained.max(f64::MIN_POSITIVE);
         (ODDS_PER_FOLD * closer.ln()).clamp(0.0, MAX_ODDS_OF_FIT)
     }
 
-    /// Growth along a straight line, certain by itself.
+    /// Growth along a straight line, which needs no further evidence.
     pub(super) fn straight(line: &Line, strength: Strength, end: f64) -> Self {
         Self {
             onset: line.began,
@@ -167,19 +173,20 @@ impl Growth {
         }
     }
 
-    /// Bytes grown up to a time.
+    /// Bytes grown up to time `t`.
     pub(super) fn lift(&self, t: f64) -> f64 {
         self.trend.lift(t)
     }
 
-    /// Share of a flat floor's misfit that this growth leaves.
+    /// Misfit of this growth to `floor`, as a share of the misfit of a flat floor.
     pub(super) fn leaves_unexplained(&self, floor: &Floor) -> f64 {
         let levels: Vec<f64> = floor.knots.iter().map(|k| k.level).collect();
         unexplained(&floor.knots, &levels, &self.trend)
     }
 }
 
-/// The growth that fits the floor of a series best, believable or not.
+/// Finds the growth that best fits the floor of a series. The caller decides whether the growth is
+/// believable.
 pub(super) fn find(series: &Series, floor: &Floor, signals: &Signals) -> Option<Growth> {
     let rough = Trend::fit(floor, signals, &SHAPES)?;
     if rough.grown < 0.5 * MIN_GROWN * signals.scale {
@@ -190,8 +197,8 @@ pub(super) fn find(series: &Series, floor: &Floor, signals: &Signals) -> Option<
     Some(measure(series, &floor, trend, signals))
 }
 
-/// The floor as it is seen along a trend. It is hard to see where it moves, above all at the end;
-/// seen from the trend it stands still.
+/// Finds the floor again after subtracting a trend. A moving floor is hard to detect, above all at
+/// the end; without the trend it is flat.
 pub(super) fn floor_along(
     series: &Series,
     trend: &Trend,
@@ -247,14 +254,14 @@ fn measure(series: &Series, floor: &Floor, trend: Trend, signals: &Signals) -> G
     }
 }
 
-/// What single samples should show of the growth: in its later half none lies as low as in its
-/// first third and before.
+/// The rise that single samples should show: in the later half of the growth, no sample lies as low
+/// as in its first third.
 fn rise_of(knots: &[Knot], trend: &Trend, period: f64) -> Rise {
     let (until, split) = (trend.reached(0.35), trend.reached(0.5));
     let early = &knots[..knots.partition_point(|k| k.t < until)];
     let late = &knots[knots.partition_point(|k| k.t < split)..];
     let mean = |knots: &[Knot]| {
-        #[allow(clippy::cast_precision_loss, reason = "a count of knots")]
+        #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
         let count = knots.len().max(1) as f64;
         knots.iter().map(|k| trend.lift(k.t)).sum::<f64>() / count
     };
@@ -283,16 +290,16 @@ fn unexplained(knots: &[Knot], levels: &[f64], trend: &Trend) -> f64 {
     }
 }
 
-/// Misfit of one level up to some knot and another from there on, where that is least, as a share of
-/// the flat floor's. A jump that is too small to be one may not pass for growth.
-#[allow(clippy::cast_precision_loss, reason = "counts of knots")]
+/// Misfit of the best two-level fit, as a share of the misfit of a flat floor. A jump too small to
+/// be reported must not be taken for growth.
+#[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn two_levels_leave(levels: &[f64]) -> f64 {
     let misfit = |part: &[f64]| {
         let level = median(part);
         part.iter().map(|l| (l - level).abs()).sum::<f64>()
     };
     let flat = misfit(levels);
-    // The two means farthest apart, by their weight, leave the least squares.
+    // The split with the largest weighted distance between the two means leaves the least squares.
     let (count, centre) = (levels.len() as f64, median(levels));
     let all: f64 = levels.iter().map(|l| l - centre).sum();
     let (mut before, mut farthest, mut sharpest) = (0.0, 0.0, None);
@@ -323,14 +330,14 @@ fn largest_fall(levels: &[f64]) -> f64 {
     })
 }
 
-/// Rise from the first levels to the last.
+/// Rise from the median of the first three levels to the median of the last three.
 fn rise_over(levels: &[f64]) -> f64 {
     let few = levels.len().min(3);
     median(&levels[levels.len() - few..]) - median(&levels[..few])
 }
 
-/// Pace of the growth in its later part, as a share of what the fit expects there. Where the floor
-/// was hardly seen any more, nothing speaks against the fit.
+/// Rate of the growth in its later part, as a share of what the fit expects there. The result is 1
+/// when too few knots lie there to contradict the fit.
 fn late_pace(knots: &[Knot], levels: &[f64], trend: &Trend) -> f64 {
     let from = trend.onset + EARLIER_PART * (trend.end - trend.onset);
     let late = knots.partition_point(|k| k.t < from);
@@ -339,12 +346,13 @@ fn late_pace(knots: &[Knot], levels: &[f64], trend: &Trend) -> f64 {
     }
     let progress: Vec<f64> = knots[late..].iter().map(|k| trend.progress(k.t)).collect();
     let even = theil_sen(&progress, &levels[late..]);
-    // Where most of the late part is a pause, the median slope is zero; then its ends decide.
+    // When most of the late part is a pause, the median slope is zero. In that case, the first and
+    // last levels decide.
     let ends = rise_over(&levels[late..]) / rise_over(&progress).max(f64::MIN_POSITIVE);
     even.max(ends) / trend.grown
 }
 
-/// Time between a tenth and nine tenths of the growth, whatever its shape.
+/// Time between a tenth and nine tenths of the growth, for any shape.
 fn spread_of(knots: &[Knot], levels: &[f64], trend: &Trend) -> f64 {
     let rising = isotonic(levels);
     let when = |part: f64| {
@@ -380,14 +388,14 @@ mod tests {
 
     #[test]
     fn growth_that_flattens_out_is_not_believed() {
-        // Everything has come by the middle of the run.
+        // The growth is complete in the middle of the run.
         let early = (0..25).fold(a_rank(0), |s, k| s.jumps(mib(80), 100 + 4 * k));
         assert!(growth_of(early).is_none_or(|g| !g.meets(&ALONE)));
     }
 
     #[test]
     fn a_pause_late_in_the_growth_is_no_end_of_it() {
-        // Grows for half of the run, pauses for a fifth of it and goes on.
+        // Growth lasts half of the run, pauses for a fifth of it and continues.
         let paused = (0..40)
             .filter(|k| !(24..36).contains(k))
             .fold(a_rank(0), |s, k| s.jumps(mib(60), 140 + 6 * k));
@@ -403,7 +411,7 @@ mod tests {
 
     #[test]
     fn a_jump_too_small_to_be_reported_is_no_growth() {
-        // 0.8 % of the device: more than the least growth, less than the least jump.
+        // 0.8 % of the device: more than the smallest growth, less than the smallest jump reported.
         let small = growth_of(a_rank(0).jumps(mib(650), 230));
         assert!(small.is_none_or(|g| !g.meets(&ALONE)), "{small:?}");
     }

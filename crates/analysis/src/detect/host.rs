@@ -1,53 +1,58 @@
-//! `host_leak`: the host memory of a process keeps growing, along a straight line to the end.
+//! `host_leak`: the host memory of a process keeps growing along a straight line until the end.
 //!
-//! File-backed memory, which the kernel can reclaim, is in none of the numbers. Start-up is not
-//! judged: what imports and loads take comes once and stays.
+//! None of the numbers include file-backed memory, which the kernel can reclaim. Start-up is not
+//! judged, because imports and loads take their memory once and keep it.
 
 use super::finding::{Finding, Kind, Severity, Verdict};
 use super::straight::{self, Line};
 use super::{confidence, host_cause, report, words};
 use crate::timeline::{End, Process, Resource, Role, Run, Track, float};
 
-/// Fewest samples of a process that can show growth.
+/// Minimum number of samples of a process needed to judge it.
 const MIN_SAMPLES: usize = 48;
-/// Blocks in which growth must be seen, most of them first.
+/// Numbers of blocks that the samples are divided into, tried in this order. Nearly every block
+/// must rise.
 const BLOCKS: [usize; 3] = [24, 12, 8];
-/// Blocks that are many.
+/// Growth seen in at least this many blocks can be strong.
 const MANY_BLOCKS: usize = 12;
-/// Least growth in bytes: heaps grow and shrink by less.
+/// Smallest growth reported, in bytes. Ordinary heaps grow and shrink by less.
 const LEAST: f64 = 16.0 * 1_048_576.0;
-/// Least part of the growth of all processes together that one of them must explain.
+/// Smallest share of the growth of all processes that single processes must explain to be reported
+/// by themselves.
 const OWN_SHARE: f64 = 0.3;
-/// Pace at the end, as a share of that at the beginning, below which growth may be flattening out.
+/// When the rate at the end is a smaller share of the rate at the beginning, growth may be
+/// flattening out.
 const MIN_BEND: f64 = 0.7;
-/// Steps during which memory that a program kept was growing, its share of the limit, and the time
-/// until the limit is reached: a buffer that fills up takes less, or gets there later.
+/// Growth of a program that ended normally is a warning when it lasted `MANY_STEPS`, has reached
+/// `LARGE_SHARE` of the limit, and fills the rest within `SOON_S` seconds. A buffer that fills up
+/// takes fewer steps or would reach the limit later.
 const MANY_STEPS: f64 = 50.0;
 const LARGE_SHARE: f64 = 0.05;
 const SOON_S: f64 = 3600.0;
-/// The same for growth of any size: it takes more steps, all of which add as much as the first.
+/// Growth of any size is a warning when it lasted `VERY_MANY_STEPS` at an almost constant rate and
+/// reaches the limit within `LATER_S` seconds.
 const VERY_MANY_STEPS: f64 = 200.0;
 const EVEN_BEND: f64 = 0.85;
 const LATER_S: f64 = 86_400.0;
-/// Part of the growth that makes it that part's.
+/// A kind of memory that makes up at least this share of the growth is named as its cause.
 const MOST_OF_IT: f64 = 0.6;
 
-/// Growth of the host memory of one process, or of all of a rank together.
+/// Growth of the host memory of one process, or of all processes of a rank together.
 #[derive(Debug, Clone)]
 pub(super) struct HostGrowth<'a> {
     pub(super) track: &'a Track,
     process: Option<&'a Process>,
     part: Part,
     pub(super) line: Line,
-    /// Timestamp of the first sample; the line's seconds count from here.
+    /// Timestamp of the first sample. The seconds of `line` count from this time.
     start_ns: i64,
     steps: Option<f64>,
-    /// What is left up to the limit, and the limit.
+    /// Bytes left until the limit is reached, and the limit in bytes.
     left: Option<f64>,
     limit: Option<f64>,
     pub(super) end: End,
     pub(super) is_strong: bool,
-    /// Whether no process was recorded apart from the others.
+    /// Whether the session recorded no processes separately.
     is_alone: bool,
 }
 
@@ -70,7 +75,7 @@ impl Part {
     }
 }
 
-/// What was looked at, and what grows.
+/// Growing host memory, and whether enough was recorded to judge it.
 #[derive(Debug, Default)]
 pub(super) struct HostEvidence<'a> {
     pub(super) growths: Vec<HostGrowth<'a>>,
@@ -79,7 +84,7 @@ pub(super) struct HostEvidence<'a> {
 }
 
 impl<'a> HostEvidence<'a> {
-    /// Looks at the host memory that `stormlog run` recorded.
+    /// Examines the host memory that `stormlog run` recorded.
     pub(super) fn of(run: &'a Run) -> Self {
         let mut found = Self::default();
         let tracks = run.tracks.iter().filter(|track| track.is_host_of_run());
@@ -91,13 +96,13 @@ impl<'a> HostEvidence<'a> {
         found
     }
 
-    /// Whether there is host memory to judge.
+    /// Whether host memory was recorded.
     pub(super) fn is_recorded(&self) -> bool {
         self.is_recorded
     }
 }
 
-/// A finding for every process whose host memory grows.
+/// Reports every process whose host memory grows.
 pub(super) fn check(run: &Run, evidence: &HostEvidence<'_>) -> Verdict {
     if !evidence.is_long_enough {
         return Verdict::TooShort;
@@ -112,7 +117,7 @@ pub(super) fn check(run: &Run, evidence: &HostEvidence<'_>) -> Verdict {
 fn growths_of<'a>(run: &'a Run, track: &'a Track) -> Vec<HostGrowth<'a>> {
     let all = series_of(&track.t_ns, |i| track.allocated.get(i));
     let Some(total) = line(&all.0, &all.1) else {
-        // A worker may leak while another one shrinks; alone it is seen all the same.
+        // A worker may leak while another one shrinks, so each process is judged alone.
         return processes(run, track)
             .filter_map(|process| of_process(run, track, process))
             .collect();
@@ -213,7 +218,7 @@ fn growth<'a>(
     }
 }
 
-/// Times in seconds since the first, and values, of the samples that are known.
+/// The samples with known values, as two lists: seconds since the first timestamp, and values.
 fn series_of(t_ns: &[i64], value: impl Fn(usize) -> Option<i64>) -> (Vec<f64>, Vec<f64>) {
     let start = t_ns.first().copied().unwrap_or(0);
     let mut last = f64::NEG_INFINITY;
@@ -238,7 +243,7 @@ fn line(t: &[f64], y: &[f64]) -> Option<Line> {
         .find_map(|blocks| straight::find(t, y, blocks, LEAST))
 }
 
-/// Whether a column of a track rises by most of what a line does.
+/// Whether a column of a track rises by most of the growth of `line`.
 fn rise(track: &Track, line: &Line, start_ns: i64, value: impl Fn(usize) -> Option<i64>) -> bool {
     let from = at(start_ns, line.onset);
     let mut known = (0..track.t_ns.len())
@@ -277,8 +282,8 @@ impl HostGrowth<'_> {
         self.left.map(|left| left / self.line.rate)
     }
 
-    /// Memory that a program holds at its end may be a cache about to fill up; it takes many steps
-    /// that add alike, or a large share of the limit, to make it more than a note.
+    /// Memory that a program holds at its normal end may be a cache that was filling up. Growth is
+    /// then a warning only after many steps with equal growth, or at a large share of the limit.
     fn severity(&self) -> Severity {
         if !self.is_strong {
             return Severity::Info;
@@ -299,7 +304,7 @@ impl HostGrowth<'_> {
         }
     }
 
-    /// Who grows: `The program`, `Worker 4711 (pt_data_worker)`.
+    /// The name of the process that grows: `The program`, `Worker 4711 (pt_data_worker)`.
     fn name(&self, has_ranks: bool) -> String {
         let rank = self.track.rank;
         let name = match self.process {

@@ -1,21 +1,24 @@
-//! What the host memory of a growing process is put down to, from the looks at it while it ran.
+//! Finds the cause of a process's host memory growth in the inspections ([`HostLook`]) made while
+//! it ran.
 //!
-//! A name is given only when it explains most of the growth: a wrong name is worse than none.
+//! A cause is named only when it explains most of the growth, because a wrong name is worse than
+//! none.
 
 use super::cause::{Cause, Site};
 use super::{report, words};
 use crate::timeline::{HostHolder, HostLook, float};
 
-/// Least share of the growth that a container must explain, and one array or text: that of a
-/// variable is another one each time, and changes its size with the data.
+/// Smallest share of the growth that a container (`MOST_OF_IT`) or a single array or text
+/// (`NEARLY_ALL`) must explain. The limit for a single object is higher because its variable may
+/// hold a different object each time, whose size changes with the data.
 const MOST_OF_IT: f64 = 0.5;
 const NEARLY_ALL: f64 = 0.8;
-/// An estimate that is beyond the growth by this factor is wrong.
+/// An estimate larger than this multiple of the growth is wrong.
 const BEYOND: f64 = 4.0;
-/// Growth of which Python's objects explain less than this is not theirs.
+/// When Python objects explain less than this share of the growth, it is native memory.
 const LITTLE: f64 = 0.2;
 
-/// A cause with the words for it.
+/// A cause, with the wording for it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct HostCause {
     pub(super) cause: Cause,
@@ -24,13 +27,13 @@ pub(super) struct HostCause {
     pub(super) advice: &'static str,
 }
 
-/// The cause of growth at a rate, by the last look that has one.
+/// The cause of growth at `bytes_per_s`, from the latest inspection that shows one.
 pub(super) fn of(looks: &[HostLook], bytes_per_s: f64) -> Option<HostCause> {
     let mut looks = looks.iter().rev();
     looks.find_map(|look| held(look, bytes_per_s).or_else(|| native(look, bytes_per_s)))
 }
 
-/// One thing that holds most of what was gained.
+/// A single container or object that explains most of the growth.
 fn held(look: &HostLook, bytes_per_s: f64) -> Option<HostCause> {
     let expected = bytes_per_s * seconds(look.inside_ms?);
     let holder = look.holders.iter().max_by_key(|one| one.bytes_gained)?;
@@ -73,7 +76,7 @@ fn size(holder: &HostHolder) -> String {
     }
 }
 
-/// Memory that was mapped for no object of Python's.
+/// Growth of mapped memory that no Python object holds.
 fn native(look: &HostLook, bytes_per_s: f64) -> Option<HostCause> {
     if look.is_python {
         let expected = bytes_per_s * seconds(look.inside_ms?);
@@ -153,7 +156,7 @@ mod tests {
             "`kept` in `__main__` grows (1,204 items, 1.07 GiB), added to at train.py:31"
         );
         assert!((0.94..0.96).contains(&found.cause.share));
-        // The last look counts, and one without a name is not the last word.
+        // The latest inspection counts, but one without a cause is skipped.
         let both = [look(38), look(12)];
         assert_eq!(of(&both, TEN_MIB).unwrap().words, found.words);
     }
@@ -197,7 +200,8 @@ mod tests {
 
     #[test]
     fn what_is_not_certain_is_not_native() {
-        // Not everything was looked at, or nothing was mapped: a buffer of before fills up.
+        // Either not all objects were examined, or nothing was mapped because a buffer reserved
+        // earlier fills up.
         for uncertain in [
             HostLook {
                 is_complete: false,

@@ -1,31 +1,31 @@
-//! `rank_imbalance`: one rank holds persistently more than the others.
+//! `rank_imbalance`: one rank permanently holds more memory than the others.
 
 use super::evidence::{Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, Verdict};
 use super::stats::{median, quantile, robust_sigma};
 use super::{confidence, report, words};
 
-/// Share above the others that is reported: ordinary differences stay below 6 %, cases start at
-/// 13 %, and the definition draws the line at 10 %.
+/// Smallest excess over the other ranks that is reported, as a share. Ordinary differences stay
+/// below 6 %, real cases start at 13 %, and the limit is 10 % by definition.
 const MIN_SHARE: f64 = 0.10;
-/// How far out a rank must lie, in units of the scatter of all of them.
+/// Smallest excess of a rank, in standard deviations of all ranks.
 const MIN_SIGMAS: f64 = 4.0;
-/// Fewest ranks whose scatter means anything.
+/// Minimum number of ranks for which a standard deviation is computed.
 const MIN_RANKS_FOR_SCATTER: usize = 6;
-/// Where ranks are compared, from the floor of their steps to the peak.
+/// Quantiles at which ranks are compared, from the floor of their steps to the peak.
 const QUANTILES: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
-/// Fewest samples after the warm-up that show what a rank holds.
+/// Minimum number of samples after the warm-up needed to compare a rank.
 const MIN_SAMPLES: usize = 16;
 
 type Profile = [f64; QUANTILES.len()];
 
-/// Compares what the ranks hold over the steady run.
+/// Compares how much memory the ranks hold after the warm-up.
 #[must_use]
 pub fn check(evidence: &Evidence) -> Verdict {
     if evidence.too_short() {
         return Verdict::TooShort;
     }
-    // A rank may have several tracks; there is nothing to compare it with but other ranks.
+    // Tracks of one rank are not compared with each other.
     if !evidence.has_ranks {
         return Verdict::Clear;
     }
@@ -48,7 +48,7 @@ pub fn check(evidence: &Evidence) -> Verdict {
         .zip(&shares)
         .filter_map(|(subject, share)| {
             let (share, typical) = (*share)?;
-            // A leak or a step of the rank has its own finding, which explains the difference.
+            // A leak or jump of the rank has its own finding, which explains the difference.
             let course = &subject.allocated;
             let explained = course.growth.is_some() || course.jump.is_some();
             (share > least && !explained).then(|| describe(subject, share, typical))
@@ -66,8 +66,9 @@ fn profile(subject: &Subject) -> Option<Profile> {
     (steady.len() >= MIN_SAMPLES).then(|| QUANTILES.map(|q| quantile(steady, q)))
 }
 
-/// How far a rank lies above the others, and what they typically hold: the middle one of the
-/// quantiles, because where in their steps its samples fall may shift one or two of them.
+/// The excess of a rank over the others as a share, and the typical bytes of the others. Returns
+/// the median over the quantiles, because the times of the samples within steps may shift one or
+/// two quantiles.
 fn above_others(own: &Profile, sorted: &[Vec<f64>]) -> Option<(f64, f64)> {
     let mut shares: Vec<(f64, f64)> = own
         .iter()
@@ -81,8 +82,8 @@ fn above_others(own: &Profile, sorted: &[Vec<f64>]) -> Option<(f64, f64)> {
     shares.get(shares.len() / 2).copied()
 }
 
-/// Scatter of the ranks' shares, where there are enough ranks. Few samples at random points of
-/// the step scatter more than the ranks differ.
+/// Standard deviation of the ranks' shares, or 0 with too few ranks. Few samples at random points
+/// of a step may scatter more than the ranks differ.
 fn scatter_of(shares: &[Option<(f64, f64)>]) -> f64 {
     let known: Vec<f64> = shares.iter().flatten().map(|s| s.0).collect();
     if known.len() < MIN_RANKS_FOR_SCATTER {
@@ -92,7 +93,7 @@ fn scatter_of(shares: &[Option<(f64, f64)>]) -> f64 {
     }
 }
 
-/// The median of a sorted list without one of its members.
+/// The median of a sorted list without one of its members, `own`.
 fn median_of_others(sorted: &[f64], own: f64) -> Option<f64> {
     let others = sorted.len().checked_sub(1).filter(|&n| n > 0)?;
     let at = sorted.partition_point(|&v| v < own);

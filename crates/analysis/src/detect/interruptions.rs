@@ -1,21 +1,21 @@
-//! Marked phases that interrupt training: evaluations, checkpoints and whatever else a user marks
-//! that comes now and then. What memory does in them says nothing of training steps.
+//! Marked phases that interrupt training now and then, such as evaluations and checkpoints. Memory
+//! in these phases shows nothing about training steps.
 
 use super::stats::median;
 use crate::timeline::PhaseSpan;
 use std::collections::BTreeMap;
 
-/// A phase that covers more of the track than this is no interruption but the rule.
+/// A phase that covers a larger share of the track is not an interruption.
 const MAX_COVERAGE: f64 = 0.55;
-/// A phase that comes back after fewer samples than this is a part of the training step.
+/// A phase that recurs after fewer samples than this is part of the training step.
 const MIN_SAMPLES_BETWEEN: f64 = 6.0;
 
-/// Spans of a track, in seconds, in which it was not training; sorted and disjoint.
+/// Time spans of a track, in seconds, without training. The spans are sorted and disjoint.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Interruptions(Vec<(f64, f64)>);
 
 impl Interruptions {
-    /// Picks the interruptions from marked phases; `seconds` translates their timestamps.
+    /// Selects the interruptions among the marked phases. `seconds` converts their timestamps.
     pub(super) fn of(
         phases: &[PhaseSpan],
         end: f64,
@@ -56,7 +56,7 @@ impl Interruptions {
         self.0.is_empty()
     }
 
-    /// Whether a time lies in an interruption, or within `slack` seconds of one.
+    /// Whether time `t` lies in an interruption or within `slack` seconds of one.
     pub(super) fn contain(&self, t: f64, slack: f64) -> bool {
         let after = self.0.partition_point(|span| span.0 - slack <= t);
         after
@@ -82,7 +82,7 @@ mod tests {
         (1..1000 / every).map(span).collect()
     }
 
-    #[allow(clippy::cast_precision_loss, reason = "small numbers")]
+    #[allow(clippy::cast_precision_loss, reason = "the numbers in tests are small")]
     fn found(phases: &[PhaseSpan]) -> Interruptions {
         Interruptions::of(phases, 1000.0, 1.0, |ns| ns as f64)
     }

@@ -1,4 +1,5 @@
-//! Did a floor jump once, upwards, and stay? Shared by the step and the growth detectors.
+//! Decides whether a floor jumped upwards once and stayed there. Shared by the step and the growth
+//! detectors.
 
 use super::floor::{Floor, Knot};
 use super::series::Series;
@@ -7,47 +8,49 @@ use super::signals::Signals;
 use super::stats::{median, quantile};
 use super::trend;
 
-/// Smallest jump reported, as a share of the device; the definition starts at 1.5 %.
+/// Smallest jump reported, as a share of the device. By definition, a jump is at least 1.5 % of the
+/// device.
 const MIN_HEIGHT: f64 = 0.012;
-/// Knots compared on each side.
+/// Number of knots compared on each side of a jump.
 const NEAR: usize = 6;
-/// Fewest knots that must follow a jump for it to have lasted.
+/// Minimum number of knots that must follow a jump to show that it lasted.
 const MIN_AFTER: usize = 3;
-/// Share of the jump that must happen between neighbouring knots.
+/// Smallest share of the jump that must happen between neighbouring knots.
 const MIN_SHARPNESS: f64 = 0.6;
-/// A second rise of this share of the jump makes a staircase of it.
+/// A second rise larger than this share of the jump means that the floor is a staircase.
 const MAX_SECOND: f64 = 0.45;
-/// Jump in units of the floor's own scatter.
+/// Smallest jump in units of the floor's scatter.
 const MIN_SIGNAL_TO_NOISE: f64 = 5.0;
-/// Share of the run that a jump must have lasted; shorter is a spike, or not known yet.
+/// Shortest time that a jump must have lasted, as a share of the run. A shorter jump is a spike, or
+/// cannot be judged yet.
 const MIN_LASTING: f64 = 0.08;
 
-/// Log-odds that the samples must give a jump on a rank that stands alone. More than for growth: a
-/// floor that hides for a while looks like a jump, but rarely like a steady climb.
+/// Minimum log-odds of a jump on a rank judged by itself. The limit is higher than for growth,
+/// because a floor that is hidden for a while looks like a jump but rarely like steady growth.
 pub(super) const ALONE: f64 = 14.0;
-/// Log-odds where most of the rank's peers have jumped.
+/// Minimum log-odds of a jump on a rank most of whose peers jumped too.
 pub(super) const AMONG_PEERS: f64 = 6.0;
 
 /// A lasting jump of a floor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Jump {
-    /// Middle of the time in which it may have happened, in seconds: between the last sample on the
-    /// old floor and the first on the new one.
+    /// When the jump happened, in seconds of the track: halfway between the first sample above the
+    /// old floor and the first sample on the new one.
     pub(super) onset: f64,
-    /// First sample that no longer lies on the old floor.
+    /// Time of the first sample above the old floor, in seconds.
     pub(super) raised: f64,
-    /// Bytes.
+    /// Height of the jump, in bytes.
     pub(super) height: f64,
-    /// Jump in units of the floor's scatter.
+    /// Height in units of the floor's scatter.
     pub(super) signal_to_noise: f64,
-    /// Share of the flat floor's misfit that two levels leave.
+    /// Misfit of one level before and one after, as a share of the misfit of a single level.
     pub(super) unexplained: f64,
-    /// Log-odds that the samples give it.
+    /// Log-odds of the jump from the samples.
     pub(super) odds: f64,
 }
 
-/// The single lasting jump of a floor after the warm-up, if it has one; whether the samples back
-/// it is left to its odds.
+/// Finds the single lasting jump of a floor after the warm-up. The caller decides by the odds
+/// whether the jump is believable.
 pub(super) fn find(series: &Series, floor: &Floor, signals: &Signals) -> Option<Jump> {
     let knots = &floor.knots[..];
     let levels: Vec<f64> = knots.iter().map(|k| k.level).collect();
@@ -89,7 +92,8 @@ pub(super) fn find(series: &Series, floor: &Floor, signals: &Signals) -> Option<
     })
 }
 
-/// The rise at each knot, from the few before it to the few from it on; none before `settled`.
+/// The rise at each knot: the median of the next knots minus the median of the previous ones. The
+/// rise is 0 before index `settled`.
 fn rises(levels: &[f64], settled: usize) -> Vec<f64> {
     let rise = |k: usize| {
         median(&levels[k..(k + NEAR).min(levels.len())])
@@ -101,7 +105,8 @@ fn rises(levels: &[f64], settled: usize) -> Vec<f64> {
         .collect()
 }
 
-/// Where the floor jumps: of the knots with about the highest rise, the one with the steepest edge.
+/// The index of the jump: among the knots with nearly the highest rise, the one with the steepest
+/// edge.
 fn place(levels: &[f64], rises: &[f64]) -> Option<usize> {
     let highest = rises.iter().copied().fold(0.0, f64::max);
     (1..levels.len())
@@ -109,7 +114,8 @@ fn place(levels: &[f64], rises: &[f64]) -> Option<usize> {
         .max_by(|&a, &b| edge(levels, a).total_cmp(&edge(levels, b)))
 }
 
-/// The floor before a jump and the height of the jump, without the knots that may straddle it.
+/// The floor before a jump, and the height of the jump. Knots that may contain samples from before
+/// and after the jump are left out.
 fn levels_around(levels: &[f64], at: usize) -> (f64, f64) {
     let clear = at.saturating_sub(1).max(1);
     let before = median(&levels[clear.saturating_sub(NEAR)..clear]);
@@ -120,7 +126,8 @@ fn levels_around(levels: &[f64], at: usize) -> (f64, f64) {
     )
 }
 
-/// The edge at a knot; it takes two knots, because one may straddle the jump.
+/// The rise at a knot. Up to two knots are used, because one knot may contain samples from before
+/// and after the jump.
 fn edge(levels: &[f64], k: usize) -> f64 {
     let narrow = levels[k] - levels[k - 1];
     let after = levels
@@ -139,8 +146,8 @@ fn second_rise(rises: &[f64], at: usize) -> f64 {
     far.map(|(_, &rise)| rise).fold(0.0, f64::max)
 }
 
-/// The first sample after the last one below the middle of the jump, and the middle between it and
-/// the first one on the new floor. Where every sample lies on the floor, the two are the same.
+/// The time of the first sample above the old floor, and the time halfway between it and the first
+/// sample on the new floor. The two times are equal when every sample lies on the floor.
 fn moment(series: &Series, knots: &[Knot], at: usize, before: f64, height: f64) -> (f64, f64) {
     let from = series.index_at(knots[at.saturating_sub(2)].t);
     let to = series.index_at(knots[(at + 1).min(knots.len() - 1)].t);
@@ -158,7 +165,7 @@ fn moment(series: &Series, knots: &[Knot], at: usize, before: f64, height: f64) 
     )
 }
 
-/// Misfit of one level before and one after, as a share of that of a single level.
+/// Misfit of one level before and one after the jump, as a share of the misfit of a single level.
 fn unexplained(levels: &[f64], at: usize) -> f64 {
     let misfit = |part: &[f64]| {
         let level = median(part);
@@ -172,7 +179,7 @@ fn unexplained(levels: &[f64], at: usize) -> f64 {
     }
 }
 
-/// The series as it would be without the jump.
+/// The series with the jump subtracted.
 pub(super) fn without(series: &Series, jump: &Jump) -> Series {
     let from = series.index_at(jump.raised);
     let mut level = series.clone();
@@ -182,7 +189,7 @@ pub(super) fn without(series: &Series, jump: &Jump) -> Series {
     level
 }
 
-/// The floor as it would be without the jump.
+/// The floor with the jump subtracted.
 pub(super) fn floor_without(floor: &Floor, jump: &Jump) -> Floor {
     let mut level = floor.clone();
     for knot in &mut level.knots {

@@ -17,7 +17,7 @@ const WORDING: Wording = Wording {
                      snapshots of tracemalloc some minutes apart and see which line grows",
 };
 
-/// Looks for a leak on every rank.
+/// Checks every rank for a leak.
 #[must_use]
 pub fn check(evidence: &Evidence) -> Verdict {
     growing::check(evidence, Channel::Allocated, &WORDING)
@@ -69,7 +69,7 @@ mod tests {
         // 220 samples of 0.5 MiB are 0.13 % of the device.
         let verdict = verdict_on(a_rank(0).grows(mib(1) / 2, 180));
         assert_eq!(verdict.findings().len(), 1);
-        // And 22 MiB drown in what steps leave behind by chance.
+        // 22 MiB are less than the random differences between steps.
         let verdict = verdict_on(a_rank(0).grows(mib(1) / 20, 180));
         assert_eq!(verdict, Verdict::Clear);
     }

@@ -1,6 +1,6 @@
-//! What the memory of a track comes to, in a few numbers with their scatter: peaks, the level it
-//! settles at, how that level moves, and the gap; as a whole and per marked phase. For comparing
-//! runs; nothing here decides what is wrong.
+//! Summarizes the memory of a track in a few numbers with their scatter: peaks, the steady level,
+//! its slope, and hidden memory, for the whole track and per marked phase. Used to compare runs;
+//! nothing here decides what is wrong.
 
 use std::collections::BTreeMap;
 
@@ -13,65 +13,67 @@ use super::signals::{self, Signals, seconds_between};
 use super::stats::{bend_scatter, median, quantile, robust_sigma, theil_sen};
 use crate::timeline::{Column, Resource, Run, Step, Track, float};
 
-/// Fewest knots of a floor, or visits of a phase, that show a level and its scatter,
+/// Minimum number of knots of a floor, or visits of a phase, needed for a level and its scatter.
 const MIN_KNOTS: usize = 6;
-/// and a slope.
+/// Minimum number of knots or visits needed for a slope.
 const MIN_KNOTS_FOR_SLOPE: usize = 8;
-/// Most stretches that a record is divided into for the scatter of its peaks,
+/// Maximum number of parts that a record is divided into to measure the scatter of its peaks.
 const MOST_STRETCHES: usize = 32;
-/// and the fewest that show any.
+/// Minimum number of parts needed to measure the scatter of peaks.
 const FEWEST_STRETCHES: usize = 4;
-/// Below this many stretches their range says more about their scatter than their bends.
+/// With fewer parts than this, the scatter is half of their range. With more parts, the scatter is
+/// computed from each part's distance to its neighbours.
 const ENOUGH_FOR_BENDS: usize = 8;
-/// Scatter of a level that is held in blocks of 2 MiB, as the caching allocator does.
+/// Scatter of a level that changes in blocks of 2 MiB, as in PyTorch's caching allocator.
 const BLOCK_SCATTER: f64 = 0.6 * 1_048_576.0;
-/// Steps in a stretch, so that each has a peak.
+/// Minimum length of a part in training steps, so that each part contains a peak.
 const STEPS_IN_STRETCH: f64 = 1.5;
-/// Most phases of a track that are distinguished; a name made up for every step has no peers.
+/// Maximum number of phases distinguished per track. Names generated for every step cannot be
+/// compared anyway.
 pub const MOST_PHASES: usize = 100;
 
-/// A number, and its scatter within the record as a standard deviation.
+/// A number, with its standard deviation within the record.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Measure {
-    /// Bytes, or bytes per second.
+    /// The value in bytes, bytes per second or bytes per step.
     pub value: f64,
-    /// In the same unit; unknown when too little was recorded.
+    /// Standard deviation in the same unit; `None` when too little was recorded.
     pub noise: Option<f64>,
 }
 
-/// One of the numbers that runs are compared by.
+/// A number by which runs are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Metric {
-    /// The most bytes in live tensors.
+    /// Highest bytes in live tensors.
     PeakAllocated,
-    /// The most bytes that the allocator held.
+    /// Highest bytes reserved by the allocator.
     PeakReserved,
-    /// The most bytes in use on the device.
+    /// Highest bytes in use on the device.
     PeakUsed,
     /// Bytes in live tensors between steps.
     SteadyAllocated,
     /// Bytes in use on the device between steps.
     SteadyUsed,
-    /// How fast the steady level of live tensors grows.
+    /// Growth of the steady level of live tensors, in bytes per second.
     AllocatedSlope,
-    /// How fast the steady level of the device grows.
+    /// Growth of the steady level of the device, in bytes per second.
     UsedSlope,
     /// Bytes in use outside the allocator.
     Gap,
-    /// How fast the gap grows.
+    /// Growth of hidden memory, in bytes per second.
     GapSlope,
     /// Bytes in live tensors at the ends of steps.
     StepFloor,
-    /// The most bytes in live tensors in a step, typically.
+    /// Median over the steps of the highest bytes in live tensors.
     StepPeak,
-    /// How much more stays in use after each step, in bytes per step.
+    /// Growth of the memory in use after each step, in bytes per step.
     LeakPerStep,
-    /// The most host memory of the rank's process and its children.
+    /// Highest host memory of the rank's process and its children.
     HostPeak,
 }
 
 impl Metric {
-    /// Every metric, in the order in which they are reported.
+    /// Every metric, in the order of reports.
     pub const ALL: [Self; 13] = [
         Self::PeakAllocated,
         Self::PeakReserved,
@@ -88,7 +90,7 @@ impl Metric {
         Self::HostPeak,
     ];
 
-    /// The name in files.
+    /// The name used in files.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -108,7 +110,7 @@ impl Metric {
         }
     }
 
-    /// Whether it is a highest value.
+    /// Whether the metric is a maximum.
     #[must_use]
     pub fn is_peak(self) -> bool {
         matches!(
@@ -117,7 +119,8 @@ impl Metric {
         )
     }
 
-    /// Whether it is in bytes per second. The others are in bytes, but for the leak per step.
+    /// Whether the unit is bytes per second. [`Self::LeakPerStep`] is in bytes per step, all others
+    /// in bytes.
     #[must_use]
     pub fn is_slope(self) -> bool {
         matches!(
@@ -127,58 +130,59 @@ impl Metric {
     }
 }
 
-/// What is known of each metric.
+/// The value of each metric, where known.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Levels([Option<Measure>; Metric::ALL.len()]);
 
 impl Levels {
-    /// What is known of a metric.
+    /// The value of a metric; `None` when unknown.
     #[must_use]
     pub fn get(&self, metric: Metric) -> Option<Measure> {
         self.0[metric as usize]
     }
 
-    /// Notes what is known of a metric.
+    /// Sets the value of a metric.
     pub fn set(&mut self, metric: Metric, measure: Option<Measure>) {
         self.0[metric as usize] = measure;
     }
 }
 
-/// What a phase comes to.
+/// The numbers of one phase.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PhaseLevels {
-    /// Its name.
+    /// The name of the phase.
     pub name: String,
-    /// How often it was entered with a sample taken inside.
+    /// How often the phase was entered. Visits without a sample are not counted.
     pub visits: usize,
-    /// Samples taken inside.
+    /// Number of samples taken in the phase.
     pub samples: usize,
-    /// What it comes to.
+    /// The metrics of the phase.
     pub levels: Levels,
 }
 
-/// What a track comes to.
+/// The numbers of one track.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrackLevels {
     /// The rank.
     pub rank: u32,
     /// The device.
     pub device_id: i64,
-    /// Samples.
+    /// Number of samples.
     pub samples: usize,
-    /// Seconds from the first sample to the last that counts.
+    /// Seconds from the first sample to the last that was used.
     pub seconds: f64,
-    /// The size of the device, where it was recorded.
+    /// The size of the device; `None` when it was not recorded.
     pub device_total_bytes: Option<i64>,
-    /// What the whole track comes to.
+    /// The metrics of the whole track.
     pub levels: Levels,
-    /// What its phases come to, by name.
+    /// The metrics of the track's phases, sorted by name.
     pub phases: Vec<PhaseLevels>,
-    /// Phases beyond [`MOST_PHASES`], those with the fewest samples.
+    /// Number of phases left out because the track has more than [`MOST_PHASES`]. The phases with
+    /// the fewest samples are left out.
     pub phases_left_out: usize,
 }
 
-/// The levels of every track that holds samples, in the order of the tracks.
+/// The levels of every device track with samples, or of the host tracks when there are no devices.
 #[must_use]
 pub fn levels_of(run: &Run) -> Vec<TrackLevels> {
     let is_device = |track: &&Track| track.resource() != Resource::Host;
@@ -194,7 +198,7 @@ pub fn levels_of(run: &Run) -> Vec<TrackLevels> {
     levels
 }
 
-/// Notes the peak of host memory with the first device of each rank.
+/// Adds the peak of host memory to the first device of each rank.
 fn add_host_peaks(run: &Run, levels: &mut [TrackLevels]) {
     let mut peaks: BTreeMap<u32, Measure> = BTreeMap::new();
     let hosts = run
@@ -284,7 +288,7 @@ fn of_track(signals: &Signals) -> TrackLevels {
     }
 }
 
-/// Numbers, floors and peaks of steps.
+/// Numbers, floors and peaks of the steps.
 fn per_step(steps: &[Step]) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
     let column = |read: fn(&Step) -> i64| steps.iter().map(|step| float(read(step))).collect();
     (
@@ -304,13 +308,13 @@ fn series(track: &Track, column: &Column, order: &[usize], start_ns: i64) -> Ser
     series
 }
 
-/// The highest value of a column, also among samples that share a time.
+/// The highest value of a column, including samples with equal timestamps.
 fn highest(column: &Column) -> Option<f64> {
     let known = (0..column.len()).filter_map(|i| column.get(i));
     known.max().map(float)
 }
 
-/// The level and the slope of a floor from a time on.
+/// The level and the slope of a floor after time `from`.
 fn settled(floor: &Floor, from: f64) -> (Option<Measure>, Option<Measure>) {
     let knots = &floor.knots[floor.knots.partition_point(|knot| knot.t < from)..];
     let t: Vec<f64> = knots.iter().map(|knot| knot.t).collect();
@@ -318,7 +322,7 @@ fn settled(floor: &Floor, from: f64) -> (Option<Measure>, Option<Measure>) {
     level_and_slope(&t, &y, floor.noise)
 }
 
-/// The level and the slope of points over time; `noise` is the least that their scatter is.
+/// The level and the slope of points over time. The scatter is at least `noise`.
 fn level_and_slope(t: &[f64], y: &[f64], noise: f64) -> (Option<Measure>, Option<Measure>) {
     if y.is_empty() {
         return (None, None);
@@ -334,7 +338,8 @@ fn level_and_slope(t: &[f64], y: &[f64], noise: f64) -> (Option<Measure>, Option
         .zip(y)
         .map(|(t, y)| y - slope * (t - middle))
         .collect();
-    // What wanders or steps is not still, even where neighbours or most knots are alike.
+    // Three estimates of the scatter: a level may drift or jump although neighbouring knots, or
+    // most knots, are equal.
     let noise = noise.max(robust_sigma(&rest)).max(mean_deviation(&rest));
     let level = Measure {
         value,
@@ -344,8 +349,9 @@ fn level_and_slope(t: &[f64], y: &[f64], noise: f64) -> (Option<Measure>, Option
     if y.len() < MIN_KNOTS_FOR_SLOPE || span <= 0.0 {
         return (Some(level), None);
     }
-    // The standard error of a line through evenly spaced points that are independent. Those on
-    // one side of the line are not: a step or growth that ends leaves long stretches of them.
+    // The standard error of a line through evenly spaced, independent points. Neighbouring points
+    // on the same side of the line are not independent, so each group of them counts once: a jump,
+    // or growth that ends, leaves long groups.
     let noise = noise.max(BLOCK_SCATTER) * (12.0 / stretches_of(&rest)).sqrt() / span;
     (
         Some(level),
@@ -356,15 +362,15 @@ fn level_and_slope(t: &[f64], y: &[f64], noise: f64) -> (Option<Measure>, Option
     )
 }
 
-/// Standard deviation of normal noise by its mean deviation; unlike the median one it sees what
-/// fewer than half of the values do.
+/// Standard deviation of normal noise, estimated from the mean deviation. Unlike the median
+/// deviation, the mean deviation reflects changes of fewer than half of the values.
 fn mean_deviation(values: &[f64]) -> f64 {
     let centre = median(values);
     let sum: f64 = values.iter().map(|value| (value - centre).abs()).sum();
     1.2533 * sum / count(values.len())
 }
 
-/// Stretches of neighbours on the same side of the middle.
+/// Number of groups of neighbours on the same side of the median.
 fn stretches_of(values: &[f64]) -> f64 {
     let centre = median(values);
     let sides: Vec<bool> = values.iter().map(|value| *value > centre).collect();
@@ -372,12 +378,12 @@ fn stretches_of(values: &[f64]) -> f64 {
     count(changes + 1)
 }
 
-#[allow(clippy::cast_precision_loss, reason = "a count of knots")]
+#[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn count(count: usize) -> f64 {
     count as f64
 }
 
-/// How much the highest values of stretches of a record differ; a trend does not count.
+/// Divides a record into parts and measures the scatter of their highest values, without the trend.
 fn peak_scatter(y: &[f64], period: f64) -> Option<f64> {
     if y.len() < 2 * FEWEST_STRETCHES {
         return None;
@@ -385,12 +391,12 @@ fn peak_scatter(y: &[f64], period: f64) -> Option<f64> {
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "a positive count of samples"
+        reason = "the value is a small positive count of samples"
     )]
     let steps = (STEPS_IN_STRETCH * period).ceil() as usize;
     let length = y.len().div_ceil(MOST_STRETCHES).max(steps).max(2);
     let length = length.min(y.len() / FEWEST_STRETCHES);
-    // A short rest at the end may miss its peak.
+    // A shorter part at the end may contain no peak.
     let stretches = y.chunks_exact(length);
     scatter(&stretches.map(top).collect::<Vec<_>>())
 }
@@ -409,7 +415,7 @@ fn scatter(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// The places of samples of each visit of a phase.
+/// The index ranges of the samples of each visit to a phase.
 type Visits = Vec<std::ops::Range<usize>>;
 
 fn phases(track: &Track, order: &[usize], signals: &Signals) -> (Vec<PhaseLevels>, usize) {
@@ -446,7 +452,8 @@ fn phases(track: &Track, order: &[usize], signals: &Signals) -> (Vec<PhaseLevels
     (phases.collect(), left_out)
 }
 
-/// Visits are the repetitions of a phase; a phase with few of them is cut into stretches.
+/// Each visit is one repetition of the phase. When a phase has few visits, they are divided into
+/// parts.
 fn of_phase(track: &Track, order: &[usize], signals: &Signals, visits: &Visits) -> Levels {
     let cut: Visits;
     let by_visit = visits.len() >= MIN_KNOTS;
@@ -488,14 +495,14 @@ fn of_phase(track: &Track, order: &[usize], signals: &Signals, visits: &Visits) 
             }
         }
         let (level, slope) = level_and_slope(&t, &y, scatter(&y).unwrap_or(0.0));
-        // Within a visit memory moves for reasons of its own.
+        // Memory changes within a visit are not a trend of the phase.
         (level, slope.filter(|_| by_visit))
     };
     let of_column = |column: &'_ Column| {
         let read = |i: usize| column.get(i).map(float);
         typical(&read)
     };
-    // Where the device is shared and the process's share unknown, hidden memory is too.
+    // On a shared device with an unknown share of the process, hidden memory is unknown too.
     let gap = if signals.hidden.len() > 0 {
         of_column(&track.hidden())
     } else {
@@ -520,7 +527,7 @@ fn of_phase(track: &Track, order: &[usize], signals: &Signals, visits: &Visits) 
     levels
 }
 
-/// A visit in pieces, so that one long visit shows its scatter too.
+/// Divides a visit into parts, so that a single long visit has a scatter too.
 fn in_stretches(visit: &std::ops::Range<usize>) -> Visits {
     let length = visit.len().div_ceil(ENOUGH_FOR_BENDS).max(2);
     visit
@@ -588,7 +595,7 @@ mod tests {
         let per_second = slope.value / float(mib(1));
         assert!((per_second - 8.0).abs() < 0.5, "{per_second}");
         assert!(slope.value > 10.0 * slope.noise.unwrap(), "{slope:?}");
-        // The trend does not make the peak noisy.
+        // The trend does not add to the scatter of the peak.
         let peak = of(&track, Metric::PeakAllocated);
         assert!(peak.noise.unwrap() < float(gib(1)), "{peak:?}");
     }

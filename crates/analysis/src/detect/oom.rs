@@ -1,5 +1,4 @@
-//! `oom_risk`: the run ran out of memory, or its trend reaches the device's total within the
-//! horizon.
+//! `oom_risk`: the run ran out of memory, or its growth fills the device within the horizon.
 
 use stormlog_format::classify::KERNEL_OOM_KILL;
 
@@ -12,10 +11,10 @@ use super::outlook::{self, Outlook};
 use super::{confidence, failed_at, growing, report, words};
 use crate::timeline::{End, OomMark, Run, Track, float, is_over};
 
-/// How sure a recorded out-of-memory error is.
+/// Confidence of a recorded out-of-memory error.
 const RECORDED: f64 = 0.99;
 
-/// Looks for ranks that ran out of memory or are about to.
+/// Finds ranks that ran out of memory or are about to.
 #[must_use]
 pub fn check(evidence: &Evidence, options: &Options) -> Verdict {
     let found: Vec<Finding> = evidence
@@ -38,7 +37,8 @@ fn judge(subject: &Subject, options: &Options, has_ranks: bool) -> Option<Findin
     Some(describe_trend(subject, &outlook, horizon_s, has_ranks))
 }
 
-/// The error that ended the program, or else the first that it survived.
+/// The error that ended the program. If no error ended the program, the first error that it
+/// survived.
 fn last_mark<'a>(subject: &'a Subject) -> Option<&'a OomMark> {
     let marks = &subject.signals.track.ooms;
     let last = marks.iter().max_by_key(|mark| mark.at_ns)?;
@@ -49,8 +49,8 @@ fn last_mark<'a>(subject: &'a Subject) -> Option<&'a OomMark> {
     }
 }
 
-/// Whether an error ended the program. One that was caught, and after which the program went on, did
-/// not.
+/// Whether an error ended the program. An error does not count if it was caught and the program
+/// continued.
 fn is_end(subject: &Subject, mark: &OomMark) -> bool {
     let signals = &subject.signals;
     let is_last = is_over(mark.at_ns, signals.ns(signals.end));
@@ -112,7 +112,7 @@ fn describe_error(subject: &Subject, mark: &OomMark, has_ranks: bool) -> Finding
     finding
 }
 
-/// The highest use that was recorded, the failure included, as the end of a sentence.
+/// The highest recorded use, including that at the failure, as the end of a sentence.
 fn highest(subject: &Subject, at_failure: Option<f64>) -> String {
     let highest = highest_use(subject).unwrap_or(0.0);
     let highest = highest.max(at_failure.unwrap_or(0.0));
@@ -122,7 +122,7 @@ fn highest(subject: &Subject, at_failure: Option<f64>) -> String {
     format!("; its highest recorded use was {}", words::bytes(highest))
 }
 
-/// The failed request in numbers: tried, in use, cached but unusable, limit.
+/// The failed request in numbers: bytes requested, in use, cached but unusable, and the limit.
 fn request(mark: &OomMark, total: Option<f64>) -> Option<String> {
     let text = |bytes: i64| words::bytes(float(bytes));
     let tried = format!("tried to allocate {}", text(mark.requested?));
@@ -145,7 +145,7 @@ fn request(mark: &OomMark, total: Option<f64>) -> Option<String> {
     Some(parts.into_iter().flatten().collect())
 }
 
-/// The kernel kills for the host's memory, whatever device the record is about.
+/// The kernel kills because of host memory, so device use is not reported.
 fn killed(mut finding: Finding, subject: &Subject) -> Finding {
     let highest = highest_use(subject).filter(|_| subject.is_host());
     finding.explanation = words_of_kill(highest, None);
@@ -183,7 +183,7 @@ fn describe_trend(
         .map(|growth| growing::confidence_of(growth, signals.scale))
         .fold(0.0, f64::max);
     let left = outlook.time_to_full_s;
-    // A run that is over cannot run out of memory any more.
+    // A run that has ended can no longer run out of memory.
     let is_over = !subject.end.may_go_on();
     let is_weak = growths
         .iter()
@@ -233,13 +233,15 @@ fn describe_trend(
     finding
 }
 
-/// Host memory that ran out, or will: `stormlog run` records it apart from devices.
+/// Reports host memory that ran out or will run out. `stormlog run` records host memory separately
+/// from devices.
 pub(super) fn check_host(run: &Run, evidence: &HostEvidence<'_>, options: &Options) -> Verdict {
     let mut found: Vec<Finding> = Vec::new();
     let tracks = run.tracks.iter().filter(|track| track.is_host_of_run());
     for track in tracks {
         let marks = track.ooms.iter();
-        let Some(mark) = marks.max_by_key(|mark| mark.at_ns) else {
+        // What ended a process matters more than what one caught.
+        let Some(mark) = marks.max_by_key(|mark| (!mark.is_caught, mark.at_ns)) else {
             continue;
         };
         found.push(of_host_mark(run, track, mark));
@@ -275,10 +277,11 @@ fn of_host_mark(run: &Run, track: &Track, mark: &OomMark) -> Finding {
         .ends
         .iter()
         .any(|one| one.rank == track.rank && one.pid == track.pid && one.end.is_out_of_memory());
-    let severity = if is_end {
-        Severity::Critical
-    } else {
-        Severity::Warning
+    // Programs and libraries try how much host memory there is, and go on with less.
+    let severity = match (is_end, mark.is_caught) {
+        (true, _) => Severity::Critical,
+        (false, true) => Severity::Info,
+        (false, false) => Severity::Warning,
     };
     let mut finding = report::of_track(Kind::OomRisk, severity, track);
     finding.end_ns = Some(mark.at_ns);
@@ -406,7 +409,7 @@ mod tests {
             risk.explanation.clone()
         };
         assert!(explanation(a_rank(0).on_cpu()).contains("highest recorded use"));
-        // What the device had in use says nothing about it.
+        // The device's memory use is not reported.
         assert!(explanation(a_rank(0)).ends_with("ran out"));
     }
 

@@ -1,9 +1,9 @@
-//! What the caller may choose.
+//! Options of a diagnosis.
 
-/// Choices that change what is reported.
+/// Settings that change what is reported.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// How far ahead running out of memory counts as a risk, in hours after the last sample.
+    /// Growth that fills the device within this many hours after the last sample is a risk.
     pub oom_horizon_hours: f64,
 }
 

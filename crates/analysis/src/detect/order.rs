@@ -1,20 +1,21 @@
-//! Which samples of a track count, and in which order.
+//! Selects and orders the samples of a track that detectors use.
 
 use super::stats::quantile;
 use crate::timeline::Track;
 use crate::timeline::float;
 
-/// Training is over when allocation has fallen below this share of its floor for good,
+/// Training is over when allocated memory stays below this share of its floor until the end.
 const TEARDOWN_LEVEL: f64 = 0.5;
-/// unless that takes more than one sample in this many: then something else has happened.
+/// When more than one sample in this many lies below that level, the fall is not the end of
+/// training.
 const TEARDOWN_PART: usize = 8;
 
-/// Indices of the samples that count, by time.
+/// Indices of the samples that are used, in order of time.
 pub(super) fn of(track: &Track) -> Vec<usize> {
     without_teardown(track, by_time(track))
 }
 
-/// The samples by time; of those that share a timestamp only the last counts.
+/// The samples in order of time. Of samples with equal timestamps, only the last is kept.
 fn by_time(track: &Track) -> Vec<usize> {
     let t = &track.t_ns;
     let mut order: Vec<usize> = (0..t.len()).collect();
@@ -31,8 +32,8 @@ fn by_time(track: &Track) -> Vec<usize> {
     order
 }
 
-/// The samples up to the end of training. A recorder that outlives it sees the model being freed;
-/// that is not training giving memory back.
+/// Removes samples after the end of training. A recorder that runs longer sees the model being
+/// freed, which is not memory given back during training.
 fn without_teardown(track: &Track, mut order: Vec<usize>) -> Vec<usize> {
     let allocated = |i: usize| track.allocated.get(i).map(float);
     let later = &order[order.len() / 4..];

@@ -1,23 +1,24 @@
-//! How long until the device is full, if what grows keeps growing.
+//! Estimates how long until the device is full at the current growth rate.
 
 use super::evidence::Subject;
 use super::peaks;
 
-/// Where a track is heading.
+/// When a growing track will fill its device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Outlook {
-    /// Growth of all that grows, at its rate at the end.
+    /// Sum of the growth rates at the end of the track.
     pub(super) rate_bytes_per_s: f64,
-    /// The normal peak of a step plus all that is in use beside it, at the end.
+    /// Memory needed at the end of the track: the normal peak of a step plus everything else in use
+    /// on the device.
     pub(super) need_bytes: f64,
     /// Size of the device.
     pub(super) total_bytes: f64,
-    /// Seconds from the last sample until the need reaches the total.
+    /// Seconds from the last sample until `need_bytes` reaches `total_bytes`.
     pub(super) time_to_full_s: f64,
 }
 
-/// The outlook of a track on which something grows and whose device's size is known. High use that
-/// does not grow has none.
+/// The outlook of a track. `None` when nothing grows, however full the device is, or when the size
+/// of the device is unknown.
 pub(super) fn of(subject: &Subject) -> Option<Outlook> {
     let signals = &subject.signals;
     let total_bytes = signals.total?;

@@ -1,4 +1,4 @@
-//! The normal peak of a step, apart from what a leak, drift or jump has lifted it by.
+//! The normal peak of a step, without the bytes that a leak, drift or jump added.
 
 use super::evidence::Course;
 use super::floor::Floor;
@@ -6,13 +6,14 @@ use super::series::Series;
 use super::signals::Signals;
 use super::stats::{median, quantile};
 
-/// Share of the samples below the normal peak; what is above may be spikes and evaluations.
+/// The quantile of the samples that counts as the normal peak. Higher samples may be spikes and
+/// evaluations.
 const NORMAL_PEAK: f64 = 0.97;
 
-/// Knots whose median is the level of the floor.
+/// Number of knots whose median is taken as the floor at a knot.
 const WIDE: usize = 9;
 
-/// Samples from a time on, less what the course has lifted them by.
+/// The samples from time `from` on, minus the growth and jump of `course`.
 pub(super) fn unlifted(series: &Series, course: &Course, from: f64) -> Vec<f64> {
     let first = series.index_at(from);
     series.t[first..]
@@ -22,9 +23,9 @@ pub(super) fn unlifted(series: &Series, course: &Course, from: f64) -> Vec<f64> 
         .collect()
 }
 
-/// Samples from a time on, above the floor as it goes: less what the course has lifted them by, and
-/// less what the floor does besides, such as falling when a cache is dropped. Knots off the floor
-/// must not count, so that it is taken from many of them at a time.
+/// The samples from time `from` on, as bytes above the floor. Subtracts growth and jump of
+/// `course`, and other movements of the floor, such as a fall when a cache is dropped. The floor is
+/// a median of several knots, so single knots off the floor do not matter.
 pub(super) fn above_floor(series: &Series, course: &Course, floor: &Floor, from: f64) -> Vec<f64> {
     let levels: Vec<f64> = floor
         .knots
@@ -51,7 +52,7 @@ pub(super) fn above_floor(series: &Series, course: &Course, floor: &Floor, from:
         .collect()
 }
 
-/// The normal peak as it is at the end of the track.
+/// The normal peak at the end of the track.
 pub(super) fn at_end(series: &Series, course: &Course, signals: &Signals) -> f64 {
     let steady = unlifted(series, course, signals.warm_end);
     quantile(&steady, NORMAL_PEAK) + course.lift(signals.end)

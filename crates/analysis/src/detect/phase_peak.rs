@@ -1,41 +1,46 @@
-//! Notes on phases that need much more memory than the steps around them, and on what stays cached
-//! after them. They are no findings: an evaluation may well need more than a step.
+//! Notes on phases that need much more memory than training steps, and on memory that stays cached
+//! after them. These notes are not findings, because an evaluation may need more memory than a
+//! step.
 
 use std::collections::BTreeMap;
 
 use super::words;
 use crate::timeline::{PhaseSpan, Resource, Run, Track, float};
 
-/// A phase is reported when it needs this many times what steps need, and this many bytes more.
+/// A phase is reported when its peak is at least `MIN_TIMES` that of the steps and at least
+/// `MIN_BYTES` above it.
 const MIN_TIMES: f64 = 1.5;
 const MIN_BYTES: i64 = 256 << 20;
-/// A phase that covers more of the track than this is what the steps are in.
+/// A phase that covers a larger share of the track contains the training steps.
 const MAX_COVERAGE: f64 = 0.55;
-/// Fewest samples outside of phases that show what steps need, and after a phase what stays cached.
+/// Minimum number of samples needed outside of phases to measure the steps, and after a phase to
+/// measure the cache.
 const MIN_SAMPLES: usize = 10;
 
-/// Something worth knowing about a run that is no problem by itself.
+/// An observation about a run that is not a problem by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     /// The rank.
     pub rank: u32,
     /// The device.
     pub device_id: i64,
-    /// The phase.
+    /// The name of the phase.
     pub phase: String,
-    /// The most that the phase needed.
+    /// Highest memory use in the phase.
     pub phase_peak_bytes: i64,
-    /// The most that steps outside of it needed.
+    /// Highest memory use of steps outside of phases.
     pub step_peak_bytes: i64,
-    /// What stays cached after it to the end although steps never need it; zero where nothing does.
+    /// Bytes that stay cached from the phase to the end although steps never need them; zero when
+    /// there are none.
     pub unused_cache_bytes: i64,
-    /// One sentence with these numbers.
+    /// One sentence that explains the note with its numbers.
     pub explanation: String,
-    /// The usual causes, and what to do.
+    /// The usual causes and what to do about them.
     pub advice: String,
 }
 
-/// The notes on all phases of a run. Of ranks that do the same, the one with the highest peak.
+/// The notes on all phases of a run. For each phase, only the rank with the highest peak is
+/// reported.
 pub(super) fn notes(run: &Run) -> Vec<Note> {
     let mut by_phase: BTreeMap<String, Note> = BTreeMap::new();
     for track in &run.tracks {
@@ -82,8 +87,8 @@ fn of_track(track: &Track) -> Vec<Note> {
                 .iter()
                 .any(|one| one.start_ns <= at && end_of(one) >= from)
         };
-        // A rise of the counter happened at any time since the sample before. Where a phase and
-        // steps share that time, it counts for both.
+        // The counter may have risen at any time since the previous sample. When both a phase and
+        // steps fall into that time, the peak counts for both.
         let risen = track.peak.get(sample).filter(|&now| Some(now) > counter);
         let is_whole = phases
             .values()
@@ -133,8 +138,8 @@ fn of_track(track: &Track) -> Vec<Note> {
         .collect()
 }
 
-/// What the allocator holds from the end of a phase to that of the track, beyond what steps need and
-/// beyond what it held before the phase began.
+/// Bytes that the allocator holds from the end of a phase to the end of the track, beyond what
+/// steps need and beyond what it held before the phase.
 fn unused_cache(track: &Track, (begins_ns, over_ns): (i64, i64), steps: i64) -> i64 {
     let held = |is_meant: &dyn Fn(i64) -> bool| -> Vec<i64> {
         let samples = (0..track.t_ns.len()).filter(|&sample| is_meant(track.t_ns[sample]));
@@ -191,8 +196,8 @@ mod tests {
     use super::super::sketch::{gib, mib};
     use super::*;
 
-    /// 100 samples, one a second, with an evaluation from 50 s to 55 s in which the allocator's
-    /// counters rise to a peak that no sample shows.
+    /// 100 samples, one per second, with an evaluation from 50 s to 55 s. During the evaluation,
+    /// the allocator's counters rise to a peak that no sample shows.
     fn with_evaluation(peak: i64, cached_after: i64) -> Run {
         let column = |value: &dyn Fn(i64) -> i64| (0..100).map(|i| Some(value(i))).collect();
         let track = Track {
@@ -240,7 +245,7 @@ mod tests {
     #[test]
     fn a_rise_that_steps_share_counts_for_both() {
         let mut run = with_evaluation(gib(20), gib(20));
-        // The evaluation ends between the samples of which the second shows the rise.
+        // The evaluation ends between two samples, and only the second shows the rise.
         run.tracks[0].phases[0].end_ns = Some(52_500_000_000);
         assert_eq!(notes(&run), []);
     }

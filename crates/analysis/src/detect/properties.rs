@@ -1,5 +1,5 @@
-//! Whatever is recorded, a diagnosis answers: no panic, no overflow, nothing made up, the same
-//! every time.
+//! For any input, a diagnosis must not panic or overflow, must report nothing that was not
+//! recorded, and must give the same result every time.
 
 use super::sketch::{a_rank, gib, mib};
 use super::{Diagnosis, Kind, Options, Verdict, diagnose};
@@ -7,7 +7,7 @@ use crate::timeline::{Column, OomMark, PhaseSpan, Recorder, Run, Track};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// A byte count: mostly plausible, sometimes absurd, sometimes unknown.
+/// A byte count: mostly plausible, sometimes extreme, sometimes unknown.
 fn bytes() -> impl Strategy<Value = Option<i64>> {
     prop_oneof![
         6 => (0..gib(100)).prop_map(Some),
@@ -18,7 +18,7 @@ fn bytes() -> impl Strategy<Value = Option<i64>> {
     ]
 }
 
-/// A timestamp: mostly within a day, sometimes anywhere.
+/// A timestamp: mostly within a day, sometimes arbitrary.
 fn time() -> impl Strategy<Value = i64> {
     prop_oneof![8 => 0..86_400_000_000_000_i64, 1 => any::<i64>(), 1 => Just(0_i64)]
 }
@@ -47,7 +47,7 @@ fn any_track() -> impl Strategy<Value = Track> {
                     reason: "out of memory".to_owned(),
                     ..OomMark::default()
                 };
-                // Steps and counters as odd as the rest, on some tracks.
+                // On some tracks, steps and counters are arbitrary too.
                 let odd = |column: &Column| {
                     if rank == 1 {
                         column.clone()

@@ -1,18 +1,18 @@
-//! From what detectors saw on single tracks to findings about ranks and runs.
+//! Combines the results of single tracks into findings about ranks and runs.
 
 use super::evidence::{Evidence, Subject};
 use super::finding::{Finding, Kind, Severity};
 use crate::timeline::Track;
 
-/// From this share of the ranks on, a trouble is that of the run and is reported once.
+/// A problem on at least this share of the ranks is reported once, for the whole run.
 const ALL_RANKS_SHARE: f64 = 0.75;
 
-/// A finding with what every kind says alike; the detector fills in the rest.
+/// A finding with the fields that all kinds share. The detector fills in the rest.
 pub(super) fn finding(kind: Kind, severity: Severity, subject: &Subject) -> Finding {
     of_track(kind, severity, subject.signals.track)
 }
 
-/// The same for a track that is no subject of the device detectors.
+/// Like [`finding`], for a track that the device detectors do not examine.
 pub(super) fn of_track(kind: Kind, severity: Severity, track: &Track) -> Finding {
     Finding {
         kind,
@@ -34,7 +34,7 @@ pub(super) fn of_track(kind: Kind, severity: Severity, track: &Track) -> Finding
     }
 }
 
-/// Bytes as a whole number.
+/// Bytes rounded to a whole number.
 pub(super) fn whole(bytes: f64) -> i64 {
     #[allow(
         clippy::cast_possible_truncation,
@@ -44,7 +44,7 @@ pub(super) fn whole(bytes: f64) -> i64 {
     value
 }
 
-/// The ranks of a run that have records, ascending.
+/// The ranks of a run with recorded tracks, ascending.
 pub(super) fn ranks(evidence: &Evidence) -> Vec<u32> {
     let mut ranks: Vec<u32> = evidence
         .subjects
@@ -56,17 +56,17 @@ pub(super) fn ranks(evidence: &Evidence) -> Vec<u32> {
     ranks
 }
 
-/// Whether trouble on `affected` of the `recorded` ranks is trouble of the run.
+/// Whether a problem on `affected` of the `recorded` ranks is a problem of the run.
 pub(super) fn is_run_wide(affected: usize, recorded: usize) -> bool {
-    #[allow(clippy::cast_precision_loss, reason = "counts of ranks")]
+    #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
     let share = affected as f64 / recorded.max(1) as f64;
     recorded > 1 && affected > 1 && share >= ALL_RANKS_SHARE
 }
 
 /// One finding per rank, or one for the run when nearly all ranks are affected.
 ///
-/// A rank that restarted has several sessions; the earliest finding stands for it, because what
-/// comes back after a restart is the same trouble.
+/// A rank that restarted has several sessions. Only the earliest finding of such a rank is kept,
+/// because the same problem comes back after a restart.
 pub(super) fn per_rank_or_run(evidence: &Evidence, mut found: Vec<Finding>) -> Vec<Finding> {
     found.sort_by_key(|f| (f.rank, f.onset_ns, f.end_ns));
     found.dedup_by_key(|f| f.rank);
@@ -77,7 +77,8 @@ pub(super) fn per_rank_or_run(evidence: &Evidence, mut found: Vec<Finding>) -> V
     for_run(found, recorded).into_iter().collect()
 }
 
-/// One finding in place of many: that of the rank that began, or else will be full first.
+/// Replaces the findings of many ranks by one: that of the rank where the problem began first, or
+/// whose device will be full first.
 fn for_run(found: Vec<Finding>, recorded: usize) -> Option<Finding> {
     let affected = found.len();
     let surest = found.iter().map(|f| f.confidence).fold(0.0, f64::max);
@@ -95,7 +96,7 @@ fn for_run(found: Vec<Finding>, recorded: usize) -> Option<Finding> {
     );
     first.rank = None;
     first.confidence = surest;
-    #[allow(clippy::cast_precision_loss, reason = "counts of ranks")]
+    #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
     first.evidence.extend([
         ("ranks_affected", affected as f64),
         ("ranks_recorded", recorded as f64),

@@ -1,26 +1,30 @@
-//! Separates evaluations and checkpoints, which come in a rhythm, from excursions that do not.
+//! Separates evaluations and checkpoints, which recur regularly (a rhythm), from excursions that do
+//! not.
 
 use super::excursion::Excursion;
 use super::signals::Signals;
 
-/// Fewest excursions that make a rhythm, by definition.
+/// By definition, at least this many excursions form a rhythm.
 const MIN_BEATS: usize = 3;
-/// How far a beat may be off, as a share of the beat and in samples, and at most in all.
+/// Largest deviation from a beat: a share of the beat plus a number of samples, and at most
+/// `MAX_SLACK` of the beat.
 const SLACK_SHARE: f64 = 0.05;
 const SLACK_SAMPLES: f64 = 2.0;
 const MAX_SLACK: f64 = 0.2;
-/// How many times as high as the lowest the highest may be: the same work takes the same memory.
+/// Largest ratio between the highest and the lowest excursion of a rhythm, because the same work
+/// takes the same memory.
 const MAX_UNLIKE: f64 = 2.5;
-/// How many times as high as a rhythm something is that has nothing to do with it.
+/// An excursion this many times as high as a rhythm does not belong to it.
 const MIN_UNLIKE: f64 = 1.3;
-/// A rhythm fills the run: it begins this many beats after the warm-up at the latest, and goes on
-/// until this many beats before the end. The last beat may have fallen between samples.
+/// A rhythm fills the run: it begins at most `BEATS_BEFORE` beats after the warm-up and continues
+/// until at most `BEATS_AFTER` beats before the end. The last beat may have fallen between samples.
 const BEATS_BEFORE: f64 = 1.3;
 const BEATS_AFTER: f64 = 1.7;
 
-/// The excursions that are no part of a rhythm; `None` where all are, or where too many are
-/// not. Without a rhythm up to `most` are odd, and one more in the warm-up. Besides a rhythm one
-/// may be, and more only where they stand out from it: a rhythm that was sampled badly breaks up.
+/// The excursions outside of a rhythm; `None` when there are none or too many. After the warm-up,
+/// up to `most` of them are allowed when there is no rhythm, or when all of them are much higher
+/// than the rhythm. In other cases only one is allowed, because a badly sampled rhythm looks
+/// irregular. One more excursion is allowed in the warm-up.
 pub(super) fn without_regular(
     events: &[Excursion],
     most: usize,
@@ -44,8 +48,8 @@ pub(super) fn without_regular(
     (!odd.is_empty() && settled <= allowed && one_in_warm_up).then_some(odd)
 }
 
-/// The most of the excursions that together are a rhythm, none where there is no rhythm. Any two of
-/// them may be its first.
+/// The largest set of excursions that forms a rhythm; empty when none does. Each pair of excursions
+/// is tried as the first two.
 fn largest_rhythm(events: &[Excursion], signals: &Signals) -> Vec<Excursion> {
     let mut largest = Vec::new();
     for (k, first) in events.iter().enumerate() {
@@ -68,12 +72,12 @@ fn largest_rhythm(events: &[Excursion], signals: &Signals) -> Vec<Excursion> {
     largest
 }
 
-/// How far a time is from the next beat.
+/// Distance of a time from the nearest beat.
 fn off_beat(since: f64, beat: f64) -> f64 {
     (since - beat * (since / beat).round()).abs()
 }
 
-/// How far a beat may be off.
+/// Largest deviation from a beat, in seconds.
 fn slack_of(beat: f64, signals: &Signals) -> f64 {
     (SLACK_SHARE * beat + SLACK_SAMPLES * signals.interval).min(MAX_SLACK * beat)
 }
@@ -84,7 +88,7 @@ fn is_rhythm(events: &[Excursion], signals: &Signals) -> bool {
     }
     let beat = beat_of(events);
     let slack = slack_of(beat, signals);
-    // A beat that was not sampled leaves a gap of two.
+    // A beat that no sample caught leaves a distance of two beats.
     let is_even = events.windows(2).all(|w| {
         let gap = w[1].from - w[0].from;
         off_beat(gap, beat) <= slack
@@ -102,8 +106,8 @@ fn are_alike(events: &[Excursion]) -> bool {
     high <= MAX_UNLIKE * low
 }
 
-/// Whether an excursion belongs to a rhythm, or falls where it has a beat: part of it may have been
-/// missed. Beats drift, so that the nearest ones on either side are asked.
+/// Whether an excursion belongs to a rhythm, or falls on one of its beats, since samples may have
+/// missed a part of it. Beats drift, so the nearest beats before and after are both checked.
 fn is_on_beat(event: &Excursion, regular: &[Excursion], signals: &Signals) -> bool {
     if regular.is_empty() {
         return false;
@@ -124,7 +128,7 @@ fn is_on_beat(event: &Excursion, regular: &[Excursion], signals: &Signals) -> bo
         .any(|at| falls_on(event.from - at))
 }
 
-/// The shortest time from one excursion to the next.
+/// The shortest time between two neighbouring excursions.
 fn beat_of(events: &[Excursion]) -> f64 {
     events
         .windows(2)
@@ -164,7 +168,7 @@ mod tests {
             odd_ones(&[60.0, 140.0, 221.0, 300.0, 380.0].map(|t| event(t, 5.0))),
             None
         );
-        // One was not sampled.
+        // No sample caught one of the beats.
         assert_eq!(
             odd_ones(&[60.0, 140.0, 300.0, 380.0].map(|t| event(t, 5.0))),
             None

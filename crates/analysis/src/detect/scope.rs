@@ -1,4 +1,4 @@
-//! What a diagnosis looked at, in a few words.
+//! Summarizes what a diagnosis covered.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,28 +6,28 @@ use std::fmt;
 use super::words;
 use crate::timeline::{Resource, Run, float};
 
-/// What a diagnosis looked at: `3 processes, GPU 0, 12 min`.
+/// What a diagnosis covered, for example `3 processes, GPU 0, 12 min`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Scope {
-    /// Processes that were recorded.
+    /// Number of recorded processes.
     pub processes: usize,
-    /// Ranks that were recorded.
+    /// Number of recorded ranks.
     pub ranks: usize,
-    /// Devices that were recorded: host and index.
+    /// Recorded devices, by host and index.
     pub devices: BTreeSet<(String, i64)>,
     /// Whether host memory was recorded.
     pub has_host: bool,
-    /// When host memory ceased to be recorded, in seconds, where that was long before the end.
+    /// Seconds after which host memory was no longer recorded, when that was long before the end.
     pub host_until_s: Option<f64>,
     /// Length of the recording in seconds.
     pub seconds: f64,
 }
 
-/// Devices that are listed one by one.
+/// Maximum number of devices that are listed by index.
 const MOST_LISTED: usize = 4;
 
 impl Scope {
-    /// What was recorded of a run.
+    /// Computes the scope of a run.
     pub(super) fn of(run: &Run) -> Self {
         let mut processes: BTreeSet<(&str, u32, i64)> = BTreeSet::new();
         let (mut ranks, mut devices, mut has_host) = (BTreeSet::new(), BTreeSet::new(), false);

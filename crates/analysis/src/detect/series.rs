@@ -2,12 +2,12 @@
 
 use super::interruptions::Interruptions;
 
-/// Samples of one quantity, times strictly increasing.
+/// Samples of one quantity, with strictly increasing times.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Series {
     /// Seconds since the track's first sample.
     pub(super) t: Vec<f64>,
-    /// Bytes.
+    /// Values in bytes.
     pub(super) y: Vec<f64>,
 }
 
@@ -26,13 +26,13 @@ impl Series {
         self.t.partition_point(|&at| at < t)
     }
 
-    /// The samples between two times, the first included, the last not.
+    /// The values from `from` (included) to `to` (excluded).
     pub(super) fn between(&self, from: f64, to: f64) -> &[f64] {
         let first = self.index_at(from);
         &self.y[first..self.index_at(to).max(first)]
     }
 
-    /// The samples that lie in no interruption.
+    /// The samples outside of interruptions.
     pub(super) fn outside(&self, interruptions: &Interruptions) -> Self {
         let mut rest = Self::default();
         for (&t, &y) in self.t.iter().zip(&self.y) {

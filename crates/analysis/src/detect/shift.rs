@@ -1,62 +1,63 @@
-//! Did all samples move up, or was the floor merely not seen for a while?
+//! Checks whether all samples moved up, or whether the floor was only hidden for a while.
 //!
-//! A floor is followed through the few samples that happen to lie on it, so that its rise needs a
-//! second opinion from all the others. There are three: how unlikely it is that no step came down to
-//! the old floor any more if it was still there, and whether the mean and the peaks moved along.
-//! Steps that fall into rhythm with the sampling hide the floor for long, but then they hide the
-//! peaks as well.
+//! A floor is followed through the few samples on it, so its rise is checked against all samples in
+//! three ways. First, how unlikely it is that no step returned to the old floor if that still
+//! existed. Second and third, whether the mean and the peaks rose as well. When the sampling
+//! happens to be in step with the training steps, it can hide the floor for long, but then it hides
+//! the peaks too.
 
 use super::series::Series;
 
-/// A step that always shows its floor still says no more than this about a floor not seen.
+/// Largest log-likelihood that one step without a visit to the old floor contributes.
 const MAX_SURPRISE_PER_STEP: f64 = 3.0;
-/// Steps whose word the share of all steps without a visit counts for.
+/// Weight, in steps, of the overall share of steps without a visit when estimating how long steps
+/// stay away from the floor.
 const KNOWN_STEPS: f64 = 4.0;
-/// What mean and peaks may add each.
+/// Maximum log-odds that the mean and the peaks can each add.
 const MAX_MOVED: f64 = 3.0;
-/// What the missing visits may add: a floor that is hidden by the rhythm of the sampling is missed
-/// by all steps alike, so that their number proves nothing beyond this.
+/// Maximum log-odds that missing visits can add. When the sampling hides the floor, all steps miss
+/// it alike, so more steps prove nothing more.
 const MAX_ABSENCE: f64 = 25.0;
-/// Blocks whose means give the uncertainty of the mean.
+/// Number of blocks used to estimate the uncertainty of the mean.
 const BLOCKS: usize = 8;
 
-/// A rise of the floor as it would show in single samples.
+/// A rise of the floor, as single samples would show it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rise {
-    /// Samples before this are not looked at.
+    /// Samples before this time are ignored.
     pub(super) from: f64,
-    /// Samples up to here may come down below `line`,
+    /// Samples before this time may lie below `line`.
     pub(super) until: f64,
-    /// samples from here on should not.
+    /// Samples from this time on should not lie below `line`.
     pub(super) split: f64,
-    /// Level between the old floor and the new.
+    /// A level between the old floor and the new one.
     pub(super) line: f64,
-    /// How far the mean should have moved between the two sides.
+    /// How far the mean should have moved from before the rise to after it, in bytes.
     pub(super) shift: f64,
     /// Samples per step.
     pub(super) period: f64,
 }
 
-/// What the samples say of a rise, as log-odds: above zero for it, below against.
+/// Log-odds of a rise from the samples: positive supports it, negative contradicts it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Support {
-    /// From visits to the old floor that no longer happen.
+    /// Log-odds because visits to the old floor no longer happen.
     pub(super) absence: f64,
-    /// From the mean.
+    /// Log-odds from the mean.
     pub(super) mean: f64,
-    /// From the peaks.
+    /// Log-odds from the peaks.
     pub(super) peaks: f64,
 }
 
 impl Support {
-    /// All three together. Mean and peaks also move with evaluations and batches, so that they may
-    /// contradict a rise but not make one.
+    /// The sum of all three log-odds. Evaluations and batch sizes also move mean and peaks, so
+    /// these may contradict a rise, but they add only a little in its favour.
     pub(super) fn odds(&self) -> f64 {
         self.absence.min(MAX_ABSENCE) + self.mean.min(MAX_MOVED) + self.peaks.min(MAX_MOVED)
     }
 }
 
-/// Asks the samples about a rise.
+/// Computes how far the samples support a rise.
 pub(super) fn support(series: &Series, rise: &Rise) -> Support {
     let first = series.index_at(rise.from);
     let until = series.index_at(rise.until).max(first);
@@ -76,11 +77,11 @@ pub(super) fn support(series: &Series, rise: &Rise) -> Support {
     }
 }
 
-/// How surprising the missing visits to the old floor are: a log-likelihood ratio.
+/// How unlikely the missing visits to the old floor are, as a log-likelihood ratio.
 ///
-/// Were the floor still there, steps would come down to it as before. Steps and samples that fall
-/// into rhythm stay away from it for many steps on end, so that how long they stayed away before
-/// counts, not only how often.
+/// If the old floor still existed, steps would return to it as often as before. Sampling that is in
+/// step with the training steps misses the floor many times in a row. Therefore the length of
+/// earlier absences counts, not only their number.
 fn absence(before: &[f64], after: &[f64], rise: &Rise) -> f64 {
     let visits = |samples: &[f64]| visits(samples, rise.line, rise.period.max(1.0));
     let (before, after) = (visits(before), visits(after));
@@ -104,12 +105,12 @@ fn absence(before: &[f64], after: &[f64], rise: &Rise) -> f64 {
     (new - old).max(0.0)
 }
 
-/// Whether each step comes down below a line. Steps need not be whole samples long.
+/// Whether each step falls below `line`. A step need not last a whole number of samples.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::cast_precision_loss,
-    reason = "counts of samples"
+    reason = "counts stay below 2^52"
 )]
 fn visits(samples: &[f64], line: f64, period: f64) -> Vec<bool> {
     let mut visits = vec![false; (samples.len() as f64 / period).ceil() as usize];
@@ -120,14 +121,15 @@ fn visits(samples: &[f64], line: f64, period: f64) -> Vec<bool> {
     visits
 }
 
-#[allow(clippy::cast_precision_loss, reason = "counts of steps")]
+#[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn share_of(visits: &[bool]) -> f64 {
     visits.iter().filter(|&&visit| visit).count() as f64 / visits.len().max(1) as f64
 }
 
-/// How likely a step that follows one without a visit has none either. Few such steps say little, so
-/// that the share of all steps without a visit counts as [`KNOWN_STEPS`] more of them.
-#[allow(clippy::cast_precision_loss, reason = "counts of steps")]
+/// The probability that a step without a visit follows a step without a visit. Few such steps are
+/// weak evidence, so the overall share of steps without a visit is added with the weight of
+/// [`KNOWN_STEPS`] steps.
+#[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn stays_away(visits: &[bool], away: f64) -> f64 {
     let after_away = visits.windows(2).filter(|pair| !pair[0]).count() as f64;
     let twice_away = visits
@@ -137,8 +139,8 @@ fn stays_away(visits: &[bool], away: f64) -> f64 {
     ((twice_away + KNOWN_STEPS * away) / (after_away + KNOWN_STEPS)).max(away)
 }
 
-/// Whether a figure moved by `shift` rather than not at all, in units of its own uncertainty as its
-/// scatter from block to block shows it.
+/// Log-odds that a figure moved by `shift` and not by zero. The uncertainty of the figure is
+/// estimated from its scatter between blocks.
 fn moved_along(before: &[f64], after: &[f64], shift: f64, figure: fn(&[f64]) -> f64) -> f64 {
     let size = (before.len().min(after.len()) / BLOCKS).max(1);
     let blocks = |samples: &[f64]| samples.chunks_exact(size).map(figure).collect::<Vec<_>>();
@@ -150,7 +152,7 @@ fn moved_along(before: &[f64], after: &[f64], shift: f64, figure: fn(&[f64]) -> 
     (moved.powi(2) - (moved - shift).powi(2)) / (2.0 * variance)
 }
 
-#[allow(clippy::cast_precision_loss, reason = "counts of samples")]
+#[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
@@ -159,7 +161,7 @@ fn highest(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
 }
 
-#[allow(clippy::cast_precision_loss, reason = "counts of blocks")]
+#[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn variance_of_mean(values: &[f64]) -> f64 {
     let centre = mean(values);
     let squares: f64 = values.iter().map(|v| (v - centre).powi(2)).sum();
@@ -178,7 +180,7 @@ mod tests {
         }
     }
 
-    /// Visits the floor every fifth sample, and is anywhere up to 100 above it otherwise.
+    /// Every fifth sample lies on the floor; the others lie up to 100 above it.
     fn sampled(k: u32) -> f64 {
         if k.is_multiple_of(5) {
             0.0
@@ -223,7 +225,8 @@ mod tests {
 
     #[test]
     fn a_floor_that_was_hidden_for_long_before_may_be_again() {
-        // Steps and samples in rhythm: the floor shows for 24 samples, hides for 24, and so on.
+        // The sampling is in step with the training: 24 samples show the floor, the next 24 do not,
+        // and so on.
         let in_rhythm = |k: u32| {
             if k % 48 < 24 {
                 sampled(k)

@@ -1,6 +1,6 @@
-//! From a recorded track to the signals that detectors read: ordered, in seconds since the track's
-//! first sample, with the warm-up and the device's size worked out. Unknown values are left out,
-//! never replaced.
+//! Converts a recorded track to the signals that detectors read: ordered by time, in seconds since
+//! the first sample, with the warm-up and the device's size determined. Unknown values are left
+//! out, never replaced.
 
 use rayon::prelude::*;
 
@@ -15,58 +15,60 @@ use super::warm_up::WarmUp;
 use crate::timeline::Run;
 use crate::timeline::{Column, CrowdedDevices, Track, float};
 
-/// A track at least this long, relative to the longest, covers the same run from a later start.
+/// A track with at least this share of the longest track's length is assumed to cover the same run,
+/// with a later start.
 const SAME_RUN_SHARE: f64 = 0.6;
-/// Where the device's size is unknown it is guessed from the most that was ever in use: jobs are
-/// sized to fill a half to nine tenths of their device.
+/// When the device's size is unknown, it is estimated as this multiple of the highest use. Jobs
+/// usually fill half to nine tenths of their device.
 const TOTAL_PER_PEAK_USE: f64 = 1.6;
 
-/// Everything the detectors want to know of one track.
+/// The signals of one track that detectors read.
 #[derive(Debug)]
 pub(super) struct Signals<'a> {
     pub(super) track: &'a Track,
-    /// Timestamp of the first sample; all seconds count from here.
+    /// Timestamp of the first sample. All seconds of the track count from this time.
     pub(super) start_ns: i64,
     /// Time of the last sample in seconds.
     pub(super) end: f64,
-    /// Length of the run in seconds; longer than the track where the recorder attached late.
+    /// Length of the run in seconds. The run is longer than the track when the recorder attached
+    /// late.
     pub(super) span: f64,
-    /// Typical time between two samples in seconds.
+    /// Median time between two samples, in seconds.
     pub(super) interval: f64,
-    /// When allocation first came near its working level: the end of the model load.
+    /// When allocated memory first came near its working level, which is the end of the model load.
     pub(super) train_start: f64,
-    /// When the warm-up ends and findings may begin.
+    /// When the warm-up ends. Findings begin after it.
     pub(super) warm_end: f64,
-    /// Size of the device, where it is known.
+    /// Size of the device in bytes, when known.
     pub(super) total: Option<f64>,
-    /// Size that shares are taken of: the total, or a guess at it.
+    /// Reference size for shares: the device's size, or an estimate of it.
     pub(super) scale: f64,
     /// Bytes in live tensors.
     pub(super) allocated: Series,
-    /// The same without what was sampled in interruptions, where there were any.
+    /// `allocated` without the samples in interruptions; `None` when there are no interruptions.
     training: Option<Series>,
     /// When the track was not training.
     pub(super) interruptions: Interruptions,
-    /// Bytes that the allocator holds, at the times of `allocated`; NaN where unknown.
+    /// Bytes reserved by the allocator at the times of `allocated`; NaN when unknown.
     pub(super) reserved: Vec<f64>,
-    /// The most that was ever allocated, as the allocator counts it, where that is known.
+    /// The allocator's own counter of the highest allocation so far, when known.
     pub(super) peak: Series,
-    /// Whether `allocated` holds the ends of optimizer steps only.
+    /// Whether `allocated` contains only samples at the ends of optimizer steps.
     pub(super) is_stepped: bool,
-    /// Optimizer steps so far, where they are counted.
+    /// Number of optimizer steps so far, when counted.
     pub(super) step_count: Series,
     /// Bytes in use outside the allocator.
     pub(super) hidden: Series,
-    /// Bytes that other processes held on the device at the end, where that is known.
+    /// Bytes that other processes held on the device at the end; 0 when unknown.
     pub(super) neighbours: f64,
-    /// What stays allocated between steps.
+    /// The floor of `allocated`: memory held between steps.
     pub(super) allocated_floor: Floor,
-    /// What stays in use outside the allocator.
+    /// The floor of `hidden`.
     pub(super) hidden_floor: Floor,
 }
 
 impl Signals<'_> {
-    /// Optimizer steps from a time to the end, where they were counted.
+    /// Optimizer steps from time `t` to the end, when counted.
     pub(super) fn steps_since(&self, t: f64) -> Option<f64> {
         let counts = &self.step_count;
         let first = counts.y.get(counts.index_at(t))?;
@@ -74,7 +76,7 @@ impl Signals<'_> {
         (steps > 0.0).then_some(steps)
     }
 
-    /// The timestamp of a time in seconds, in the track's own clock.
+    /// Converts seconds to a timestamp of the track's clock.
     pub(super) fn ns(&self, seconds: f64) -> i64 {
         #[allow(
             clippy::cast_possible_truncation,
@@ -85,12 +87,12 @@ impl Signals<'_> {
         i64::try_from(at).unwrap_or(if at > 0 { i64::MAX } else { i64::MIN })
     }
 
-    /// The time in seconds of a timestamp of the track's clock.
+    /// Converts a timestamp of the track's clock to seconds.
     pub(super) fn seconds(&self, at_ns: i64) -> f64 {
         seconds_between(self.start_ns, at_ns)
     }
 
-    /// The phase that was marked at a time, the innermost first.
+    /// The innermost phase marked at a time.
     pub(super) fn phase_at(&self, seconds: f64) -> Option<String> {
         let at = self.ns(seconds);
         let inside = |p: &&crate::timeline::PhaseSpan| {
@@ -104,7 +106,7 @@ impl Signals<'_> {
             .map(|p| p.name.clone())
     }
 
-    /// The series of a channel as training left it, and its floor.
+    /// The series of a channel during training, and its floor.
     pub(super) fn channel(&self, channel: Channel) -> (&Series, &Floor) {
         match channel {
             Channel::Allocated => (
@@ -115,7 +117,7 @@ impl Signals<'_> {
         }
     }
 
-    /// The series of a channel as it was recorded, interruptions included.
+    /// The series of a channel as recorded, including interruptions.
     pub(super) fn recorded(&self, channel: Channel) -> &Series {
         match channel {
             Channel::Allocated => &self.allocated,
@@ -129,13 +131,13 @@ impl Signals<'_> {
     }
 }
 
-/// Reads the signals of every track that holds samples, in the order of the tracks.
+/// Reads the signals of every track with samples, in the order of the tracks.
 #[cfg(test)]
 pub(super) fn read(run: &Run) -> Vec<Signals<'_>> {
     read_tracks(&run.tracks.iter().collect::<Vec<_>>())
 }
 
-/// Reads the signals of every given track that holds samples, in their order.
+/// Reads the signals of the given tracks that have samples, in the given order.
 pub(super) fn read_tracks<'a>(tracks: &[&'a Track]) -> Vec<Signals<'a>> {
     let orders: Vec<Vec<usize>> = tracks.par_iter().map(|track| order::of(track)).collect();
     let length = |track: &Track, order: &[usize]| match (order.first(), order.last()) {
@@ -162,7 +164,7 @@ pub(super) fn read_tracks<'a>(tracks: &[&'a Track]) -> Vec<Signals<'a>> {
 /// Seconds from one timestamp to another.
 #[allow(
     clippy::cast_precision_loss,
-    reason = "a difference of nanoseconds needs no 53rd bit"
+    reason = "53 bits hold a time difference in nanoseconds exactly enough"
 )]
 pub(super) fn seconds_between(from_ns: i64, to_ns: i64) -> f64 {
     (i128::from(to_ns) - i128::from(from_ns)) as f64 / 1e9
@@ -267,19 +269,18 @@ fn signals_of<'a>(
     }
 }
 
-/// Fewest samples at ends of steps that stand for a track.
+/// Minimum number of samples at step ends needed to use only these for a track.
 const MIN_STEP_SAMPLES: usize = 40;
 
-/// The optimizer at the ends of whose steps a track was sampled most often; none where it was not
-/// sampled at ends of steps. Several optimizers alternate with floors of their own, so that only one
-/// of them gives a single level.
+/// The optimizer with the most samples at its step ends; `None` when too few samples were taken at
+/// step ends. Several optimizers have different floors, so only one of them is used.
 fn stepped_by(track: &Track) -> Option<i64> {
     let (optimizer, count) = track.busiest_optimizer()?;
     (count >= MIN_STEP_SAMPLES && covers_track(track)).then_some(optimizer)
 }
 
-/// Least part of a track that its steps must span to stand for it: a program may train for a while
-/// and then serve.
+/// Smallest share of a track that its steps must span to use only samples at step ends. A program
+/// may train for a while and then serve.
 const MIN_STEPPED: f64 = 0.5;
 
 fn covers_track(track: &Track) -> bool {

@@ -1,6 +1,6 @@
-//! Builds small runs for tests, so that a test reads as a sentence:
-//! `a_rank(1).grows(mib(8), 100).track()`. Everything is derived from the sample's number; no two
-//! runs of a test differ.
+//! Builds small runs for tests, so that a test reads like a sentence:
+//! `a_rank(1).grows(mib(8), 100).track()`. All values are computed from the sample's number, so they
+//! never change between test runs.
 
 use crate::timeline::{OomMark, PhaseSpan, Run, Track};
 
@@ -13,16 +13,17 @@ pub(crate) const fn gib(count: i64) -> i64 {
 }
 
 pub(crate) const SECOND_NS: i64 = 1_000_000_000;
-/// Timestamp of the first sample of a rank whose clock is right.
+/// Timestamp of the first sample of a rank with a correct clock.
 pub(crate) const START_NS: i64 = 1_700_000_000 * SECOND_NS;
 
-/// Whole seconds from the first sample of a rank whose clock is right.
+/// Whole seconds since the first sample of a rank with a correct clock.
 pub(crate) fn seconds_since_start(at_ns: Option<i64>) -> i64 {
     at_ns.map_or(i64::MIN, |ns| (ns - START_NS) / SECOND_NS)
 }
 
-/// A plain training run of one rank: a load of a twentieth of the run, then steps of eight samples
-/// between a floor of 20 GiB and a peak of 30 GiB on a device of 80 GiB, sampled every second.
+/// A plain training run of one rank. The model loads for a twentieth of the run. Steps of eight
+/// samples follow, between a floor of 20 GiB and a peak of 30 GiB, on a device of 80 GiB with one
+/// sample per second.
 #[derive(Debug, Clone)]
 pub(crate) struct Sketch {
     rank: u32,
@@ -55,7 +56,7 @@ enum Lift {
         bytes: i64,
         every: i64,
     },
-    /// Holds the signal at a plateau so far above the normal peak.
+    /// Holds the signal at a constant level that is `bytes` above the normal peak.
     Spike {
         bytes: i64,
         at: i64,
@@ -115,12 +116,12 @@ impl Sketch {
         self
     }
 
-    /// The floor grows evenly.
+    /// The floor grows by the same amount in every sample.
     pub(crate) fn grows(self, per_sample: i64, from: i64) -> Self {
         self.grows_in_stairs(per_sample, from, 1)
     }
 
-    /// The floor grows by the same, but only once in `every` samples.
+    /// The floor grows at the same average rate, but only once every `every` samples.
     pub(crate) fn grows_in_stairs(mut self, per_sample: i64, from: i64, every: i64) -> Self {
         self.lifts.push(Lift::Growth {
             per_sample,
@@ -135,7 +136,7 @@ impl Sketch {
         self
     }
 
-    /// The floor rises by `bytes` and is collected again once in `every` samples.
+    /// The floor rises by `bytes` and falls back once every `every` samples.
     pub(crate) fn collects_garbage(mut self, bytes: i64, every: i64) -> Self {
         self.lifts.push(Lift::Tooth { bytes, every });
         self
@@ -186,7 +187,7 @@ impl Sketch {
         self
     }
 
-    /// On a CPU all counters are the resident memory.
+    /// On a CPU, all counters equal the resident memory.
     pub(crate) fn on_cpu(mut self) -> Self {
         self.device_id = -1;
         self
@@ -234,14 +235,14 @@ impl Sketch {
         track
     }
 
-    /// Allocation at a sample, and the most that its step needs.
+    /// Allocated bytes at a sample, and the highest bytes that its step needs.
     fn allocated(&self, k: i64) -> (i64, i64) {
         let load = self.samples / 20;
         if k < load {
             let bytes = scaled(gib(10) * k / load, self.factor);
             return (bytes, bytes);
         }
-        // A step climbs to its peak, falls to the optimizer's level and rests on its floor.
+        // A step rises to its peak, falls to the optimizer's level and returns to its floor.
         let shape = [0, 25, 60, 100, 70, 40, 20, 0][usize::try_from(k % 8).unwrap_or(0)];
         let batch = 92 + (k / 8 * 31) % 9;
         let step = gib(10) * shape * batch / 10_000;
@@ -256,13 +257,13 @@ impl Sketch {
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
-    reason = "test data"
+    reason = "tests use small numbers"
 )]
 fn scaled(bytes: i64, factor: f64) -> i64 {
     (bytes as f64 * factor) as i64
 }
 
-/// All lifts at a sample that lies `below_peak` below the normal peak.
+/// The sum of all lifts at a sample that is `below_peak` bytes below the normal peak.
 fn lifted(lifts: &[Lift], k: i64, below_peak: i64) -> i64 {
     let of = |lift: &Lift| match *lift {
         Lift::Growth {

@@ -1,5 +1,5 @@
-//! `transient_spike`: a single excursion above the normal peak of a step, or above the normal
-//! hidden memory, that lasts two samples or a little longer and goes back.
+//! `transient_spike`: allocated or hidden memory rises above its normal peak for two samples or a
+//! little longer, and falls back.
 
 use super::company::Company;
 use super::confidence;
@@ -10,23 +10,23 @@ use super::signals::Signals;
 use super::{report, words};
 use std::collections::BTreeMap;
 
-/// Part of a step that its own peak may stick out for.
+/// Largest part of a step for which the step's own peak may stick out.
 const PEAK_OF_STEP: f64 = 0.3;
-/// A plateau is no more uneven than this share of its height, a plateau of two samples even less:
-/// two may be the peaks of two steps, or of one.
+/// Largest difference between the samples of a plateau, as a share of its height. The limit for two
+/// samples is lower, because they may be peaks of ordinary steps.
 const MAX_PLATEAU_RANGE: f64 = 0.35;
 const MAX_PAIR_RANGE: f64 = 0.08;
-/// With several ranks there are as many chances for a few high points of ordinary steps to come
-/// together, so that more is asked of each.
+/// The limit for runs with several ranks. This limit is lower, because with more ranks a few high
+/// samples of ordinary steps coincide more often.
 const MAX_PLATEAU_RANGE_AMONG_RANKS: f64 = 0.15;
-/// A record may be more uneven, but where its samples differ as much as they stand out, they are
-/// points of ordinary steps.
+/// The limit for an excursion above everything that the allocator held before. Samples that differ
+/// more than this are samples of ordinary steps.
 const MAX_RECORD_RANGE: f64 = 0.6;
 
-/// A spike and where it was seen.
+/// A spike, and the channel it was found on.
 type Spike = (Channel, Excursion);
 
-/// Looks for spikes on every rank.
+/// Checks every rank for spikes.
 #[must_use]
 pub fn check(evidence: &Evidence) -> Verdict {
     if evidence.too_short() {
@@ -48,7 +48,7 @@ pub fn check(evidence: &Evidence) -> Verdict {
     for (subject, _) in &found {
         *sessions.entry(subject.signals.track.rank).or_default() += 1;
     }
-    // What comes back after a restart is part of the program, and so is what all ranks do.
+    // Excursions that recur after a restart, or happen on all ranks, are part of the program.
     if recorded > 2 && report::is_run_wide(sessions.len(), recorded) {
         return Verdict::Clear;
     }
@@ -70,7 +70,7 @@ pub fn check(evidence: &Evidence) -> Verdict {
 fn spikes_of(subject: &Subject, max_range: f64) -> Vec<Spike> {
     let signals = &subject.signals;
     let of = |channel| excursion::find(signals, channel, subject.course(channel));
-    // Between steps nothing is transient; what happens within them was not sampled.
+    // Samples at step ends cannot show excursions within steps.
     let mut allocated = if signals.is_stepped {
         Vec::new()
     } else {
@@ -87,9 +87,9 @@ fn spikes_of(subject: &Subject, max_range: f64) -> Vec<Spike> {
         .collect()
 }
 
-/// Whether excursions of the allocation reach above all that the allocator held before the first
-/// of them. It held the normal peaks of steps, also those that no sample caught, so that hardly
-/// anything ordinary does that.
+/// Whether excursions of allocated memory reach above everything that the allocator held before the
+/// first of them. The allocator held the normal peaks, including those between samples, so ordinary
+/// steps hardly ever do that.
 fn are_records(spikes: &[Excursion], signals: &Signals) -> bool {
     let Some(first) = spikes.first() else {
         return false;
@@ -104,9 +104,9 @@ fn are_records(spikes: &[Excursion], signals: &Signals) -> bool {
     held.is_some_and(|held| lowest > held)
 }
 
-/// Whether an excursion is more than the peak of a large step: a record that outlasts such a peak,
-/// or a plateau, which a peak is not.
-#[allow(clippy::cast_precision_loss, reason = "a count of samples")]
+/// Whether an excursion is more than the peak of a large step. Such an excursion is either a
+/// plateau, or a record that lasts longer than the peak of a step.
+#[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn is_no_step(spike: &Excursion, is_record: bool, period: f64, max_range: f64) -> bool {
     let outlasts = spike.samples as f64 >= PEAK_OF_STEP * period;
     let unevenness = spike.range / spike.height;
@@ -117,7 +117,7 @@ fn is_no_step(spike: &Excursion, is_record: bool, period: f64, max_range: f64) -
     is_plateau || (is_record && outlasts && unevenness <= MAX_RECORD_RANGE)
 }
 
-#[allow(clippy::cast_precision_loss, reason = "a count of samples")]
+#[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn describe(subject: &Subject, channel: Channel, spike: &Excursion) -> Finding {
     let signals = &subject.signals;
     let share = spike.height / signals.scale;

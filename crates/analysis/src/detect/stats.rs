@@ -1,10 +1,11 @@
-//! Order statistics and robust fits on small slices. All functions are total: an empty slice gives
-//! zero, never a panic, because "no data" is decided by the callers.
+//! Order statistics and robust fits on small slices. An empty slice gives zero and never a panic,
+//! because the callers decide whether there is enough data.
 
-/// Pairs of points that [`theil_sen`] looks at, at most; beyond this it works on every k-th point.
+/// Maximum number of points that [`theil_sen`] compares in pairs. With more points, [`theil_sen`]
+/// uses every k-th point.
 const MAX_SLOPE_POINTS: usize = 40;
 
-/// The value below which the share `q` of `values` lies, by nearest rank.
+/// The quantile `q` of `values`, by nearest rank.
 pub(super) fn quantile(values: &[f64], q: f64) -> f64 {
     if values.is_empty() {
         return 0.0;
@@ -21,7 +22,7 @@ pub(super) fn quantile(values: &[f64], q: f64) -> f64 {
     *copy.select_nth_unstable_by(index, f64::total_cmp).1
 }
 
-/// The middle value; the mean of the two middle ones when the count is even.
+/// The middle value, or the mean of the two middle values when the count is even.
 pub(crate) fn median(values: &[f64]) -> f64 {
     if values.is_empty() {
         return 0.0;
@@ -44,18 +45,19 @@ pub(super) fn robust_sigma(values: &[f64]) -> f64 {
     1.4826 * median(&deviations)
 }
 
-/// Scatter of values in order, by how far each lies from the line through its two neighbours; a
-/// trend does not count.
+/// Scatter of a sequence without its trend, measured by how far each value lies from the mean of
+/// its two neighbours.
 pub(super) fn bend_scatter(values: &[f64]) -> f64 {
     let bends: Vec<f64> = values
         .windows(3)
         .map(|w| w[1] - w[0].midpoint(w[2]))
         .collect();
-    // A bend of independent values has 1.5 times their variance.
+    // The distance from the neighbours' mean has 1.5 times the variance of independent values.
     robust_sigma(&bends) / 1.5_f64.sqrt()
 }
 
-/// The value that halves the weight; minimises the weighted sum of absolute deviations.
+/// The weighted median: half of the total weight lies below this value. The weighted median
+/// minimises the weighted sum of absolute deviations.
 pub(super) fn weighted_median(pairs: &mut [(f64, f64)]) -> f64 {
     let half = pairs.iter().map(|p| p.1).sum::<f64>() / 2.0;
     let (mut rest, mut below) = (pairs, 0.0);
@@ -81,7 +83,8 @@ pub(super) fn weighted_median(pairs: &mut [(f64, f64)]) -> f64 {
     }
 }
 
-/// Median of the slopes between all pairs of points: Theil and Sen's line, deaf to 29 % outliers.
+/// Slope of the Theil-Sen line: the median of the slopes between all pairs of points. Up to 29 %
+/// outliers do not affect the slope.
 pub(super) fn theil_sen(x: &[f64], y: &[f64]) -> f64 {
     let n = x.len().min(y.len());
     let stride = n.div_ceil(MAX_SLOPE_POINTS).max(1);
@@ -110,7 +113,7 @@ pub(super) fn isotonic(values: &[f64]) -> Vec<f64> {
             let count = m + n;
             #[allow(
                 clippy::cast_precision_loss,
-                reason = "counts of knots, far below 2^52"
+                reason = "counts of knots stay below 2^52"
             )]
             let mean = (before * m as f64 + last * n as f64) / count as f64;
             pools.truncate(pools.len() - 2);
@@ -123,7 +126,8 @@ pub(super) fn isotonic(values: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// Median of each value and its neighbours, three at a time; the ends stay.
+/// Replaces each value by the median of itself and its two neighbours. The first and last value
+/// stay.
 pub(super) fn smooth3(values: &[f64]) -> Vec<f64> {
     let mut out = values.to_vec();
     for (k, window) in values.windows(3).enumerate() {

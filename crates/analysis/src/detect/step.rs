@@ -1,11 +1,11 @@
-//! `step_change`: the floor, or hidden memory, jumped upwards once and stayed there.
+//! `step_change`: the floor of allocated or hidden memory jumped upwards once and stayed there.
 
 use super::evidence::{Channel, Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, Verdict};
 use super::jump::Jump;
 use super::{confidence, report, words};
 
-/// Looks for a lasting jump of either channel on every rank.
+/// Checks every rank for a lasting jump of allocated or hidden memory.
 #[must_use]
 pub fn check(evidence: &Evidence) -> Verdict {
     if evidence.too_short() {
@@ -28,7 +28,7 @@ pub fn check(evidence: &Evidence) -> Verdict {
 fn describe(subject: &Subject, channel: Channel, jump: &Jump) -> Finding {
     let signals = &subject.signals;
     let share = jump.height / signals.scale;
-    // What a program came to hold and ended with by itself did no harm.
+    // A jump did no harm when the program ended normally.
     let severity = if subject.end.is_normal() {
         Severity::Info
     } else {

@@ -1,87 +1,92 @@
-//! Growth that is certain whatever its size: a floor that rises along a straight line to the end of
-//! the record, block after block, and gives nothing back.
+//! Finds growth that is certain regardless of its size: a floor that rises along a straight line to
+//! the end of the record, in block after block, and gives nothing back.
 //!
-//! Chance, garbage collection, a cache that fills up and stays, and a curve that flattens out all
-//! fail one of the demands below, so that no smallest share of a device is needed.
+//! Random changes, garbage collection, a cache that fills up, and growth that flattens out all fail
+//! at least one of the conditions below. Therefore no minimum share of the device is required.
 
 use super::stats::{median, theil_sen};
 
-/// Longest series that is looked at sample by sample; longer ones are reduced to minima first.
+/// Longest series that is examined sample by sample. Longer series are reduced to minima first.
 const MAX_CELLS: usize = 960;
-/// Onsets that are tried, and the part of the record within which they lie.
+/// Number of onsets tried, and the first part of the record in which they lie.
 const ONSETS: u32 = 20;
 const LATEST_ONSET: f64 = 0.75;
-/// Fewest samples of the growth, and of a block.
+/// Minimum number of samples of the growth, and of each block.
 const MIN_SAMPLES: usize = 40;
 const MIN_BLOCK: usize = 3;
-/// The farthest that a block may lie off the line, and the most that may be given back, as shares of
-/// the growth.
+/// Largest distance of a block from the line, and the most that may be given back, both as shares
+/// of the growth.
 const MAX_MISFIT: f64 = 0.15;
 const MAX_FALL: f64 = 0.1;
-/// Share of the blocks that must lie higher than the one before.
+/// Smallest share of the blocks that must lie higher than the previous one.
 const MIN_RISES: f64 = 0.85;
-/// The same for the few blocks of a quick look.
+/// The same limit for the few blocks of the quick check at the end.
 const MIN_RISES_AT_END: f64 = 0.7;
-/// Pace of the last and of the first third, as shares of the whole.
+/// Smallest rate of the last third and largest rate of the first third, as multiples of the overall
+/// rate.
 const MIN_LATE: f64 = 0.5;
 const MAX_EARLY: f64 = 2.0;
-/// Blocks at the end that must still rise, and the part of the pace that they must keep.
+/// Number of blocks at the end that must still rise, and the smallest share of the overall rate
+/// they must keep.
 const TAIL: usize = 3;
 const MIN_TAIL: f64 = 0.35;
-/// The most samples at the end that may belong to the program's shutdown, as a share of all.
+/// At most one sample in this many, at the end, may belong to the program's shutdown.
 const SHUTDOWN: usize = 20;
 
-/// Blocks before the growth in which garbage is looked for, blocks over which it rises before it is
-/// collected, and the least fall and rise, as shares of the growth and of the fall.
+/// Garbage is searched for in `BLOCKS_BEFORE` blocks before the growth: a rise over `RISING`
+/// blocks, then a fall. The fall must be at least `MIN_COLLECTED` of the growth, and the rise at
+/// least `MIN_CLIMB` of the fall.
 const BLOCKS_BEFORE: usize = 24;
 const RISING: usize = 4;
 const MIN_COLLECTED: f64 = 0.5;
 const MIN_CLIMB: f64 = 0.08;
 
-/// Pace of growth before it is straight, as shares of the straight pace: less is standing still, more
-/// is a load.
+/// Range of growth rates before the straight part, as multiples of its rate. A lower rate means
+/// that nothing grew yet, a higher one that data was loaded.
 const MIN_PACE_BEFORE: f64 = 0.3;
 const MAX_PACE_BEFORE: f64 = 2.0;
 
-/// Blocks into which growth is divided to follow it back.
+/// Number of blocks that growth is divided into to find where it began.
 const BLOCKS_OF_GROWTH: usize = 24;
 
 /// A straight rise to the end of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Line {
-    /// From when on it is straight, in seconds.
+    /// Start of the straight part, in seconds.
     pub(super) onset: f64,
-    /// When the growth began: it may have had another pace at first.
+    /// Start of the growth, in seconds. At first the growth rate may have been different.
     pub(super) began: f64,
-    /// Bytes grown from then to where it is straight.
+    /// Bytes grown before the straight part.
     pub(super) grown_before: f64,
-    /// When it was last seen.
+    /// Time of the last sample.
     pub(super) end: f64,
-    /// The level that it began at.
+    /// Level at the start of the straight part, in bytes.
     pub(super) level: f64,
-    /// Bytes grown.
+    /// Bytes grown in the straight part.
     pub(super) grown: f64,
-    /// Bytes per second.
+    /// Growth rate in bytes per second.
     pub(super) rate: f64,
-    /// The farthest that a block lies off the line, as a share of the growth.
+    /// Largest distance of a block from the line, as a share of the growth.
     pub(super) misfit: f64,
-    /// The most that was given back, as a share of the growth.
+    /// Largest amount given back, as a share of the growth.
     pub(super) given_back: f64,
-    /// Pace of the last third as a share of that of the first: 1 is straight, less flattens out.
+    /// Rate of the last third as a share of the rate of the first third: 1 is straight, less means
+    /// flattening out.
     pub(super) bend: f64,
-    /// In how many blocks it was seen to rise.
+    /// Number of blocks in which the growth was checked.
     pub(super) blocks: usize,
 }
 
 impl Line {
-    /// The level of the line at a time.
+    /// The level of the line at time `t`.
     #[cfg(test)]
     fn at(&self, t: f64) -> f64 {
         self.level + self.rate * (t - self.onset)
     }
 }
 
-/// The longest straight rise to the end, in `blocks` blocks, by at least `least` bytes.
+/// Finds the longest straight rise to the end that grows by at least `least` bytes, checked in
+/// `blocks` blocks.
 pub(super) fn find(t: &[f64], y: &[f64], blocks: usize, least: f64) -> Option<Line> {
     let samples = without_shutdown(y);
     let (t, y) = (&t[..samples.min(t.len())], &y[..samples]);
@@ -103,8 +108,8 @@ pub(super) fn find(t: &[f64], y: &[f64], blocks: usize, least: f64) -> Option<Li
         .map(|line| cells.with_beginning(line))
 }
 
-/// A line of another series of the same memory, followed back in this one. A peak counter rises only
-/// from where the level passes an older peak, which may be long after the growth began.
+/// Finds the start of a line in another series of the same memory. A peak counter starts to rise
+/// only when the level exceeds an older peak, which may be long after the growth began.
 pub(super) fn followed_back(line: Line, t: &[f64], y: &[f64]) -> Line {
     match Cells::of(t, y).followed(line.onset, line.rate, line.blocks) {
         Some(back) => Line {
@@ -116,15 +121,16 @@ pub(super) fn followed_back(line: Line, t: &[f64], y: &[f64]) -> Line {
     }
 }
 
-/// When growth began, and its bytes until it was seen to begin, where the level had been higher
-/// before: a fit takes a load that was freed for the level that the growth started from.
+/// When growth really began and how many bytes it grew until `onset`. Only given when the level had
+/// been higher before: then a fit takes memory that was loaded and freed again for the level at
+/// which the growth started.
 pub(super) fn hidden_beginning(t: &[f64], y: &[f64], onset: f64, rate: f64) -> Option<(f64, f64)> {
     let back = Cells::of(t, y).followed(onset, rate, BLOCKS_OF_GROWTH)?;
     back.was_higher
         .then_some((back.began, back.at_onset - back.level))
 }
 
-/// How many samples there are before the program's shutdown frees what it held.
+/// Number of samples before the program's shutdown frees its memory.
 fn without_shutdown(y: &[f64]) -> usize {
     let most = (y.len() / SHUTDOWN).max(1);
     let first = y.len().saturating_sub(most);
@@ -138,8 +144,7 @@ fn without_shutdown(y: &[f64]) -> usize {
     kept
 }
 
-/// A quick look that sends most series away: growth goes on in the last quarter of the record, in as
-/// many blocks as it has there at least.
+/// A quick check that rejects most series: the last quarter of the record must still rise.
 fn may_rise(t: &[f64], y: &[f64], blocks: usize) -> bool {
     let quarter = y.len() - y.len() / 4;
     let (_, levels) = floors(&t[quarter..], &y[quarter..], (blocks / 4).max(2));
@@ -147,17 +152,17 @@ fn may_rise(t: &[f64], y: &[f64], blocks: usize) -> bool {
     is_higher && share_of_rises(&levels) >= MIN_RISES_AT_END
 }
 
-/// Growth followed back from where it was seen to begin.
+/// Growth, followed back in time from `onset` to where it began.
 struct Followed {
     began: f64,
-    /// The level that it began at, and that where it was seen to begin.
+    /// The level where the growth began, and the level at `onset`.
     level: f64,
     at_onset: f64,
-    /// Whether the level before its beginning was higher, by half of the way between these or more.
+    /// Whether any block before the growth was at least halfway between these two levels.
     was_higher: bool,
 }
 
-/// Samples, or minima of a few of them at a time.
+/// Samples, or the minima of groups of samples.
 struct Cells {
     t: Vec<f64>,
     y: Vec<f64>,
@@ -179,9 +184,9 @@ impl Cells {
         }
     }
 
-    /// Whether the level rose like that before and fell again: then it is garbage that was not
-    /// collected yet. What fell from a level that stood still, such as a model that was converted,
-    /// is none.
+    /// Whether the level rose before in the same way and fell again. In that case, the growth is
+    /// garbage that was not collected yet. A fall from a constant level, such as a model that was
+    /// converted, does not count.
     fn was_collected_before(&self, line: &Line) -> bool {
         let before = self.t.partition_point(|&at| at < line.onset);
         let blocks = BLOCKS_BEFORE.min(before);
@@ -195,7 +200,7 @@ impl Cells {
         })
     }
 
-    /// Follows a line back, block by block, for as long as the level rose at a similar pace.
+    /// Extends a line back in time, block by block, while the level rose at a similar rate.
     fn with_beginning(&self, line: Line) -> Line {
         match self.followed(line.onset, line.rate, line.blocks) {
             Some(back) => Line {
@@ -207,11 +212,11 @@ impl Cells {
         }
     }
 
-    /// Follows growth back from where it was seen to begin; nothing when it began there.
+    /// Follows growth back in time from `onset`; `None` when it began there.
     fn followed(&self, onset: f64, rate: f64, blocks: usize) -> Option<Followed> {
         let first = self.t.partition_point(|&at| at < onset);
         let width = ((self.t.len() - first) / blocks.max(1)).max(MIN_BLOCK);
-        // The first block of the growth itself: the fitted line may lie lower there.
+        // Starts from the first block of the growth, because the fitted line may lie lower there.
         let (at_onset, mut now) = {
             let lowest = self.lowest(first..(first + width).min(self.t.len()))?;
             (lowest.1, lowest)
@@ -255,7 +260,7 @@ impl Cells {
             return None;
         }
         let (x, v) = floors(t, y, blocks);
-        // The cheapest question first: what wanders fails it.
+        // This check comes first because it is cheap, and random changes fail it.
         if share_of_rises(&v) < MIN_RISES {
             return None;
         }
@@ -286,7 +291,7 @@ impl Cells {
         {
             return None;
         }
-        // The line may have been begun in the level stretch before the growth.
+        // The line may start in the flat part before the growth.
         let level = v[0].min(v[1]).max(start);
         let onset = begin + (level - start) / rate;
         let end_of_all = *self.t.last()?;
@@ -306,7 +311,7 @@ impl Cells {
     }
 }
 
-/// The lowest point of each of `blocks` blocks with equally many samples.
+/// The lowest point of each of `blocks` blocks with equal numbers of samples.
 pub(super) fn floors(t: &[f64], y: &[f64], blocks: usize) -> (Vec<f64>, Vec<f64>) {
     let count = y.len();
     (0..blocks)
@@ -318,7 +323,8 @@ pub(super) fn floors(t: &[f64], y: &[f64], blocks: usize) -> (Vec<f64>, Vec<f64>
         .unzip()
 }
 
-/// Median rise from one of `blocks` blocks to the next, per block: robust to a few jumps.
+/// Median rise from one block to the next, over `blocks` blocks. A few jumps do not affect the
+/// median.
 pub(super) fn typical_rise(t: &[f64], y: &[f64], from: f64, blocks: usize) -> f64 {
     let first = t.partition_point(|&at| at < from);
     let (_, levels) = floors(&t[first..], &y[first..], blocks);
@@ -326,7 +332,7 @@ pub(super) fn typical_rise(t: &[f64], y: &[f64], from: f64, blocks: usize) -> f6
     median(&rises)
 }
 
-/// Slope of the lowest points from a time on.
+/// Slope of the lowest points from time `from` on.
 pub(super) fn slope_of_floor(t: &[f64], y: &[f64], from: f64, blocks: usize) -> f64 {
     let first = t.partition_point(|&at| at < from);
     let (x, v) = floors(&t[first..], &y[first..], blocks);
@@ -341,7 +347,7 @@ fn largest_fall(levels: &[f64]) -> f64 {
     })
 }
 
-#[allow(clippy::cast_precision_loss, reason = "counts of blocks")]
+#[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn share_of_rises(levels: &[f64]) -> f64 {
     let rises = levels.windows(2).filter(|w| w[1] > w[0]).count();
     rises as f64 / (levels.len().saturating_sub(1)).max(1) as f64
@@ -375,7 +381,7 @@ mod tests {
             found(|t| MIB * (0.4 * (t - 6.0).clamp(0.0, 9.0) + (t - 15.0).max(0.0))).unwrap();
         assert!((line.began - 6.0).abs() < 1.5, "{line:?}");
         assert!(line.onset > 8.0, "{line:?}");
-        // What stood still or was loaded before is no growth.
+        // A constant level or a load before the line is not growth.
         let loaded = found(|t| {
             if t < 10.0 {
                 -40.0 * MIB
@@ -389,7 +395,8 @@ mod tests {
 
     #[test]
     fn a_line_of_the_peak_is_followed_back_in_the_level() {
-        // The level falls from a load at 5 s and grows from 8 s; its peak rises from 28 s only.
+        // The level falls after a load at 5 s and grows from 8 s on; its peak rises only from 28 s
+        // on.
         let t: Vec<f64> = (0..400).map(|k| f64::from(k) / 10.0).collect();
         let level = |t: f64| {
             if t < 5.0 {
@@ -427,7 +434,7 @@ mod tests {
         let (began, grown) = hidden_beginning(&t, &levels(315.0), 23.0, MIB).unwrap();
         assert!((began - 8.0).abs() < 1.5, "{began}");
         assert!((grown - 15.0 * MIB).abs() < 2.0 * MIB, "{grown}");
-        // Without an older level the fit knows better.
+        // Without an older, higher level, the fitted onset is kept.
         assert_eq!(hidden_beginning(&t, &levels(300.0), 23.0, MIB), None);
     }
 

@@ -1,32 +1,33 @@
-//! "Level, then growth" fitted to the knots of a floor: flat up to an onset, then even or faster
-//! and faster up to the end. Robust throughout, so that knots off the floor do not move it.
+//! Fits a constant level followed by growth to the knots of a floor. The growth goes on to the end,
+//! at a constant or increasing rate. Knots off the floor hardly affect the fit.
 
 use super::floor::{Floor, Knot};
 use super::signals::Signals;
 use super::stats::{median, quantile, smooth3, theil_sen, weighted_median};
 
-/// Exponents of the growth: even, and faster and faster.
+/// Exponents of the growth over time: 1 is constant growth, 2 and 3 accelerate.
 pub(super) const SHAPES: [i32; 3] = [1, 2, 3];
-/// Fewest knots of a floor that can show growth.
+/// Minimum number of knots needed to fit growth.
 const MIN_KNOTS: usize = 8;
-/// Fewest knots before an onset that determine the level it began at.
+/// Minimum number of knots before an onset needed to determine the level there.
 const MIN_KNOTS_BEFORE: usize = 4;
-/// Onsets are tried up to this share of the run before its end: less than any growth lasts, so
-/// that a rise that is too short is seen as what it is and not stretched.
+/// Onsets are tried up to this share of the run before its end. Any real growth lasts longer, so a
+/// rise that is too short is not stretched to look long enough.
 const LATEST_ONSET: f64 = 0.2;
-/// Onsets tried, first over the run and then again around the best.
+/// Number of onsets tried: first over the run, then again around the best one.
 const ONSETS: u32 = 16;
-/// The same where the pace is known and only the onset is left to find.
+/// Number of onsets tried when the rate is known.
 const PACED_ONSETS: u32 = 24;
-/// Rise from the first quarter of the knots to the last fifth, as a share of the device, below
-/// which there is no growth: a quarter of the smallest that matters.
+/// Smallest rise from the first quarter of the knots to the last fifth, as a share of the device.
+/// The limit is a quarter of the smallest growth reported.
 const MIN_RISE: f64 = 0.001;
-/// A misfit beyond this many units counts no more: one bad knot must not move the fit.
+/// The misfit of a single knot counts at most this many units, so that one bad knot does not move
+/// the fit.
 const MAX_MISFIT: f64 = 6.0;
-/// Scatter below which a floor is taken to be no stiller, as a share of the device.
+/// Smallest scatter assumed for a floor, as a share of the device.
 const MIN_NOISE: f64 = 2e-4;
 
-/// A fitted course of a floor: `level` until `onset`, then `level + grown * progress`.
+/// A fitted trend of a floor: `level` until `onset`, then `level + grown * progress`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Trend {
     pub(super) onset: f64,
@@ -34,11 +35,11 @@ pub(super) struct Trend {
     pub(super) level: f64,
     pub(super) grown: f64,
     pub(super) shape: i32,
-    /// What the fit leaves, in units of the floor's scatter, summed over the knots.
+    /// Sum of the knots' distances from the fit, in units of the floor's scatter.
     pub(super) misfit: f64,
 }
 
-/// The knots to be fitted, their levels rid of single outliers, and the unit of misfit.
+/// The knots to fit, their levels without single outliers, and the unit of misfit.
 struct Target<'a> {
     knots: &'a [Knot],
     levels: Vec<f64>,
@@ -48,7 +49,8 @@ struct Target<'a> {
 impl<'a> Target<'a> {
     fn of(floor: &'a Floor, signals: &Signals) -> Self {
         let levels = levels_of(floor);
-        // Stairs and pauses leave more than scatter; measured by that alone, every fit is as bad.
+        // Growth with stairs and pauses deviates from a fit by more than the scatter. With scatter
+        // alone as the unit, every fit would be equally bad.
         let range = quantile(&levels, 0.95) - quantile(&levels, 0.05);
         let unit = noise_of(floor, signals).max(0.04 * range);
         Self {
@@ -59,18 +61,19 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The levels of a floor's knots without single outliers.
+/// The levels of a floor's knots, without single outliers.
 pub(super) fn levels_of(floor: &Floor) -> Vec<f64> {
     smooth3(&floor.knots.iter().map(|k| k.level).collect::<Vec<_>>())
 }
 
-/// The scatter of a floor, never so small that a still floor makes a pebble look like a mountain.
+/// The scatter of a floor, but at least [`MIN_NOISE`], so that small changes of a constant floor do
+/// not look significant.
 pub(super) fn noise_of(floor: &Floor, signals: &Signals) -> f64 {
     floor.noise.max(MIN_NOISE * signals.scale)
 }
 
 impl Trend {
-    /// The trend of one of `shapes` that leaves the least misfit.
+    /// The trend with one of `shapes` that has the least misfit.
     pub(super) fn fit(floor: &Floor, signals: &Signals, shapes: &[i32]) -> Option<Self> {
         if floor.knots.len() < MIN_KNOTS || signals.span <= 0.0 {
             return None;
@@ -91,7 +94,7 @@ impl Trend {
         best_of(around(coarse.onset, range, ONSETS), &[coarse.shape])
     }
 
-    /// The same trend with the onset that fits best if growth goes at a given pace.
+    /// The same trend with the onset that fits best at a given rate.
     pub(super) fn at_pace(&self, pace: f64, floor: &Floor, signals: &Signals) -> Self {
         let target = Target::of(floor, signals);
         let range = onset_range(floor, signals);
@@ -119,13 +122,13 @@ impl Trend {
         }
     }
 
-    /// This trend with the level and growth that fit best.
+    /// This trend with the best-fitting level and growth.
     fn fitted(self, target: &Target) -> Self {
         let levels = &target.levels[..];
         let before = target.knots.partition_point(|k| k.t <= self.onset);
         let progress: Vec<f64> = target.knots.iter().map(|k| self.progress(k.t)).collect();
         if before < MIN_KNOTS_BEFORE {
-            // Too few knots before the onset to say at which level it began: the slope says it.
+            // Too few knots before the onset to determine the level, so the slope determines it.
             return self.grown_by(theil_sen(&progress, levels), target);
         }
         let level = median(&levels[..before]);
@@ -144,7 +147,7 @@ impl Trend {
         .with_misfit(target)
     }
 
-    /// This trend with a given growth and the level that fits best.
+    /// This trend with a given growth and the best-fitting level.
     fn grown_by(self, grown: f64, target: &Target) -> Self {
         let starts: Vec<f64> = target
             .knots
@@ -166,46 +169,46 @@ impl Trend {
         Self { misfit, ..self }
     }
 
-    /// The part of the growth that is over at a time, 0 to 1.
+    /// Share of the growth that is complete at time `t`, 0 to 1.
     pub(super) fn progress(&self, t: f64) -> f64 {
         ((t - self.onset) / (self.end - self.onset))
             .clamp(0.0, 1.0)
             .powi(self.shape)
     }
 
-    /// Bytes grown up to a time.
+    /// Bytes grown up to time `t`.
     pub(super) fn lift(&self, t: f64) -> f64 {
         self.grown * self.progress(t)
     }
 
-    /// The floor at a time.
+    /// The level of the fitted floor at time `t`.
     pub(super) fn at(&self, t: f64) -> f64 {
         self.level + self.lift(t)
     }
 
-    /// When a given part of the growth was reached.
+    /// When a given share of the growth was complete.
     pub(super) fn reached(&self, part: f64) -> f64 {
         self.onset + part.powf(1.0 / f64::from(self.shape)) * (self.end - self.onset)
     }
 
-    /// Bytes per second at the end.
+    /// Growth rate at the end, in bytes per second.
     pub(super) fn rate_at_end(&self) -> f64 {
         self.grown * f64::from(self.shape) / (self.end - self.onset)
     }
 
-    /// Growth per time to the power of the shape.
+    /// Growth divided by time to the power of `shape`.
     pub(super) fn pace(&self) -> f64 {
         self.grown / (self.end - self.onset).powi(self.shape)
     }
 }
 
-/// Whether the last levels lie no higher than the first: a quick answer for most floors.
+/// Whether the last levels are hardly higher than the first. Rejects most floors quickly.
 fn rises_too_little(levels: &[f64], signals: &Signals) -> bool {
     let (first, last) = (levels.len() / 4, levels.len() - levels.len() / 5);
     median(&levels[last..]) - median(&levels[..first]) < MIN_RISE * signals.scale
 }
 
-/// The first and the last onset that the knots can show.
+/// The earliest and the latest onset to try.
 fn onset_range(floor: &Floor, signals: &Signals) -> (f64, f64) {
     let first = floor.knots.first().map_or(0.0, |k| k.t);
     (
@@ -214,7 +217,7 @@ fn onset_range(floor: &Floor, signals: &Signals) -> (f64, f64) {
     )
 }
 
-/// The part of a range that lies within one of `count` steps of a time.
+/// The part of a range within one step of time `t`, when the range has `count` steps.
 fn around(t: f64, (first, last): (f64, f64), count: u32) -> (f64, f64) {
     let step = (last - first) / f64::from(count);
     ((t - step).max(first), (t + step).min(last))
@@ -232,7 +235,7 @@ mod tests {
     use super::super::sketch::{a_rank, run_of};
     use super::*;
 
-    /// Fits a floor that follows `level` on the clock of a plain run of 400 seconds.
+    /// Fits a floor with the given levels over the 400 seconds of a plain run.
     fn fit(level: impl Fn(f64) -> f64, shapes: &[i32]) -> Option<Trend> {
         let run = run_of([a_rank(0)]);
         let signals = signals::read(&run);

@@ -1,42 +1,44 @@
-//! Where the warm-up ends: the model load, the first steps and the first quarter of the run.
+//! Determines the end of the warm-up, which covers the model load, the first steps and the first
+//! quarter of the run.
 
 use super::series::Series;
 use super::stats::median;
 
-/// Nothing that has settled in the first quarter of the run is a finding, by definition.
+/// By definition, changes in this first part of the run are not findings.
 const SHARE: f64 = 0.25;
-/// Share of the time after the first training step that still counts as warm-up when the model
-/// took longer than the first quarter to load: optimizer state and lazily loaded kernels come then.
+/// Share of the time after the first training step that still counts as warm-up. This share matters
+/// when the model takes longer than the first quarter of the run to load, because optimizer state
+/// and lazily loaded kernels follow the load.
 const FIRST_STEPS_SHARE: f64 = 0.1;
-/// Share of the run in which the optimizer's state may still be appearing, and the least after the
-/// first step; floors are followed from there on. Of growth that began earlier, hardly a tenth is
-/// over by then.
+/// Floors are followed after `OPTIMIZER_SHARE` of the run and at least `OPTIMIZER_SHARE_AFTER_LOAD`
+/// of it after the first step, when the optimizer's state is complete. Of growth that began
+/// earlier, hardly a tenth is complete by that time.
 const OPTIMIZER_SHARE: f64 = 0.1;
 const OPTIMIZER_SHARE_AFTER_LOAD: f64 = 0.02;
-/// Share of the run for which a model may still be loading when it has reached half of what training
-/// holds; what rises for longer is no load.
+/// Longest time, as a share of the run, for which a model may still be loading after it reached
+/// half of the level of training. Longer rises are not loads.
 const MAX_LOAD_AFTER: f64 = 0.25;
-/// A fall by this share between two samples, and the share of samples that show one, separate
-/// training from loading: a model being loaded hardly ever gives memory back.
+/// A signal with falls of at least `FALL` in at least `MIN_FALLS` of its samples is training:
+/// loading hardly ever frees memory.
 const FALL: f64 = 0.05;
 const MIN_FALLS: f64 = 0.05;
 
-/// Share of the run over which the pace of a rise is taken.
+/// Share of the run over which the rate of a rise is measured.
 const PACE_SHARE: f64 = 0.03;
 
-/// The stages of a track's beginning, in seconds.
+/// The stages of the beginning of a track, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct WarmUp {
-    /// First training step.
+    /// Time of the first training step.
     pub(super) train_start: f64,
-    /// From when floors are followed.
+    /// When floors start to be followed.
     pub(super) settle_start: f64,
-    /// From when on there may be findings.
+    /// When findings may start.
     pub(super) warm_end: f64,
 }
 
 impl WarmUp {
-    /// Works out the stages of a run that is `span` seconds long and ends at `end`.
+    /// Determines the stages of a run that is `span` seconds long and ends at `end`.
     pub(super) fn of(allocated: &Series, end: f64, span: f64) -> Self {
         let run_start = end - span;
         let train_start = train_start(allocated, run_start, span);
@@ -50,9 +52,9 @@ impl WarmUp {
     }
 }
 
-/// When training began: when allocation reached what it holds around the end of the first quarter,
-/// or, where it was still loading then, half of what it holds later. The peak of the first step
-/// reaches that, a model being loaded does not.
+/// When training began. This is when allocated memory reached its level at the end of the first
+/// quarter of the run. If the model was still loading at that time, it is when memory reached half
+/// of its later level: the peak of the first step reaches that level, a loading model does not.
 fn train_start(allocated: &Series, run_start: f64, span: f64) -> f64 {
     let typical = |from: f64, to: f64| {
         median(allocated.between(run_start + from * span, run_start + to * span))
@@ -70,8 +72,8 @@ fn train_start(allocated: &Series, run_start: f64, span: f64) -> f64 {
     end_of_rise(allocated, start, start + MAX_LOAD_AFTER * span)
 }
 
-/// When what rises at a time first stops rising. A large model reaches more than half of what
-/// training holds while it is still being loaded; a training step rises for a moment only.
+/// When a rise that is under way at time `from` first stops. A large model reaches more than half
+/// of the level of training while it is still loading; a training step rises only briefly.
 fn end_of_rise(allocated: &Series, from: f64, latest: f64) -> f64 {
     let (first, last) = (allocated.index_at(from), allocated.index_at(latest));
     let rises = |i: usize| allocated.y.get(i + 2).is_some_and(|&y| y > allocated.y[i]);
@@ -79,8 +81,8 @@ fn end_of_rise(allocated: &Series, from: f64, latest: f64) -> f64 {
     allocated.t.get(end).copied().unwrap_or(from)
 }
 
-/// Whether what rises at a time rises on to the end, half as fast or faster: then it is no model
-/// being loaded, but growth that dwarfs the model.
+/// Whether a rise continues to the end at half of its rate or faster. Such a rise is not a model
+/// being loaded, but growth much larger than the model.
 fn keeps_its_pace(allocated: &Series, at: f64, end: f64, span: f64) -> bool {
     let width = PACE_SHARE * span;
     let level = |from: f64| median(allocated.between(from, from + width));
@@ -89,7 +91,7 @@ fn keeps_its_pace(allocated: &Series, at: f64, end: f64, span: f64) -> bool {
     expected > 0.0 && last - now >= expected / 2.0
 }
 
-#[allow(clippy::cast_precision_loss, reason = "counts of samples")]
+#[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn is_training(samples: &[f64]) -> bool {
     let falls = samples
         .windows(2)
@@ -102,7 +104,7 @@ fn is_training(samples: &[f64]) -> bool {
 mod tests {
     use super::*;
 
-    /// Loads at 10 up to a sample, then steps between 50 and 80.
+    /// Loads at level 10 up to a sample, then steps between 50 and 80.
     fn loads_until(sample: u32, floor: impl Fn(u32) -> f64) -> Series {
         let level = |k: u32| {
             if k < sample {

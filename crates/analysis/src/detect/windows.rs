@@ -1,28 +1,29 @@
-//! From what evidence windows saw to the cause of growth: the line and the holder that several
-//! windows agree on and that explain most of what grew in them.
+//! Finds the cause of growth in evidence windows: the line and the holder that several windows
+//! agree on and that explain most of the growth in them.
 
 use hashbrown::HashMap;
 
 use super::cause::{Cause, Site};
 use crate::timeline::{EvidenceWindow, WindowEvidence, float};
 
-/// Windows that must agree: those between ends of steps, and those by time, which may cut through
-/// anything.
+/// Number of windows that must agree. More agreeing windows are needed for windows by time, which
+/// may begin and end anywhere in a step.
 const AGREEING_BY_STEPS: usize = 3;
 const AGREEING_BY_TIME: usize = 4;
-/// The share of the growth that a line or a holder must explain to be named.
+/// Smallest share of the growth that a line or a holder must explain to be named.
 const MOST: f64 = 0.5;
-/// A leak that is rare may grow in two windows only. These must show one line and hardly anything
-/// else.
+/// A leak that happens rarely may show in only two windows. Two windows must agree on one line that
+/// explains almost all of the growth.
 const AGREEING_WHERE_RARE: usize = 2;
 const ALMOST_ALL: f64 = 0.95;
-/// Survivors may exceed the growth by this factor. Beyond it most of them replace blocks that were
-/// freed meanwhile, as in a cache of constant size, and which of them leak is unknown.
+/// Largest ratio of surviving allocations to growth. Beyond this ratio, most survivors replace
+/// blocks that were freed meanwhile, as in a cache of constant size, and it is unknown which of
+/// them leak.
 const MOST_SURVIVORS: f64 = 1.5;
-/// The share of the windows that must show a line.
+/// Smallest share of the windows in which a line must appear.
 const SHOWN_IN: f64 = 0.6;
 
-/// The cause that the windows show, where they agree.
+/// The cause that the windows agree on, if any.
 pub(super) fn cause_of(evidence: &WindowEvidence) -> Option<Cause> {
     let grew = |window: &&EvidenceWindow| window.growth_bytes > 0;
     let windows: Vec<&EvidenceWindow> = evidence.windows.iter().filter(grew).collect();
@@ -67,20 +68,20 @@ fn split(named: Option<Named>) -> (Option<Site>, Vec<Site>) {
     named.map_or((None, Vec::new()), |(_, site, path)| (Some(site), path))
 }
 
-/// What is known about one line over all windows.
+/// The totals of one line over all windows.
 #[derive(Default)]
 struct Seen<'e> {
     bytes: i64,
-    /// How far it is from the innermost frame, weighed by bytes.
+    /// Distance from the innermost frame, weighted by bytes.
     depth: f64,
     windows: Vec<usize>,
-    /// The calls of the stack with the most bytes.
+    /// The call path of the stack with the most bytes, and its bytes.
     heaviest: i64,
     path: &'e [Site],
 }
 
-/// The innermost line that explains most of what grew. Where the memory comes from many lines, as
-/// that of a graph does, this is the call that all of them have in common.
+/// The innermost line that explains most of the growth. When the memory comes from many lines, as
+/// for an autograd graph, the result is the call that these lines have in common.
 fn best_site(
     evidence: &WindowEvidence,
     windows: &[&EvidenceWindow],
@@ -96,12 +97,12 @@ fn best_site(
             for (depth, site) in frames.iter().enumerate() {
                 let is_repeated = |other: &Site| other.line == site.line && other.file == site.file;
                 if frames[..depth].iter().any(is_repeated) {
-                    // A function that calls itself.
+                    // The function calls itself; count it once.
                     continue;
                 }
                 let one = seen.entry((&site.file, site.line)).or_default();
                 one.bytes = one.bytes.saturating_add(bytes);
-                #[allow(clippy::cast_precision_loss, reason = "at most 64 frames")]
+                #[allow(clippy::cast_precision_loss, reason = "a stack has at most 64 frames")]
                 let depth_of = depth as f64;
                 one.depth += depth_of * float(bytes);
                 if one.windows.last() != Some(&index) {
@@ -114,7 +115,7 @@ fn best_site(
             }
         }
     }
-    #[allow(clippy::cast_precision_loss, reason = "at most 64 windows")]
+    #[allow(clippy::cast_precision_loss, reason = "there are at most 64 windows")]
     let is_shown = |one: &Seen<'_>| {
         let shown = one.windows.len();
         shown >= needed && shown as f64 >= SHOWN_IN * windows.len() as f64
@@ -133,8 +134,8 @@ fn best_site(
     Some((best.bytes, site.clone(), path.to_vec()))
 }
 
-/// The holder of most of the survivors whose holder was looked for, where the survivors are most
-/// of what grew.
+/// The holder of most of the surviving memory that was searched for holders, when the survivors
+/// make up most of the growth.
 fn best_holder(
     evidence: &WindowEvidence,
     survived: i64,
@@ -232,7 +233,7 @@ mod tests {
         let stacks = (1..=4).map(|line| vec![site("train.py", line)]).collect();
         let windows = (0..4).map(|stack| window(100, &[(stack, 100)])).collect();
         assert_eq!(place(&evidence(windows, stacks)), None);
-        // One window with much does not speak for the others.
+        // One large window does not decide for the others.
         let stacks = vec![vec![site("train.py", 1)], vec![site("train.py", 2)]];
         let mut windows = vec![window(1000, &[(0, 1000)])];
         windows.extend(vec![window(100, &[(1, 100)]); 3]);
@@ -248,7 +249,7 @@ mod tests {
 
     #[test]
     fn survivors_that_replace_others_do_not_explain_growth() {
-        // A cache of constant size beside a small leak.
+        // A cache of constant size next to a small leak.
         let stacks = vec![vec![site("cache.py", 1)], vec![site("train.py", 8)]];
         let windows = vec![window(100, &[(0, 400), (1, 100)]); 4];
         assert_eq!(cause_of(&evidence(windows, stacks)), None);

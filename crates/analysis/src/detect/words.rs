@@ -1,9 +1,9 @@
-//! Numbers as people read them, for the sentences in findings.
+//! Formats numbers for the sentences in findings.
 
-/// Bytes in binary units, three digits: `1.52 GiB`, `283 MiB`.
+/// Bytes in binary units with three digits: `1.52 GiB`, `283 MiB`.
 pub(super) use stormlog_format::human_bytes as bytes;
 
-/// A number with separators between thousands: `1,204`.
+/// A number with thousands separators: `1,204`.
 pub(super) fn count(number: i64) -> String {
     let digits = number.unsigned_abs().to_string();
     let mut text = String::new();
@@ -16,7 +16,7 @@ pub(super) fn count(number: i64) -> String {
     if number < 0 { format!("-{text}") } else { text }
 }
 
-/// Growth per time in the unit that keeps the number readable: `16 MiB/s`, `1.20 GiB/h`.
+/// A growth rate in a readable unit: `16 MiB/s`, `1.20 GiB/h`.
 pub(super) fn rate(bytes_per_s: f64) -> String {
     const MIB: f64 = 1024.0 * 1024.0;
     if bytes_per_s >= MIB {
@@ -28,7 +28,7 @@ pub(super) fn rate(bytes_per_s: f64) -> String {
     }
 }
 
-/// A length of time with one unit: `42 s`, `3.5 min`, `11 h`, `2.1 days`.
+/// A duration in one unit: `42 s`, `3.5 min`, `11 h`, `2.1 days`.
 pub(super) fn duration(seconds: f64) -> String {
     let (value, unit) = match seconds.abs() {
         s if s < 90.0 => (seconds, "s"),

@@ -1,16 +1,16 @@
-//! The fields of a protocol buffer's message, as they lie in its bytes.
+//! Parses the fields of a protocol buffer message.
 
-/// A field with its number.
+/// A field, with its field number first.
 pub(super) enum Field<'a> {
     /// A whole number.
     Number(u64, u64),
-    /// A text, a message, or numbers packed together.
+    /// A text, a message, or packed numbers.
     Bytes(u64, &'a [u8]),
-    /// Of a kind that profiles do not use.
+    /// A field of a type that profiles do not use.
     Other,
 }
 
-/// The fields of a message; None where its bytes make no sense, and then no more.
+/// The fields of a message. Malformed bytes yield `None`, and the iteration ends.
 pub(super) fn fields(bytes: &[u8]) -> impl Iterator<Item = Option<Field<'_>>> {
     let mut rest = Some(bytes);
     std::iter::from_fn(move || {
@@ -21,7 +21,7 @@ pub(super) fn fields(bytes: &[u8]) -> impl Iterator<Item = Option<Field<'_>>> {
     })
 }
 
-/// Numbers packed together.
+/// Parses packed numbers.
 pub(super) fn numbers(mut bytes: &[u8]) -> Option<Vec<u64>> {
     let mut numbers = Vec::new();
     while !bytes.is_empty() {
@@ -51,7 +51,7 @@ fn field(bytes: &[u8]) -> Option<(Field<'_>, &[u8])> {
     }
 }
 
-/// A number of seven bits to a byte, the lowest first.
+/// Parses a varint: seven bits per byte, the lowest bits first.
 fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut value = 0;
     for (place, byte) in bytes.iter().enumerate().take(10) {

@@ -1,24 +1,24 @@
-//! A straight line through points, with the test of its slope.
+//! Fits a straight line through points and tests its slope.
 
 /// A line fitted by least squares.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line {
-    /// The rise per unit of x.
+    /// Rise per unit of x.
     pub slope: f64,
-    /// The correlation of the two coordinates.
+    /// Correlation of x and y.
     pub r: f64,
-    /// How often noise alone would give such a slope, both signs counted.
+    /// Two-sided probability that noise alone gives such a slope.
     pub p_value: f64,
 }
 
-/// Keeps the test finite when the points lie on the line.
+/// Avoids a division by zero when all points lie on the line.
 const TINY: f64 = 1.0e-20;
 
-/// Fits a line; `None` when all x are the same, or with fewer than two points.
+/// Fits a line. `None` when all x are equal, or with fewer than two points.
 #[expect(
     clippy::cast_precision_loss,
     clippy::many_single_char_names,
-    reason = "no list is that long; the names are those of the formulas"
+    reason = "lengths stay below 2^52; the names are those of the formulas"
 )]
 pub fn fit(x: &[f64], y: &[f64]) -> Option<Line> {
     let n = x.len().min(y.len());
@@ -71,13 +71,13 @@ pub fn pearson(x: &[f64], y: &[f64]) -> Option<f64> {
     fit(x, y).map(|line| line.r)
 }
 
-/// The mean of a list that is not empty.
+/// The mean of a non-empty list.
 pub fn mean(values: &[f64]) -> f64 {
     precise_mean(values).value()
 }
 
-/// The standard deviation with n - 1 below; zero for fewer than two values.
-#[expect(clippy::cast_precision_loss, reason = "no list is that long")]
+/// The sample standard deviation, which divides by n - 1. Zero for fewer than two values.
+#[expect(clippy::cast_precision_loss, reason = "lengths stay below 2^52")]
 pub fn sample_deviation(values: &[f64]) -> f64 {
     if values.len() < 2 {
         return 0.0;
@@ -94,7 +94,7 @@ pub fn sample_deviation(values: &[f64]) -> f64 {
     (squares.value() / (values.len() - 1) as f64).sqrt()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "no list is that long")]
+#[expect(clippy::cast_precision_loss, reason = "lengths stay below 2^52")]
 fn precise_mean(values: &[f64]) -> Precise {
     let mut sum = Precise::default();
     for value in values {
@@ -109,8 +109,8 @@ fn precise_mean(values: &[f64]) -> Precise {
     }
 }
 
-/// A sum in two floats. Stormlog 0.3.9's sums are exact; thresholds and printed digits must not
-/// hang on the order of additions.
+/// A sum in two floats. Sums in stormlog 0.3.9 are exact, so thresholds and printed digits must not
+/// depend on the order of additions.
 #[derive(Clone, Copy, Debug, Default)]
 struct Precise {
     high: f64,
@@ -129,14 +129,14 @@ impl Precise {
     }
 }
 
-/// A sum and what rounding took from it.
+/// A sum and its rounding error.
 fn two_sum(a: f64, b: f64) -> (f64, f64) {
     let sum = a + b;
     let part = sum - a;
     (sum, (a - (sum - part)) + (b - part))
 }
 
-/// Two-sided probability of Student's t beyond the value.
+/// Two-sided probability that Student's t exceeds the value.
 fn t_test(t: f64, freedom: f64) -> f64 {
     if !t.is_finite() {
         return 0.0;
@@ -144,7 +144,7 @@ fn t_test(t: f64, freedom: f64) -> f64 {
     incomplete_beta(freedom / 2.0, 0.5, freedom / (freedom + t * t))
 }
 
-/// The regularised incomplete beta function, by its continued fraction (Lentz).
+/// The regularised incomplete beta function, computed by its continued fraction (Lentz's method).
 fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -162,7 +162,7 @@ fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     }
 }
 
-#[expect(clippy::many_single_char_names, reason = "the names of the formula")]
+#[expect(clippy::many_single_char_names, reason = "the formula's names")]
 fn beta_fraction(a: f64, b: f64, x: f64) -> f64 {
     const SMALL: f64 = 1.0e-300;
     let guarded = |value: f64| if value.abs() < SMALL { SMALL } else { value };
@@ -187,7 +187,7 @@ fn beta_fraction(a: f64, b: f64, x: f64) -> f64 {
     fraction
 }
 
-/// The logarithm of the gamma function for positive numbers (Lanczos).
+/// The logarithm of the gamma function for positive numbers (Lanczos approximation).
 fn ln_gamma(x: f64) -> f64 {
     const COEFFICIENTS: [f64; 8] = [
         676.520_368_121_885_1,

@@ -1,11 +1,11 @@
-//! Rounding to a number of digits, as Python and NumPy do it.
+//! Rounds to a number of digits in the same way as Python and NumPy.
 
-/// Python's `round`: the decimal number nearest to the binary value, halves to even.
+/// Rounds like Python's `round`: the nearest decimal number to the binary value, with ties to even.
 pub fn python(value: f64, digits: usize) -> f64 {
     format!("{value:.digits$}").parse().unwrap_or(value)
 }
 
-/// NumPy's `round`: scaled, rounded to even, scaled back.
+/// Rounds like NumPy's `round`: scales, rounds ties to even, and scales back.
 pub fn numpy(value: f64, digits: i32) -> f64 {
     let scale = 10_f64.powi(digits);
     let scaled = (value * scale).round_ties_even() / scale;

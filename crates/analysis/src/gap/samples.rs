@@ -1,9 +1,9 @@
-//! The samples among events: which they are and what they measured.
+//! Identifies samples among events, and computes their gap.
 
 use crate::columns::EventRef;
 use stormlog_format::EventType;
 
-/// Whether the event is a sample; white space around the word and capitals do not count.
+/// Whether the event is a sample, ignoring case and surrounding white space.
 pub fn is_sample(event_type: &[u8]) -> bool {
     EventType::Sample.is(event_type)
         || std::str::from_utf8(event_type).is_ok_and(|kind| {
@@ -11,13 +11,14 @@ pub fn is_sample(event_type: &[u8]) -> bool {
         })
 }
 
-/// Bytes in use on the device that the allocator does not hold; unknown when a side is.
+/// Bytes in use on the device beyond what the allocator reserved. `None` when used or reserved
+/// bytes are unknown.
 pub fn device_gap(event: EventRef<'_>) -> Option<i64> {
     let (used, reserved) = (event.used_bytes()?, event.reserved_bytes()?);
     Some(used.saturating_sub(reserved))
 }
 
-/// The size of the device, when it is known and not nothing.
+/// The size of the device; `None` when it is unknown or zero.
 pub fn device_total(event: EventRef<'_>) -> Option<i64> {
     event.total_bytes().filter(|total| *total > 0)
 }

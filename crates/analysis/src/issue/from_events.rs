@@ -46,23 +46,64 @@ pub(crate) fn of_bundle(row: &OomRow) -> Hit<'static> {
     }
 }
 
-/// The issue that an event reports, if any.
-pub(crate) fn of_event(row: EventRow<'_>) -> Option<Hit<'static>> {
+/// What of an event decides which issue it belongs to and what that issue shows. The same subjects
+/// are of the same issue, so only the first of many like events needs a fingerprint.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Subject<'a> {
+    event_type: &'a [u8],
+    collector: &'a Text,
+    backend: Text,
+    pub(crate) severity: Text,
+    report: Report,
+}
+
+/// What an event reports.
+#[derive(Clone, Debug, PartialEq)]
+enum Report {
+    Oom {
+        reason: Value,
+        device_id: i64,
+    },
+    Degradation {
+        health: Text,
+        stem: Text,
+        fields: Value,
+    },
+    Alert {
+        category: Text,
+    },
+}
+
+/// The problem that an event reports and the evidence that it is, if it reports one.
+pub(crate) fn of_event(row: EventRow<'_>) -> Option<(Subject<'_>, EvidenceLink)> {
     let event = row.event;
     let kind = Text::from_bytes(event.event_type());
     let metadata = event.metadata();
-    if classify::is_oom(&kind, &metadata) {
-        Some(of_oom_event(row, &kind, &metadata))
+    let (severity, report, evidence) = if classify::is_oom(&kind, &metadata) {
+        let (report, evidence) = oom(row, kind, &metadata);
+        ("critical".into(), report, evidence)
     } else if is_collector_degradation(&kind, &metadata) {
-        Some(of_degradation(row, &kind, &metadata))
+        degradation(row, kind, &metadata)
     } else if classify::is_alert(&kind, &metadata) {
-        Some(of_alert(row, &kind, &metadata))
+        let severity = classify::severity(&kind, &metadata);
+        let context = event.context().map(Text::from_bytes);
+        let category = alert_category(&context.unwrap_or_default());
+        let report = Report::Alert { category };
+        (severity, report, link(row, kind, context_and_status(row)))
     } else {
-        None
-    }
+        return None;
+    };
+    let subject = Subject {
+        event_type: event.event_type(),
+        collector: &event.origin().collector,
+        backend: backend(&metadata),
+        severity,
+        report,
+    };
+    Some((subject, evidence))
 }
 
-fn link(row: EventRow<'_>, kind: &Text, metadata: Map) -> EvidenceLink {
+fn link(row: EventRow<'_>, kind: Text, metadata: Map) -> EvidenceLink {
     let origin = row.event.origin();
     EvidenceLink {
         session_id: Some(origin.session_id.clone()),
@@ -70,123 +111,116 @@ fn link(row: EventRow<'_>, kind: &Text, metadata: Map) -> EvidenceLink {
         rank: Some(origin.rank),
         source_path: Some(row.source_path.clone()),
         source_kind: Some(row.source_kind.as_str().into()),
-        event_type: Some(kind.clone()),
+        event_type: Some(kind),
         bundle_path: None,
         metadata,
     }
 }
 
-/// What the event says, and the status of its session.
-fn said(row: EventRow<'_>) -> Map {
-    let mut map = Map::new();
-    map.insert("context", row.event.context().map(Text::from_bytes));
-    map.insert("session_status", row.session_status);
-    map
+/// The context of the event, and the status of its session.
+fn context_and_status(row: EventRow<'_>) -> Map {
+    let context = row.event.context().map(Text::from_bytes);
+    Map::from_entries(vec![
+        ("context".into(), context.into()),
+        ("session_status".into(), row.session_status.into()),
+    ])
 }
 
-fn of_oom_event(row: EventRow<'_>, kind: &Text, metadata: &Map) -> Hit<'static> {
-    let origin = row.event.origin();
-    let backend = backend(metadata);
-    let reason = metadata
-        .get(metadata_keys::OOM_REASON)
-        .cloned()
-        .unwrap_or(Value::Null);
-    let mut dimensions = Map::new();
-    dimensions.insert("backend", backend.clone());
-    dimensions.insert("reason", reason.clone());
-    let mut details = Map::new();
-    details.insert("backend", backend);
-    details.insert("reason", reason);
-    details.insert("collector", origin.collector.clone());
-    details.insert("device_id", origin.device_id);
-    let mut evidence = link(row, kind, said(row));
+fn oom(row: EventRow<'_>, kind: Text, metadata: &Map) -> (Report, EvidenceLink) {
+    let reason = metadata.get(metadata_keys::OOM_REASON);
+    let report = Report::Oom {
+        reason: reason.cloned().unwrap_or(Value::Null),
+        device_id: row.event.origin().device_id,
+    };
+    let mut evidence = link(row, kind, context_and_status(row));
     let dump = metadata
         .get(metadata_keys::OOM_DUMP_PATH)
         .and_then(Value::as_text);
     evidence.bundle_path = dump.filter(|path| !path.as_bytes().is_empty()).cloned();
-    Hit {
-        kind: "oom",
-        dimensions,
-        title: "OOM telemetry event".into(),
-        severity: "critical".into(),
-        evidence,
-        details,
-        peers: Vec::new(),
-        former_ids: Vec::new(),
-    }
+    (report, evidence)
 }
 
-fn of_degradation(row: EventRow<'_>, kind: &Text, metadata: &Map) -> Hit<'static> {
-    let origin = row.event.origin();
+fn degradation(row: EventRow<'_>, kind: Text, metadata: &Map) -> (Text, Report, EvidenceLink) {
     let health = metadata.get(metadata_keys::COLLECTOR_HEALTH_STATUS);
     let health = health.filter(|health| !health.is_null()).map(python_str);
     let health = match health {
         Some(status) if !status.is_blank() => normalize_text(&status),
         _ => "degraded".into(),
     };
+    let severity = if health == "unhealthy" {
+        "critical"
+    } else {
+        "warning"
+    };
     let error = metadata.get("collector_last_error");
     let error = error.filter(|error| !error.is_null()).map(python_str);
-    let stem = error_stem(&error.unwrap_or_default());
     let fields = match metadata.get(metadata_keys::COLLECTOR_PARTIAL_FIELDS) {
         Some(fields @ Value::List(_)) => fields.clone(),
         _ => Value::List(Vec::new()),
     };
-    let mut dimensions = Map::new();
-    dimensions.insert("collector", origin.collector.clone());
-    dimensions.insert("backend", backend(metadata));
-    dimensions.insert("health_status", health.clone());
-    dimensions.insert("partial_fields", fields);
-    dimensions.insert("error_stem", stem);
-    let mut evidence = Map::new();
-    for key in [
-        "collector_consecutive_failures",
-        "collector_next_retry_epoch_s",
-    ] {
-        evidence.insert(key, metadata.get(key).cloned().unwrap_or(Value::Null));
-    }
-    evidence.insert("session_status", row.session_status);
-    Hit {
-        kind: "collector_degradation",
-        title: "Collector degradation".into(),
-        severity: if health == "unhealthy" {
-            "critical"
-        } else {
-            "warning"
-        }
-        .into(),
-        evidence: link(row, kind, evidence),
-        details: dimensions.clone(),
-        dimensions,
-        peers: Vec::new(),
-        former_ids: Vec::new(),
-    }
+    let report = Report::Degradation {
+        health,
+        stem: error_stem(&error.unwrap_or_default()),
+        fields,
+    };
+    let copied = |key: &str| metadata.get(key).cloned().unwrap_or(Value::Null);
+    let failures = "collector_consecutive_failures";
+    let retry = "collector_next_retry_epoch_s";
+    let evidence = Map::from_entries(vec![
+        (failures.into(), copied(failures)),
+        (retry.into(), copied(retry)),
+        ("session_status".into(), row.session_status.into()),
+    ]);
+    (severity.into(), report, link(row, kind, evidence))
 }
 
-fn of_alert(row: EventRow<'_>, kind: &Text, metadata: &Map) -> Hit<'static> {
-    let origin = row.event.origin();
-    let severity = classify::severity(kind, metadata);
-    let context = row
-        .event
-        .context()
-        .map(Text::from_bytes)
-        .unwrap_or_default();
-    let category = alert_category(&context);
-    let mut details = Map::new();
-    details.insert("event_type", kind.clone());
-    details.insert("collector", origin.collector.clone());
-    details.insert("backend", backend(metadata));
-    details.insert("category", category.clone());
-    let mut dimensions = details.clone();
-    dimensions.insert("severity", severity.clone());
-    let spelled = category.to_str_lossy().replace('_', " ");
-    Hit {
-        kind: "alert",
-        dimensions,
-        title: format!("Alert: {spelled}").into(),
-        severity,
-        evidence: link(row, kind, said(row)),
-        details,
-        peers: Vec::new(),
-        former_ids: Vec::new(),
+impl Subject<'_> {
+    /// The kind of the issue.
+    pub(crate) fn kind(&self) -> &'static str {
+        match &self.report {
+            Report::Oom { .. } => "oom",
+            Report::Degradation { .. } => "collector_degradation",
+            Report::Alert { .. } => "alert",
+        }
+    }
+
+    /// The title of the issue, what makes two of them the same, and the details that it shows.
+    pub(crate) fn described(&self) -> (Text, Map, Map) {
+        let mut dimensions = Map::new();
+        let mut details = Map::new();
+        let title = match &self.report {
+            Report::Oom { reason, device_id } => {
+                dimensions.insert("backend", self.backend.clone());
+                dimensions.insert("reason", reason.clone());
+                details.clone_from(&dimensions);
+                details.insert("collector", self.collector.clone());
+                details.insert("device_id", *device_id);
+                "OOM telemetry event".into()
+            }
+            Report::Degradation {
+                health,
+                stem,
+                fields,
+            } => {
+                dimensions.insert("collector", self.collector.clone());
+                dimensions.insert("backend", self.backend.clone());
+                dimensions.insert("health_status", health.clone());
+                dimensions.insert("partial_fields", fields.clone());
+                dimensions.insert("error_stem", stem.clone());
+                details.clone_from(&dimensions);
+                "Collector degradation".into()
+            }
+            Report::Alert { category } => {
+                let spelled = category.to_str_lossy().replace('_', " ");
+                details.insert("event_type", Text::from_bytes(self.event_type));
+                details.insert("collector", self.collector.clone());
+                details.insert("backend", self.backend.clone());
+                details.insert("category", category.clone());
+                dimensions.clone_from(&details);
+                dimensions.insert("severity", self.severity.clone());
+                format!("Alert: {spelled}").into()
+            }
+        };
+        (title, dimensions, details)
     }
 }

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use stormlog_format::{Map, Text, Value};
 
 use super::fingerprint::{fingerprint_id, normalize_dimensions};
-use super::from_events::{of_bundle, of_event};
+use super::from_events::{Subject, of_bundle, of_event};
 use super::object::{EvidenceLink, Issue, IssueFilter, severity_rank};
 use super::{finding, gap};
 use crate::analyze::diagnosed;
@@ -33,88 +33,85 @@ pub(crate) struct Hit<'a> {
 
 /// Issues while they are gathered, in the order in which they were first seen.
 #[derive(Default)]
-pub(crate) struct Gathering {
+pub(crate) struct Gathering<'a> {
     issues: Vec<Issue>,
-    places: hashbrown::HashMap<Text, usize>,
-    /// The kind and the dimensions of the hits that came last, and the issue that they are of: most
-    /// hits are like one of them, and a fingerprint costs more than everything else about a hit.
-    recent: VecDeque<(String, Map, usize)>,
+    indices: hashbrown::HashMap<Text, usize>,
+    /// The subjects of the events that came last, with the details and the index of their issues:
+    /// most events are like one of them, and a fingerprint costs more than everything else.
+    recent: VecDeque<(Subject<'a>, Map, usize)>,
 }
 
-/// Hits that are remembered.
+/// Subjects that are remembered.
 const RECENT: usize = 8;
 
-impl Gathering {
+impl<'a> Gathering<'a> {
     pub(crate) fn add(&mut self, hit: Hit<'_>) {
-        let Some(index) = self.index_of(&hit) else {
+        let Some(index) = self.index_of(hit.kind, &hit.dimensions, hit.title) else {
             return;
         };
         let issue = &mut self.issues[index];
-        if severity_rank(&hit.severity) < severity_rank(&issue.severity) {
-            issue.severity = hit.severity;
+        if issue.evidence.is_empty() {
+            issue.former_ids = hit.former_ids;
         }
-        if issue.details != hit.details {
-            for (key, value) in hit.details {
-                issue.details.insert(key, value);
-            }
-        }
-        if let Some(time) = hit.evidence.timestamp_ns {
-            issue.first_seen_ns = Some(issue.first_seen_ns.map_or(time, |first| first.min(time)));
-            issue.last_seen_ns = issue.last_seen_ns.max(Some(time));
-        }
-        let sessions = hit.evidence.session_id.iter().chain(&hit.peers);
-        for session in sessions.filter(|session| !session.as_bytes().is_empty()) {
-            if let Err(place) = issue.affected_sessions.binary_search(session) {
-                issue.affected_sessions.insert(place, session.clone());
-            }
-        }
-        issue.evidence.push(hit.evidence);
+        update(issue, &hit.severity, &hit.details);
+        see(issue, hit.evidence, &hit.peers);
     }
 
     /// Adds an issue that was gathered elsewhere, after everything that was added before.
     fn add_issue(&mut self, issue: Issue) {
-        match self.places.get(&issue.fingerprint_id) {
+        match self.indices.get(&issue.fingerprint_id) {
             Some(place) => self.issues[*place].join(issue),
             None => {
-                self.places
+                self.indices
                     .insert(issue.fingerprint_id.clone(), self.issues.len());
                 self.issues.push(issue);
             }
         }
     }
 
-    /// The issue that a hit is of.
-    fn index_of(&mut self, hit: &Hit<'_>) -> Option<usize> {
-        let is_same = |(kind, dimensions, _): &(String, Map, usize)| {
-            kind == hit.kind && *dimensions == hit.dimensions
-        };
-        if let Some((_, _, index)) = self.recent.iter().find(|known| is_same(known)) {
-            return Some(*index);
+    /// Adds what an event reports.
+    pub(crate) fn add_event(&mut self, subject: Subject<'a>, evidence: EvidenceLink) {
+        let known = self.recent.iter().find(|(known, ..)| *known == subject);
+        if let Some((_, details, index)) = known {
+            let issue = &mut self.issues[*index];
+            update(issue, &subject.severity, details);
+            see(issue, evidence, &[]);
+            return;
         }
+        let (title, dimensions, details) = subject.described();
+        let Some(index) = self.index_of(subject.kind(), &dimensions, title) else {
+            return;
+        };
+        let issue = &mut self.issues[index];
+        update(issue, &subject.severity, &details);
+        see(issue, evidence, &[]);
+        self.recent.truncate(RECENT - 1);
+        self.recent.push_front((subject, details, index));
+    }
+
+    /// The issue with these dimensions, a new one with this title where there is none.
+    fn index_of(&mut self, kind: &str, dimensions: &Map, title: Text) -> Option<usize> {
         // Keys are ours, so they are never blank.
-        let dimensions = normalize_dimensions(&hit.dimensions).ok()?;
-        let id = fingerprint_id(hit.kind, &dimensions, &Value::Int(1));
-        let index = *self.places.entry(id.clone()).or_insert_with(|| {
+        let dimensions = normalize_dimensions(dimensions).ok()?;
+        let id = fingerprint_id(kind, &dimensions, &Value::Int(1));
+        let index = *self.indices.entry(id.clone()).or_insert_with(|| {
             self.issues.push(Issue {
                 fingerprint_id: id,
-                kind: hit.kind.into(),
+                kind: kind.into(),
                 dimensions,
                 state: "open",
-                severity: hit.severity.clone(),
-                title: hit.title.clone(),
+                severity: Text::default(),
+                title,
                 first_seen_ns: None,
                 last_seen_ns: None,
                 affected_sessions: Vec::new(),
                 evidence: Vec::new(),
                 details: Map::new(),
                 state_info: None,
-                former_ids: hit.former_ids.clone(),
+                former_ids: Vec::new(),
             });
             self.issues.len() - 1
         });
-        self.recent.truncate(RECENT - 1);
-        let remembered = (hit.kind.to_owned(), hit.dimensions.clone(), index);
-        self.recent.push_front(remembered);
         Some(index)
     }
 
@@ -132,13 +129,40 @@ impl Gathering {
     }
 }
 
+/// Brings severity and details of an issue up to date: the worst severity and the latest details
+/// count.
+fn update(issue: &mut Issue, severity: &Text, details: &Map) {
+    let is_new = issue.evidence.is_empty();
+    if is_new || severity_rank(severity) < severity_rank(&issue.severity) {
+        issue.severity = severity.clone();
+    }
+    if issue.details != *details {
+        for (key, value) in details.iter() {
+            issue.details.insert(key.clone(), value.clone());
+        }
+    }
+}
+
+/// Adds evidence to an issue; `peers` are further sessions that it affects.
+fn see(issue: &mut Issue, evidence: EvidenceLink, peers: &[Text]) {
+    if let Some(time) = evidence.timestamp_ns {
+        issue.first_seen_ns = Some(issue.first_seen_ns.map_or(time, |first| first.min(time)));
+        issue.last_seen_ns = issue.last_seen_ns.max(Some(time));
+    }
+    let sessions = evidence.session_id.iter().chain(peers);
+    for session in sessions.filter(|session| !session.as_bytes().is_empty()) {
+        if let Err(index) = issue.affected_sessions.binary_search(session) {
+            issue.affected_sessions.insert(index, session.clone());
+        }
+    }
+    issue.evidence.push(evidence);
+}
+
 impl Store {
-    /// The issues that the reference finds, the worst and latest first, with the states that
+    /// The issues that stormlog 0.3.9 finds, the worst and latest first, with the states that
     /// are given for them.
     pub fn issues(&self, filter: &IssueFilter, states: &HashMap<Text, &'static str>) -> Vec<Issue> {
-        let mut found = Gathering::default();
-        self.gather(&mut found);
-        wanted(found.finish(), filter, states)
+        wanted(self.gather(false), filter, states)
     }
 
     /// The same, and what our own detectors find.
@@ -147,20 +171,21 @@ impl Store {
         filter: &IssueFilter,
         states: &HashMap<Text, &'static str>,
     ) -> Vec<Issue> {
-        let mut found = Gathering::default();
-        self.gather(&mut found);
-        self.gather_findings(&mut found);
-        wanted(found.finish(), filter, states)
+        wanted(self.gather(true), filter, states)
     }
 
-    fn gather(&self, found: &mut Gathering) {
+    fn gather(&self, with_findings: bool) -> Vec<Issue> {
+        let events = self.events_that_may_be_trouble();
+        let mut found = Gathering::default();
         for row in self.oom_bundles(&OomFilter::default()) {
             found.add(of_bundle(&row));
         }
-        for row in self.events_that_may_be_trouble().iter() {
-            if let Some(hit) = of_event(row) {
-                found.add(hit);
-            }
+        let reports: Vec<_> = (0..events.len())
+            .into_par_iter()
+            .filter_map(|index| of_event(events.get(index)?))
+            .collect();
+        for (subject, evidence) in reports {
+            found.add_event(subject, evidence);
         }
         if let Some(anomalies) = self.given_anomalies() {
             for issue in anomalies {
@@ -168,8 +193,8 @@ impl Store {
             }
             return;
         }
-        for (place, source) in self.catalog().sources.iter().enumerate() {
-            let sessions = &self.loaded(place).sessions;
+        for (index, source) in self.catalog().sources.iter().enumerate() {
+            let sessions = &self.loaded(index).sessions;
             let hits: Vec<Vec<Hit<'_>>> = sessions
                 .par_iter()
                 .map(|session| gap::hits(session, source))
@@ -178,9 +203,13 @@ impl Store {
                 found.add(hit);
             }
         }
+        if with_findings {
+            self.gather_findings(&mut found);
+        }
+        found.finish()
     }
 
-    fn gather_findings(&self, found: &mut Gathering) {
+    fn gather_findings(&self, found: &mut Gathering<'_>) {
         let sources = &self.catalog().sources;
         let loaded: Vec<Arc<Loaded>> = (0..sources.len()).map(|place| self.loaded(place)).collect();
         let members = loaded.iter().enumerate().flat_map(|(artifact, loaded)| {

@@ -1,4 +1,4 @@
-//! What a path is: a sink, a segment, a document, a bundle.
+//! Determines the type of an artifact: sink, file of lines, document, table or bundle.
 
 use std::path::{Path, PathBuf};
 
@@ -17,25 +17,25 @@ use crate::catalog::{
 use crate::pack;
 use crate::regular_file::{Refused, folder_of, refusal};
 
-/// The sink inside a diagnose bundle that its window was recorded into.
+/// The name of the sink within a diagnose bundle.
 pub(crate) const BUNDLE_SINK: &str = "telemetry";
 
-/// What a path turned out to be.
+/// The type of an artifact, with its files.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Artifact {
     /// A directory of segments, with or without a manifest.
     Sink {
-        /// The manifest, when there is a readable one.
+        /// The manifest, if there is a readable one.
         manifest: Option<Manifest>,
-        /// The segment files, by name.
+        /// The segment files, sorted by name.
         segments: Vec<PathBuf>,
-        /// Segments that are missing or refused.
+        /// Segments that are missing or that may not be read.
         damage: Vec<Damage>,
     },
-    /// A file of one record per line; a manifest beside it supplies session summaries.
+    /// A file with one record per line. A manifest in the same folder supplies session summaries.
     Lines {
-        /// The manifest beside it.
+        /// The manifest in the same folder.
         manifest: Option<Manifest>,
         /// The file.
         file: PathBuf,
@@ -50,9 +50,9 @@ pub enum Artifact {
         /// The file.
         file: PathBuf,
     },
-    /// What `diagnose` leaves.
+    /// A bundle written by `diagnose`.
     DiagnoseBundle {
-        /// The bundle.
+        /// The folder of the bundle.
         directory: PathBuf,
     },
     /// The timeline of a diagnose bundle.
@@ -60,15 +60,15 @@ pub enum Artifact {
         /// The file.
         file: PathBuf,
     },
-    /// What the OOM flight recorder leaves.
+    /// A bundle written by the OOM flight recorder.
     OomBundle {
-        /// The bundle.
+        /// The folder of the bundle.
         directory: PathBuf,
     },
 }
 
 impl Artifact {
-    /// Looks at a path without reading events.
+    /// Determines the type of the artifact at a path without reading events.
     pub fn at(path: &Path) -> Result<Self, LoadError> {
         let path = &resolved_manifest(tidy(&pack::unpacked(path)?));
         let directory = directory_of(path);
@@ -91,7 +91,7 @@ impl Artifact {
         })
     }
 
-    /// The size of the files that hold its events, as they are on disk.
+    /// The size on disk of the files that contain its events.
     pub fn size_bytes(&self) -> u64 {
         let size = |path: &Path| path.metadata().map_or(0, |metadata| metadata.len());
         match self {
@@ -105,8 +105,8 @@ impl Artifact {
         }
     }
 
-    /// Whether segments of a sink were rewritten since this was found out: lines may then have
-    /// been read twice, or not at all.
+    /// Whether segments of a sink were rewritten since this value was created. After a rewrite,
+    /// lines may have been read twice, or not at all.
     pub(crate) fn was_rewritten(&self, path: &Path) -> bool {
         let Self::Sink {
             manifest: Some(before),
@@ -143,7 +143,8 @@ impl Artifact {
         }
         if shape == Shape::DiagnoseBundle {
             let recorded = directory.join(BUNDLE_SINK);
-            // Ours holds the events themselves, which say more than the timeline made of them.
+            // Bundles of this version contain the events, which are more detailed than the timeline
+            // made from them.
             return match Self::in_directory(&recorded, &recorded) {
                 Ok(Self::Sink { .. }) if !is_inside(directory, &recorded) => {
                     Err(read_error(&recorded, Refused::Outside.into()))
@@ -187,7 +188,8 @@ impl Artifact {
             });
         }
         if segments.is_empty() && !is_sink {
-            // A folder of nothing but files that are not read is named by the first of them.
+            // When a folder contains only files that may not be read, the error names the first of
+            // them.
             if let Some(Damage { file, reason, .. }) = damage.into_iter().next() {
                 return Err(read_error(&file, std::io::Error::other(reason)));
             }
@@ -205,7 +207,7 @@ impl Artifact {
     }
 }
 
-/// A manifest file that is the artifact itself but cannot be read: says why.
+/// The error for a manifest that is the artifact itself but cannot be read.
 fn unreadable_manifest(path: &Path) -> LoadError {
     match read_document(path) {
         Err(error) => error,
@@ -219,7 +221,7 @@ fn unreadable_manifest(path: &Path) -> LoadError {
     }
 }
 
-/// Whether a folder is inside another, links resolved.
+/// Whether a folder is inside another after resolving links.
 fn is_inside(directory: &Path, below: &Path) -> bool {
     match (directory.canonicalize(), below.canonicalize()) {
         (Ok(directory), Ok(below)) => below.starts_with(directory),

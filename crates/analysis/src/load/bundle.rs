@@ -1,4 +1,4 @@
-//! Bundles: what `diagnose` and the OOM flight recorder leave behind.
+//! Reads the bundles that `diagnose` and the OOM flight recorder write.
 
 use std::path::Path;
 
@@ -19,12 +19,12 @@ use crate::catalog::plain_or_compressed;
 use crate::columns::{Chunk, ChunkBuilder};
 use crate::regular_file::refusal;
 
-/// Rows that a chunk has room for from the start.
+/// Initial capacity of a chunk, in rows.
 const ROOM: usize = 1 << 10;
 
 const TIMELINE_COLLECTOR: &str = "stormlog.diagnose.timeline";
 
-/// Fields of the flight recorder's ring buffer and what they are called in a record.
+/// Fields of the flight recorder's ring buffer, and their names in a record.
 const RING_FIELDS: [(&str, &str); 5] = [
     ("active_memory", "allocator_active_bytes"),
     ("inactive_memory", "allocator_inactive_bytes"),
@@ -33,7 +33,7 @@ const RING_FIELDS: [(&str, &str); 5] = [
     ("device_total", "device_total_bytes"),
 ];
 
-/// Reads a diagnose bundle: its session, and a sample for each point of its timeline.
+/// Reads a diagnose bundle: its session, and one sample per point of its timeline.
 pub(crate) fn read_diagnose(
     directory: &Path,
     options: &LoadOptions<'_>,
@@ -55,14 +55,14 @@ pub(crate) fn read_diagnose(
     Ok(parts)
 }
 
-/// A manifest that is not read: what the bundle says about its session is unknown then.
+/// Reports a manifest that may not be read. The bundle's session is then unknown.
 fn refused_manifest(directory: &Path) -> Option<Damage> {
     let file = directory.join(MANIFEST);
     let reason = refusal(directory, &file)?.to_string();
     Some(Damage::of_file(file, reason))
 }
 
-/// Reads a timeline: one sample per point.
+/// Reads a timeline, one sample per point.
 pub(crate) fn read_timeline(
     file: &Path,
     options: &LoadOptions<'_>,
@@ -144,7 +144,7 @@ fn read_points(
     })
 }
 
-/// What the samples of a timeline have in common.
+/// The fields that all samples of a timeline share.
 struct Samples<'a> {
     session: Option<&'a SessionSummary>,
     session_id: Text,
@@ -165,7 +165,7 @@ impl<'a> Samples<'a> {
         }
     }
 
-    /// The record of a point; `last` is the time and the allocated bytes of the one before.
+    /// The record of a point. `last` is the time and the allocated bytes of the previous point.
     fn record(&self, time: f64, allocated: i64, reserved: i64, last: Option<(f64, i64)>) -> Map {
         let interval = last.map_or(0.0, |(before, _)| (time - before).max(0.0) * 1000.0);
         let change = last.map_or(0, |(_, before)| allocated.saturating_sub(before));
@@ -268,7 +268,7 @@ pub(crate) fn read_oom(
     })
 }
 
-/// A ring-buffer payload with the record's names for its counters.
+/// Renames the counters of a ring-buffer entry to the names in a record.
 fn canonical(mut record: Map) -> Map {
     for (ring, name) in RING_FIELDS {
         match record.remove(ring) {
@@ -287,7 +287,7 @@ fn session_of_bundle(directory: &Path) -> Option<SessionSummary> {
     if let Ok(summary) = SessionSummary::from_map(map) {
         return Some(summary);
     }
-    // An interrupted bundle still names its session.
+    // The manifest of an interrupted bundle still contains its session id.
     let session_id = manifest
         .get("session_id")?
         .as_text()
@@ -325,7 +325,7 @@ fn object(text: &[u8], file: &Path) -> Result<Map, LoadError> {
     }
 }
 
-/// The rank that a timeline belongs to: what it says, else what its path says, else 0.
+/// The rank of a timeline: from its contents, otherwise from its path, otherwise 0.
 fn rank_of(payload: &Map, file: &Path) -> i64 {
     let nested = |key: &str| {
         payload
@@ -352,12 +352,12 @@ fn rank_of(payload: &Map, file: &Path) -> i64 {
     said.or_else(in_path).unwrap_or(0)
 }
 
-/// The number, when it is one and finite.
+/// The value as a finite number.
 fn finite(value: &Value) -> Option<f64> {
     value.as_number().filter(|number| number.is_finite())
 }
 
-/// A number without its fraction, inside what an integer holds.
+/// Removes the fraction and limits the number to the range of an integer.
 #[expect(clippy::cast_possible_truncation, reason = "the conversion saturates")]
 fn whole(value: f64) -> i64 {
     value as i64

@@ -1,4 +1,4 @@
-//! Bytes of files, plain or compressed, in blocks of whole lines or as a whole.
+//! Reads plain or compressed files, in blocks of whole lines or at once.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -8,18 +8,18 @@ use std::path::Path;
 use super::error::LoadError;
 use crate::regular_file;
 
-/// How many bytes are read and parsed at a time: small enough to stay in the cache.
+/// Number of bytes read and parsed at a time, small enough to stay in the processor's cache.
 const BLOCK: usize = 1 << 20;
 
-/// A longer line is no telemetry record; it is skipped as damage.
+/// Longest line in bytes. A longer line is not a telemetry record and is skipped as damage.
 pub(crate) const LONGEST_LINE: usize = 64 << 20;
 
-/// A compressed file may grow to this size, or to [`LARGEST_RATIO`] times its own, several
-/// times what telemetry is compressed by.
+/// A compressed file may expand to `SMALL_FILE` bytes or to [`LARGEST_RATIO`] times its size,
+/// whichever is larger. Telemetry compresses by much less than that ratio.
 const SMALL_FILE: u64 = 16 << 20;
 const LARGEST_RATIO: u64 = 256;
 
-/// How a file is compressed, judged by its first bytes.
+/// The compression of a file, detected by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compression {
     None,
@@ -27,15 +27,14 @@ pub(crate) enum Compression {
     Zstd,
 }
 
-/// A file opened for reading, decompressed on the way.
+/// A file opened for reading, with transparent decompression.
 pub(crate) struct Source {
     pub(crate) reader: Box<dyn Read + Send>,
     pub(crate) compression: Compression,
     pub(crate) file_size: u64,
 }
 
-/// Opens a file that the user named, or that was found in an artifact, and finds out how it is
-/// compressed.
+/// Opens a file that the user named or that was found in an artifact, and detects its compression.
 pub(crate) fn open(path: &Path) -> Result<Source, LoadError> {
     if path.is_dir() {
         return Err(LoadError::NotAnArtifact(path.into()));
@@ -77,14 +76,14 @@ fn source_of(mut file: File, path: &Path) -> Result<Source, LoadError> {
     })
 }
 
-/// What decompresses to more bytes than its limit fails there.
+/// A reader that fails after `limit` decompressed bytes.
 struct Bounded<R> {
     reader: R,
     limit: u64,
     left: u64,
 }
 
-/// More was decompressed than the file's size allows.
+/// The error for a file that expands out of proportion to its size.
 #[derive(Debug, thiserror::Error)]
 #[error("it expands to more than {limit} bytes, out of proportion to its size")]
 struct TooFar {
@@ -112,7 +111,7 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
-/// Why a file cannot be read (any further).
+/// Converts an I/O error of a file to a [`LoadError`].
 pub(crate) fn read_error(file: &Path, source: io::Error) -> LoadError {
     let too_far = too_far(&source);
     match too_far {
@@ -128,8 +127,7 @@ pub(crate) fn read_error(file: &Path, source: io::Error) -> LoadError {
     }
 }
 
-/// Whether a compressed stream ended where it should not have: what a crash, or a copy
-/// that was cut off, leaves.
+/// Whether a compressed stream ended too early, as after a crash or an incomplete copy.
 pub(crate) fn is_cut_off(error: &io::Error) -> bool {
     error.raw_os_error().is_none() && too_far(error).is_none()
 }
@@ -143,17 +141,17 @@ pub fn read_document(path: &Path) -> Result<Vec<u8>, LoadError> {
     read_text(open(path)?, path, u64::MAX)
 }
 
-/// No manifest or other file beside the events is longer; whatever is would only fill the memory.
+/// Largest manifest or other description that is read, in bytes, so that it cannot fill the memory.
 const LONGEST_BESIDE: u64 = 256 << 20;
 
-/// Reads a document of an artifact that describes it, such as a manifest.
+/// Reads a document inside an artifact that describes it, such as a manifest.
 pub(crate) fn read_beside(artifact: &Path, path: &Path) -> Result<Vec<u8>, LoadError> {
     let file = regular_file::open_inside(artifact, path);
     let source = source_of(file.map_err(|source| read_error(path, source))?, path)?;
     read_text(source, path, LONGEST_BESIDE)
 }
 
-/// Reads a document that describes an artifact and was found in one of the given paths.
+/// Reads a document that describes an artifact and was found under a given path.
 pub(crate) fn read_described(path: &Path) -> Result<Vec<u8>, LoadError> {
     read_text(open(path)?, path, LONGEST_BESIDE)
 }
@@ -178,22 +176,22 @@ fn read_text(source: Source, path: &Path, most_bytes: u64) -> Result<Vec<u8>, Lo
     Ok(bytes)
 }
 
-/// Cuts a stream of bytes into blocks that end where lines end.
+/// Splits a stream of bytes into blocks of whole lines.
 pub(crate) struct LineBlocks<R> {
     reader: R,
     buffer: Vec<u8>,
-    /// Where in the buffer the unread part of the last block begins.
+    /// Start of the unread bytes in the buffer.
     used: usize,
-    /// Offset of the buffer's first byte.
+    /// File offset of the buffer's first byte.
     offset: u64,
-    /// Lines that start at or after this offset belong to the next part.
+    /// Lines that start at or after this file offset belong to the next part.
     end: u64,
     finished: bool,
-    /// Why the stream ended early, if it did.
+    /// The error that ended the stream early, if any.
     pub(crate) broken: Option<io::Error>,
 }
 
-/// Whole lines, and where they begin.
+/// Whole lines, with the file offset of the first one.
 pub(crate) struct Block<'a> {
     pub(crate) text: &'a [u8],
     pub(crate) offset: u64,
@@ -201,16 +199,16 @@ pub(crate) struct Block<'a> {
     pub(crate) torn: bool,
 }
 
-/// What comes next in a file of lines.
+/// The next piece of a file of lines.
 pub(crate) enum Piece<'a> {
     Lines(Block<'a>),
-    /// A line longer than [`LONGEST_LINE`], of which only the place is known.
+    /// A line longer than [`LONGEST_LINE`], of which only the byte range is known.
     TooLong(Range<u64>),
 }
 
 impl<R: Read> LineBlocks<R> {
-    /// Reads from `reader`, whose first byte stands at `offset`, all lines that start
-    /// before `end`. The buffer is reused.
+    /// Reads all lines that start before `end` from `reader`, whose first byte is at file offset
+    /// `offset`. The buffer is reused.
     pub(crate) fn new(reader: R, offset: u64, end: u64, buffer: Vec<u8>) -> Self {
         Self {
             reader,
@@ -223,7 +221,7 @@ impl<R: Read> LineBlocks<R> {
         }
     }
 
-    /// Passes over everything up to and with the first newline.
+    /// Skips everything up to and including the first newline.
     pub(crate) fn skip_first_line(&mut self) {
         self.buffer.clear();
         loop {
@@ -239,7 +237,7 @@ impl<R: Read> LineBlocks<R> {
         }
     }
 
-    /// The next lines, or nothing at the end.
+    /// The next lines; `None` at the end.
     pub(crate) fn next(&mut self) -> Option<Piece<'_>> {
         self.buffer.drain(..self.used);
         self.offset += self.used as u64;
@@ -256,14 +254,14 @@ impl<R: Read> LineBlocks<R> {
             }
             searched = self.buffer.len();
             if searched > LONGEST_LINE {
-                // Lines before the long one may wait where another part of the file ended.
+                // The buffer may still contain lines before the long one.
                 if let Some(place) = memchr::memrchr(b'\n', &self.buffer) {
                     self.used = place + 1;
                     return Some(Piece::Lines(self.block()));
                 }
                 return Some(Piece::TooLong(self.pass_over_line()));
             }
-            // What lies before the end comes in large steps; after it, only the rest of a line.
+            // Before `end`, reads large blocks. After `end`, only the rest of a line is needed.
             let step = ours.saturating_sub(searched).clamp(1 << 12, BLOCK);
             if self.fill(step) == 0 {
                 self.finished = true;
@@ -274,7 +272,7 @@ impl<R: Read> LineBlocks<R> {
         }
     }
 
-    /// Drops the line that the buffer begins with and gives its place.
+    /// Skips the line at the start of the buffer and returns its byte range.
     fn pass_over_line(&mut self) -> Range<u64> {
         let start = self.offset;
         loop {
@@ -291,13 +289,13 @@ impl<R: Read> LineBlocks<R> {
         }
     }
 
-    /// Where the last whole line of ours ends, in the part not yet searched.
+    /// The end of the last whole line that belongs to this part, in the bytes not yet searched.
     fn last_line_end(&self, ours: usize, searched: usize) -> Option<usize> {
         if self.buffer.len() < ours {
             let place = memchr::memrchr(b'\n', &self.buffer[searched..])?;
             return Some(searched + place + 1);
         }
-        // The line that holds the byte before the end is the last one that is ours.
+        // The line that contains the byte before `end` is the last one of this part.
         let from = searched.max(ours - 1);
         memchr::memchr(b'\n', &self.buffer[from..]).map(|place| from + place + 1)
     }
@@ -311,7 +309,7 @@ impl<R: Read> LineBlocks<R> {
         }
     }
 
-    /// Reads at most `bytes` more bytes; 0 at the end or when the stream breaks off.
+    /// Reads up to `bytes` more bytes. Returns 0 at the end or when the stream fails.
     fn fill(&mut self, bytes: usize) -> usize {
         let before = self.buffer.len();
         let outcome = Read::by_ref(&mut self.reader)
@@ -323,7 +321,7 @@ impl<R: Read> LineBlocks<R> {
         self.buffer.len() - before
     }
 
-    /// Gives the buffer back for the next file.
+    /// Returns the buffer for use with the next file.
     pub(crate) fn into_buffer(self) -> Vec<u8> {
         let mut buffer = self.buffer;
         buffer.clear();

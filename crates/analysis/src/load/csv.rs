@@ -1,5 +1,5 @@
-//! A table with one event per row: ours, and the reference's, whose metadata cell is the
-//! text of a Python dictionary.
+//! Reads tables with one event per row. In tables of stormlog 0.3.9, the metadata cell is the text
+//! of a Python dictionary.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use super::sessions::{ReadParts, absolute};
 use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder};
 
-/// Columns that hold integers; decimal text is accepted and cut.
+/// Columns with integers. Decimal text is accepted and truncated.
 const INTEGERS: [&str; 21] = [
     "schema_version",
     "timestamp_ns",
@@ -42,21 +42,21 @@ const INTEGERS: [&str; 21] = [
     "device_total",
 ];
 
-/// Columns that hold numbers with a fraction.
+/// Columns with decimal numbers.
 const NUMBERS: [&str; 2] = ["timestamp", "memory_mb"];
 
-/// Columns of which every table of telemetry has one.
+/// Every telemetry table has at least one of these columns.
 const TIMES: [&str; 2] = ["timestamp_ns", "timestamp"];
 
-/// Rows that a chunk has room for from the start.
+/// Initial capacity of a chunk, in rows.
 const ROOM: usize = 1 << 10;
 
-/// What becomes of the white space around cells.
+/// How to treat white space around cells.
 #[derive(Clone, Copy)]
 pub(crate) enum Cells {
-    /// It stays: what was written is read.
+    /// White space is kept.
     AsTheyAre,
-    /// It goes, as it does in the reference's queries.
+    /// White space is removed, as in the queries of stormlog 0.3.9.
     Stripped,
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn read(
         }
         Err(_) => return Err(failed(1, "the header is not UTF-8".to_owned())),
     };
-    // Queries list what is wrong with each row, as stormlog 0.3.9 does.
+    // Queries report errors per row, as stormlog 0.3.9 does.
     let is_query = matches!(cells, Cells::Stripped);
     let is_telemetry = header.iter().any(|name| TIMES.contains(&name));
     let is_broken = !damage.is_empty();
@@ -178,7 +178,7 @@ fn record_of(
             Cells::Stripped => stormlog_format::strip(cell),
         };
         let value = if cell.is_empty() {
-            // A missing identity is not the same as one of null.
+            // A missing identity field differs from one that is null.
             if stormlog_format::IDENTITY_FIELDS.contains(&name) {
                 continue;
             }
@@ -207,7 +207,7 @@ fn record_of(
 fn integer(name: &str, cell: &str) -> Result<Value, String> {
     let text = cell.trim();
     let wrong = || format!("{name} is not an integer: '{cell}'");
-    // Digits before a point are exact; only an exponent needs the floating point.
+    // Digits before a decimal point are exact. Only an exponent needs floating point.
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     if let Ok(value) = whole.parse()
         && fraction.bytes().all(|byte| byte.is_ascii_digit())
@@ -220,7 +220,7 @@ fn integer(name: &str, cell: &str) -> Result<Value, String> {
     }
 }
 
-/// The number without its fraction, when it fits.
+/// The number without its fraction; `None` when it does not fit.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "the range is checked first"

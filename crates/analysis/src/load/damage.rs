@@ -1,10 +1,10 @@
-//! Damage is data: what of an artifact could not be read, and where.
+//! Damage in an artifact: what could not be read, where and why.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// This many damaged places are listed; the rest is counted, so that a file of nothing but
-/// damage costs no more memory than one of events.
+/// Maximum number of damaged places that are listed. Further places are only counted, so that a
+/// file full of damage does not take more memory than one of events.
 pub(crate) const MOST_LISTED: usize = 100_000;
 
 /// A part of a file that was skipped.
@@ -12,26 +12,26 @@ pub(crate) const MOST_LISTED: usize = 100_000;
 pub struct Damage {
     /// The file.
     pub file: PathBuf,
-    /// The line, counted from 1, where the file has lines.
+    /// The line, counted from 1; `None` for files without lines.
     pub line: Option<u64>,
-    /// The bytes of the (decompressed) file that were skipped.
+    /// The skipped bytes of the decompressed file.
     pub bytes: Option<Range<u64>>,
-    /// The field of the record that is wrong, where it is one.
+    /// The invalid field of the record, if it is a single one.
     pub field: Option<String>,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// Why the last line of a file that a crash cut short was skipped.
+/// The reason for skipping an incomplete last line.
 pub(crate) const TORN: &str = "the last line was torn; everything before it is loaded";
 
 impl Damage {
-    /// Whether this is what a crash in the middle of a write leaves.
+    /// Whether this is an incomplete last line, as left by a crash during a write.
     pub fn is_tear(&self) -> bool {
         self.reason == TORN
     }
 
-    /// Damage of a whole file, or of a file's part that has no place.
+    /// Damage of a whole file, or of a part without a position.
     pub(crate) fn of_file(file: impl Into<PathBuf>, reason: impl Into<String>) -> Self {
         Self {
             file: file.into(),
@@ -56,7 +56,7 @@ impl std::fmt::Display for Damage {
     }
 }
 
-/// Damaged places, listed up to [`MOST_LISTED`].
+/// Damaged places, of which at most [`MOST_LISTED`] are listed.
 #[derive(Debug, Default)]
 pub(crate) struct DamageList {
     listed: Vec<Damage>,
@@ -64,7 +64,7 @@ pub(crate) struct DamageList {
 }
 
 impl DamageList {
-    /// Adds a place, or counts it.
+    /// Lists a damaged place, or only counts it when the list is full.
     pub(crate) fn push(&mut self, damage: impl FnOnce() -> Damage) {
         if self.listed.len() < MOST_LISTED {
             self.listed.push(damage());
@@ -73,17 +73,17 @@ impl DamageList {
         }
     }
 
-    /// Whether nothing was found.
+    /// Whether there is no damage.
     pub(crate) fn is_empty(&self) -> bool {
         self.listed.is_empty() && self.more == 0
     }
 
-    /// Counts damaged places that are not listed.
+    /// Adds places that are only counted.
     pub(crate) fn count(&mut self, more: u64) {
         self.more += more;
     }
 
-    /// The places, with a last word about those that are not listed.
+    /// The listed places, plus an entry with the number of the others.
     pub(crate) fn finish(mut self, file: &Path) -> Vec<Damage> {
         if self.more > 0 {
             let reason = format!("and {} more damaged places", self.more);
@@ -93,7 +93,7 @@ impl DamageList {
     }
 }
 
-/// Counts lines up to places that are asked for in order, each byte once.
+/// Counts lines up to increasing positions. Each byte is examined once.
 #[derive(Debug, Default)]
 pub(crate) struct LineCounter {
     place: usize,
@@ -101,7 +101,7 @@ pub(crate) struct LineCounter {
 }
 
 impl LineCounter {
-    /// Newlines before the place.
+    /// Number of newlines before `place`.
     pub(crate) fn before(&mut self, text: &[u8], place: usize) -> u64 {
         let passed = text.get(self.place..place).unwrap_or_default();
         self.lines += memchr::memchr_iter(b'\n', passed).count() as u64;

@@ -1,4 +1,4 @@
-//! A JSON document that holds events: a list, an object with a list, or one record.
+//! Reads a JSON document with events: a list, an object with a list, or one record.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use super::sessions::{ReadParts, absolute};
 use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder};
 
-/// Keys that make an object a record by itself.
+/// An object with any of these keys is a record by itself.
 pub(crate) const RECORD_KEYS: [&[u8]; 7] = [
     b"schema_version",
     b"event_type",
@@ -25,13 +25,13 @@ pub(crate) const RECORD_KEYS: [&[u8]; 7] = [
     b"timestamp_ns",
 ];
 
-/// Rows that a chunk has room for from the start.
+/// Largest initial capacity of a chunk, in rows.
 const ROOM: usize = 1 << 16;
 
-/// Where in the text a value starts.
+/// The offset at which a value starts in the text.
 type Place = usize;
 
-/// Reads a document, a list record by record, anything else as a whole.
+/// Reads a document. A list is read record by record, anything else at once.
 pub(crate) fn read(
     path: &Path,
     file: &Path,
@@ -48,7 +48,8 @@ pub(crate) fn read(
     let damage = match list::read(file, &defaults, options, take)? {
         Outcome::Read(damage) => damage,
         Outcome::NotAList => whole(file, &defaults, options, take)?,
-        // What is wrong comes from the whole, in the order in which it is looked for.
+        // The error comes from reading the whole document, so that it is the same as for other
+        // documents.
         Outcome::Surprised => {
             whole(file, &defaults, options, &mut |_| {})?;
             let source = std::io::Error::other("the file changed while it was read");
@@ -109,7 +110,7 @@ struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// Where the records start, after the whole document has been checked.
+    /// The offsets of the records, after the whole document has been checked.
     fn records(&self, options: &LoadOptions<'_>) -> Result<Vec<Place>, LoadError> {
         let json = |source| LoadError::Json {
             file: self.file.into(),
@@ -175,7 +176,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// The offsets, when each is an object or others are skipped later.
+    /// The offsets, if all items are objects or other items are to be skipped.
     fn objects(
         &self,
         places: Vec<Place>,
@@ -191,7 +192,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Where the items of the document's list start; the document ends with the list.
+    /// The offsets of the items of a list that is the whole document.
     fn items(&self, start: Place) -> Result<Vec<Place>, JsonError> {
         let (places, end) = self.walk_list(start)?;
         Reader::at(self.text, end).finish()?;
@@ -219,7 +220,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// The entries of the document's object; the document ends with the object.
+    /// The entries of an object that is the whole document.
     fn entries(&self, start: Place) -> Result<Vec<(RawString<'a>, Place)>, JsonError> {
         let mut reader = Reader::at(self.text, start + 1);
         let mut entries = Vec::new();

@@ -1,4 +1,4 @@
-//! Why an artifact cannot be loaded.
+//! The errors of loading an artifact.
 
 use std::path::PathBuf;
 
@@ -6,10 +6,11 @@ use stormlog_format::{RecordError, json::JsonError};
 
 use crate::pack::{PackError, shown};
 
-/// Why an artifact cannot be loaded. Messages name the file where the reference does.
+/// Why an artifact cannot be loaded. A message names the file if the same message of stormlog 0.3.9
+/// does.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the error messages document the variants")]
 pub enum LoadError {
     #[error("'{}' does not exist", shown(.0).display())]
     NotFound(PathBuf),
@@ -69,7 +70,7 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// Whether the file is sound and only holds something else than telemetry.
+    /// Whether the file is intact but contains no telemetry.
     pub fn is_no_telemetry(&self) -> bool {
         matches!(
             self,
@@ -77,7 +78,7 @@ impl LoadError {
         )
     }
 
-    /// The file that the error is about.
+    /// The file that caused the error.
     pub fn file(&self) -> Option<&std::path::Path> {
         match self {
             Self::NotFound(file)
@@ -101,7 +102,7 @@ impl LoadError {
         }
     }
 
-    /// The field of a record that is wrong, where the error is about one.
+    /// The invalid field of a record, if the error concerns one.
     pub fn field(&self) -> Option<&str> {
         match self {
             Self::BadRecord { source, .. } => source.field(),
@@ -109,7 +110,7 @@ impl LoadError {
         }
     }
 
-    /// What is wrong, without the file and the place in it, for messages that name both.
+    /// The reason without the file and the position, for messages that name both.
     pub fn reason(&self) -> String {
         match self {
             Self::NotFound(_) => "there is no such file or directory".into(),
@@ -143,7 +144,7 @@ impl LoadError {
         }
     }
 
-    /// The line or the place in a list that the error is about, for people.
+    /// The line or the event index, formatted for users.
     pub fn place(&self) -> Option<String> {
         match self {
             Self::MalformedLine { line, .. }

@@ -1,4 +1,4 @@
-//! Lines of JSON to columns: files and parts of files, in parallel.
+//! Parses lines of JSON into columns: whole files or parts of files, in parallel.
 
 use std::cell::RefCell;
 use std::io::{Read, Seek, SeekFrom};
@@ -15,22 +15,22 @@ use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder};
 use crate::regular_file;
 
-/// Larger files are read in parts of about this size, one task each.
+/// Larger files are split into parts of about this many bytes, each read by one task.
 const PART: u64 = 8 << 20;
 
 /// A part of a file of lines.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
-    /// Which of the caller's files.
+    /// Index of the caller's file.
     pub(crate) file: usize,
     start: u64,
     end: u64,
-    /// Its size, 0 where it is unknown before reading.
+    /// Size of the part in bytes; 0 when unknown before reading.
     bytes: u64,
 }
 
 impl Part {
-    /// The lines between two places of a file, both at the beginning of a line.
+    /// The lines between two offsets of a file. Both offsets are at the beginning of a line.
     pub(crate) fn between(start: u64, end: u64) -> Self {
         Self {
             file: 0,
@@ -41,29 +41,30 @@ impl Part {
     }
 }
 
-/// When a chunk of columns is handed over.
+/// When a chunk of columns is passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chunks {
-    /// When it is full: few chunks, for events that stay in memory.
+    /// When it is full. Passing on full chunks gives few of them, for events that stay in memory.
     Full,
-    /// After each block: little memory, and the first events at once.
+    /// After each block. Passing on every block takes little memory and delivers the first events
+    /// early.
     PerBlock,
 }
 
-/// What a part held besides events.
+/// What a part contained besides events.
 #[derive(Debug, Default)]
 pub(crate) struct PartOutcome {
-    /// Number of lines, blank ones included.
+    /// Number of lines, including blank ones.
     pub(crate) lines: u64,
     pub(crate) problems: Vec<Problem>,
-    /// Problems beyond those that are listed.
+    /// Number of problems that are not listed.
     pub(crate) more: u64,
 }
 
-/// A line that gave no event.
+/// A line without a valid event.
 #[derive(Debug)]
 pub(crate) struct Problem {
-    /// Counted from 0 inside the part.
+    /// Line number, counted from 0 within the part.
     pub(crate) line: u64,
     pub(crate) start: u64,
     pub(crate) end: u64,
@@ -72,7 +73,7 @@ pub(crate) struct Problem {
     pub(crate) torn: bool,
 }
 
-/// Why a line gave no event.
+/// Why a line has no valid event.
 #[derive(Debug)]
 pub(crate) enum ProblemKind {
     NotUtf8 {
@@ -83,11 +84,11 @@ pub(crate) enum ProblemKind {
     TooLong,
     NotAnObject,
     BadRecord(RecordError),
-    /// The stream broke off here (a compressed file that was cut, say).
+    /// The stream ended here with an error, for example in a truncated compressed file.
     Broken(std::io::Error),
 }
 
-/// The parts of a file; compressed files are one part.
+/// Splits a file into parts. A compressed file is a single part.
 pub(crate) fn parts(file: usize, path: &Path) -> Result<Vec<Part>, LoadError> {
     let source = open(path)?;
     if source.compression != Compression::None || source.file_size <= PART {
@@ -117,12 +118,12 @@ pub(crate) fn parts(file: usize, path: &Path) -> Result<Vec<Part>, LoadError> {
 }
 
 thread_local! {
-    /// One buffer per worker, so that reading does not ask the system for fresh pages.
+    /// One buffer per worker, so that reading does not request new pages from the system.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Reads a part and passes on its events, a chunk at a time. Stops after the first problem
-/// unless the options say to continue.
+/// Reads a part and passes on its events, a chunk at a time. Stops after the first problem unless
+/// the options allow skipping it.
 pub(crate) fn read_part(
     path: &Path,
     part: Part,
@@ -185,8 +186,8 @@ pub(crate) fn read_part(
     Ok(lines.finish())
 }
 
-/// The first byte of a file that is no UTF-8, for the error of a file that has another
-/// problem before it.
+/// Finds the first byte of a file that is not UTF-8. This error takes precedence over others,
+/// because such a file cannot be read as text at all.
 pub(crate) fn first_that_is_no_text(path: &Path) -> Result<Option<ProblemKind>, LoadError> {
     let mut blocks = LineBlocks::new(open(path)?.reader, 0, u64::MAX, Vec::new());
     while let Some(piece) = blocks.next() {
@@ -203,19 +204,19 @@ pub(crate) fn first_that_is_no_text(path: &Path) -> Result<Option<ProblemKind>, 
     Ok(None)
 }
 
-/// Reads lines into columns.
+/// Parses lines into columns.
 struct Lines<'d> {
     defaults: &'d RecordDefaults,
     take: &'d mut dyn FnMut(Chunk),
     go_on: bool,
     outcome: PartOutcome,
     builder: Option<ChunkBuilder>,
-    /// Bytes that the part holds, as far as is known before reading.
+    /// Number of bytes in the part; 0 when unknown.
     expected_bytes: u64,
 }
 
 impl Lines<'_> {
-    /// Reads one block; false when a problem ends the reading.
+    /// Reads one block. Returns false when a problem ends the reading.
     fn read(&mut self, block: &Block<'_>) -> bool {
         let text = block.text;
         let is_text = std::str::from_utf8(text).is_ok();
@@ -249,9 +250,9 @@ impl Lines<'_> {
         true
     }
 
-    /// Reads what stands between two newlines the general way; false when a problem ends
-    /// the reading. A carriage return ends a line too, as in Python's universal newlines;
-    /// inside a record it can be no part of a string.
+    /// Reads the text between two newlines with the general parser. Returns false when a problem
+    /// ends the reading. A carriage return ends a line too, as in Python's universal newlines; JSON
+    /// strings cannot contain one.
     fn general(
         &mut self,
         block: &Block<'_>,
@@ -266,7 +267,7 @@ impl Lines<'_> {
             let end = returned.unwrap_or(range.end);
             let after = match returned {
                 Some(place) if place + 1 < range.end => place + 1,
-                // The last one belongs to the newline.
+                // A carriage return before the newline belongs to it.
                 _ => next,
             };
             let torn = block.torn && after == block.text.len() && after == end;
@@ -284,14 +285,14 @@ impl Lines<'_> {
         true
     }
 
-    /// Notes a line that is no record whatever it holds; false when that ends the reading.
+    /// Records a line that is too long. Returns false when that ends the reading.
     fn too_long(&mut self, bytes: std::ops::Range<u64>) -> bool {
         self.problem(bytes, ProblemKind::TooLong, false);
         self.outcome.lines += 1;
         self.go_on
     }
 
-    /// Reads one line the general way.
+    /// Reads one line with the general parser.
     fn line(&mut self, line: &[u8], offset: u64, is_text: bool) -> Result<(), ProblemKind> {
         if !is_text && let Err(error) = std::str::from_utf8(line) {
             let place = error.valid_up_to();
@@ -351,11 +352,11 @@ impl Lines<'_> {
 fn rows_in(bytes: u64, text: &[u8]) -> usize {
     let line = memchr::memchr(b'\n', text).map_or(text.len(), |end| end + 1);
     let bytes = usize::try_from(bytes.min(4 * PART)).unwrap_or(0);
-    // A short first line is a poor estimate of the rest.
+    // A short first line is a poor estimate for the others.
     bytes / line.max(256) + 1
 }
 
-/// The place after the newline, when nothing else stands before it.
+/// The offset after the newline; `None` when other text precedes it.
 fn after_newline(text: &[u8], end: usize) -> Option<usize> {
     match &text[end..] {
         [] => Some(end),
@@ -365,7 +366,7 @@ fn after_newline(text: &[u8], end: usize) -> Option<usize> {
     }
 }
 
-/// Whether Python's `str.strip` leaves nothing of the line.
+/// Whether the line is empty after Python's `str.strip`.
 fn is_blank(line: &[u8]) -> bool {
     std::str::from_utf8(line).is_ok_and(|text| stormlog_format::strip(text).is_empty())
 }

@@ -1,4 +1,4 @@
-//! Files of lines, one or many: what they hold, and what is wrong with them.
+//! Reads one or more files of lines, and reports their damage.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -19,22 +19,22 @@ use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder, EventRef, Events};
 use crate::pack;
 
-/// The files of a sink, or one file alone, and what to assume of each.
+/// The files of a sink or a single file, with the defaults for their records.
 pub(crate) struct LineFiles<'a> {
     manifest: Option<&'a Manifest>,
     files: Vec<&'a Path>,
-    /// The session of records in each file that name none.
+    /// For each file, the session of records without a session id.
     sessions: Vec<Text>,
     parts: Vec<Part>,
     defaults: Vec<RecordDefaults>,
-    /// What is wrong with the sink itself.
+    /// Damage of the sink itself.
     damage: Vec<Damage>,
-    /// Segments that are missing, and the session that each belongs to.
+    /// Missing segments, each with its session.
     lost: Vec<(PathBuf, Text)>,
 }
 
 impl<'a> LineFiles<'a> {
-    /// Looks at the files of an artifact without reading their lines.
+    /// Prepares the files of an artifact without reading their lines.
     pub(crate) fn of(
         path: &Path,
         artifact: &'a Artifact,
@@ -111,8 +111,8 @@ impl<'a> LineFiles<'a> {
         self.finish(chunks, parts, options)
     }
 
-    /// Reads all files in parallel and keeps the events that are wanted. No more is in
-    /// memory at a time than these and the part of a file that each worker reads.
+    /// Reads all files in parallel and keeps the events that `keep` accepts. Besides the accepted
+    /// events, each worker has only one part of a file in memory.
     pub(crate) fn read_matching(
         self,
         options: &LoadOptions<'_>,
@@ -138,8 +138,8 @@ impl<'a> LineFiles<'a> {
         Ok((kept, damage))
     }
 
-    /// Reads the files one after the other and hands over their events block by block, until
-    /// `take` has had enough.
+    /// Reads the files one after the other and passes on their events block by block, until `take`
+    /// returns false.
     pub(crate) fn read_in_order(
         self,
         options: &LoadOptions<'_>,
@@ -207,7 +207,7 @@ impl<'a> LineFiles<'a> {
             && let Some(first) = first_error(&problems)
         {
             let (file, base, problem) = problems.swap_remove(first);
-            // Reading stopped at the problem; text that is no text may come after it.
+            // Reading stopped at the problem, but invalid UTF-8 after it takes precedence.
             if let Some(kind) = jsonl::first_that_is_no_text(self.files[file])? {
                 return Err(error_of(
                     self.files[file],
@@ -241,12 +241,12 @@ impl<'a> LineFiles<'a> {
     }
 }
 
-/// The session that a manifest gives each of its segments to; of a segment that is listed
-/// twice the last entry counts.
-struct Hints<'a>(HashMap<Cow<'a, str>, Option<&'a Text>>);
+/// The session of each segment, from the manifest. If a segment is listed twice, the last entry
+/// counts.
+pub(super) struct Hints<'a>(HashMap<Cow<'a, str>, Option<&'a Text>>);
 
 impl<'a> Hints<'a> {
-    fn of(manifest: Option<&'a Manifest>) -> Self {
+    pub(super) fn of(manifest: Option<&'a Manifest>) -> Self {
         let segments = manifest.into_iter().flat_map(|manifest| &manifest.segments);
         let hint = |segment: &'a Segment| {
             (
@@ -260,7 +260,7 @@ impl<'a> Hints<'a> {
         Self(segments.map(hint).collect())
     }
 
-    fn session(&self, file: &Path) -> Option<Text> {
+    pub(super) fn session(&self, file: &Path) -> Option<Text> {
         let name = file.file_name()?.to_string_lossy();
         let plain = [".gz", ".zst"]
             .into_iter()
@@ -270,8 +270,8 @@ impl<'a> Hints<'a> {
     }
 }
 
-/// Which problem is the error of the first file with one; text that is no text comes before
-/// the rest, since such a file cannot be read at all.
+/// The problem to report: the first one of the first file with problems. Invalid UTF-8 takes
+/// precedence, because such a file cannot be read as text at all.
 fn first_error(problems: &[(usize, u64, Problem)]) -> Option<usize> {
     let fatal = problems.iter().enumerate();
     let fatal = fatal.filter(|(_, (.., problem))| !problem.is_tear());
@@ -308,7 +308,7 @@ fn error_of(file: &Path, base: u64, problem: Problem) -> LoadError {
     }
 }
 
-fn damage_of(file: &Path, base: u64, problem: &Problem) -> Damage {
+pub(super) fn damage_of(file: &Path, base: u64, problem: &Problem) -> Damage {
     let reason = match &problem.kind {
         ProblemKind::NotUtf8 { .. } | ProblemKind::Malformed(_) if problem.torn => TORN.to_owned(),
         ProblemKind::NotUtf8 { offset, .. } => format!("not UTF-8 at byte {offset}"),
@@ -332,9 +332,9 @@ fn damage_of(file: &Path, base: u64, problem: &Problem) -> Damage {
 }
 
 impl Problem {
-    /// Whether this is what a crash in the middle of a write leaves. A tear inside a
-    /// character fails the load unless damage is skipped, as in the reference; segments
-    /// are ASCII, so none of theirs can.
+    /// Whether this is an incomplete last line, as left by a crash during a write. A line torn
+    /// inside a UTF-8 character fails the load unless damage is skipped, as in stormlog 0.3.9.
+    /// Segments are ASCII, so their lines cannot be torn inside a character.
     fn is_tear(&self) -> bool {
         self.torn
             && match &self.kind {

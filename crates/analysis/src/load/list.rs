@@ -1,4 +1,4 @@
-//! A JSON list of records, read record by record so that the list is never in memory.
+//! Reads a JSON list record by record, so that the whole list is never in memory.
 
 use std::io::Read;
 use std::path::Path;
@@ -13,16 +13,16 @@ use super::error::LoadError;
 use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder};
 
-/// How many bytes are read at a time.
+/// Number of bytes read at a time.
 const BLOCK: usize = 1 << 20;
 
-/// How reading a list went.
+/// The result of reading a list.
 pub(crate) enum Outcome {
-    /// All of it was read, but for this.
+    /// The list was read, with this damage.
     Read(Vec<Damage>),
-    /// The document is no list.
+    /// The document is not a list.
     NotAList,
-    /// Something is wrong that the caller finds the words for.
+    /// The list has an error. The caller reads the whole document to produce the message.
     Surprised,
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn read(
     read_blocks(file, BLOCK, defaults, options, take)
 }
 
-/// The same, with a given number of bytes at a time.
+/// Like [`read`], with a given block size in bytes.
 fn read_blocks(
     file: &Path,
     block: usize,
@@ -104,7 +104,7 @@ fn read_blocks(
     Ok(Outcome::Read(records.damage.finish(file)))
 }
 
-/// Why the list cannot be read any further, in words.
+/// The reason why the rest of the list cannot be read.
 fn what_is_wrong(input: &Input, state: State) -> String {
     let mut reader = Reader::new(&input.buffer);
     reader.skip_space();
@@ -122,11 +122,11 @@ fn what_is_wrong(input: &Input, state: State) -> String {
     }
 }
 
-/// Where in the list the next byte is.
+/// The position of the next byte in the list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     AtStart,
-    /// Before the first item or the end.
+    /// Before the first item or the end of the list.
     BeforeFirst,
     /// Before an item, after a comma.
     BeforeItem,
@@ -135,25 +135,25 @@ enum State {
     AtEnd,
 }
 
-/// What was done with the bytes at hand.
+/// The result of processing the buffered bytes.
 struct Step {
     consumed: usize,
     state: State,
-    /// What follows is wrong, whatever comes after the bytes at hand.
+    /// Whether the next bytes are invalid, regardless of what follows the buffer.
     wrong: bool,
 }
 
-/// How reading an item went.
+/// The result of reading an item.
 enum Item {
-    /// It ends here.
+    /// The item was read and ends at this offset.
     Read(usize),
-    /// It goes on past the bytes at hand, or is wrong.
+    /// The item is invalid, or continues after the buffered bytes.
     NotAllThere,
-    /// It is wrong whatever follows.
+    /// The item is invalid, regardless of what follows.
     Wrong,
 }
 
-/// The bytes at hand and where they stand in the file.
+/// The buffered bytes, with their position in the file.
 struct Input {
     reader: Box<dyn Read + Send>,
     block: usize,
@@ -161,7 +161,7 @@ struct Input {
     offset: u64,
     lines: u64,
     ended: bool,
-    /// Why the file ended early, if it did.
+    /// The error that ended the file early, if any.
     broken: Option<std::io::Error>,
 }
 
@@ -180,7 +180,7 @@ impl Input {
 
     fn fill(&mut self) {
         let before = self.buffer.len();
-        // Twice as much each time, so that a long item is not looked at too often.
+        // The buffer doubles each time, so that a long item is not scanned too often.
         let step = self.block.max(before);
         let outcome = Read::by_ref(&mut self.reader)
             .take(step as u64)
@@ -195,7 +195,7 @@ impl Input {
         self.buffer.drain(..bytes);
     }
 
-    /// The first byte that is no white space.
+    /// The first byte that is not white space.
     fn first_byte(&mut self) -> Option<u8> {
         loop {
             let mut reader = Reader::new(&self.buffer);
@@ -210,7 +210,7 @@ impl Input {
     }
 }
 
-/// Turns the items of the list into events.
+/// Converts the items of the list to events.
 struct Records<'a> {
     defaults: &'a RecordDefaults,
     options: &'a LoadOptions<'a>,
@@ -220,7 +220,7 @@ struct Records<'a> {
 }
 
 impl Records<'_> {
-    /// Reads as many whole items as there are.
+    /// Reads as many complete items as the buffer contains.
     fn step(&mut self, input: &Input, mut state: State, builder: &mut ChunkBuilder) -> Step {
         let text = input.buffer.as_slice();
         let mut items = Items {
@@ -277,12 +277,12 @@ impl Records<'_> {
             self.index += 1;
             return Item::Read(end);
         }
-        // Invalid or incomplete: more of the file is needed to decide.
+        // The item is invalid or incomplete. More of the file is needed to decide.
         let Ok(raw) = Reader::at(text, place).skip_value() else {
             return Item::NotAllThere;
         };
         let end = place + raw.len();
-        // A number may go on where the bytes at hand end.
+        // A number at the end of the buffer may continue.
         if end == text.len() && !input.ended {
             return Item::NotAllThere;
         }
@@ -308,7 +308,7 @@ impl Records<'_> {
         Item::Read(end)
     }
 
-    /// The event of an item, or why it is none and in which field.
+    /// The event of an item, or the reason why it is invalid and the invalid field.
     fn event(&self, raw: &[u8]) -> Result<Event, (String, Option<String>)> {
         if let Err(error) = std::str::from_utf8(raw) {
             return Err((format!("not UTF-8: {error}"), None));
@@ -321,7 +321,7 @@ impl Records<'_> {
         }
     }
 
-    /// Records that everything from here to the end of the file is skipped.
+    /// Records that the rest of the file is skipped.
     fn give_up(&mut self, input: &mut Input, reason: &str) {
         let (line, start) = (input.lines + 1, input.offset);
         input.consume(input.buffer.len());
@@ -340,7 +340,7 @@ impl Records<'_> {
     }
 }
 
-/// The bytes at hand with what is remembered of them.
+/// The buffered bytes, with the state for parsing them.
 struct Items<'t> {
     text: &'t [u8],
     scanner: Scanner<'t>,
@@ -352,7 +352,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Reads a document in blocks of a size; events as lines, damage as text.
+    /// Reads a document in blocks of a given size. Returns events as lines, and damage as text.
     fn read_in(text: &str, block: usize, on_error: OnError) -> Option<(Vec<String>, Vec<String>)> {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         std::io::Write::write_all(&mut file, text.as_bytes()).expect("writable");

@@ -1,21 +1,22 @@
 //! A run that is being written: each look reads what was appended since the last one and judges the
 //! run so far.
 
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::MetadataExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use rayon::prelude::*;
 use stormlog_format::RecordDefaults;
 
 use super::artifact::Artifact;
 use super::jsonl::{self, Chunks, Part};
+use super::lines::{Hints, damage_of};
 use super::sessions::{ReadParts, assemble};
-use super::{LoadOptions, LoadedSession, OnError};
+use super::tail::{Change, Tail, last_line_end};
+use super::{Damage, LoadError, LoadOptions, Loaded, LoadedSession, OnError, Removed};
 use crate::analyze::diagnosed;
-use crate::catalog::artifacts_at;
+use crate::catalog::{artifacts_at, is_plain_lines};
 use crate::columns::Chunk;
 use crate::detect::{self, Diagnosis};
 use crate::regular_file;
@@ -29,8 +30,8 @@ const MOST_BYTES: u64 = 1 << 30;
 /// its own.
 const MOST_PIECES: usize = 64;
 
-/// Bytes that are searched at a time for the end of the last line.
-const SEARCHED: u64 = 64 << 10;
+/// Damaged places of one file that are listed.
+const MOST_DAMAGE: usize = 1000;
 
 /// The recording is too large to be followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,17 +51,7 @@ pub struct LiveLook {
 pub struct LiveRun {
     root: PathBuf,
     rank: Option<i64>,
-    files: HashMap<PathBuf, Followed>,
-}
-
-/// What is known of a segment.
-#[derive(Default)]
-struct Followed {
-    /// Thinning replaces a segment, which shows here.
-    inode: u64,
-    /// Where the last whole line ends.
-    end: u64,
-    pieces: Vec<Arc<Chunk>>,
+    sessions: LiveSessions,
 }
 
 impl LiveRun {
@@ -69,31 +60,18 @@ impl LiveRun {
         Self {
             root,
             rank,
-            files: HashMap::new(),
+            sessions: LiveSessions::default(),
         }
     }
 
     /// Reads what is new and judges the newest run; nothing while no session has begun. What cannot
     /// be read now may be readable at the next look.
     pub fn look(&mut self, options: &detect::Options) -> Result<Option<LiveLook>, TooLarge> {
-        let sinks = artifacts_at(&self.root).unwrap_or_default();
-        let sinks: Vec<(PathBuf, Artifact)> = sinks
-            .into_iter()
-            .filter_map(|path| {
-                let artifact = Artifact::at(&path).ok()?;
-                matches!(artifact, Artifact::Sink { .. }).then_some((path, artifact))
-            })
+        let loaded = self.sessions.read(std::slice::from_ref(&self.root))?;
+        let loaded = loaded.into_iter().enumerate();
+        let mut sessions: Vec<(usize, LoadedSession)> = loaded
+            .flat_map(|(index, one)| one.sessions.into_iter().map(move |one| (index, one)))
             .collect();
-        if sinks.iter().map(|(_, sink)| sink.size_bytes()).sum::<u64>() > MOST_BYTES {
-            self.files.clear();
-            return Err(TooLarge);
-        }
-        let mut before = std::mem::take(&mut self.files);
-        let mut sessions: Vec<(usize, LoadedSession)> = Vec::new();
-        for (index, (path, sink)) in sinks.iter().enumerate() {
-            let of_sink = self.sessions_of(path, sink, &mut before);
-            sessions.extend(of_sink.into_iter().map(|session| (index, session)));
-        }
         let is_wanted = |session: &LoadedSession| {
             !session.events.is_empty() && self.rank.is_none_or(|rank| session.summary.rank == rank)
         };
@@ -116,46 +94,107 @@ impl LiveRun {
             diagnosis,
         }))
     }
+}
 
-    fn sessions_of(
-        &mut self,
-        path: &Path,
-        sink: &Artifact,
-        before: &mut HashMap<PathBuf, Followed>,
-    ) -> Vec<LoadedSession> {
+/// The sessions of sinks that are being written. Each call reads what was appended since the last.
+#[derive(Default)]
+pub struct LiveSessions {
+    files: HashMap<PathBuf, Followed>,
+}
+
+/// What is known of a segment.
+#[derive(Default)]
+struct Followed {
+    tail: Tail,
+    pieces: Vec<Arc<Chunk>>,
+    lines: u64,
+    damage: Vec<Damage>,
+}
+
+impl LiveSessions {
+    /// The sinks at some paths as they are now, one element each; other artifacts are not followed.
+    /// Damaged records are skipped and listed; a line that is still being written is not damaged.
+    pub fn read(&mut self, paths: &[PathBuf]) -> Result<Vec<Loaded>, TooLarge> {
+        let found = paths.iter().flat_map(|path| artifacts_at(path).ok());
+        let sinks: Vec<(PathBuf, Artifact)> = found
+            .flatten()
+            .filter_map(|path| {
+                let artifact = Artifact::at(&path).ok()?;
+                matches!(artifact, Artifact::Sink { .. }).then_some((path, artifact))
+            })
+            .collect();
+        let mut before = std::mem::take(&mut self.files);
+        if sinks.iter().map(|(_, sink)| sink.size_bytes()).sum::<u64>() > MOST_BYTES {
+            return Err(TooLarge);
+        }
+        let segments = sinks.iter().flat_map(|(_, sink)| match sink {
+            Artifact::Sink { segments, .. } => segments.as_slice(),
+            _ => &[],
+        });
+        let mut files: Vec<(PathBuf, Followed)> = segments
+            .map(|segment| {
+                let followed = before.remove(segment).unwrap_or_default();
+                (segment.clone(), followed)
+            })
+            .collect();
+        drop(before);
+        files.par_iter_mut().for_each(|(segment, followed)| {
+            // What was read before still counts when the file cannot be read now.
+            let _ = followed.read_on(segment);
+        });
+        self.files = files.into_iter().collect();
+        let sinks = sinks.iter();
+        Ok(sinks.map(|(path, sink)| self.loaded(path, sink)).collect())
+    }
+
+    /// The bytes of all segments that were read; in memory they take about a third.
+    pub fn size_bytes(&self) -> u64 {
+        self.files.values().map(|file| file.tail.end).sum()
+    }
+
+    fn loaded(&self, path: &Path, sink: &Artifact) -> Loaded {
         let Artifact::Sink {
-            manifest, segments, ..
+            manifest,
+            segments,
+            damage,
         } = sink
         else {
-            return Vec::new();
+            return Loaded::default();
         };
+        let hints = Hints::of(manifest.as_ref());
+        let lost = damage.iter().filter_map(|damage| {
+            let session = hints.session(&damage.file)?;
+            Some((damage.file.clone(), session))
+        });
         let mut parts = ReadParts {
             known: manifest
                 .as_ref()
                 .map(|manifest| manifest.sessions.clone())
                 .unwrap_or_default(),
+            damage: damage.clone(),
+            lost: lost.collect(),
             ..ReadParts::default()
         };
         for segment in segments {
-            let mut followed = before.remove(segment).unwrap_or_default();
-            // What was read before still counts when the file cannot be read now.
-            let _ = followed.read_on(segment);
+            let Some(followed) = self.files.get(segment) else {
+                continue;
+            };
             let file = parts.files.len();
-            parts
-                .files
-                .push((segment.to_string_lossy().into_owned(), None));
+            let name = segment.to_string_lossy().into_owned();
+            parts.files.push((name, hints.session(segment)));
             let pieces = followed.pieces.iter();
             parts
                 .chunks
                 .extend(pieces.map(|piece| (piece.clone(), file)));
-            self.files.insert(segment.clone(), followed);
+            parts.damage.extend_from_slice(&followed.damage);
         }
         let thinned = manifest.as_ref().and_then(|manifest| manifest.thinned);
-        let mut sessions = assemble(path, parts).sessions;
-        for session in &mut sessions {
+        let mut loaded = assemble(path, parts);
+        for session in &mut loaded.sessions {
             session.thinned_until_ns = thinned.map(|thinned| thinned.until_ns);
         }
-        sessions
+        loaded.removed = Removed::of(sink);
+        loaded
     }
 }
 
@@ -164,54 +203,54 @@ impl Followed {
     fn read_on(&mut self, segment: &Path) -> io::Result<()> {
         let mut file = regular_file::open(segment)?;
         let facts = file.metadata()?;
-        let is_same = self.inode == facts.ino() && self.end <= facts.len();
-        if !is_same || self.pieces.len() > MOST_PIECES {
-            *self = Self {
-                inode: facts.ino(),
-                ..Self::default()
-            };
+        let is_plain = is_plain_lines(segment);
+        let goes_on = match self.tail.change(&facts) {
+            Change::Same => return Ok(()),
+            // A compressed file has no place to go on from.
+            Change::Grown => is_plain && self.pieces.len() <= MOST_PIECES,
+            Change::Shrunk | Change::Replaced => false,
+        };
+        if !goes_on {
+            *self = Self::default();
         }
-        let end = last_line_end(&mut file, self.end, facts.len())?;
-        if end <= self.end {
-            return Ok(());
+        let (part, end) = if is_plain {
+            let end = last_line_end(&mut file, self.tail.end, facts.len())?;
+            (Part::between(self.tail.end, end), end)
+        } else {
+            (Part::between(0, u64::MAX), facts.len())
+        };
+        if end > self.tail.end {
+            self.read(segment, part).map_err(io::Error::other)?;
         }
+        self.tail = Tail::at(&facts, end);
+        Ok(())
+    }
+
+    fn read(&mut self, segment: &Path, part: Part) -> Result<(), LoadError> {
         let options = LoadOptions {
             on_error: OnError::Skip,
             ..LoadOptions::default()
         };
-        let part = Part::between(self.end, end);
         let defaults = RecordDefaults {
             permissive_legacy: options.permissive_legacy,
             ..RecordDefaults::default()
         };
         let mut take = |chunk| self.pieces.push(Arc::new(chunk));
-        jsonl::read_part(segment, part, &defaults, &options, Chunks::Full, &mut take)
-            .map_err(io::Error::other)?;
-        self.end = end;
+        let outcome =
+            jsonl::read_part(segment, part, &defaults, &options, Chunks::Full, &mut take)?;
+        let room = MOST_DAMAGE.saturating_sub(self.damage.len());
+        let problems = outcome.problems.iter().take(room);
+        self.damage
+            .extend(problems.map(|problem| damage_of(segment, self.lines, problem)));
+        self.lines += outcome.lines;
         Ok(())
     }
 }
 
-/// Where the last whole line between two places of a file ends; the first place when none does.
-fn last_line_end(file: &mut File, from: u64, to: u64) -> io::Result<u64> {
-    let mut end = to;
-    let mut bytes = Vec::new();
-    while end > from {
-        let start = end.saturating_sub(SEARCHED).max(from);
-        bytes.clear();
-        file.seek(SeekFrom::Start(start))?;
-        file.by_ref().take(end - start).read_to_end(&mut bytes)?;
-        if let Some(place) = memchr::memrchr(b'\n', &bytes) {
-            return Ok(start + place as u64 + 1);
-        }
-        end = start;
-    }
-    Ok(from)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
+    use std::fs::File;
+    use std::io::{Read as _, Write as _};
 
     use super::*;
     use crate::load::load_sessions;
@@ -240,8 +279,8 @@ mod tests {
             let run = crate::timeline::run_of(&[&expected.sessions[0]]);
             assert_eq!(look.timeline.tracks, run.tracks);
         }
-        let followed = &live.files[&segment];
-        assert_eq!(followed.end, lines.len() as u64);
+        let followed = &live.sessions.files[&segment];
+        assert_eq!(followed.tail.end, lines.len() as u64);
         assert!(followed.pieces.len() > 5);
         // A file that was replaced is read anew.
         let replaced = folder.path().join("replaced");
@@ -252,6 +291,39 @@ mod tests {
         let expected = load_sessions(folder.path(), &LoadOptions::default()).unwrap();
         let run = crate::timeline::run_of(&[&expected.sessions[0]]);
         assert_eq!(look.timeline.tracks, run.tracks);
+    }
+
+    #[test]
+    fn damage_and_compressed_segments_are_those_of_a_whole_load() {
+        let (folder, lines) = leak();
+        let half = memchr::memrchr(b'\n', &lines[..lines.len() / 2]).unwrap() + 1;
+        let gz = File::create(folder.path().join("segment-000001.jsonl.gz")).unwrap();
+        let mut gz = flate2::write::GzEncoder::new(gz, flate2::Compression::fast());
+        gz.write_all(&lines[..half]).unwrap();
+        gz.finish().unwrap();
+        let segment = folder.path().join("segment-000002.jsonl");
+        let mut file = File::create(&segment).unwrap();
+        let mut live = LiveSessions::default();
+        let paths = [folder.path().to_path_buf()];
+        for piece in lines[half..].chunks(lines.len() / 5) {
+            file.write_all(piece).unwrap();
+            assert_eq!(live.read(&paths).unwrap().len(), 1);
+        }
+        file.write_all(b"{\"torn\": \n").unwrap();
+        let read = live.read(&paths).unwrap().remove(0);
+        let options = LoadOptions {
+            on_error: OnError::Skip,
+            ..LoadOptions::default()
+        };
+        let whole = load_sessions(folder.path(), &options).unwrap();
+        assert_eq!(read.damage.len(), 1);
+        assert_eq!(read.damage, whole.damage);
+        let (live, whole) = (&read.sessions[0], &whole.sessions[0]);
+        assert_eq!(live.events.len(), whole.events.len());
+        assert_eq!(
+            (&live.summary, &live.sources),
+            (&whole.summary, &whole.sources)
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Which sessions a damaged place concerns.
+//! Determines which sessions are affected by a damaged place.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,17 +9,17 @@ use stormlog_format::Text;
 use super::damage::{Damage, MOST_LISTED};
 use super::sessions::{ReadParts, absolute};
 
-/// Copies of damaged places that all sessions together may hold.
+/// Maximum number of copies of damaged places that all sessions together may hold.
 const MOST_COPIES: usize = 10 * MOST_LISTED;
 
-/// Damaged places by whom they concern, each as its place in the artifact's list.
+/// Damaged places, grouped by what they affect, as indices into the artifact's list.
 pub(crate) struct Ownership<'a> {
     damage: &'a [Damage],
-    /// The sessions with events of a file.
+    /// Places in files that contain events of known sessions.
     of_file: HashMap<usize, Vec<usize>>,
-    /// The session that the manifest gives a missing file to.
+    /// Places in missing files whose session the manifest names.
     of_session: HashMap<&'a Text, Vec<usize>>,
-    /// Unknown, so all sessions.
+    /// Places with an unknown session. Such places count for all sessions.
     of_everyone: Vec<usize>,
     sessions: usize,
 }
@@ -32,7 +32,7 @@ enum Owner<'a> {
 }
 
 impl<'a> Ownership<'a> {
-    /// Sorts the damage of an artifact; `used` are the files that some session came from.
+    /// Groups the damage of an artifact. `used` are the files that contain events of any session.
     pub(crate) fn of(parts: &'a ReadParts, used: &BTreeSet<usize>, sessions: usize) -> Self {
         let mut sorted = Self {
             damage: &parts.damage,
@@ -68,7 +68,7 @@ impl<'a> Ownership<'a> {
         sorted
     }
 
-    /// What concerns a session; of very much the beginning and a count.
+    /// The damage that affects a session. A long list is truncated and ends with a count.
     pub(crate) fn concerning(&self, session: &Text, files: &BTreeSet<usize>) -> Vec<Damage> {
         let of_files = files.iter().filter_map(|file| self.of_file.get(file));
         let of_session = self.of_session.get(session);

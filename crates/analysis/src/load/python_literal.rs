@@ -1,9 +1,9 @@
-//! Reads the text that Python's `repr` makes of dictionaries, lists, strings and numbers.
+//! Parses the text that Python's `repr` produces for dictionaries, lists, strings and numbers.
 
 use stormlog_format::json::MAX_DEPTH;
 use stormlog_format::{Map, Text, Value};
 
-/// The value of a Python literal, or nothing when the text is none.
+/// Parses a Python literal; `None` when the text is not one.
 pub(crate) fn parse(text: &str) -> Option<Value> {
     let mut reader = Reader { rest: text };
     let value = reader.value(0)?;
@@ -143,7 +143,7 @@ fn escaped(chars: &mut std::str::CharIndices<'_>, length: usize) -> Option<char>
     let unit = u32::from_str_radix(&hex, 16)
         .ok()
         .filter(|_| hex.len() == length)?;
-    // Python's own text may hold lone surrogates; ours marks them.
+    // Python strings may contain lone surrogates, which are replaced by a marker.
     Some(char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER))
 }
 

@@ -1,4 +1,4 @@
-//! The rank in the name of a file or folder.
+//! Finds the rank in the name of a file or folder.
 
 use stormlog_format::{Text, integer_of_text};
 
@@ -21,7 +21,7 @@ pub fn rank_in_name(name: &str) -> Option<i64> {
     found.filter(|rank| *rank >= 0)
 }
 
-/// A digit of any script, as Python sees it.
+/// Whether Python accepts the character as a digit, in any script.
 fn is_digit(ch: char) -> bool {
     ch.is_numeric() && integer_of_text(&Text::from(ch.encode_utf8(&mut [0; 4]) as &str)).is_some()
 }

@@ -1,4 +1,4 @@
-//! What the writer of a sink did not keep, as its manifest counts it.
+//! The events that the writer of a sink removed, according to its manifest.
 
 use std::path::Path;
 
@@ -7,20 +7,20 @@ use stormlog_format::{Pruned, Thinned};
 use super::artifact::Artifact;
 use crate::catalog::plain_name;
 
-/// What the writers of sinks did not keep. None of it is damage: it was given up to keep within
-/// a budget, or because a disk took nothing.
+/// Events that the writers of sinks removed. Removed events are not damage: they were removed to
+/// stay within a size limit, or could not be written because the disk failed or was full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// Samples that thinning took away.
+    /// Samples removed by thinning.
     pub thinned: Option<Thinned>,
-    /// Whole segments that retention deleted.
+    /// Whole segments deleted by retention.
     pub pruned: Option<Pruned>,
-    /// Events that could not be written.
+    /// Number of events that could not be written.
     pub dropped_events: i64,
 }
 
 impl Removed {
-    /// What was removed from an artifact.
+    /// The events removed from an artifact.
     pub(crate) fn of(artifact: &Artifact) -> Self {
         let Artifact::Sink {
             manifest: Some(manifest),
@@ -38,12 +38,12 @@ impl Removed {
         }
     }
 
-    /// What is missing from the sink at a path; nothing when it is no sink.
+    /// The events removed from the sink at a path. Empty when the path is not a sink.
     pub fn at(path: &Path) -> Self {
         Artifact::at(path).map_or(Self::default(), |artifact| Self::of(&artifact))
     }
 
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let thinned = self.thinned.unwrap_or_default();

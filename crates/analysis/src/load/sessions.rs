@@ -1,4 +1,4 @@
-//! Groups what was read into sessions.
+//! Groups loaded events into sessions.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,29 +14,29 @@ use crate::catalog::tidy;
 use crate::columns::{Chunk, EventRef, Events, RowId, Table};
 use crate::pack;
 
-/// What was read from the files of an artifact, not yet grouped.
+/// The contents of an artifact's files, not yet grouped into sessions.
 #[derive(Default)]
 pub(crate) struct ReadParts {
-    /// Chunks and the file that each came from.
+    /// Chunks, each with the index of its file.
     pub(crate) chunks: Vec<(Arc<Chunk>, usize)>,
-    /// The files, as they are listed in `sources_loaded`, each with the session of its
-    /// records that name none.
+    /// The files as listed in `sources_loaded`, each with the session of its records that have no
+    /// session id.
     pub(crate) files: Vec<(String, Option<Text>)>,
-    /// Sessions that are known before any event is seen.
+    /// Sessions that are known without their events, for example from a manifest.
     pub(crate) known: Vec<SessionSummary>,
     pub(crate) damage: Vec<Damage>,
-    /// Files that are missing, and the session that each belongs to.
+    /// Missing files, each with its session.
     pub(crate) lost: Vec<(PathBuf, Text)>,
 }
 
-/// One session while its events are gathered.
+/// One session while its events are collected.
 #[derive(Default)]
 struct Group {
     rows: Vec<RowId>,
     files: BTreeSet<usize>,
 }
 
-/// Groups events by session, orders them by time, and adds what is known of each session.
+/// Groups events by session, sorts them by time, and adds the summary of each session.
 pub(crate) fn assemble(path: &Path, mut parts: ReadParts) -> Loaded {
     let (chunks, chunk_files): (Vec<Arc<Chunk>>, Vec<usize>) =
         std::mem::take(&mut parts.chunks).into_iter().unzip();
@@ -75,7 +75,7 @@ pub(crate) fn assemble(path: &Path, mut parts: ReadParts) -> Loaded {
         }
     }
     let gave_events: BTreeSet<usize> = chunk_files.iter().copied().collect();
-    // A file that gave no event counts as a source of the session that it would have gone to.
+    // A file without events counts as a source of the session that its records would belong to.
     for (file, (_, session)) in parts.files.iter().enumerate() {
         let session = session.as_ref().filter(|_| !gave_events.contains(&file));
         if let Some(group) = session.and_then(|session| ids.get(session)) {
@@ -84,7 +84,7 @@ pub(crate) fn assemble(path: &Path, mut parts: ReadParts) -> Loaded {
     }
     let used = groups.iter().flat_map(|(_, group)| &group.files).copied();
     let ownership = Ownership::of(&parts, &used.collect(), groups.len());
-    // Of a session that is listed twice the last entry counts.
+    // If a session is listed twice, the last entry counts.
     let known = parts.known.iter();
     let known: HashMap<&Text, &SessionSummary> = known
         .map(|summary| (&summary.session_id, summary))
@@ -136,7 +136,7 @@ pub(crate) fn assemble(path: &Path, mut parts: ReadParts) -> Loaded {
     }
 }
 
-/// The path as the reference makes it part of ids: absolute, links resolved.
+/// The path as stormlog 0.3.9 uses it in ids: absolute, with links resolved.
 pub fn absolute(path: &Path) -> String {
     let resolved = path.canonicalize().or_else(|_| std::path::absolute(path));
     let resolved = resolved.unwrap_or_else(|_| path.to_path_buf());
@@ -156,7 +156,7 @@ fn in_time_order(table: &Arc<Table>, mut rows: Vec<RowId>) -> Events {
     }
 }
 
-/// Summary of a session, inferred from its events alone.
+/// Infers the summary of a session from its events.
 fn infer_summary(
     session_id: Text,
     events: &Events,

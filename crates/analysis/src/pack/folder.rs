@@ -1,5 +1,5 @@
-//! A private temporary folder that does not outlive its process, also when the process is killed:
-//! the next process that makes one deletes it.
+//! A private temporary folder that is deleted with its process. If the process is killed, the next
+//! process that creates such a folder deletes it.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,19 +10,23 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 
 const PREFIX: &str = "stormlog-pack-";
 
-/// A folder that another process deleted before it was locked is made again, at most so often.
+/// Maximum number of attempts at creating a folder when other processes delete it before it is
+/// locked.
 const TRIES: usize = 8;
 
-pub(super) struct TemporaryFolder {
+/// A private folder for temporary files; deleted when it is dropped. A child of a fork leaves it to
+/// its parent.
+pub struct TemporaryFolder {
     path: PathBuf,
-    /// Locked as long as the process lives.
+    /// Locked while the process lives.
     _lock: File,
     owner: u32,
 }
 
 impl TemporaryFolder {
-    pub(super) fn create() -> io::Result<Self> {
-        // What is shown and what is compared with it are both without links.
+    /// Creates a folder, and deletes folders that killed processes of the same user left behind.
+    pub fn create() -> io::Result<Self> {
+        // Paths are compared and shown with links resolved.
         let parent = std::env::temp_dir().canonicalize()?;
         delete_leftovers(&parent);
         for _ in 0..TRIES {
@@ -39,18 +43,21 @@ impl TemporaryFolder {
         Err(io::Error::other("temporary folders cannot be locked there"))
     }
 
-    pub(super) fn path(&self) -> &Path {
+    /// Where it is, without links.
+    pub fn path(&self) -> &Path {
         &self.path
     }
+}
 
-    pub(super) fn delete(self) {
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
         if self.owner == std::process::id() {
             let _ = fs::remove_dir_all(&self.path);
         }
     }
 }
 
-/// The folder's lock; nothing when another process has it or the folder is gone.
+/// Locks the folder; `None` when another process holds the lock or the folder is gone.
 fn locked(folder: &Path) -> Option<File> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let lock = File::from(open(folder, flags, Mode::empty()).ok()?);
@@ -59,7 +66,7 @@ fn locked(folder: &Path) -> Option<File> {
     ((opened.dev(), opened.ino()) == (named.dev(), named.ino())).then_some(lock)
 }
 
-/// Deletes what killed processes of the same user left.
+/// Deletes the folders of killed processes of the same user.
 fn delete_leftovers(parent: &Path) {
     let user = rustix::process::geteuid().as_raw();
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {

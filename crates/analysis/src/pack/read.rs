@@ -1,8 +1,8 @@
 //! Reads a pack: a tar archive of regular files, compressed with zstd. The file is hostile input.
 //!
-//! Entries are read raw: extensions for long names and links do not exist in a pack, so no entry can
-//! name a path that its header does not show, or ask for memory. What is written is bounded by the
-//! size of the pack and by what its header declares.
+//! Entries are read raw. A pack has no extensions for long names and links, so no entry can name a
+//! path that its header does not show, or request memory. The written bytes are limited by the size
+//! of the pack and by the contents its header declares.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek as _};
@@ -15,36 +15,37 @@ use stormlog_format::{Map, Value};
 use super::PackError;
 use crate::regular_file;
 
-/// The first entry, which describes the others. It is not unpacked.
+/// The name of the first entry, which describes the others. It is not unpacked.
 pub const HEADER: &str = "stormlog-pack.json";
-/// The version of the format.
+/// The version of the pack format.
 pub const VERSION: i64 = 1;
-/// A run of 500 ranks has some thousand files.
+/// Maximum number of files in a pack. A run of 500 ranks has a few thousand files.
 pub const MOST_FILES: u64 = 50_000;
 
-/// What a file that zstd wrote begins with.
+/// The first bytes of every zstd file.
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const FORMAT: &str = "stormlog-pack";
 const LARGEST_HEADER: u64 = 64 << 10;
-/// A pack may grow to the first size whatever its own, and to this multiple of its own; telemetry is
-/// compressed by 10 to 100.
+/// A pack may expand to `SMALL` bytes or to `LARGEST_RATIO` times its size, whichever is larger.
+/// Telemetry compresses by a factor of 10 to 100.
 const SMALL: u64 = 256 << 20;
 const LARGEST_RATIO: u64 = 1_000;
-/// Names are no longer in the tar header.
+/// Maximum number of parts of a path in a pack.
 const DEEPEST: usize = 32;
-/// The decoder's window: what `zstd` itself accepts without being asked to.
+/// Largest window of the decoder, as a power of two. This is also the default limit of the program
+/// `zstd`.
 const WINDOW_LOG: u32 = 27;
 
-/// What a pack declares to hold.
+/// The contents that a pack declares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Content {
-    /// How many files.
+    /// Number of files.
     pub files: u64,
-    /// Their bytes.
+    /// Total size in bytes.
     pub bytes: u64,
 }
 
-/// The first entry of a pack with this content.
+/// The first entry of a pack with these contents.
 pub fn header(content: Content, written_by: &str) -> String {
     let mut map = Map::new();
     map.insert("format", FORMAT);
@@ -57,12 +58,12 @@ pub fn header(content: Content, written_by: &str) -> String {
     text
 }
 
-/// Reads all of a pack as if to unpack it.
+/// Reads a whole pack without writing anything.
 pub fn check(pack: &Path) -> Result<Content, PackError> {
     read(pack, None)
 }
 
-/// Unpacks into a folder that is made.
+/// Unpacks into a new folder.
 pub(super) fn unpack(pack: &Path, into: &Path) -> Result<Content, PackError> {
     read(pack, Some(into))
 }
@@ -127,7 +128,7 @@ fn read_entries(tar: &mut Bounded<impl Read>, into: Option<&Path>) -> Result<Con
     Ok(found)
 }
 
-/// What the first entry declares.
+/// The contents that the first entry declares.
 fn declared(entry: tar::Entry<'_, impl Read>) -> Result<Content, PackError> {
     let is_header = entry.path_bytes() == HEADER.as_bytes() && entry.size() <= LARGEST_HEADER;
     if !is_header {
@@ -161,7 +162,7 @@ fn declared(entry: tar::Entry<'_, impl Read>) -> Result<Content, PackError> {
     })
 }
 
-/// The name of a regular file that stays in the folder.
+/// The path of an entry, which must be a regular file inside the folder.
 fn name_of(entry: &tar::Entry<'_, impl Read>) -> Result<PathBuf, PackError> {
     let bytes = entry.path_bytes();
     let shown = || String::from_utf8_lossy(&bytes).into_owned();
@@ -189,7 +190,7 @@ fn write(mut entry: tar::Entry<'_, impl Read>, path: &Path) -> Result<(), PackEr
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(write)?;
     }
-    // A name that is there already is refused, and so is a link that appears there meanwhile.
+    // Fails if the file exists, or if a link was created there meanwhile.
     let mut options = OpenOptions::new();
     let mut file = options
         .write(true)
@@ -199,13 +200,13 @@ fn write(mut entry: tar::Entry<'_, impl Read>, path: &Path) -> Result<(), PackEr
     copy(&mut entry, &mut file, path)?;
     let modified = entry.header().mtime().map_err(damaged)?;
     if let Some(modified) = UNIX_EPOCH.checked_add(Duration::from_secs(modified)) {
-        // A time that the file system cannot hold is no reason to refuse the content.
+        // A timestamp that the file system cannot store does not invalidate the contents.
         let _ = file.set_modified(modified);
     }
     Ok(())
 }
 
-/// Copies; a failed read and a failed write are different errors.
+/// Copies data. Read errors and write errors are reported differently.
 fn copy(from: &mut impl Read, to: &mut File, path: &Path) -> Result<(), PackError> {
     let mut buffer = vec![0; 1 << 16];
     loop {
@@ -241,7 +242,7 @@ fn cannot_write(path: &Path, cause: io::Error) -> PackError {
     }
 }
 
-/// Stops reading where more comes than a pack may expand to.
+/// A reader that fails when a pack expands too far.
 struct Bounded<R> {
     inner: R,
     left: u64,
@@ -251,7 +252,7 @@ struct Bounded<R> {
 impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.left == 0 {
-            // At the very end there may be nothing more to come.
+            // Reaching the limit exactly at the end of the stream is allowed.
             let more = self.inner.read(&mut [0])?;
             self.is_exceeded = more > 0;
             return if more > 0 {

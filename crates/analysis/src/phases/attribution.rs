@@ -1,4 +1,4 @@
-//! In which phase a moment was, given the spans that hold it.
+//! Determines the phase of an event from the spans that contain its time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,19 +6,19 @@ use stormlog_format::{Map, Text, Value};
 
 use super::PhaseSpan;
 
-/// Whether one phase answers for a moment.
+/// Whether an event has exactly one phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolution {
-    /// One phase.
+    /// Exactly one phase.
     Unique,
-    /// Several, or one that several threads share.
+    /// Several phases, or one phase that several threads share.
     Ambiguous,
-    /// Any other word.
+    /// Any other value in a payload.
     Other(Text),
 }
 
 impl Resolution {
-    /// The word in payloads.
+    /// The value used in payloads.
     pub fn as_text(&self) -> Text {
         match self {
             Self::Unique => "unique".into(),
@@ -27,7 +27,7 @@ impl Resolution {
         }
     }
 
-    /// The resolution of a word.
+    /// Parses the value used in payloads.
     pub fn of_word(word: Text) -> Self {
         match word.as_str() {
             Some("unique") => Self::Unique,
@@ -37,19 +37,19 @@ impl Resolution {
     }
 }
 
-/// What an answer rests on: `exact`, `thread_local` or `heuristic`.
+/// The basis of an attribution: `exact`, `thread_local` or `heuristic`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PhaseSource {
     /// The event names the scope.
     Exact,
     /// The event names the thread.
     ThreadLocal,
-    /// Only one phase was possible.
+    /// Neither was named, and only one phase was possible.
     Heuristic,
 }
 
 impl PhaseSource {
-    /// The word in payloads.
+    /// The value used in payloads.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Exact => "exact",
@@ -59,7 +59,7 @@ impl PhaseSource {
     }
 }
 
-/// The phase, or the phases, of a moment.
+/// The phase or phases of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are the payload's keys")]
 pub struct PhaseAttribution {
@@ -70,11 +70,11 @@ pub struct PhaseAttribution {
     pub scope_id: Option<Text>,
     pub thread_id: Option<i64>,
     pub thread_name: Option<Text>,
-    /// The likeliest phase of several and what says so.
+    /// For several phases, the most likely one and the basis for it.
     pub summary: Option<(Text, Text)>,
 }
 
-/// What an event says of the phase that it comes from.
+/// What an event records about its phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are the metadata's keys")]
 pub struct PhaseOrigin {
@@ -83,7 +83,7 @@ pub struct PhaseOrigin {
 }
 
 impl PhaseOrigin {
-    /// The origin in an event's metadata.
+    /// Reads the origin from an event's metadata.
     pub fn of_metadata(metadata: &Map) -> Self {
         let scope_id = metadata
             .get("origin_phase_scope_id")
@@ -95,7 +95,7 @@ impl PhaseOrigin {
     }
 }
 
-/// The names of a path as one text.
+/// Joins the names of a path to one text.
 pub fn path_text(path: &[Text]) -> Text {
     let named: Vec<&[u8]> = path
         .iter()
@@ -105,7 +105,7 @@ pub fn path_text(path: &[Text]) -> Text {
     Text::from_bytes(&named.join(&b" / "[..]))
 }
 
-/// The phase of a moment that the given spans hold.
+/// The phase of an event whose time lies in the given spans.
 pub fn attribute(active: &[&PhaseSpan], origin: &PhaseOrigin) -> Option<PhaseAttribution> {
     if active.is_empty() {
         return None;
@@ -158,7 +158,7 @@ pub fn attribute(active: &[&PhaseSpan], origin: &PhaseOrigin) -> Option<PhaseAtt
     })
 }
 
-/// The span entered last; of equals the first.
+/// The span that was entered last. Of spans with equal sequence numbers, the first counts.
 fn latest<'a>(spans: impl Iterator<Item = &'a PhaseSpan>) -> Option<&'a PhaseSpan> {
     spans.reduce(|best, span| {
         if span.sequence > best.sequence {
@@ -196,7 +196,7 @@ fn ambiguous(labels: BTreeSet<Text>) -> PhaseAttribution {
     }
 }
 
-/// One attribution for two moments.
+/// Merges the attributions of two events.
 pub fn merge(
     first: Option<PhaseAttribution>,
     second: Option<PhaseAttribution>,
@@ -223,7 +223,7 @@ pub fn merge(
 }
 
 impl PhaseAttribution {
-    /// The attribution of a moment in no phase at all.
+    /// The attribution of an event outside of all phases.
     pub fn nowhere() -> Self {
         ambiguous(BTreeSet::new())
     }
@@ -239,7 +239,7 @@ impl PhaseAttribution {
         named.cloned().collect::<Vec<_>>().into_iter()
     }
 
-    /// The phases as one line for people.
+    /// The phases as one line for users.
     pub fn label(&self) -> Option<Text> {
         if let Some((path, source)) = &self.summary {
             let likely = if *source == "heuristic" {
@@ -252,7 +252,7 @@ impl PhaseAttribution {
         resolution_label(&self.resolution, self.path.as_ref(), &self.paths)
     }
 
-    /// The payload that reports hold.
+    /// The payload for reports.
     pub fn to_payload(&self) -> Map {
         let named = self.paths.iter().filter(|path| !path.as_bytes().is_empty());
         let paths = named.cloned().map(Value::Text).collect();
@@ -283,7 +283,7 @@ impl PhaseAttribution {
     }
 }
 
-/// A resolution and its phases as one line for people.
+/// A resolution and its phases as one line for users.
 pub fn resolution_label(
     resolution: &Resolution,
     path: Option<&Text>,

@@ -1,10 +1,10 @@
-//! The boundary of a phase, read from an event's metadata.
+//! Parses the boundary of a phase from an event's metadata.
 
 use stormlog_format::{EventType, Map, Text, Value, metadata_keys};
 
 use crate::columns::EventRef;
 
-/// Which side of a phase.
+/// The side of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The phase begins.
@@ -26,23 +26,28 @@ pub struct ScopeRecord {
     pub sequence: i64,
 }
 
-/// A phase is entered or left.
+/// An event at which a phase is entered or left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Boundary {
-    /// Which of the two.
+    /// Whether the phase is entered or left.
     pub action: Action,
     /// The scope.
     pub scope: ScopeRecord,
 }
 
 impl Boundary {
-    /// The boundary that an event is, when it is one.
+    /// Whether events of a type are boundaries.
+    pub(super) fn is_one(event_type: &[u8]) -> bool {
+        action(event_type).is_some()
+    }
+
+    /// Parses the boundary from an event; `None` when the event is not one.
     pub fn of_event(event: EventRef<'_>) -> Option<Self> {
         let action = action(event.event_type())?;
         Self::of_metadata(action, &event.metadata())
     }
 
-    /// The boundary in the metadata of an event of a type.
+    /// Parses the boundary from the type and the metadata of an event.
     pub fn of(event_type: &Text, metadata: &Map) -> Option<Self> {
         Self::of_metadata(action(event_type.as_bytes())?, metadata)
     }
@@ -59,7 +64,7 @@ impl Boundary {
         let Value::List(path) = scope.get("path")? else {
             return None;
         };
-        // Parts without a name say nothing and are left out; so is what is no text.
+        // Parts that are empty or not a text are left out.
         let path: Vec<Text> = path
             .iter()
             .filter_map(Value::as_text)
@@ -98,7 +103,7 @@ fn action(event_type: &[u8]) -> Option<Action> {
     }
 }
 
-/// An integer; a truth value counts as one, as it does in Python.
+/// Converts an integer. As in Python, a boolean counts as an integer.
 fn integer(value: &Value) -> Option<i64> {
     match value {
         Value::Int(value) => Some(*value),

@@ -1,44 +1,42 @@
-//! What an event in columns is about, with as little reading of its metadata as possible.
+//! Classifies events in columns, parsing their metadata only when necessary.
 
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 use stormlog_format::{EventType, Map, Text, classify, metadata_keys};
 
-use crate::columns::EventRef;
+use crate::columns::{EventRef, Events, RowSet};
 
-/// Keys that are looked for in every event of a question over all of them.
+/// Keys that queries over all events look for.
 static SEVERITY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(metadata_keys::SEVERITY));
 static HEALTH: LazyLock<Finder<'static>> =
     LazyLock::new(|| Finder::new(metadata_keys::COLLECTOR_HEALTH_STATUS));
 
-/// Whether the metadata may have a key; an escaped spelling counts as maybe.
+/// Whether the metadata may contain a key. Metadata with escapes may hide the key, so it counts
+/// too.
 fn may_have(event: EventRef<'_>, key: &Finder<'_>) -> bool {
     let json = event.metadata_json();
     key.find(json).is_some() || memchr::memchr(b'\\', json).is_some()
 }
 
-/// Whether the event may report a problem; most do not, which their type and the keys of their
-/// metadata show without reading it.
-pub(crate) fn may_be_trouble(event: EventRef<'_>) -> bool {
-    matches!(
-        EventType::of(event.event_type()),
-        Some(
-            EventType::Error
-                | EventType::Critical
-                | EventType::Warning
-                | EventType::CollectorDegraded
+/// The events of a table that may report a problem. For most events, the type and the text of the
+/// metadata rule this out without parsing.
+pub(crate) fn may_be_trouble(events: &Events) -> RowSet {
+    let is_trouble = |kind: &[u8]| {
+        matches!(
+            EventType::of(kind),
+            Some(
+                EventType::Error
+                    | EventType::Critical
+                    | EventType::Warning
+                    | EventType::CollectorDegraded
+            )
         )
-    ) || {
-        let json = event.metadata_json();
-        [&*SEVERITY, &*HEALTH]
-            .iter()
-            .any(|key| key.find(json).is_some())
-            || memchr::memchr(b'\\', json).is_some()
-    }
+    };
+    RowSet::of_table_of(events, is_trouble, &[&SEVERITY, &HEALTH])
 }
 
-/// The metadata when it may have one of the keys, else an empty object.
+/// The metadata if it may contain one of the keys, otherwise an empty object.
 pub(crate) fn metadata_with(event: EventRef<'_>, keys: &[&str]) -> Map {
     if keys.iter().any(|key| may_have(event, &Finder::new(key))) {
         event.metadata()

@@ -1,4 +1,4 @@
-//! What belongs to a run beside its events: files of ours, and links to elsewhere.
+//! The attachments of a run: our own files, and links to other places.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::payload::path_text;
 use super::runs::{IdentityIndex, RunContext};
 use super::sessions::SessionRow;
 
-/// Something that belongs to a run, as a row of an answer.
+/// An attachment of a run, as a row of a result.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     missing_docs,
@@ -41,7 +41,7 @@ pub struct RunAttachmentRow {
 }
 
 impl RunAttachmentRow {
-    /// The row, keys in order.
+    /// The row as a map, with its keys in order.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("run_id", self.run_id.clone());
@@ -66,7 +66,7 @@ impl RunAttachmentRow {
         map
     }
 
-    /// A file or directory of ours.
+    /// A local file or directory.
     fn local(
         run_id: Text,
         title: Text,
@@ -99,7 +99,7 @@ impl RunAttachmentRow {
     }
 }
 
-/// Which attachments to list; what is not given does not matter.
+/// Which attachments to list. A field without a value does not filter.
 #[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "the fields are the keys of rows")]
 pub struct RunAttachmentFilter {
@@ -127,7 +127,7 @@ impl RunAttachmentFilter {
 }
 
 impl super::Store {
-    /// What belongs to each run.
+    /// The attachments of each run.
     pub fn run_attachments(&self, filter: &RunAttachmentFilter) -> Vec<RunAttachmentRow> {
         let mut rows = self.run_attachments_of(&self.run_contexts());
         rows.retain(|row| filter.accepts(row));
@@ -167,7 +167,7 @@ impl super::Store {
         rows
     }
 
-    /// What envelopes list.
+    /// The attachments listed in envelopes.
     fn described(&self) -> Vec<RunAttachmentRow> {
         let mut rows = Vec::new();
         for envelope in &self.catalog().run_envelopes {
@@ -207,7 +207,7 @@ impl super::Store {
         rows
     }
 
-    /// What sidecars link to, where the run is known.
+    /// The attachments listed in sidecars, if their run is known.
     fn linked(&self, index: &IdentityIndex) -> Vec<RunAttachmentRow> {
         let attachments = self.catalog().attachments.iter();
         attachments
@@ -284,7 +284,7 @@ impl super::Store {
     }
 }
 
-/// A sink, its segments and its rollups, once for each session that they belong to.
+/// A sink, its segments and its rollups, once per session.
 fn of_sink(source: &Source, manifest: &Manifest, index: &IdentityIndex) -> Vec<RunAttachmentRow> {
     let mut rows = Vec::new();
     let rollups = source.path.join(ROLLUP_FILENAME);
@@ -332,7 +332,7 @@ fn of_sink(source: &Source, manifest: &Manifest, index: &IdentityIndex) -> Vec<R
             .iter()
             .rfind(|session| session.session_id == *id);
         let name = segment.filename.to_str_lossy();
-        // A segment lies in its sink; what a manifest calls one elsewhere was refused.
+        // Segments must be inside their sink. Paths to other folders were rejected before.
         if Path::new(&*name).file_name() != Some(OsStr::new(&*name)) {
             continue;
         }
@@ -353,7 +353,7 @@ fn of_sink(source: &Source, manifest: &Manifest, index: &IdentityIndex) -> Vec<R
     rows
 }
 
-/// A row for something of a session, when the session belongs to one run.
+/// A row for a file of a session; `None` when the session does not belong to exactly one run.
 fn local_of(
     index: &IdentityIndex,
     (title, kind, path): (Text, &str, Text),
@@ -380,7 +380,7 @@ fn of_diagnose(source: &Source, index: &IdentityIndex) -> Option<RunAttachmentRo
     Some(row)
 }
 
-/// A flat file, once for each of its sessions that belongs to one run.
+/// A flat file, once per session that belongs to exactly one run.
 fn of_file(
     source: &Source,
     contexts: &[RunContext],

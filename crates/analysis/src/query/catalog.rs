@@ -1,7 +1,7 @@
-//! What there is: the sources, bundles, runs and attachments that the given paths hold.
+//! The catalog of the given paths: sources, bundles, runs and attachments.
 //!
-//! Only manifests, envelopes and sidecars are read here; a catalog of a directory costs
-//! what its manifests cost, however many events lie beside them.
+//! Only manifests, envelopes and sidecars are read, so the cost does not depend on the number of
+//! events.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -19,18 +19,18 @@ use crate::catalog::{
 use crate::pack::unpacked;
 use crate::regular_file::{Refused, folder_of, refusal};
 
-/// What a source of events is.
+/// The type of a source of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SourceKind {
     /// A directory of segments with a manifest.
     Sink,
     /// A JSON document.
     TelemetryJson,
-    /// One record per line.
+    /// A file with one record per line.
     TelemetryJsonl,
-    /// A table.
+    /// A CSV table.
     TelemetryCsv,
-    /// What `diagnose` leaves.
+    /// A bundle written by `diagnose`.
     DiagnoseBundle,
 }
 
@@ -49,7 +49,7 @@ impl SourceKind {
         Self::ALL.into_iter().find(|kind| kind.as_str() == word)
     }
 
-    /// The word in rows.
+    /// The name of the source's type in rows.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Sink => "sink",
@@ -60,8 +60,8 @@ impl SourceKind {
         }
     }
 
-    /// What a session was recorded to, by the name of its first file: a sink, when that is a
-    /// segment.
+    /// The type of a session's recording, from the name of its first file. If the file is a
+    /// segment, the recording is a sink.
     pub(crate) fn of_recording(file: &Path) -> Self {
         if plain_name(file).starts_with("segment-") {
             return Self::Sink;
@@ -69,7 +69,7 @@ impl SourceKind {
         Self::of_file(file).unwrap_or(Self::TelemetryJson)
     }
 
-    /// What a file is, by its name.
+    /// The type of a file, from its name.
     fn of_file(path: &Path) -> Option<Self> {
         Some(match FileKind::of(path)? {
             FileKind::Document => Self::TelemetryJson,
@@ -79,18 +79,18 @@ impl SourceKind {
     }
 }
 
-/// Something that holds sessions.
+/// An artifact that contains sessions.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Where it is.
+    /// Path of the source.
     pub path: PathBuf,
-    /// What it is.
+    /// Type of the source.
     pub kind: SourceKind,
-    /// The files that hold its events.
+    /// The files with the source's events.
     pub event_paths: Vec<PathBuf>,
-    /// Its manifest, when it has one.
+    /// The path of the source's manifest, if any.
     pub manifest_path: Option<PathBuf>,
-    /// What a sink's manifest says.
+    /// The contents of a sink's manifest.
     pub manifest: Option<Manifest>,
     /// The session of a diagnose bundle.
     pub diagnosed: Option<SessionSummary>,
@@ -108,7 +108,7 @@ impl Source {
         }
     }
 
-    /// The source as rows show it.
+    /// The source as shown in rows.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("path", payload::path_text(&self.path));
@@ -122,17 +122,17 @@ impl Source {
     }
 }
 
-/// Something about a path that a reader of the answers should know.
+/// A problem with a path that may affect the results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CatalogWarning {
     /// The path.
     pub path: Text,
-    /// What about it.
+    /// Description of the problem.
     pub message: String,
 }
 
 impl CatalogWarning {
-    /// The warning as rows show it.
+    /// The warning as shown in rows.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("path", self.path.clone());
@@ -141,27 +141,27 @@ impl CatalogWarning {
     }
 }
 
-/// What the given paths hold.
+/// The contents of the given paths.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
-    /// The paths that were given.
+    /// The given paths.
     pub paths: Vec<PathBuf>,
     /// Sources of events.
     pub sources: Vec<Source>,
     /// OOM bundles.
     pub oom_bundles: Vec<OomBundle>,
-    /// Attachments of sidecars.
+    /// Attachments listed in sidecars.
     pub attachments: Vec<ExternalAttachment>,
-    /// Descriptions of runs.
+    /// Envelopes that describe runs.
     pub run_envelopes: Vec<RunEnvelope>,
-    /// What went wrong.
+    /// Problems with the paths.
     pub warnings: Vec<CatalogWarning>,
-    /// Of these, what kept something from being looked at.
+    /// The warnings about something that could not be read.
     pub unread: Vec<CatalogWarning>,
 }
 
 impl Catalog {
-    /// Looks at the paths, in order.
+    /// Builds the catalog of the paths, in order.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Self {
         let opened = paths.iter().map(|path| unpacked(path.as_ref()));
         let opened: Vec<_> = opened.collect();
@@ -181,7 +181,7 @@ impl Catalog {
         discovery.catalog
     }
 
-    /// Whether something of what the paths hold can be asked about.
+    /// Whether the paths contain nothing that can be queried.
     pub fn is_empty(&self) -> bool {
         self.sources.is_empty()
             && self.oom_bundles.is_empty()
@@ -190,19 +190,19 @@ impl Catalog {
     }
 }
 
-/// A catalog while it is made.
+/// A catalog under construction.
 #[derive(Default)]
 struct Discovery {
     catalog: Catalog,
-    /// Where attachments may lie.
+    /// Folders in which attachments may be.
     roots: Vec<PathBuf>,
     seen_sources: HashSet<(PathBuf, SourceKind)>,
     seen_files: HashSet<PathBuf>,
-    /// Segments that a sink accounts for.
+    /// Segments that belong to a known sink.
     covered: HashSet<PathBuf>,
-    /// The OOM bundles, links resolved.
+    /// The OOM bundles, with links resolved.
     bundles: Vec<PathBuf>,
-    /// Run ids of which there is more than one envelope.
+    /// Run ids with more than one envelope.
     repeated_runs: HashSet<Text>,
 }
 
@@ -214,7 +214,7 @@ impl Discovery {
         });
     }
 
-    /// Notes what kept something from being looked at.
+    /// Adds a warning about something that could not be read.
     fn unread(&mut self, path: &Path, message: impl Into<String>) {
         self.warn(path, message);
         self.catalog
@@ -319,12 +319,13 @@ impl Discovery {
         }
     }
 
-    /// Takes a manifest for what it says that it is.
+    /// Adds an artifact according to the contents of its manifest.
     fn manifest(&mut self, file: &Path, document: &Map) -> Shape {
         let directory = folder_of(file);
         let shape = Shape::of(document);
         let is_host = file.file_name() == Some(SinkNames::Host.manifest().as_ref());
-        // Only a sink has this name, and it is an ordinary one once that manifest is complete.
+        // Only a sink has a host manifest. Once the ordinary manifest is complete, that one is
+        // used.
         if is_host && (shape != Shape::Sink || sink_names(directory) == Some(SinkNames::Ordinary)) {
             return Shape::Unknown;
         }
@@ -423,14 +424,15 @@ impl Discovery {
         known.push(envelope);
     }
 
-    /// Drops the attachments of an envelope whose paths leave the given ones.
+    /// Removes the attachments of an envelope whose paths are outside the given paths.
     fn refuse_attachments(&mut self, envelope: &mut RunEnvelope, document: &Map, file: &Path) {
         let Some(Value::List(entries)) = document.get("attachments") else {
             return;
         };
         let mut place = 0;
         let mut refused = Vec::new();
-        // An envelope is read whole or not at all: its attachments are those of the file.
+        // An envelope is read completely or not at all, so its attachments correspond to those in
+        // the file.
         envelope.attachments.retain(|_| {
             let entry = entries.get(place).and_then(Value::as_map);
             let leaves = entry.is_some_and(|entry| sidecar::leaves(entry, file, &self.roots));
@@ -461,7 +463,7 @@ impl Discovery {
     }
 }
 
-/// The path with its links resolved, to compare paths.
+/// The path with its links resolved, for comparing paths.
 pub(crate) fn resolve(path: &Path) -> PathBuf {
     path.canonicalize()
         .or_else(|_| std::path::absolute(path))

@@ -1,25 +1,25 @@
-//! What else happened then: evidence around a moment, the surest first.
+//! Finds evidence around a point in time, the most certain first.
 
 use stormlog_format::{Map, Text, Value};
 
 use super::events::EventFilter;
 use super::evidence::Evidence;
 
-/// How far around a moment is looked when nothing else is asked for.
+/// The default time window on each side, in nanoseconds.
 pub const DEFAULT_WINDOW_NS: i64 = 60_000_000_000;
 
-/// How far apart evidence may lie.
+/// Which sessions evidence may come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
-    /// In one session.
+    /// Only the same session.
     #[default]
     Session,
-    /// In the sessions of one job.
+    /// All sessions of the same job.
     Distributed,
 }
 
 impl Scope {
-    /// The word that it is asked for by.
+    /// The name of the scope in requests.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Session => "session",
@@ -27,7 +27,7 @@ impl Scope {
         }
     }
 
-    /// The scope that a word asks for.
+    /// Parses the name of a scope in requests.
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Session, Self::Distributed]
             .into_iter()
@@ -35,19 +35,19 @@ impl Scope {
     }
 }
 
-/// How sure it is that evidence belongs to a moment.
+/// How certain it is that evidence is related to a point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Confidence {
-    /// They share an identity and a rank.
+    /// The evidence has the same session or job, and the same rank.
     High,
-    /// They share an identity.
+    /// The evidence has the same session or job.
     Medium,
-    /// They only happened together.
+    /// Only the time matches.
     Low,
 }
 
 impl Confidence {
-    /// The word in rows.
+    /// The name of the confidence in rows.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::High => "high",
@@ -57,7 +57,7 @@ impl Confidence {
     }
 }
 
-/// Which moment, and what of it.
+/// The point in time to examine, and which evidence to return.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the fields are the keys of rows")]
 pub struct CorrelationFilter {
@@ -88,10 +88,10 @@ impl Default for CorrelationFilter {
     }
 }
 
-/// Why there is no moment to look around.
+/// Why the point in time cannot be determined.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the error messages document the variants")]
 pub enum CorrelationError {
     #[error("correlation requires --at-ns or --record-id")]
     NoAnchor,
@@ -101,19 +101,19 @@ pub enum CorrelationError {
     WrongTime,
 }
 
-/// A moment and what happened around it.
+/// A point in time, and the evidence around it.
 #[derive(Clone, Debug)]
 pub struct CorrelationResult {
-    /// The moment.
+    /// The point in time.
     pub anchor: Map,
-    /// What happened around it.
+    /// The evidence around it.
     pub evidence: Vec<Evidence>,
-    /// What went wrong on the way.
+    /// Warnings from the query.
     pub warnings: Vec<String>,
 }
 
 impl CorrelationResult {
-    /// The result, keys in order.
+    /// The result as a map, with its keys in order.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("anchor", Value::Map(self.anchor.clone()));
@@ -126,7 +126,7 @@ impl CorrelationResult {
     }
 }
 
-/// A moment to look around, and who it belongs to.
+/// A point in time to examine, with its session, job and rank.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Moment {
     pub(crate) at_ns: i64,
@@ -163,7 +163,7 @@ impl Moment {
         map
     }
 
-    /// How far evidence is from the moment; nothing when it has no time.
+    /// The distance of evidence from the point in time; `None` when the evidence has no time.
     fn distance(&self, evidence: &Evidence) -> Option<i64> {
         let start = evidence.start_ns.or(evidence.end_ns)?;
         let end = evidence.end_ns.or(evidence.start_ns)?;
@@ -176,7 +176,7 @@ impl Moment {
         })
     }
 
-    /// The evidence with how sure it is and why, when it belongs to the moment.
+    /// Rates evidence: adds its confidence and the reasons. `None` when the evidence is unrelated.
     fn judge(&self, mut evidence: Evidence, filter: &CorrelationFilter) -> Option<Evidence> {
         let same =
             |wanted: &Option<Text>, given: &Option<Text>| wanted.is_none() || wanted == given;
@@ -237,7 +237,7 @@ impl Moment {
 }
 
 impl super::Store {
-    /// What happened around a moment, the surest and nearest first.
+    /// The evidence around a point in time, the most certain and nearest first.
     pub fn correlate(
         &self,
         filter: &CorrelationFilter,

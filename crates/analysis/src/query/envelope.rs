@@ -1,5 +1,5 @@
-//! `stormlog_run.json`: a run described by a user or a tool. Read strictly: one key too many or
-//! one value out of place, and the whole file is refused.
+//! Parses `stormlog_run.json`, which a user or a tool writes to describe a run. One unknown key or
+//! invalid value is enough to reject the whole file.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use super::sidecar::attachment_path;
 /// The name of the file.
 pub(crate) const FILE_NAME: &str = "stormlog_run.json";
 
-/// The format name in the file.
+/// The value of the key `format`.
 const FORMAT: &str = "stormlog.run_envelope";
 
 const RUN_KEYS: [&str; 16] = [
@@ -91,7 +91,7 @@ pub struct RunEnvelope {
     pub metadata: Map,
 }
 
-/// A session that belongs to a run.
+/// A session of a run.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     missing_docs,
@@ -109,7 +109,7 @@ pub struct RunSessionRef {
     pub metadata: Map,
 }
 
-/// Something that belongs to a run.
+/// An attachment of a run.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     missing_docs,
@@ -138,14 +138,14 @@ pub struct RunAttachment {
 }
 
 impl RunEnvelope {
-    /// Whether an object says that it is a run envelope of the version that we read.
+    /// Whether an object claims to be a run envelope of the supported version.
     pub fn is_one(document: &Map) -> bool {
         let format = document.get("format").and_then(Value::as_text);
         document.get("schema_version") == Some(&Value::Int(1))
             && format.is_some_and(|format| *format == FORMAT)
     }
 
-    /// Reads an envelope; nothing when any part of it breaks a rule.
+    /// Parses an envelope; `None` when any part of it is invalid.
     pub fn read(document: &Map, file: &Path) -> Option<Self> {
         if !Self::is_one(document) {
             return None;
@@ -181,7 +181,7 @@ impl RunEnvelope {
         })
     }
 
-    /// The envelope as the catalog shows it.
+    /// The envelope as shown in the catalog.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("run_id", self.run_id.clone());
@@ -300,8 +300,8 @@ impl RunAttachment {
     }
 }
 
-/// An object of which no key is unknown. Each method gives nothing when the value breaks
-/// its rule; what may be absent is an option inside that.
+/// An object without unknown keys. Each method returns `None` when the value is invalid. For
+/// optional values, the inner option shows whether the value is present.
 struct Fields<'a>(&'a Map);
 
 impl<'a> Fields<'a> {
@@ -312,16 +312,16 @@ impl<'a> Fields<'a> {
             .then_some(Self(map))
     }
 
-    /// A text that is not empty.
+    /// A non-empty text.
     fn name(&self, key: &str) -> Option<Text> {
         let text = self.0.get(key)?.as_text()?;
         (!text.as_bytes().is_empty()).then(|| text.clone())
     }
 
-    /// A text that is not empty; the key may be missing, its value may be null.
+    /// A non-empty text. The key may be missing and the value may be null.
     #[expect(
         clippy::option_option,
-        reason = "the outer one is the rule, the inner the value"
+        reason = "the outer option is validity, the inner one presence"
     )]
     fn name_or_null(&self, key: &str) -> Option<Option<Text>> {
         match self.0.get(key) {
@@ -330,10 +330,10 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A text that is not empty; the key may be missing, its value may not be null.
+    /// A non-empty text. The key may be missing, but the value must not be null.
     #[expect(
         clippy::option_option,
-        reason = "the outer one is the rule, the inner the value"
+        reason = "the outer option is validity, the inner one presence"
     )]
     fn name_if_present(&self, key: &str) -> Option<Option<Text>> {
         match self.0.get(key) {
@@ -342,10 +342,10 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A text, empty or not.
+    /// A text, possibly empty. The key may be missing and the value may be null.
     #[expect(
         clippy::option_option,
-        reason = "the outer one is the rule, the inner the value"
+        reason = "the outer option is validity, the inner one presence"
     )]
     fn text_or_null(&self, key: &str) -> Option<Option<Text>> {
         match self.0.get(key) {
@@ -357,7 +357,7 @@ impl<'a> Fields<'a> {
 
     #[expect(
         clippy::option_option,
-        reason = "the outer one is the rule, the inner the value"
+        reason = "the outer option is validity, the inner one presence"
     )]
     fn at_least(&self, key: &str, minimum: i64) -> Option<Option<i64>> {
         match self.0.get(key) {
@@ -367,7 +367,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Two moments in order.
+    /// Two timestamps, of which the second must not be earlier.
     fn span(&self, start: &str, end: &str) -> Option<(Option<i64>, Option<i64>)> {
         let (start, end) = (self.at_least(start, 0)?, self.at_least(end, 0)?);
         match (start, end) {

@@ -1,4 +1,4 @@
-//! Events of many sources as one sequence in time.
+//! Events of many sources as one sequence ordered by time.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use super::about;
 use super::catalog::SourceKind;
 use super::payload::path_text;
 use super::scan::scan;
-use crate::columns::{EventRef, Events};
+use crate::columns::{EventRef, Events, RowId, RowSet};
 use crate::load::LoadedSession;
 
-/// Which events to list; what is not given does not matter.
+/// Which events to list. A field without a value does not filter.
 #[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "the fields are the keys of rows")]
 pub struct EventFilter {
@@ -30,7 +30,7 @@ pub struct EventFilter {
 }
 
 impl EventFilter {
-    /// Whether the event itself is wanted; its session's status is not looked at.
+    /// Whether the event passes the filter. The status of the event's session is not checked.
     pub fn accepts(&self, event: EventRef<'_>) -> bool {
         let origin = event.origin();
         let time = event.timestamp_ns();
@@ -62,7 +62,7 @@ impl EventFilter {
             && says("backend", &self.backend)
     }
 
-    /// Whether it asks for less than everything.
+    /// Whether the filter excludes any events.
     pub(super) fn is_narrow(&self) -> bool {
         let texts = [
             &self.session_id,
@@ -84,7 +84,7 @@ impl EventFilter {
     }
 }
 
-/// Where events of one session of one source come from.
+/// The origin of the events of one session in one source.
 #[derive(Clone, Debug)]
 pub(super) struct Home {
     source_path: Text,
@@ -93,29 +93,29 @@ pub(super) struct Home {
     pub(super) events: Events,
 }
 
-/// Events of many sources, by time and session.
+/// Events of many sources, ordered by time and session.
 #[derive(Clone, Debug, Default)]
 pub struct EventRows {
     homes: Arc<[Home]>,
-    /// The home and the place in its events of each row.
+    /// For each row, the index of its home and the index in the home's events.
     rows: Vec<(u32, u32)>,
 }
 
-/// An event as a row of an answer.
+/// An event as a row of a result.
 #[derive(Clone, Copy, Debug)]
 pub struct EventRow<'a> {
     /// The event.
     pub event: EventRef<'a>,
-    /// The file that its session starts in.
+    /// The first file of the event's session.
     pub source_path: &'a Text,
-    /// What it was found in.
+    /// The type of the event's source.
     pub source_kind: SourceKind,
-    /// The status of its session.
+    /// The status of the event's session.
     pub session_status: &'static str,
 }
 
 impl EventRow<'_> {
-    /// The row, keys in order.
+    /// The row as a map, with its keys in order.
     pub fn to_map(self) -> Map {
         let mut map = self.event.to_event().to_record();
         map.insert("source_path", self.source_path.clone());
@@ -131,12 +131,12 @@ impl EventRows {
         self.rows.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no events.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The row at a place.
+    /// The row at an index.
     pub fn get(&self, place: usize) -> Option<EventRow<'_>> {
         let (home, event) = *self.rows.get(place)?;
         let home = &self.homes[home as usize];
@@ -160,7 +160,7 @@ impl EventRows {
     }
 }
 
-/// The file that a session's rows name.
+/// The file that the rows of a session name.
 pub(crate) fn source_path(session: &LoadedSession, source: &super::Source) -> Text {
     match session.sources.first() {
         Some(first) => first.as_str().into(),
@@ -169,18 +169,29 @@ pub(crate) fn source_path(session: &LoadedSession, source: &super::Source) -> Te
 }
 
 impl super::Store {
-    /// The events, the earliest first.
+    /// The events that pass the filter, the earliest first.
     pub fn events(&self, filter: &EventFilter) -> EventRows {
-        let rows = in_time(self.homes(filter), |event| filter.accepts(event));
+        let homes = self.homes(filter);
+        let rows = in_time(homes, |_, events, id| filter.accepts(events.event(id)));
         rows.first(filter.limit)
     }
 
-    /// The events that may indicate trouble, the earliest first.
+    /// The events that may report a problem, the earliest first.
     pub(crate) fn events_that_may_be_trouble(&self) -> EventRows {
-        in_time(self.homes(&EventFilter::default()), about::may_be_trouble)
+        let homes = self.homes(&EventFilter::default());
+        // The sessions of a source share its table, which is searched once.
+        let mut sets: Vec<RowSet> = Vec::new();
+        let mut set_of = Vec::with_capacity(homes.len());
+        for home in &homes {
+            if !sets.last().is_some_and(|set| set.is_of(&home.events)) {
+                sets.push(about::may_be_trouble(&home.events));
+            }
+            set_of.push(sets.len() - 1);
+        }
+        in_time(homes, |home, _, id| sets[set_of[home]].contains(id))
     }
 
-    /// Sessions with events that a filter may want.
+    /// Sessions with events that may pass the filter.
     pub(super) fn homes(&self, filter: &EventFilter) -> Vec<Home> {
         let mut homes = Vec::new();
         for (place, source) in self.catalog().sources.iter().enumerate() {
@@ -222,23 +233,25 @@ impl super::Store {
     }
 }
 
-/// The wanted events of all homes in one order.
-fn in_time(homes: Vec<Home>, wants: impl Fn(EventRef<'_>) -> bool + Sync) -> EventRows {
+/// The accepted events of all homes, ordered by time. The rule gets the index of the home, its
+/// events and the position of the event in memory.
+fn in_time(homes: Vec<Home>, wants: impl Fn(usize, &Events, RowId) -> bool + Sync) -> EventRows {
+    let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
     let mut rows: Vec<(u32, u32)> = homes
         .par_iter()
         .enumerate()
-        .flat_map_iter(|(home_place, home)| {
-            let home_place = u32::try_from(home_place).unwrap_or(u32::MAX);
-            let events = home.events.iter().enumerate();
-            let wanted = events.filter(|(_, event)| wants(*event));
-            wanted.map(move |(place, _)| (home_place, u32::try_from(place).unwrap_or(u32::MAX)))
+        .flat_map_iter(|(home, Home { events, .. })| {
+            let wants = &wants;
+            let ids = events.row_ids().iter().enumerate();
+            let wanted = ids.filter(move |(_, id)| wants(home, events, **id));
+            wanted.map(move |(index, _)| (number(home), number(index)))
         })
         .collect();
     let key = |(home, place): &(u32, u32)| {
         let event = homes[*home as usize].events.get(*place as usize);
         event.map(|event| (event.timestamp_ns(), &event.origin().session_id))
     };
-    // Stable: of events that happened together, the source found first comes first.
+    // The sort is stable: for equal times, the source found first comes first.
     if !rows.is_sorted_by_key(key) {
         rows.sort_by(|one, other| key(one).cmp(&key(other)));
     }

@@ -1,4 +1,4 @@
-//! Evidence: everything that may have to do with a moment, in one shape.
+//! Evidence: anything that may be related to a point in time, in one format.
 
 use stormlog_format::json::{Layout, Writer};
 use stormlog_format::{Map, Text, Value, classify};
@@ -21,7 +21,7 @@ pub const EVIDENCE_KINDS: [&str; 7] = [
     "attachment",
 ];
 
-/// Something that may have to do with a moment.
+/// Something that may be related to a point in time.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     missing_docs,
@@ -45,7 +45,7 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// The evidence, keys in order.
+    /// The evidence as a map, with its keys in order.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("evidence_id", self.evidence_id.clone());
@@ -85,7 +85,7 @@ impl Evidence {
         }
     }
 
-    /// Evidence that an event gives.
+    /// Evidence from an event.
     fn of_event(kind: &'static str, title: Text, row: EventRow<'_>) -> Self {
         let origin = row.event.origin();
         Self {
@@ -101,7 +101,7 @@ impl Evidence {
     }
 }
 
-/// The id of evidence that has no id of its own: a hash of the texts of its parts.
+/// The id of evidence without an id of its own: a hash of the texts of its parts.
 pub(crate) fn evidence_id(parts: &[Value]) -> Text {
     let spelled = parts.iter().map(|part| match part {
         Value::Null => Value::text("None"),
@@ -117,7 +117,7 @@ fn text(value: &[u8]) -> Text {
 }
 
 impl super::Store {
-    /// Everything that may have to do with a moment, kinds that are not wanted left out.
+    /// Everything that may be related to a point in time, limited to the requested kinds.
     pub(crate) fn candidates(&self, moment: &Moment, kinds: &[Text]) -> Vec<Evidence> {
         let wants = |kind: &str| kinds.is_empty() || kinds.iter().any(|wanted| *wanted == kind);
         let mut found = Vec::new();

@@ -1,53 +1,52 @@
-//! Whether a session that says `running` still runs, judged when it is read.
+//! Decides whether a session with the status `running` is still running.
 //!
-//! Nothing is rewritten: the file keeps what its writer said. What the judgement needs of
-//! the machine (time, host, processes) is handed in.
+//! The files are not changed. Time, host and processes are passed in by the caller.
 
 use stormlog_format::{ProcessIdentity, SessionStatus, SessionSummary};
 
-/// A session whose process cannot be seen from here (another machine, another container) and
-/// that wrote nothing for so long is taken for dead. A recorder writes every few seconds; ten
-/// minutes leave room for clocks that disagree.
+/// A session without writes for this long counts as ended, if its process cannot be checked because
+/// it is on another machine or in another container. A recorder writes every few seconds; ten
+/// minutes allow for clocks that differ.
 const SILENCE_NS: i64 = 600_000_000_000;
 
-/// A process that started so much after its session is another one with the same number.
+/// A process that started this much later than its session is another process with the same id.
 const START_SLACK_NS: i64 = 10_000_000_000;
 
-/// What is known of a process.
+/// The state of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Process {
-    /// There is none with this number, or it has ended and its parent has not noticed.
+    /// No process has this id, or it has exited and is a zombie.
     Gone,
-    /// There is one.
+    /// A process has this id.
     Alive {
-        /// When it started, if that is known.
+        /// When the process started, if known.
         started_ns: Option<i64>,
-        /// Which one it is, if that is known.
+        /// The identity of the process, if known.
         identity: Option<ProcessIdentity>,
     },
-    /// Not known.
+    /// The state is unknown.
     Unknown,
 }
 
-/// What matters of the machine on which the recording is read.
+/// The machine on which the recording is read.
 pub struct Surroundings<'a> {
-    /// The time.
+    /// The current time.
     pub now_ns: i64,
     /// The name of the host.
     pub host: &'a str,
-    /// The process that reads, if what identifies it is known.
+    /// The identity of the reading process, if known.
     pub reader: Option<ProcessIdentity>,
-    /// What is known of a process of this host.
+    /// Looks up the state of a process on this host.
     pub process: &'a (dyn Fn(i64) -> Process + Sync),
 }
 
-/// The status of a session as it is now: one that says it runs while its process is gone
-/// was interrupted.
+/// The current status of a session. A session that is recorded as running, but whose process has
+/// ended, was interrupted.
 ///
-/// A recording that identifies its process is judged by that process where it can be seen: on the
-/// same machine since it was started, in the same namespace of process ids. Elsewhere it runs as
-/// long as it writes. Recordings without an identity (of stormlog 0.3.9, version 0.4.0 and the
-/// plain sink) are judged by host name and process id.
+/// If the recording identifies its process, and it was made on the same machine since its last boot
+/// and in the same pid namespace, that process is checked. In other cases, the session counts as
+/// running as long as it writes. Recordings without an identity (from stormlog 0.3.9 and version
+/// 0.4.0) are checked by host name and process id.
 pub fn effective_status(
     summary: &SessionSummary,
     last_write_ns: Option<i64>,
@@ -71,8 +70,8 @@ pub fn effective_status(
     }
 }
 
-/// Whether a process that a recording identifies has ended; nothing when that cannot be known
-/// from here.
+/// Whether the process that a recording identifies has ended. `None` when the process cannot be
+/// checked from this machine.
 fn has_ended(recorder: &ProcessIdentity, here: &Surroundings<'_>) -> Option<bool> {
     if !here.reader.as_ref()?.shares_ids_with(recorder) {
         return None;
@@ -87,8 +86,8 @@ fn has_ended(recorder: &ProcessIdentity, here: &Surroundings<'_>) -> Option<bool
     }
 }
 
-/// Whether the process of a recording without an identity has ended; nothing when that cannot
-/// be known from here.
+/// Whether the process of a recording without an identity has ended. `None` when the process cannot
+/// be checked from this machine.
 fn has_ended_by_number(summary: &SessionSummary, here: &Surroundings<'_>) -> Option<bool> {
     if summary.host != here.host || summary.pid < 0 {
         return None;
@@ -191,15 +190,15 @@ mod tests {
         let ours = recorded_by(identity("boot", 1, 100));
         let same = alive(identity("boot", 1, 100));
         assert_eq!(judge_session(&ours, &same, 9999), SessionStatus::Running);
-        // The number is in use again.
+        // The process id is in use again.
         let later = alive(identity("boot", 1, 101));
         assert_eq!(judge_session(&ours, &later, 0), SessionStatus::Interrupted);
         assert_eq!(
             judge_session(&ours, &Process::Gone, 0),
             SessionStatus::Interrupted
         );
-        // Another namespace or machine under the same name: what has the number here is no
-        // evidence, neither that it runs nor that it ended.
+        // In another namespace, or on another machine with the same name, a process with the same
+        // id proves nothing.
         for foreign in [identity("boot", 2, 100), identity("other", 1, 100)] {
             let foreign = recorded_by(foreign);
             for process in [&same, &Process::Gone] {

@@ -1,4 +1,4 @@
-//! Markers of a timeline as evidence.
+//! Converts markers of a timeline to evidence.
 
 use stormlog_format::{Map, Text, Value};
 
@@ -51,7 +51,7 @@ fn of_marker(marker: &Marker, session: &LoadedSession) -> Evidence {
     }
 }
 
-/// The marker, keys in order.
+/// The marker as a map, with its keys in order.
 fn to_map(marker: &Marker, session: &LoadedSession) -> Map {
     let (event_type, metadata) = match &marker.subject {
         Subject::Event { place, event_type } => {

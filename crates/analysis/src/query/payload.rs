@@ -1,4 +1,4 @@
-//! Values of hostile JSON, read as stormlog 0.3.9 reads them.
+//! Reads values from untrusted JSON in the same way as stormlog 0.3.9.
 
 use std::path::Path;
 
@@ -7,13 +7,13 @@ use stormlog_format::{Map, Text, Value, session_integer};
 
 use crate::pack;
 
-/// The document as an object, when it is one. Its file was named, or found in one of the given
-/// paths.
+/// Reads a document that must be an object. The user named its file, or it was found in one of the
+/// given paths.
 pub(crate) fn object(file: &Path) -> Option<Map> {
     map_of(&crate::load::read_described(file).ok()?)
 }
 
-/// The document of a bundle as an object, when it is one.
+/// Reads a document inside a bundle that must be an object.
 pub(crate) fn object_inside(bundle: &Path, file: &Path) -> Option<Map> {
     map_of(&crate::load::read_beside(bundle, file).ok()?)
 }
@@ -25,13 +25,13 @@ fn map_of(bytes: &[u8]) -> Option<Map> {
     }
 }
 
-/// A text that says something.
+/// A non-empty text.
 pub(crate) fn text(map: &Map, key: &str) -> Option<Text> {
     let text = map.get(key).and_then(Value::as_text)?;
     (!text.as_bytes().is_empty()).then(|| text.clone())
 }
 
-/// A number, or the text of one; a fraction is cut.
+/// A number or the text of one. A fraction is truncated.
 pub(crate) fn integer(map: &Map, key: &str) -> Option<i64> {
     match map.get(key)? {
         Value::Bool(_) | Value::Null => None,
@@ -39,7 +39,7 @@ pub(crate) fn integer(map: &Map, key: &str) -> Option<i64> {
     }
 }
 
-/// An object, or an empty one.
+/// The object `metadata`, or an empty one.
 pub(crate) fn metadata(map: &Map) -> Map {
     map.get("metadata")
         .and_then(Value::as_map)
@@ -47,12 +47,12 @@ pub(crate) fn metadata(map: &Map) -> Map {
         .unwrap_or_default()
 }
 
-/// A path as rows show it.
+/// A path as shown in rows.
 pub(crate) fn path_text(path: &Path) -> Text {
     pack::shown(path).to_string_lossy().into_owned().into()
 }
 
-/// Texts as a list.
+/// Texts as a list value.
 pub(crate) fn texts(items: &[Text]) -> Value {
     Value::List(items.iter().cloned().map(Value::Text).collect())
 }

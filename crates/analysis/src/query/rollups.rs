@@ -1,4 +1,4 @@
-//! Answers from rollups: what a sink's recorder added up while it wrote.
+//! Answers queries from rollups, the sums that a sink's recorder keeps while it writes.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use super::payload::path_text;
 use super::summary::{Group, GroupBy, Metric, SummaryRow};
 
 impl super::Store {
-    /// The summary from rollups, when every source is a sink that has fresh ones and they
-    /// can answer.
+    /// Computes the summary from rollups. `None` unless every source is a sink with up-to-date
+    /// rollups that can answer the query.
     pub(crate) fn summarize_rollups(
         &self,
         metric: Metric,
@@ -59,7 +59,7 @@ impl super::Store {
     }
 }
 
-/// Numbers by group, in the order in which the groups were first seen.
+/// Totals by group, in the order in which the groups first appeared.
 struct Totals<T> {
     places: HashMap<Group, usize>,
     totals: Vec<(Group, T)>,
@@ -87,7 +87,7 @@ fn key(group_by: GroupBy, session: &SessionRollup, rank: i64) -> Group {
     group_by.key(&summary.session_id, rank, summary.status.as_str())
 }
 
-/// Counts are kept for sessions, not for their ranks.
+/// Rollups count per session, not per rank.
 fn counts(
     metric: Metric,
     group_by: GroupBy,
@@ -141,7 +141,8 @@ fn peaks(metric: Metric, group_by: GroupBy, sessions: &[&SessionRollup]) -> Vec<
     rows.collect()
 }
 
-/// The gap is kept for ranks of sessions; a rank alone is one only in a single session.
+/// Rollups keep the gap per rank and session. Groups by rank are possible only with a single
+/// session.
 fn gap_growth(group_by: GroupBy, sessions: &[&SessionRollup]) -> Option<Vec<SummaryRow>> {
     match group_by {
         GroupBy::SessionRank => {}

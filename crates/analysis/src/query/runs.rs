@@ -1,4 +1,4 @@
-//! Runs: sessions of one job, as an envelope describes them or as they share a job id.
+//! Groups sessions into runs, by an envelope or by a common job id.
 
 use hashbrown::{HashMap, HashSet};
 use stormlog_format::{Map, Text, Value};
@@ -8,7 +8,7 @@ use super::envelope::RunEnvelope;
 use super::payload::{path_text, texts};
 use super::sessions::SessionRow;
 
-/// A run and the sessions that belong to it.
+/// A run, with its sessions.
 #[derive(Clone, Debug)]
 #[expect(
     missing_docs,
@@ -31,12 +31,12 @@ pub struct RunContext {
     pub metadata: Map,
 }
 
-/// A run as a row of an answer.
+/// A run as a row of a result.
 #[derive(Clone, Debug)]
 pub struct RunRow {
     /// The run.
     pub run: RunContext,
-    /// How many attachments it has.
+    /// Number of attachments.
     pub attachment_count: i64,
 }
 
@@ -58,7 +58,7 @@ impl RunRow {
         ranks
     }
 
-    /// The row, keys in order.
+    /// The row as a map, with its keys in order.
     pub fn to_map(&self) -> Map {
         let run = &self.run;
         let mut map = Map::new();
@@ -85,7 +85,7 @@ impl RunRow {
     }
 }
 
-/// Which runs to list; what is not given does not matter.
+/// Which runs to list. A field without a value does not filter.
 #[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "the fields are the keys of rows")]
 pub struct RunFilter {
@@ -141,7 +141,7 @@ impl super::Store {
     }
 }
 
-/// The runs that envelopes describe, then those that the other sessions form.
+/// The runs described by envelopes, then the runs formed by the other sessions.
 pub(crate) fn run_contexts(sessions: &[SessionRow], envelopes: &[RunEnvelope]) -> Vec<RunContext> {
     let mut first: HashMap<&Text, &SessionRow> = HashMap::new();
     for row in sessions {
@@ -192,7 +192,7 @@ pub(crate) fn run_contexts(sessions: &[SessionRow], envelopes: &[RunEnvelope]) -
     runs
 }
 
-/// The id itself, or one like it that no other run has.
+/// The id, or a similar one if another run already has it.
 fn free_id(id: Text, taken: &HashSet<Text>) -> Text {
     if !taken.contains(&id) {
         return id;
@@ -269,7 +269,7 @@ fn implicit_run(
     }
 }
 
-/// Members by start and id.
+/// Sorts sessions by start time and id.
 fn in_order(members: &mut [&SessionRow]) {
     members.sort_by(|a, b| {
         let key = |row: &SessionRow| (row.summary.started_at_ns, row.summary.session_id.clone());
@@ -283,7 +283,7 @@ fn common_job(members: &[&SessionRow]) -> Option<Text> {
     jobs.all(|other| other == job).then(|| job.clone())
 }
 
-/// From the first start to the last end, where every session has ended.
+/// From the first start to the last end. The end is unknown while any session has no end.
 struct Span {
     start: Option<i64>,
     end: Option<i64>,
@@ -299,7 +299,7 @@ impl Span {
     }
 }
 
-/// Which run a session, a job or a reference belongs to, where there is only one.
+/// Maps sessions, jobs and references to their run, if it is the only one.
 #[derive(Debug, Default)]
 pub(crate) struct IdentityIndex {
     sessions: HashMap<Text, Text>,
@@ -339,7 +339,7 @@ impl IdentityIndex {
         }
     }
 
-    /// The run that something belongs to, by the most definite of what is known of it.
+    /// The run that an item belongs to, determined by its most specific identifier.
     pub(crate) fn owner(
         &self,
         run_id: Option<&Text>,
@@ -366,7 +366,7 @@ impl IdentityIndex {
     }
 }
 
-/// Runs that claim a key, in the order in which the keys were first claimed.
+/// The runs that claim a key, in the order in which the keys were first claimed.
 struct Claims<K> {
     places: HashMap<K, usize>,
     claims: Vec<(K, Vec<Text>)>,
@@ -393,7 +393,8 @@ impl<K: Clone + Eq + std::hash::Hash> Claims<K> {
         }
     }
 
-    /// Keys of one run; the others become conflicts.
+    /// Keeps the keys that belong to one run. Keys that several runs claim are reported as
+    /// conflicts.
     fn settle(
         self,
         kind: &str,

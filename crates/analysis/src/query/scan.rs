@@ -1,10 +1,9 @@
-//! Reads only the part of a sink that a query needs: segments of other sessions and, where a
-//! fresh rollup has their times, of other times are not opened, events that do not match are
-//! dropped where they are read, and a limit ends the reading.
+//! Reads only the part of a sink that a query needs. Segments of other sessions are not opened, nor
+//! are segments of other times if an up-to-date rollup has their times. Events that do not match
+//! are dropped while reading, and a limit stops the reading.
 //!
-//! This takes the manifest's word for whose a segment is, and the recorder's for the order
-//! of its lines. In a small sink neither saves time, so there every line is read and both
-//! are found out.
+//! The scan relies on the manifest for the session of a segment, and on the recorder for the order
+//! of its lines. A small sink is read completely instead, because skipping saves little time there.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
@@ -20,13 +19,13 @@ use super::events::EventFilter;
 use crate::columns::{EventRef, Events};
 use crate::load::{Damage, LoadOptions, OnError, load_matching, open};
 
-/// Sinks of fewer bytes are read as a whole.
+/// Sinks with fewer bytes are read completely.
 const WORTH_SKIPPING: u64 = 8 << 20;
 
-/// A first line longer than this is no record.
+/// Longest first line of a segment, in bytes.
 const LONGEST_FIRST_LINE: u64 = 1 << 20;
 
-/// The wanted events of one session of a sink.
+/// The matching events of one session in a sink.
 pub(crate) struct Scanned<'a> {
     pub(crate) summary: &'a SessionSummary,
     /// The first file of the session.
@@ -34,15 +33,14 @@ pub(crate) struct Scanned<'a> {
     pub(crate) events: Events,
 }
 
-/// A segment and the session that the manifest gives it to.
+/// A segment, and its session according to the manifest.
 struct Segment<'a> {
     file: &'a PathBuf,
     session: &'a SessionSummary,
 }
 
-/// The wanted events of a sink, by session, and what could not be read. `None` when
-/// the sink has to be loaded as a whole: when its manifest does not name the session of a
-/// segment, or names the wrong one.
+/// The matching events of a sink by session, and the damage. `None` when the sink must be loaded
+/// completely, because its manifest names no session for a segment or the wrong one.
 pub(crate) fn scan<'a>(
     source: &'a Source,
     rollups: Option<&RollupFile>,
@@ -81,7 +79,7 @@ pub(crate) fn scan<'a>(
             read_first(source, manifest, &wanted, filter, limit)?
         }
     };
-    // Of events that happened together, those of the first file come first.
+    // For equal times, events of the first file come first.
     events.sort_by_key(|(segment, _)| segment.file);
     let mut sessions: BTreeMap<&Text, (&SessionSummary, Vec<Events>)> = BTreeMap::new();
     for (segment, events) in events {
@@ -89,7 +87,7 @@ pub(crate) fn scan<'a>(
         let entry = sessions.entry(id).or_insert((segment.session, Vec::new()));
         entry.1.push(events);
     }
-    // In the order in which a loaded sink lists its sessions.
+    // The same order of sessions as in a loaded sink.
     let mut scanned: Vec<Scanned<'a>> = sessions
         .into_iter()
         .filter_map(|(id, (summary, parts))| {
@@ -104,7 +102,7 @@ pub(crate) fn scan<'a>(
     Some((scanned, damage))
 }
 
-/// The session that the manifest gives a segment to.
+/// The session of a segment, according to the manifest.
 pub(super) fn session_of<'a>(manifest: &'a Manifest, file: &Path) -> Option<&'a SessionSummary> {
     let name = file.file_name()?.to_string_lossy();
     let listed = manifest
@@ -129,7 +127,7 @@ pub(super) fn is_wanted(
         && !is_of_another_time(session, rollups, filter)
 }
 
-/// Whether all events of a session are known to lie outside the wanted time.
+/// Whether all events of a session are known to be outside the requested time.
 fn is_of_another_time(
     session: &SessionSummary,
     rollups: Option<&RollupFile>,
@@ -150,7 +148,7 @@ fn is_of_another_time(
     ends_before || starts_after
 }
 
-/// Segments with what was wanted of them, and what could not be read.
+/// Segments with their matching events, and the damage.
 type Found<'s, 'a> = (Vec<(&'s Segment<'a>, Events)>, Vec<Damage>);
 
 /// Reads segments in parallel.
@@ -191,7 +189,8 @@ fn read<'s, 'a>(
     Some((found, damage))
 }
 
-/// Reads segments by their first times until what comes later cannot be among the first.
+/// Reads segments in order of their first times, until later segments cannot contain any of the
+/// first `limit` events.
 fn read_first<'s, 'a>(
     source: &Source,
     manifest: &Manifest,
@@ -206,7 +205,7 @@ fn read_first<'s, 'a>(
         times.sort_unstable();
         times.truncate(limit);
         let latest = times.last().filter(|_| times.len() >= limit);
-        // A segment is written in the order of time: nothing in it is before its first line.
+        // A segment is written in order of time, so no event in it is earlier than its first line.
         if limit == 0 || latest.is_some_and(|latest| starts.is_some_and(|starts| starts > *latest))
         {
             break;
@@ -221,7 +220,7 @@ fn read_first<'s, 'a>(
     Some((found, damage))
 }
 
-/// The time of a segment's first record, decompressed where need be.
+/// The time of a segment's first record. The segment may be compressed.
 pub(super) fn first_time(file: &Path) -> Option<i64> {
     let mut line = Vec::new();
     let mut reader = BufReader::new(open(file).ok()?.reader.take(LONGEST_FIRST_LINE));
@@ -229,10 +228,10 @@ pub(super) fn first_time(file: &Path) -> Option<i64> {
     time_of(&line)
 }
 
-/// How much of a segment's end is looked at for its last record.
+/// Number of bytes at the end of a segment that are searched for its last record.
 const TAIL_BYTES: u64 = 1 << 16;
 
-/// The time of the last whole record of a segment that is not compressed.
+/// The time of the last complete record in an uncompressed segment.
 pub(super) fn last_time(file: &Path) -> Option<i64> {
     let mut file = crate::regular_file::open(file).ok()?;
     let start = file.metadata().ok()?.len().saturating_sub(TAIL_BYTES);

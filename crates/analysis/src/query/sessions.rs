@@ -1,4 +1,4 @@
-//! Session rows: from manifests where there is one, else from the events.
+//! Rows of sessions, from manifests if available and otherwise from events.
 
 use std::path::Path;
 use std::time::UNIX_EPOCH;
@@ -12,29 +12,29 @@ use super::ooms::OomBundle;
 use super::payload::{path_text, text};
 use super::uncounted_events::uncounted_events;
 
-/// A session as a row of an answer.
+/// A session as a row of a result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionRow {
-    /// What is known of the session.
+    /// The summary of the session.
     pub summary: SessionSummary,
-    /// The status as it is now, decided when the row was made.
+    /// The status at the time when the row was created.
     pub effective_status: SessionStatus,
-    /// Where the session was found.
+    /// The path where the session was found.
     pub source_path: Text,
-    /// What it was found in.
+    /// The type of the session's source.
     pub source_kind: SourceKind,
-    /// How many files hold it.
+    /// Number of files with the session's events.
     pub source_count: i64,
-    /// How many places of those files could not be read.
+    /// Number of damaged places in the session's files.
     pub warning_count: i64,
-    /// How many events it has, where that is known.
+    /// Number of events, if known.
     pub event_count: Option<i64>,
-    /// How many OOM bundles name it.
+    /// Number of OOM bundles with this session id.
     pub oom_bundle_count: i64,
 }
 
 impl SessionRow {
-    /// The row, keys in order.
+    /// The row as a map, with its keys in order.
     pub fn to_map(&self) -> Map {
         let mut map = self.summary.to_map();
         map.insert("source_path", self.source_path.clone());
@@ -48,7 +48,7 @@ impl SessionRow {
     }
 }
 
-/// Which sessions to list; what is not given does not matter.
+/// Which sessions to list. A field without a value does not filter.
 #[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "the fields are the keys of rows")]
 pub struct SessionFilter {
@@ -106,7 +106,7 @@ impl super::Store {
         joined(rows, &self.catalog().oom_bundles)
     }
 
-    /// One row for each id; of several the oldest.
+    /// One row per id. If an id occurs several times, the oldest session counts.
     pub(crate) fn session_by_id(&self) -> HashMap<Text, SessionRow> {
         let rows = self.sessions_as_written().iter();
         rows.map(|row| (row.summary.session_id.clone(), row.clone()))
@@ -144,7 +144,7 @@ impl super::Store {
             .collect()
     }
 
-    /// The status of each session that a manifest knows; the first one to speak counts.
+    /// The status of each session in a manifest. The first manifest that lists a session counts.
     pub(crate) fn manifest_statuses(&self) -> HashMap<Text, Text> {
         let mut statuses = HashMap::new();
         for source in &self.catalog().sources {
@@ -182,7 +182,7 @@ pub(super) fn joined(mut rows: Vec<SessionRow>, oom_bundles: &[OomBundle]) -> Ve
     rows
 }
 
-/// A diagnose bundle may hold the sink that it was made from: one session, one row.
+/// Joins rows of the same session: a diagnose bundle may contain the sink that it was made from.
 fn join_what_bundles_hold(rows: &mut Vec<SessionRow>) {
     let mut bundles: HashMap<Text, Vec<usize>> = HashMap::new();
     for (place, row) in rows.iter().enumerate() {
@@ -245,7 +245,7 @@ fn row(
     event_count: Option<i64>,
     surroundings: Option<&Surroundings<'_>>,
 ) -> SessionRow {
-    // An empty job is no job that sessions could share.
+    // An empty job id does not identify a job.
     summary.job_id.take_if(|job| job.as_bytes().is_empty());
     let runs = summary.status == SessionStatus::Running && surroundings.is_some();
     let written = runs.then(|| last_write(source)).flatten();
@@ -261,7 +261,7 @@ fn row(
     }
 }
 
-/// When the files of a source were last written to.
+/// The last modification time of a source's files.
 fn last_write(source: &Source) -> Option<i64> {
     let written = |path: &Path| {
         let modified = path.metadata().ok()?.modified().ok()?;
@@ -272,7 +272,7 @@ fn last_write(source: &Source) -> Option<i64> {
     newest_segment.max(manifest)
 }
 
-/// The session that a diagnose bundle's manifest speaks of.
+/// The session in the manifest of a diagnose bundle.
 pub(crate) fn diagnosed(manifest: &Map) -> Option<SessionSummary> {
     if let Some(Value::Map(session)) = manifest.get("session")
         && let Ok(summary) = SessionSummary::from_map(session)

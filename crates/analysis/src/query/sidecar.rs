@@ -1,4 +1,4 @@
-//! `stormlog_attachments.json`: links to what other tools know of a run.
+//! Parses `stormlog_attachments.json`, which links to data of other tools about a run.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -9,10 +9,10 @@ use super::payload::{self, integer, text};
 /// The name of the file.
 pub(crate) const FILE_NAME: &str = "stormlog_attachments.json";
 
-/// The format name in the file.
+/// The value of the key `format`.
 const FORMAT: &str = "stormlog.attachments";
 
-/// A link to something outside the telemetry.
+/// A link to data outside of the telemetry.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     missing_docs,
@@ -40,7 +40,7 @@ pub struct ExternalAttachment {
 }
 
 impl ExternalAttachment {
-    /// The attachment as rows show it.
+    /// The attachment as shown in rows.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("title", self.title.clone());
@@ -90,14 +90,14 @@ impl ExternalAttachment {
     }
 }
 
-/// What a sidecar holds, and what in it makes no sense.
+/// The attachments of a sidecar, and warnings about invalid entries.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) attachments: Vec<ExternalAttachment>,
     pub(crate) warnings: Vec<String>,
 }
 
-/// Reads a sidecar; relative paths in it may not leave the roots.
+/// Parses a sidecar. Relative paths in the sidecar must stay within the roots.
 pub(crate) fn read(document: &Map, file: &Path, roots: &[PathBuf]) -> Outcome {
     let mut outcome = Outcome::default();
     let is_version_1 = document
@@ -178,7 +178,7 @@ fn attachment(entry: &Map, file: &Path) -> Option<ExternalAttachment> {
     })
 }
 
-/// The path of an attachment, relative ones taken from the file that names them.
+/// The path of an attachment. A relative path starts at the folder of the file that names it.
 pub(crate) fn attachment_path(path: &Text, file: &Path) -> Text {
     let path = path.to_str_lossy();
     let given = Path::new(&*path);
@@ -196,12 +196,12 @@ pub(crate) fn attachment_path(path: &Text, file: &Path) -> Text {
     payload::path_text(&resolved.unwrap_or_else(|_| without_dots(&joined)))
 }
 
-/// What is said of an attachment that is refused.
+/// The warning about a rejected attachment.
 pub(crate) fn refusal(place: usize) -> String {
     format!("attachment {place} is refused: its path leads outside the given paths")
 }
 
-/// Whether the relative path of an attachment climbs out of every root.
+/// Whether the relative path of an attachment leads outside of all roots.
 pub(crate) fn leaves(entry: &Map, file: &Path, roots: &[PathBuf]) -> bool {
     let Some(path) = text(entry, "path") else {
         return false;
@@ -219,7 +219,7 @@ pub(crate) fn leaves(entry: &Map, file: &Path, roots: &[PathBuf]) -> bool {
         .any(|root| Path::new(&*resolved).starts_with(root))
 }
 
-/// The path with `.` and `..` worked out on paper.
+/// Removes `.` and `..` from a path without accessing the file system.
 fn without_dots(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -234,7 +234,7 @@ fn without_dots(path: &Path) -> PathBuf {
     out
 }
 
-/// Which attachments to list; what is not given does not matter.
+/// Which attachments to list. A field without a value does not filter.
 #[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "the fields are the keys of rows")]
 pub struct AttachmentFilter {
@@ -257,7 +257,7 @@ impl AttachmentFilter {
 }
 
 impl super::Store {
-    /// The attachments of sidecars, by when they begin.
+    /// The attachments of sidecars, ordered by their start.
     pub fn attachments(&self, filter: &AttachmentFilter) -> Vec<ExternalAttachment> {
         let mut rows: Vec<ExternalAttachment> = self
             .catalog()

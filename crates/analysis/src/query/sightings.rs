@@ -1,5 +1,5 @@
-//! What a user who watches running jobs is shown: alerts, degraded collectors and out-of-memory
-//! errors, as they arrive.
+//! Reports to a user who watches running jobs: alerts, degraded collectors and out-of-memory errors
+//! as they happen.
 
 use std::path::{Path, PathBuf};
 
@@ -10,12 +10,12 @@ use super::ooms::OomBundle;
 use super::payload::{self, path_text};
 use crate::catalog::{FollowFrom, Follower};
 
-/// An event or bundle that is reported to a user who watches a run.
+/// An event or bundle to report to a user who watches a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sighting {
     /// `alert`, `collector`, `oom`, `oom_bundle`, or the kind of a finding.
     pub kind: &'static str,
-    /// How bad it is.
+    /// The severity.
     pub severity: Text,
     /// When it happened.
     pub timestamp_ns: Option<i64>,
@@ -23,14 +23,14 @@ pub struct Sighting {
     pub session_id: Option<Text>,
     /// The rank.
     pub rank: Option<i64>,
-    /// What it says.
+    /// The message of the event.
     pub message: Text,
-    /// The file or bundle.
+    /// The file or bundle that contains the event.
     pub source_path: Text,
 }
 
 impl Sighting {
-    /// The sighting, keys in order.
+    /// The sighting as a map, with its keys in order.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("kind", self.kind);
@@ -44,15 +44,15 @@ impl Sighting {
     }
 }
 
-/// Sightings below some paths.
+/// Watches some paths for new sightings.
 pub struct Watch {
     follower: Follower,
-    /// Lines that could not be read and were not reported yet.
+    /// Damaged lines that were not reported yet.
     damaged: Vec<CatalogWarning>,
 }
 
 impl Watch {
-    /// Watches what the paths hold, from the beginning or from now on.
+    /// Watches the artifacts at the paths, from their beginning or from now on.
     pub fn new(paths: Vec<PathBuf>, from_start: bool) -> Self {
         let from = if from_start {
             FollowFrom::Start
@@ -65,7 +65,7 @@ impl Watch {
         }
     }
 
-    /// What is new since the last look, in the order of the files.
+    /// The sightings since the last call, in the order of the files.
     pub fn look(&mut self) -> Vec<Sighting> {
         let mut found = Vec::new();
         let followed = self.follower.poll(&mut |file, event| {
@@ -80,8 +80,8 @@ impl Watch {
         found
     }
 
-    /// What could not be read since the last call, at most five damaged lines per look
-    /// at a file.
+    /// The damage found since the last call: at most five lines per file and call of
+    /// [`look`](Self::look).
     pub fn take_warnings(&mut self) -> Vec<CatalogWarning> {
         std::mem::take(&mut self.damaged)
     }

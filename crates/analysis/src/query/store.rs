@@ -1,5 +1,5 @@
-//! A catalog that can be asked. Sources are loaded when a question needs their events,
-//! each at most once.
+//! A catalog that answers queries. Each source is loaded at most once, when a query needs its
+//! events.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,23 +16,22 @@ use crate::load::{Damage, LoadError, LoadOptions, Loaded, OnError, load_file, lo
 use crate::pack::unpacked;
 use crate::rollups::{read_totals, read_windows};
 
-/// What the given paths hold, ready for questions.
+/// The contents of the given paths, ready for queries.
 ///
-/// A store answers from the moment when it was opened: manifests are read then, events
-/// when they are first needed.
+/// Manifests are read when the store is opened, events when they are first needed.
 pub struct Store {
     catalog: Catalog,
     loaded: Vec<OnceLock<Arc<Loaded>>>,
     rollups: Vec<OnceLock<Option<Arc<RollupFile>>>>,
-    /// The sessions as recorded in their files, loaded on first use.
+    /// The sessions with their recorded status, loaded on first use.
     sessions: OnceLock<Vec<SessionRow>>,
-    /// Sources that a narrow question has read.
+    /// Sources that a query with a filter has already scanned.
     scanned: Vec<AtomicBool>,
     /// Hidden-memory anomalies, where everything was given and no file is read.
     given: Option<Vec<Issue>>,
-    /// What was found wrong after the catalog was made.
+    /// Warnings since the catalog was created.
     found: Mutex<Vec<CatalogWarning>>,
-    /// Of these, sources that hold telemetry and could not be loaded.
+    /// The warnings about sources with telemetry that could not be loaded.
     unread: Mutex<Vec<CatalogWarning>>,
 }
 
@@ -53,12 +52,12 @@ pub struct StoreParts {
 }
 
 impl Store {
-    /// Opens the paths.
+    /// Opens the given paths.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Self {
         Self::new(Catalog::open(paths))
     }
 
-    /// A store over a catalog.
+    /// Creates a store for a catalog.
     pub fn new(catalog: Catalog) -> Self {
         Self {
             loaded: catalog.sources.iter().map(|_| OnceLock::new()).collect(),
@@ -103,12 +102,12 @@ impl Store {
         }
     }
 
-    /// What there is.
+    /// The catalog.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
     }
 
-    /// Everything that was found wrong so far.
+    /// All warnings so far.
     pub fn warnings(&self) -> Vec<CatalogWarning> {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         self.catalog
@@ -119,7 +118,7 @@ impl Store {
             .collect()
     }
 
-    /// What could not be looked at so far: an answer from the rest may miss something.
+    /// What could not be read so far. Results may be incomplete because of these problems.
     pub fn unread(&self) -> Vec<CatalogWarning> {
         let unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
         self.catalog
@@ -130,7 +129,7 @@ impl Store {
             .collect()
     }
 
-    /// Whether a path holds anything that issues can come from: an event, an OOM bundle or a
+    /// Whether a path contains anything that issues can come from: events, an OOM bundle or a
     /// diagnosis.
     pub fn has_evidence(&self, path: &Path) -> bool {
         let Ok(path) = unpacked(path) else {
@@ -151,7 +150,7 @@ impl Store {
             })
     }
 
-    /// Notes something for whoever reads the answers, once.
+    /// Adds a warning for the user, unless it was added before.
     pub(crate) fn warn(&self, warning: CatalogWarning) {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         if !found.contains(&warning) {
@@ -159,7 +158,7 @@ impl Store {
         }
     }
 
-    /// The sessions as recorded in their files, the latest first.
+    /// The sessions with their recorded status, the latest first.
     pub(crate) fn sessions_as_written(&self) -> &[SessionRow] {
         self.sessions.get_or_init(|| self.all_sessions(None))
     }
@@ -175,8 +174,8 @@ impl Store {
         self.given.as_deref()
     }
 
-    /// The sessions of a source with their events; none when it cannot be loaded, which is
-    /// then a warning.
+    /// The sessions of a source with their events. When the source cannot be loaded, the result is
+    /// empty and a warning is added.
     pub(crate) fn loaded(&self, place: usize) -> Arc<Loaded> {
         let load = || {
             let source = &self.catalog.sources[place];
@@ -199,8 +198,8 @@ impl Store {
         Arc::clone(self.loaded[place].get_or_init(load))
     }
 
-    /// Takes the events of a sink from a caller that has loaded them with damage skipped, so
-    /// that no query reads them again. A path that is no sink of this store is ignored.
+    /// Stores events of a sink that the caller has already loaded with damage skipped, so that
+    /// queries do not read them again. A path that is not a sink of this store is ignored.
     pub fn supply(&self, path: &Path, loaded: &Loaded) {
         let is_it = |source: &Source| source.kind == SourceKind::Sink && source.path == path;
         let Some(place) = self.catalog.sources.iter().position(is_it) else {
@@ -216,13 +215,14 @@ impl Store {
         self.loaded[place].get().is_some()
     }
 
-    /// Whether a narrow question reads what it wants from a source instead of loading all of
-    /// it. Who asks a second time will ask again, and is better served from memory.
+    /// Whether a query with a filter scans a source instead of loading it completely. The second
+    /// such query loads the source, because more queries are likely to follow.
     pub(crate) fn scans_rather_than_loads(&self, place: usize) -> bool {
         self.loaded[place].get().is_none() && !self.scanned[place].swap(true, Ordering::Relaxed)
     }
 
-    /// The rollups of a source without their windows, when they speak of what its manifest lists.
+    /// The rollups of a source without their windows. `None` when the rollups do not match the
+    /// manifest.
     pub(crate) fn rollups(&self, place: usize) -> Option<Arc<RollupFile>> {
         let source = &self.catalog.sources[place];
         let read = || read_totals(&source.path, source.manifest.as_ref()?).map(Arc::new);
@@ -240,7 +240,7 @@ impl Store {
 
     pub(crate) fn note_damage(&self, source: &Source, damage: &[Damage]) {
         for damage in damage {
-            // The catalog has reported what is wrong with the sink as a whole.
+            // The catalog has already reported damage of the sink as a whole.
             let Some(line) = damage.line else { continue };
             let message = match source.kind {
                 SourceKind::TelemetryCsv => format!(
@@ -259,8 +259,8 @@ impl Store {
     }
 }
 
-/// Loads a source. In files with one record per line, damaged lines are skipped; a document
-/// is loaded whole or not at all.
+/// Loads a source. In files with one record per line, damaged lines are skipped. A document is
+/// loaded completely or not at all.
 fn load(source: &Source) -> Result<Loaded, LoadError> {
     let options = |on_error| LoadOptions {
         on_error,

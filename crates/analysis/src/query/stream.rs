@@ -1,9 +1,9 @@
-//! Events of many sources in the order of time, read while they are listed: whatever the size of
-//! the sources, no more than a few blocks of each are in memory.
+//! Lists the events of many sources in order of time while reading them. Only a few blocks of each
+//! source are in memory, however large it is.
 //!
-//! A reading thread for each chain of files hands over events block by block, and the chains are
-//! merged. Within a chain, events are sorted over a window of some ten thousand; one that comes
-//! later than that is listed where it was found, and counted.
+//! A thread per chain of files passes on events block by block, and the chains are merged. Within a
+//! chain, events are sorted over a window of some ten thousand events. An event that is late by
+//! more than the window is listed where it was found, and counted.
 
 mod cursor;
 mod survey;
@@ -24,28 +24,30 @@ use super::store::Store;
 use cursor::{Cursor, Row, read_chain};
 use survey::{Chain, Home, Homes, chains, size_of, survey, survey_sink};
 
-/// Smaller sources are loaded, and their events sorted exactly.
+/// Smaller sources, in bytes, are loaded completely and sorted exactly.
 const WORTH_STREAMING: u64 = 8 << 20;
 
-/// More chains are not read side by side; the sources are loaded instead.
+/// Maximum number of chains that are read in parallel. With more chains, the sources are loaded
+/// instead.
 const MOST_CHAINS: usize = 64;
 
-/// Events over which all chains together sort, and each of them at least.
+/// `WINDOW` is the number of events that all chains together sort at a time. Each chain sorts at
+/// least `LEAST_WINDOW` events at a time.
 const WINDOW: usize = 1 << 14;
 const LEAST_WINDOW: usize = 1 << 9;
 
-/// A chain is opened so long before its first event is due: neighbouring lines of a file may be
-/// a little out of order.
+/// A chain is opened this long before its first event is due, because neighbouring lines of a file
+/// may be slightly out of order.
 const AHEAD_NS: i64 = 10_000_000_000;
 
-/// Blocks that a reading thread is ahead.
+/// Maximum number of blocks that a reading thread may be ahead.
 const BLOCKS_AHEAD: usize = 2;
 
-/// The rows of a question about events, the earliest first.
+/// The rows of a query for events, the earliest first.
 pub struct EventStream<'a>(Inner<'a>);
 
 enum Inner<'a> {
-    /// Small sources, or sources that have to be loaded as a whole to be understood.
+    /// Rows from loaded sources: small ones, or those that must be loaded completely.
     Loaded {
         rows: EventRows,
         place: usize,
@@ -68,8 +70,8 @@ impl Iterator for EventStream<'_> {
 }
 
 impl Store {
-    /// The events, the earliest first, read while they are asked for. What is wrong with the
-    /// sources is known when all of them have been listed.
+    /// The events that pass the filter, the earliest first, read on demand. Warnings about the
+    /// sources are complete only after all events have been listed.
     pub fn event_stream(&self, filter: &EventFilter) -> EventStream<'_> {
         EventStream(match Merge::plan(self, filter) {
             Some(merge) => Inner::Merged(Box::new(merge)),
@@ -81,14 +83,14 @@ impl Store {
     }
 }
 
-/// Chains that are read side by side.
+/// Chains that are read in parallel.
 struct Merge<'a> {
     store: &'a Store,
     filter: EventFilter,
-    /// Chains that are not due yet, the latest first.
+    /// Chains that are not open yet, the latest first.
     waiting: Vec<Chain>,
     open: Vec<Cursor>,
-    /// The sessions of each source that are known.
+    /// The known sessions of each source.
     homes: Vec<Homes>,
     left: usize,
     last_ns: i64,
@@ -96,7 +98,7 @@ struct Merge<'a> {
 }
 
 impl<'a> Merge<'a> {
-    /// How to read the sources; nothing when they should be loaded instead.
+    /// Plans how to read the sources; `None` when they should be loaded instead.
     fn plan(store: &'a Store, filter: &EventFilter) -> Option<Self> {
         let sources = &store.catalog().sources;
         let size: u64 = sources.iter().map(size_of).sum();
@@ -147,7 +149,8 @@ impl<'a> Merge<'a> {
                 return None;
             }
         }
-        // Stable and reversed: of chains that begin together the first comes first.
+        // The sort is stable and then reversed: of chains that start together, the first is opened
+        // first.
         waiting.sort_by_key(|chain| chain.first_ns);
         waiting.reverse();
         Some(Self {
@@ -192,7 +195,7 @@ impl<'a> Merge<'a> {
         None
     }
 
-    /// The open chain whose next event is the earliest of all.
+    /// The open chain with the earliest next event.
     fn earliest(&mut self) -> Option<usize> {
         loop {
             let window = (WINDOW / self.open.len().max(1)).max(LEAST_WINDOW);
@@ -244,7 +247,7 @@ impl<'a> Merge<'a> {
         });
     }
 
-    /// What is known of the session of an event.
+    /// The session of an event.
     fn home_of(&mut self, cursor: usize, row: &Row) -> Option<Arc<Home>> {
         let id = row.session_id()?;
         let cursor = &mut self.open[cursor];
@@ -254,7 +257,7 @@ impl<'a> Merge<'a> {
         let source = &self.store.catalog().sources[cursor.source];
         let homes = &mut self.homes[cursor.source];
         if !homes.contains_key(id) {
-            // The manifest assigns its segment to another session, so survey all segments.
+            // The manifest names another session for this segment, so all segments are examined.
             for (id, home) in survey_sink(source) {
                 homes.entry(id).or_insert(home);
             }

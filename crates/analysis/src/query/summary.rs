@@ -12,9 +12,9 @@ use super::events::{EventFilter, Home};
 use super::sessions::SessionRow;
 use crate::columns::EventRef;
 
-/// What to summarize.
+/// The number to compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each is the word that it is asked for by")]
+#[expect(missing_docs, reason = "named like the words in requests")]
 pub enum Metric {
     SessionCountByStatus,
     InterruptedSessionsWithOomBundles,
@@ -39,7 +39,7 @@ impl Metric {
         Self::HiddenMemoryGapGrowth,
     ];
 
-    /// The word that it is asked for by.
+    /// The name used in requests.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::SessionCountByStatus => "session_count_by_status",
@@ -53,12 +53,12 @@ impl Metric {
         }
     }
 
-    /// The metric that a word asks for.
+    /// Parses the name used in requests.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|metric| metric.as_str() == word)
     }
 
-    /// The counter of a peak.
+    /// The counter whose peak is computed.
     pub(crate) fn counter(self, event: EventRef<'_>) -> Option<i64> {
         match self {
             Self::PeakAllocatorAllocatedBytes => event.allocated_bytes(),
@@ -69,25 +69,25 @@ impl Metric {
     }
 }
 
-/// What a number stands for.
+/// How numbers are grouped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GroupBy {
-    /// A session.
+    /// By session.
     #[default]
     Session,
-    /// A rank of a session.
+    /// By session and rank.
     SessionRank,
-    /// A rank of any session.
+    /// By rank, over all sessions.
     Rank,
-    /// All sessions of a status.
+    /// By the status of sessions.
     Status,
 }
 
 impl GroupBy {
-    /// Every way to group.
+    /// All groupings.
     pub const ALL: [Self; 4] = [Self::Session, Self::SessionRank, Self::Rank, Self::Status];
 
-    /// The word that it is asked for by.
+    /// The name used in requests.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Session => "session",
@@ -97,7 +97,7 @@ impl GroupBy {
         }
     }
 
-    /// The way that a word asks for.
+    /// Parses the name used in requests.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|group| group.as_str() == word)
     }
@@ -113,10 +113,10 @@ impl GroupBy {
     }
 }
 
-/// Session, rank and status that a number stands for.
+/// The session, rank and status of a group.
 pub(crate) type Group = (Option<Text>, Option<i64>, Option<Text>);
 
-/// A number and what it stands for.
+/// A number and its group.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     missing_docs,
@@ -151,7 +151,7 @@ impl SummaryRow {
         self
     }
 
-    /// The row, keys in order.
+    /// The row as a map, with its keys in order.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("metric", self.metric.as_str());
@@ -171,7 +171,7 @@ impl SummaryRow {
         rows.sort_by_cached_key(Self::sort_key);
     }
 
-    /// Rows are in the order of the texts of what they stand for, so rank 10 is before 2.
+    /// Rows are sorted by the text of their group, so rank 10 comes before rank 2.
     fn sort_key(&self) -> (Text, String, Text) {
         let rank = self.rank.map(|rank| rank.to_string()).unwrap_or_default();
         let (session, status) = (self.session_id.clone(), self.status.clone());
@@ -184,7 +184,7 @@ impl SummaryRow {
 }
 
 impl super::Store {
-    /// One number per group; groups for which there is nothing to say are left out.
+    /// One number per group. Groups without a value are left out.
     pub fn summarize(&self, metric: Metric, group_by: GroupBy) -> Vec<SummaryRow> {
         match metric {
             Metric::SessionCountByStatus => return self.count_by_status(),
@@ -254,7 +254,7 @@ impl super::Store {
     }
 }
 
-/// What the events of one session come to, by group. They stand in the order of time.
+/// Aggregates the events of one session by group. The events are in order of time.
 fn seen_at_home(metric: Metric, group_by: GroupBy, home: &Home) -> Vec<(Group, Seen<'_>)> {
     let mut places: HashMap<Group, usize> = HashMap::new();
     let mut groups: Vec<(Group, Seen<'_>)> = Vec::new();
@@ -280,32 +280,31 @@ fn seen_at_home(metric: Metric, group_by: GroupBy, home: &Home) -> Vec<(Group, S
     groups
 }
 
-/// Used memory that the allocator does not know of, of a sample.
+/// Used minus reserved bytes of a sample; `None` for other events.
 fn sample_gap(event: EventRef<'_>) -> Option<i64> {
     let gap = event.used_bytes()?.saturating_sub(event.reserved_bytes()?);
     about::is_sample(event).then_some(gap)
 }
 
-/// A value, when it was seen and in which session: of the same moment, the session decides which
-/// comes first.
+/// A value with its time and session. For equal times, the session decides the order.
 #[derive(Clone, Copy, Debug)]
 struct Sighting<'a> {
     value: i64,
     at: (i64, &'a Text),
 }
 
-/// What was seen of one group.
+/// The aggregated values of one group.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen<'a> {
     count: i64,
     first: Option<Sighting<'a>>,
     latest: Option<Sighting<'a>>,
-    /// The largest value; of equals the first.
+    /// The largest value. Of equal values, the first counts.
     peak: Option<Sighting<'a>>,
 }
 
 impl<'a> Seen<'a> {
-    /// Adds a value that was seen after all others.
+    /// Adds a value that is later than all others.
     fn add(&mut self, value: i64, event: EventRef<'a>) {
         let at = (event.timestamp_ns(), &event.origin().session_id);
         let sighting = Sighting { value, at };
@@ -317,8 +316,8 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// Adds what another source has of the group; of what happened together, what is here
-    /// already comes first.
+    /// Adds the values of another source for the group. For equal times, the values already stored
+    /// come first.
     fn join(&mut self, other: Self) {
         let choose = |ours: Option<Sighting<'a>>,
                       theirs: Option<Sighting<'a>>,

@@ -1,5 +1,5 @@
-//! Events that are in a segment but not yet in the counts of its manifest: a writer flushes lines
-//! before it updates the manifest, and may be killed in between.
+//! Counts events that are in a segment but not yet in its manifest. A writer flushes lines before
+//! it updates the manifest, and may be killed in between.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
@@ -7,13 +7,13 @@ use std::path::Path;
 
 use stormlog_format::Segment;
 
-/// How many events an open segment has past those that the manifest counts.
+/// Number of events in an open segment beyond those counted in the manifest.
 pub(super) fn uncounted_events(sink: &Path, segment: &Segment) -> i64 {
     if segment.closed {
         return 0;
     }
     let name = segment.filename.to_str_lossy();
-    // A segment lies in its sink and is no link out of it.
+    // Segments must be inside their sink and must not be links.
     let is_plain = Path::new(&*name)
         .file_name()
         .is_some_and(|last| last == &*name);
@@ -28,7 +28,7 @@ pub(super) fn uncounted_events(sink: &Path, segment: &Segment) -> i64 {
     }
 }
 
-/// Number of whole lines after an offset of a file; 0 when no line begins there.
+/// Number of complete lines after an offset of a file; 0 when no line begins there.
 fn lines_past(file: &Path, offset: u64) -> io::Result<i64> {
     let mut file = crate::regular_file::open(file)?;
     file.seek(SeekFrom::Start(offset - 1))?;

@@ -1,9 +1,9 @@
-//! Common time for ranks whose hosts' clocks disagree.
+//! Aligns the clocks of ranks on different hosts.
 //!
-//! Ranks of one job load, step, evaluate and stop together, so that whatever they have in common
-//! shows how far their clocks are apart: the end of the model load, marked phases, and the first
-//! and the last sample. Each is wrong in its own way (a recorder attaches late, a rank stops early),
-//! so that the middle one is believed. Ranks of one host share a clock.
+//! Ranks of one job load, step, evaluate and stop together. Common events therefore show how far
+//! their clocks differ: the end of the model load, marked phases, and the first and last sample.
+//! Each of these times may be wrong (a recorder attaches late, or a rank stops early), so the
+//! median is used. Ranks of one host share a clock.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ use super::run::Run;
 use super::track::{Resource, Track, float};
 use crate::detect::stats::median;
 
-/// A recorder that saw less than this share of the working level first was there from the start.
+/// A recorder whose first sample is below this share of the working level recorded from the start.
 const FROM_THE_START: f64 = 0.1;
-/// A model is loaded when this share of the working level is in use.
+/// The model counts as loaded when this share of the working level is in use.
 const LOADED: f64 = 0.9;
 
-/// One of the times that ranks have in common.
+/// Selects one of the times that ranks have in common.
 type Pick = fn(&Marks) -> Option<f64>;
 
-/// How far each track's clock is ahead of the common one, in seconds.
+/// How far each track's clock is ahead of the common clock, in seconds.
 pub(crate) fn ahead(tracks: &[&Track]) -> Vec<f64> {
     let starts = tracks.iter().filter_map(|track| Some(track.span_ns()?.0));
     let Some(origin) = starts.min() else {
@@ -44,8 +44,8 @@ pub(crate) fn ahead(tracks: &[&Track]) -> Vec<f64> {
 }
 
 impl Run {
-    /// What to add to the times of each track to get those of the lowest rank's clock, in
-    /// nanoseconds. All ranks of one machine have one clock.
+    /// For each track, the nanoseconds to add to its times to convert them to the clock of the
+    /// lowest rank. All ranks of one host share a clock.
     #[must_use]
     pub fn clock_corrections_ns(&self) -> Vec<i64> {
         let is_judged = |track: &&Track| !track.t_ns.is_empty();
@@ -54,7 +54,7 @@ impl Run {
             .iter()
             .filter(|track| track.resource() != Resource::Host);
         let devices: Vec<&Track> = devices.copied().collect();
-        // Host memory of a launcher has nothing in common with that of its ranks.
+        // Host memory of a launcher does not correspond to that of its ranks.
         let judged = if devices.is_empty() { judged } else { devices };
         let mut by_rank: BTreeMap<u32, f64> = BTreeMap::new();
         for (track, ahead) in judged.iter().zip(ahead(&judged)) {
@@ -73,7 +73,7 @@ impl Run {
     }
 }
 
-/// Times that ranks have in common, in seconds of wall clock; `None` where a rank lacks them.
+/// Times that ranks have in common, in seconds of wall clock; `None` when unknown for a rank.
 struct Marks {
     start: Option<f64>,
     loaded: Option<f64>,
@@ -123,7 +123,7 @@ impl Marks {
     }
 }
 
-/// The middle estimate of each host for all its ranks.
+/// Replaces the estimates of the ranks by the median of their host.
 fn per_host(tracks: &[&Track], own: &[f64]) -> Vec<f64> {
     let mut hosts: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for (track, &ahead) in tracks.iter().zip(own) {
@@ -140,7 +140,7 @@ fn per_host(tracks: &[&Track], own: &[f64]) -> Vec<f64> {
     tracks.iter().zip(own).map(of).collect()
 }
 
-/// The middle value, where there is any.
+/// The median; `None` for an empty list.
 fn middle(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| median(values))
 }

@@ -1,4 +1,4 @@
-//! How much of a run was recorded: samples, the time between them, what is missing, and peaks.
+//! How much of a run was recorded: samples, their intervals, gaps and peaks.
 
 use std::collections::BTreeMap;
 
@@ -6,51 +6,51 @@ use super::run::Run;
 use super::sampling::Sampling;
 use super::track::{Peaks, Resource, Track};
 
-/// What was recorded of a rank, or of one resource of one of its processes.
+/// How much was recorded of a rank, or of one resource of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RankCoverage {
     /// The rank.
     pub rank: i64,
-    /// The machine of its first sample.
+    /// The host of the rank's first sample.
     pub host: String,
-    /// Sessions with samples.
+    /// Number of sessions with samples.
     pub sessions: usize,
-    /// Samples.
+    /// Number of samples.
     pub samples: usize,
     /// When the first sample was taken.
     pub first_ns: i64,
     /// When the last sample was taken.
     pub last_ns: i64,
-    /// The median time between samples of the longest track; unknown with one sample.
+    /// The median time between samples of the longest track; `None` with one sample.
     pub interval_ns: Option<i64>,
-    /// Samples that came more than two intervals after the one before.
+    /// Number of samples that came more than two intervals after the previous one.
     pub late_samples: usize,
-    /// Sampling gaps.
+    /// Number of sampling gaps.
     pub gaps: usize,
-    /// The longest of them.
+    /// The longest sampling gap.
     pub longest_gap_ns: i64,
     /// The highest values.
     pub peaks: Peaks,
-    /// Bytes used on the device by the last sample.
+    /// Bytes used on the device at the last sample.
     pub last_used_bytes: Option<i64>,
-    /// The size of the device, or the memory that the process may use on the host.
+    /// The size of the device, or the host memory that the process may use.
     pub device_total_bytes: Option<i64>,
 }
 
-/// What was recorded of one resource of one process.
+/// How much was recorded of one resource of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceCoverage {
-    /// The process.
+    /// The process id.
     pub pid: i64,
-    /// What was measured.
+    /// The measured resource.
     pub resource: Resource,
-    /// How much of it, on which rank.
+    /// How much was recorded, and on which rank.
     pub recorded: RankCoverage,
 }
 
 impl Run {
-    /// What was recorded of each rank, by rank: of its devices where it has any, else of its host
-    /// memory, which says nothing about a device.
+    /// How much was recorded of each rank, in order of the ranks. Counts the tracks of devices or,
+    /// for a rank without devices, of host memory.
     #[must_use]
     pub fn by_rank(&self) -> Vec<RankCoverage> {
         let mut ranks: BTreeMap<u32, Vec<&Track>> = BTreeMap::new();
@@ -69,7 +69,7 @@ impl Run {
         ranks.into_values().map(of_rank).collect()
     }
 
-    /// What was recorded of each resource of each process, by rank.
+    /// How much was recorded of each resource of each process, in order of the ranks.
     #[must_use]
     pub fn by_resource(&self) -> Vec<ResourceCoverage> {
         let mut found: BTreeMap<(u32, &str, i64, Resource), Vec<&Track>> = BTreeMap::new();
@@ -86,7 +86,7 @@ impl Run {
     }
 }
 
-/// The coverage of some tracks of one rank that hold samples.
+/// The coverage of some tracks of one rank. The tracks have samples.
 fn coverage(tracks: &[&Track]) -> RankCoverage {
     let mut all = RankCoverage {
         first_ns: i64::MAX,

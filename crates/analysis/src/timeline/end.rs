@@ -1,4 +1,4 @@
-//! How a run ended, from what its recorders wrote.
+//! Determines how a run ended, from the recorded events.
 
 use stormlog_format::{EventType, Map, SessionStatus, Value, classify};
 
@@ -8,35 +8,35 @@ use crate::load::LoadedSession;
 /// How a process ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum End {
-    /// Not recorded.
+    /// The end was not recorded.
     #[default]
     Unknown,
-    /// It had not ended when the recording was read.
+    /// The process was still running when the recording was read.
     StillRunning,
     /// The recorder was stopped before the program ended.
     RecorderStopped,
-    /// It exited; version 0.4.0 did not record the code of a program that ended as it should.
+    /// The process exited. Version 0.4.0 did not record the exit code of a normal end.
     Exit {
-        /// The exit code, where it is known.
+        /// The exit code, if known.
         code: Option<i64>,
     },
-    /// Its recording was not closed and the reason was not recorded.
+    /// The recording was not closed, and no reason was recorded.
     Vanished,
-    /// A signal ended it.
+    /// A signal ended the process.
     Signal {
         /// The signal's number.
         number: i64,
     },
-    /// An uncaught exception ended it.
+    /// An uncaught exception ended the process.
     Exception {
-        /// Its type and the first line of its message.
+        /// Type and first line of the message.
         text: String,
-        /// File, line and function, as far as they are known.
+        /// File, line and function, as far as known.
         place: Option<String>,
     },
-    /// An out-of-memory error ended it.
+    /// An out-of-memory error ended the process.
     OutOfMemory,
-    /// The kernel killed it because host memory ran out.
+    /// The kernel killed the process because host memory ran out.
     KernelOomKill,
 }
 
@@ -45,19 +45,19 @@ pub enum End {
 pub struct RankEnd {
     /// The rank.
     pub rank: u32,
-    /// The process.
+    /// The process id.
     pub pid: i64,
-    /// When, as far as it is known.
+    /// The time of the end, if known.
     pub at_ns: Option<i64>,
-    /// How.
+    /// How the process ended.
     pub end: End,
 }
 
-/// Longest text of an exception's message that is kept, in characters.
+/// Longest exception message that is kept, in characters.
 const LONGEST_MESSAGE: usize = 160;
 
 impl End {
-    /// Whether the program ended by itself and without an error.
+    /// Whether the program ended by itself without an error.
     #[must_use]
     pub fn is_normal(&self) -> bool {
         matches!(
@@ -68,13 +68,13 @@ impl End {
         )
     }
 
-    /// Whether memory ran out and that ended it.
+    /// Whether the process ended because memory ran out.
     #[must_use]
     pub fn is_out_of_memory(&self) -> bool {
         matches!(self, Self::OutOfMemory | Self::KernelOomKill)
     }
 
-    /// Whether the program may still be running, as far as the recording shows.
+    /// Whether the program may still be running, according to the recording.
     #[must_use]
     pub fn may_go_on(&self) -> bool {
         matches!(
@@ -83,7 +83,7 @@ impl End {
         )
     }
 
-    /// How much worse it is than other ends.
+    /// The severity of the end. A higher number is worse.
     pub(crate) fn gravity(&self) -> u8 {
         match self {
             Self::Unknown => 0,
@@ -101,7 +101,7 @@ impl End {
         }
     }
 
-    /// The end as a clause: `ended with exit code 0`. Empty where nothing is known.
+    /// The end as a clause: `ended with exit code 0`. Empty when unknown.
     #[must_use]
     pub fn clause(&self) -> String {
         match self {
@@ -124,7 +124,7 @@ impl End {
         }
     }
 
-    /// The word in JSON.
+    /// The name used in JSON.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -159,20 +159,21 @@ fn signal_name(number: i64) -> Option<&'static str> {
     })
 }
 
-/// What the sessions of one process say about its end.
+/// What the sessions of one process record about its end.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
-    /// What a recorder wrote down, the worst of it.
+    /// The worst end in any event, and its time.
     recorded: Option<(End, i64)>,
-    /// What the last event says of the end. The command that started the program knows it; an
-    /// exception may have ended another process of the run.
+    /// The end in the last event, and its time. The command that started the program writes this
+    /// event. Its end takes precedence, because an exception may have ended another process of the
+    /// run.
     stated: Option<(End, i64)>,
-    /// The statuses of the sessions.
+    /// Which statuses the sessions have.
     is_running: bool,
     is_interrupted: bool,
     is_completed: bool,
     ended_ns: Option<i64>,
-    /// The last out-of-memory error, and the last sample.
+    /// Times of the last out-of-memory error and of the last sample.
     oom_ns: Option<i64>,
     last_sample_ns: Option<i64>,
 }
@@ -217,10 +218,10 @@ impl Facts {
         }
     }
 
-    /// How the process ended. A session's status shows that only where the recorder lives as long
-    /// as the program, as under `stormlog run`.
+    /// Determines how the process ended. The status of a session shows the end only when the
+    /// recorder runs as long as the program, as with `stormlog run`.
     pub(super) fn end(self, is_by_run: bool) -> (End, Option<i64>) {
-        // An exit code that nothing explains is explained by an exception of the run.
+        // A non-zero exit code without explanation is explained by an exception of the run.
         let stated = self.stated.filter(|(end, _)| {
             let is_open = matches!(end, End::Exit { code: Some(code) } if *code != 0);
             !(is_open && self.recorded.is_some())
@@ -233,7 +234,7 @@ impl Facts {
             None if self.is_completed => (End::Exit { code: None }, self.ended_ns),
             None => (End::Unknown, self.ended_ns),
         };
-        // An error that nothing follows is what ended the program; one that was survived is not.
+        // An out-of-memory error ended the program only if nothing was recorded after it.
         let last = self.last_sample_ns;
         let final_oom = self
             .oom_ns
@@ -251,16 +252,16 @@ impl Facts {
     }
 }
 
-/// How long samples may go on after an out-of-memory error that ends the program: the exception
-/// unwinds and the interpreter shuts down.
+/// Longest time between an out-of-memory error that ends the program and the last sample. In this
+/// time, the exception unwinds and the interpreter shuts down.
 const LAST_BREATH_NS: i64 = 3_000_000_000;
 
-/// Whether a recording was over when an error was recorded.
+/// Whether the recording ended with an error.
 pub(crate) fn is_over(error_ns: i64, last_sample_ns: i64) -> bool {
     last_sample_ns.saturating_sub(error_ns) <= LAST_BREATH_NS
 }
 
-/// Whether the text of an exception is that of an out-of-memory error.
+/// Whether the text of an exception is an out-of-memory error.
 fn is_about_memory(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     [
@@ -290,7 +291,8 @@ fn recorded_end(metadata: &Map) -> Option<End> {
     })
 }
 
-/// The end in the last event of a run, with the exception behind an exit code that it names.
+/// The end in the last event of a run. If the event names an exception behind a non-zero exit code,
+/// that exception is the end.
 fn stated_end(metadata: &Map) -> Option<End> {
     let end = recorded_end(metadata)?;
     let is_failure = matches!(end, End::Exit { code: Some(code) } if code != 0);

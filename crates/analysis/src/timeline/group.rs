@@ -1,4 +1,4 @@
-//! Which sessions form a run, and in which order sessions are meant when none is named.
+//! Groups sessions into runs, and orders them for selection when none is named.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -9,42 +9,43 @@ use super::read::run_id_of;
 use crate::columns::{EventRef, Events};
 use crate::load::LoadedSession;
 
-/// A session and the artifact that it lies in.
+/// A session and its artifact.
 #[derive(Clone, Copy, Debug)]
 pub struct Member<'a> {
-    /// The number of the artifact among those that were loaded.
+    /// The index of the artifact among the loaded ones.
     pub artifact: usize,
     /// The session.
     pub session: &'a LoadedSession,
 }
 
-/// The sessions of each run, as indices into what was given and in its order.
+/// Groups sessions into runs. Each run is a list of indices of the given sessions, in their order.
 ///
-/// Sessions of one run id are one run. Without one, those of one job id, and without that, those of
-/// one artifact are, up to where a rank starts again: a job that is started every night under one
-/// name, and a sink that is opened again and again, are as many runs.
+/// Sessions with the same run id form a run. Without a run id, sessions with the same job id form a
+/// run. Without a job id, the sessions of one artifact do. Sessions without a run id are split
+/// where a rank starts again, because a job may run every night under one name, and a sink may be
+/// opened again and again.
 pub fn runs<'a>(members: impl IntoIterator<Item = Member<'a>>) -> Vec<Vec<usize>> {
     let sessions: Vec<GroupedBy> = members.into_iter().map(GroupedBy::of).collect();
     group(&sessions)
 }
 
-/// What decides which run a session belongs to.
+/// The fields that decide which run a session belongs to.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupedBy {
     pub(crate) artifact: usize,
     pub(crate) run_id: Option<Text>,
     pub(crate) job_id: Option<Text>,
-    /// Whether `stormlog run` recorded it.
+    /// Whether `stormlog run` recorded the session.
     pub(crate) is_of_run: bool,
     pub(crate) rank: i64,
     pub(crate) pid: i64,
     pub(crate) started_at_ns: i64,
     pub(crate) ended_at_ns: Option<i64>,
-    /// Nothing for a session without events.
+    /// `None` for a session without events.
     pub(crate) recorded: Option<Recorded>,
 }
 
-/// When a session was recorded, and on which ranks and device.
+/// When a session was recorded, on which ranks and on which device.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorded {
     pub(crate) first_ns: i64,
@@ -66,7 +67,8 @@ impl GroupedBy {
         }
     }
 
-    /// The same from a manifest; the run id is in the events.
+    /// The same fields from a summary in a manifest. The run id is unknown, because it is in the
+    /// events.
     pub(crate) fn of_summary(
         artifact: usize,
         summary: &SessionSummary,
@@ -98,7 +100,7 @@ impl Recorded {
     }
 }
 
-/// The sessions of each run, as indices and in the order of the first session of each.
+/// Groups sessions into runs, as lists of indices, in the order of their first sessions.
 pub(crate) fn group(sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
     let mut jobs: Vec<(Key, Vec<usize>)> = Vec::new();
     let mut job_of = hashbrown::HashMap::new();
@@ -124,13 +126,13 @@ pub(crate) fn group(sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
             runs.extend(attempts(&run, sessions));
         }
     }
-    // In the order of the first session of each.
+    // In the order of their first sessions.
     runs.sort_by_key(|run| run.first().copied());
     runs
 }
 
-/// Sorts sessions so that the one that is meant when none is named comes first: the newest that
-/// has events. A run that crashed is not hidden by an older one that ended well.
+/// Sorts sessions so that the default one comes first: the newest session with events. An older run
+/// that ended normally does not hide one that crashed.
 pub fn newest_first<T>(sessions: &mut [T], session: impl Fn(&T) -> &LoadedSession) {
     sessions.sort_by_cached_key(|one| {
         let session = session(one);
@@ -151,10 +153,10 @@ pub fn newest_first<T>(sessions: &mut [T], session: impl Fn(&T) -> &LoadedSessio
     });
 }
 
-/// The longest time between two sessions of a process that replaces its program.
+/// The longest pause between two sessions of a process that replaces its program (exec).
 const LONGEST_EXEC_NS: i64 = 60_000_000_000;
 
-/// What sessions of one run have in common.
+/// The identifier that the sessions of a run share.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Key {
     Run(Text),
@@ -162,8 +164,8 @@ enum Key {
     Artifact(usize),
 }
 
-/// Splits sessions without a run id where `stormlog run` was started again: version 0.4.0 began
-/// each run with a session of the host's memory, and gave runs no id.
+/// Splits sessions without a run id where `stormlog run` was started again. Version 0.4.0 began
+/// each run with a session of host memory and recorded no run id.
 fn started_again(run: Vec<usize>, sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
     let begins = |index: usize| sessions[index].is_of_run;
     let has_id = |index: usize| sessions[index].run_id.is_some();
@@ -179,7 +181,8 @@ fn started_again(run: Vec<usize>, sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
     for index in ordered {
         let session = &sessions[index];
         let process = (session.rank, session.pid);
-        // A program that replaces itself (exec) keeps its pid; in a container so may the next run.
+        // A program that replaces itself (exec) keeps its pid. In a container, the next run may
+        // have the same pid too.
         let is_exec = seen.contains(&process)
             && session.started_at_ns.saturating_sub(over_ns) < LONGEST_EXEC_NS;
         let is_again = begins(index)
@@ -193,7 +196,7 @@ fn started_again(run: Vec<usize>, sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
         seen.insert(process);
         over_ns = over_ns.max(session.ended_at_ns.unwrap_or(session.started_at_ns));
     }
-    // Each part keeps the order in which its sessions came, and so do the parts.
+    // The parts, and the sessions in each part, keep their order.
     let part_of = |index: usize| starts.partition_point(|&at| at <= start(index));
     let mut parts: Vec<(usize, Vec<usize>)> = Vec::new();
     for index in run {
@@ -206,8 +209,8 @@ fn started_again(run: Vec<usize>, sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
     parts.into_iter().map(|(_, members)| members).collect()
 }
 
-/// The sessions to judge of each rank: those of devices, where there are any. What was recorded of
-/// the host's memory says nothing about a device.
+/// The sessions to judge for each rank: those of devices or, for a rank without devices, those of
+/// host memory.
 pub fn of_devices<'a>(sessions: &[&'a LoadedSession]) -> Vec<&'a LoadedSession> {
     let is_device = |session: &LoadedSession| {
         let first = session.events.get(0);
@@ -224,8 +227,9 @@ pub fn of_devices<'a>(sessions: &[&'a LoadedSession]) -> Vec<&'a LoadedSession> 
     sessions.iter().filter(wanted).copied().collect()
 }
 
-/// The attempts at a job, the latest first: the next one begins when a rank starts again in another
-/// process after every session of the one before is over. Ranks whose clocks differ stay together.
+/// Splits a job into attempts, the latest first. A new attempt begins when a rank starts again in
+/// another process after all sessions of the previous attempt have ended. Ranks with different
+/// clocks stay together.
 fn attempts(job: &[usize], sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
     let recorded = |index: usize| Some((index, sessions[index].recorded.as_ref()?));
     let mut spans: Vec<(usize, &Recorded)> =
@@ -252,7 +256,7 @@ fn attempts(job: &[usize], sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
             attempt.push(index);
         }
     }
-    // A session without events has no time; it belongs to the latest attempt.
+    // A session without events has no time and is assigned to the latest attempt.
     let empty = job
         .iter()
         .filter(|&&index| sessions[index].recorded.is_none());
@@ -268,9 +272,10 @@ fn attempts(job: &[usize], sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
     attempts
 }
 
-/// Whether a session is of a process that was seen: of another resource of it, as version 0.4.0
-/// recorded host memory up to the first use of a device and then the device, or right after the one
-/// before. In a container the next run may have the same pid.
+/// Whether a session continues a process that was seen before. A session continues the process if
+/// it records another resource of it, because version 0.4.0 recorded host memory up to the first
+/// use of a device and then only the device. It also continues the process if it follows within a
+/// minute. A later session with the same pid may be the next run in a container.
 fn goes_on(seen: &BTreeSet<(i64, i64, i64)>, resource: (i64, i64, i64), pause_ns: i64) -> bool {
     let (rank, pid, _) = resource;
     let mut of_process = seen.range((rank, pid, i64::MIN)..=(rank, pid, i64::MAX));
@@ -278,7 +283,7 @@ fn goes_on(seen: &BTreeSet<(i64, i64, i64)>, resource: (i64, i64, i64), pause_ns
     of_process.next().is_some() && (is_soon || !seen.contains(&resource))
 }
 
-/// The ranks of some events, which seldom change from one event to the next.
+/// The ranks of some events. The rank rarely changes between neighbouring events.
 fn ranks_of(events: &Events) -> BTreeSet<i64> {
     let mut ranks = BTreeSet::new();
     let mut last = None;
@@ -323,7 +328,7 @@ mod tests {
                 started_at_ns: span.0,
                 ended_at_ns: Some(span.1),
                 host: "h".into(),
-                // Every session is of another process.
+                // Each session belongs to another process.
                 pid: span.0,
                 job_id: job.map(Into::into),
                 rank,
@@ -365,9 +370,10 @@ mod tests {
         let sessions = [
             session("tuesday", Some("j"), 0, (200, 210)),
             session("monday", Some("j"), 0, (100, 110)),
-            // Its clock is behind: over before the other rank begins, and yet beside it.
+            // The clock of this rank is behind: its session seems to end before the other rank
+            // begins.
             session("other rank", Some("j"), 1, (80, 90)),
-            // Back while the others still run: they are one run.
+            // The rank restarts while the others are still running, so it is the same run.
             session("restarted", Some("j"), 1, (205, 220)),
         ];
         assert_eq!(

@@ -1,55 +1,56 @@
-//! A closer look at the host memory of one process while it ran: which of its containers grew, and
-//! what it mapped meanwhile.
+//! Inspections of a process's host memory while it ran: which containers grew, and which memory was
+//! mapped meanwhile.
 
 use stormlog_format::{Map, Value};
 
-/// Most holders and mappings of one look that are read.
+/// Maximum number of holders and mappings read per inspection.
 const MOST: usize = 16;
-/// Longer names are not of our making.
+/// Longest name that is accepted, in characters.
 const LONGEST_NAME: usize = 512;
 
-/// Something that held more at the end of a look than at its beginning.
+/// A holder that held more at the end of an inspection than at its beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostHolder {
-    /// What it is, as a path that the user knows: "`kept` in `__main__`".
+    /// The path of the holder in the user's program: "`kept` in `__main__`".
     pub name: String,
-    /// Its elements at the end of the look, and how many of them were new.
+    /// Number of elements at the end of the inspection.
     pub items: i64,
-    /// How many elements were new.
+    /// Number of new elements.
     pub items_gained: i64,
-    /// What it held, an estimate.
+    /// Estimated bytes held at the end.
     pub bytes: i64,
-    /// How much of that was new.
+    /// Bytes gained during the inspection.
     pub bytes_gained: i64,
-    /// The only line of the program that adds to it: file, line and function.
+    /// The only line of the program that adds to the holder, as file, line and function.
     pub added_at: Option<(String, u32, String)>,
 }
 
-/// A look at one process.
+/// One inspection of a process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostLook {
-    /// How long it took, in milliseconds; unknown for a process that was not looked into.
+    /// Length of the inspection of Python objects in milliseconds; `None` for a process that was
+    /// only measured from outside.
     pub inside_ms: Option<i64>,
-    /// How much all of Python's objects gained meanwhile.
+    /// Bytes gained by all Python objects during the inspection.
     pub objects_bytes: Option<i64>,
-    /// Whether all objects were looked at.
+    /// Whether all objects were examined.
     pub is_complete: bool,
-    /// Whether an interpreter answered.
+    /// Whether a Python interpreter responded.
     pub is_python: bool,
-    /// What gained, most first.
+    /// The holders that gained memory, the largest gain first.
     pub holders: Vec<HostHolder>,
-    /// The time over which mappings were compared, in milliseconds.
+    /// Length of the comparison of mappings, in milliseconds.
     pub mapped_ms: Option<i64>,
-    /// Growth of the private mappings by name, most first, and of all together.
+    /// Growth of the private mappings by name, the largest first.
     pub mappings: Vec<(String, i64)>,
     /// Growth of all private mappings together.
     pub mapped_bytes: Option<i64>,
-    /// Growth of the anonymous memory in the same time.
+    /// Growth of anonymous memory in the same time.
     pub anonymous_bytes: Option<i64>,
 }
 
 impl HostLook {
-    /// The pid and the look that the metadata of an event describes.
+    /// Parses the pid and the inspection from the metadata of an event.
     pub(super) fn of(metadata: &Map) -> Option<(i64, Self)> {
         let about = metadata.get("evidence")?.as_map()?;
         if text(about, "resource")? != "host" {

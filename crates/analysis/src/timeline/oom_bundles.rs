@@ -1,5 +1,5 @@
-//! The numbers of a failed request, from the bundles that the OOM flight recorder leaves beside a
-//! sink. Version 0.4.0 wrote them nowhere else.
+//! Reads the numbers of a failed request from the bundles that the OOM flight recorder writes next
+//! to a sink. Version 0.4.0 wrote these numbers only into bundles.
 
 use std::path::{Path, PathBuf};
 
@@ -12,15 +12,15 @@ use crate::load::LoadedSession;
 use crate::pack;
 use crate::regular_file;
 
-/// The folder of bundles beside a sink, and the file of a bundle that has the numbers.
+/// The folder of bundles next to a sink, and the file in a bundle with the numbers.
 const FOLDER: &str = "oom_dumps";
 const FILE: &str = stormlog_format::file_names::METADATA;
-/// Most bundles that are looked into, and the largest file that is read.
+/// Maximum number of bundles that are read, and the largest file that is read, in bytes.
 const MOST_BUNDLES: usize = 256;
 const LARGEST_BYTES: u64 = 4 << 20;
 
-/// Fills in what the bundles beside the sessions' files know about out-of-memory errors whose
-/// request is unknown. A bundle that cannot be read adds nothing.
+/// Adds the numbers in the bundles to out-of-memory errors whose request is unknown. Bundles that
+/// cannot be read are ignored.
 pub fn read_oom_bundles(run: &mut Run, sessions: &[&LoadedSession]) {
     let lacks = |mark: &OomMark| mark.requested.is_none();
     if !run.tracks.iter().any(|track| track.ooms.iter().any(lacks)) {
@@ -44,7 +44,7 @@ pub fn fill_oom_marks(run: &mut Run, mut bundles: Vec<BundleNumbers>) {
     let lacks = |mark: &OomMark| mark.requested.is_none();
     for track in &mut run.tracks {
         for mark in track.ooms.iter_mut().filter(|mark| lacks(mark)) {
-            // Bundles are named by time, so that of several the first belongs to the first error.
+            // Bundles are named by time, so the first bundle belongs to the first error.
             let own = |bundle: &BundleNumbers| bundle.session_id == track.session_id;
             if let Some(place) = bundles.iter().position(own) {
                 bundles.remove(place).fill(mark);

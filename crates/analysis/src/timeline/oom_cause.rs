@@ -1,17 +1,17 @@
-//! What the program found out about memory that ran out: the line, the operation that failed and
-//! what held the memory. It is read from the metadata of the event, which is hostile input.
+//! Parses the cause of an out-of-memory error from the metadata of its event: the line, the failed
+//! operation and what held the memory. The metadata is hostile input.
 
 use stormlog_format::{Map, Value};
 
 use super::track::OomMark;
 use super::windows::site;
 
-/// Longest text and longest lists that are kept.
+/// Longest text in characters and longest lists that are kept.
 const LONGEST_TEXT: usize = 300;
 const MOST_CALLS: usize = 32;
 const MOST_HOLDERS: usize = 32;
 
-/// The categories in the order in which they are shown when they are equally large.
+/// The categories, in the order in which equally large ones are shown.
 const CATEGORIES: [&str; 7] = [
     "parameters",
     "gradients",
@@ -22,34 +22,34 @@ const CATEGORIES: [&str; 7] = [
     "unnamed",
 ];
 
-/// The moment when an allocation failed.
+/// The state of memory when an allocation failed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Failure {
-    /// The library function that asked for the memory, or `backward`.
+    /// The library function that requested the memory, or `backward`.
     pub operation: Option<String>,
-    /// Bytes that the allocator had given out, or that the process held of the host's memory.
+    /// Bytes in live tensors, or host memory of the process.
     pub allocated_bytes: Option<i64>,
-    /// Bytes by category (`parameters`, `activations`, ..., `unnamed`), the largest first. Empty for
-    /// the host's memory and where the program could not be searched.
+    /// Bytes by category (`parameters`, `activations`, ..., `unnamed`), the largest first. Empty
+    /// for host memory, or when the program could not be searched.
     pub categories: Vec<(String, i64)>,
-    /// The largest holders, the largest first.
+    /// The largest holders, in descending order.
     pub holders: Vec<Held>,
     /// Why the search for holders ended early.
     pub cut_short: Option<String>,
 }
 
-/// A holder of memory with what it held.
+/// A holder of memory and its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
-    /// The holder for a sentence: "`aux` in `__main__`".
+    /// The holder, worded for a sentence: "`aux` in `__main__`".
     pub holder: String,
     /// Its category, or `host`.
     pub category: String,
-    /// Bytes that it held.
+    /// Bytes it held.
     pub bytes: i64,
 }
 
-/// Fills in the cause from a request's `cause` entry. What is missing or malformed stays unknown.
+/// Adds the cause from the entry `cause` of a request. Missing or malformed values stay unknown.
 pub(super) fn fill(mark: &mut OomMark, request: &Map) {
     let Some(cause) = request.get("cause").and_then(Value::as_map) else {
         return;

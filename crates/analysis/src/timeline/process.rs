@@ -1,21 +1,21 @@
-//! A process of a run and its own host memory.
+//! A process of a run, with its own host memory.
 
 use super::host_look::HostLook;
 
-/// What a process is to the program.
+/// The role of a process in the program.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Role {
     /// The program itself.
     #[default]
     Program,
-    /// A Python process that the program forked or spawned, such as a data loader's.
+    /// A Python process that the program forked or spawned, such as a worker of a data loader.
     Worker,
     /// Any other child.
     Subprocess,
 }
 
 impl Role {
-    /// The role as it is written in a recording.
+    /// Parses the role in a recording.
     #[must_use]
     pub fn parse(word: &str) -> Self {
         match word {
@@ -25,7 +25,7 @@ impl Role {
         }
     }
 
-    /// The word for people.
+    /// The role as a word for users.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -36,22 +36,23 @@ impl Role {
     }
 }
 
-/// A process of a run with the samples of its own memory.
+/// A process of a run, with the samples of its own memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Process {
-    /// Rank of the program that it belongs to.
+    /// Rank of the program that the process belongs to.
     pub rank: u32,
-    /// The session that recorded it.
+    /// The session that recorded the process.
     pub session_id: String,
-    /// The program that it belongs to; its own pid where it is the program.
+    /// The pid of the program that the process belongs to. For the program itself, this is its own
+    /// pid.
     pub program_pid: i64,
     /// Its pid.
     pub pid: i64,
     /// Its command, shortened.
     pub name: String,
-    /// What it is to the program.
+    /// The role of the process in the program.
     pub role: Role,
-    /// When it was seen to exit.
+    /// When the exit of the process was noticed.
     pub exited_ns: Option<i64>,
     /// Time of each sample.
     pub t_ns: Vec<i64>,
@@ -59,6 +60,6 @@ pub struct Process {
     pub anonymous: Vec<i64>,
     /// Shared memory at each sample.
     pub shared: Vec<i64>,
-    /// Closer looks at it while it ran, in the order of time.
+    /// Inspections of the process's memory while it ran, in order of time.
     pub looks: Vec<HostLook>,
 }

@@ -1,4 +1,4 @@
-//! The columns of loaded sessions as the tracks of a run.
+//! Converts the columns of loaded sessions to the tracks of a run.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +10,7 @@ use stormlog_format::{
 
 use super::end::{Facts, RankEnd};
 use super::host_look::HostLook;
+use super::ledger::Ledger;
 use super::oom_cause;
 use super::process::{Process, Role};
 use super::run::{Program, Run};
@@ -19,16 +20,18 @@ use super::windows::WindowEvidence;
 use crate::columns::{EventRef, Events, Origin};
 use crate::load::LoadedSession;
 
-/// What the source of a session begins with that `stormlog run` recorded.
+/// The source of sessions that `stormlog run` recorded. Sources of its other sessions start with
+/// this text and a dot.
 const RUN_SOURCE: &str = "stormlog.run";
-/// The first events of a session, among which is the one that says what was started.
+/// Number of events at the beginning of a session among which the start event is searched.
 const FIRST_EVENTS: usize = 16;
-/// Most processes of one run whose memory is followed one by one.
+/// Maximum number of processes per run whose memory is tracked separately.
 const MOST_PROCESSES: usize = 4096;
-/// Most looks at one process that are kept.
+/// Maximum number of inspections kept per process.
 const MOST_LOOKS: usize = 16;
 
-/// The run that some sessions of one job are: every rank and device of every session a track.
+/// Builds a run from the sessions of one job. Every rank and device of every session becomes a
+/// track.
 #[must_use]
 pub fn run_of(sessions: &[&LoadedSession]) -> Run {
     let parts: Vec<(Vec<Track>, Vec<Process>)> = sessions
@@ -89,7 +92,7 @@ fn ends(sessions: &[&LoadedSession], is_by_run: bool) -> Vec<RankEnd> {
 }
 
 impl LoadedSession {
-    /// A session around events that were not stored; it was never closed.
+    /// Creates a session for events that were not stored. Its status is incomplete.
     #[must_use]
     pub fn of_events(events: &Events) -> Self {
         let first = events.get(0);
@@ -119,20 +122,20 @@ impl LoadedSession {
     }
 }
 
-/// The metadata of the event that begins a session.
+/// The metadata of the start event of a session.
 fn start_of(session: &LoadedSession) -> Option<Map> {
     let mut first = session.events.iter().take(FIRST_EVENTS);
     let start = first.find(|event| EventType::Start.is(event.event_type()))?;
     Some(start.metadata())
 }
 
-/// The id of the run that a session says it belongs to.
+/// The id of the run that a session belongs to, if recorded.
 #[must_use]
 pub fn run_id_of(session: &LoadedSession) -> Option<Text> {
     run_id_of_start(&start_of(session)?)
 }
 
-/// The id of a run in the metadata of the event that begins a session.
+/// The run id in the metadata of a start event.
 pub(crate) fn run_id_of_start(metadata: &Map) -> Option<Text> {
     let of_host = metadata.get("run").and_then(Value::as_map);
     let of_host = of_host.and_then(|run| run.get("id"));
@@ -140,7 +143,7 @@ pub(crate) fn run_id_of_start(metadata: &Map) -> Option<Text> {
     (!id.is_blank()).then(|| id.clone())
 }
 
-/// The name of the program that some sessions are of, where one says it.
+/// The name of the program of some sessions, if one of them records it.
 pub(crate) fn program_name<'s>(
     sessions: impl IntoIterator<Item = &'s LoadedSession>,
 ) -> Option<Text> {
@@ -157,7 +160,7 @@ fn program(sessions: &[&LoadedSession]) -> Program {
     programs.next().unwrap_or_default()
 }
 
-/// The program in the metadata of the event that begins a session of its host memory.
+/// The program in the metadata of the start event of a host memory session.
 pub(crate) fn program_of_start(metadata: &Map) -> Option<Program> {
     let run = metadata.get("run").and_then(Value::as_map)?;
     let text = |key: &str| Some(run.get(key)?.as_text()?.to_str_lossy().into_owned());
@@ -177,18 +180,18 @@ pub(crate) fn program_of_start(metadata: &Map) -> Option<Program> {
     })
 }
 
-/// What makes samples belong to one track.
+/// Rank, device and session, which identify a track.
 type Key = (i64, i64, Text);
 
-/// Whether an event is a sample: it reads the counters because their time had come.
+/// Whether an event is a sample, which is a regular reading of the counters.
 pub(super) fn is_sample(event: EventRef<'_>) -> bool {
     let kind = event.event_type();
     let sample = EventType::Sample.as_str().as_bytes();
     kind == sample || kind.trim_ascii().eq_ignore_ascii_case(sample)
 }
 
-/// Whether an event that is no sample carries fresh counters; events about the state of the
-/// recorder, of phases and of processes repeat old ones.
+/// Whether an event that is not a sample has current counters. Events about the recorder, phases
+/// and processes repeat old counters.
 fn is_measurement(event: EventRef<'_>) -> bool {
     !matches!(
         EventType::of(event.event_type()),
@@ -208,7 +211,7 @@ fn is_measurement(event: EventRef<'_>) -> bool {
 
 #[derive(Default)]
 struct Tracks {
-    /// Without samples, other measurements stand in for them.
+    /// When there are no samples, other measurements are used instead.
     has_samples: bool,
     found: Vec<Track>,
     by_key: HashMap<Key, usize>,
@@ -250,6 +253,12 @@ impl Tracks {
                 } else if let Some(evidence) = WindowEvidence::of(&metadata) {
                     self.track(event.origin()).add_evidence(evidence);
                 }
+            }
+            Some(EventType::MemoryLedger) => {
+                let ledger = Ledger::of(event.timestamp_ns(), &event.metadata());
+                let track = self.track(event.origin());
+                // The last one; a torn one does not hide the one before it.
+                track.ledger = ledger.or(track.ledger.take());
             }
             Some(EventType::ProcessStart) => self.start_process(event),
             Some(EventType::ProcessExit) => self.end_process(event),
@@ -297,8 +306,9 @@ impl Tracks {
         place
     }
 
-    /// Every phase that has a name counts. The reference's replay also asks for threads and
-    /// sequences; an evaluation explains a bump without them, and losing it raises an alarm.
+    /// Accepts every phase with a name. The replay of stormlog 0.3.9 also requires threads and
+    /// sequence numbers. For a track, a name is enough, because an evaluation that was lost would
+    /// be reported as a problem.
     fn enter(&mut self, event: EventRef<'_>) {
         let Some(name) = phase_name(&event.metadata()) else {
             return;
@@ -311,7 +321,7 @@ impl Tracks {
         });
     }
 
-    /// Closes the phase of that name that was entered last.
+    /// Closes the last open phase of that name.
     fn leave(&mut self, event: EventRef<'_>) {
         let Some(name) = phase_name(&event.metadata()) else {
             return;
@@ -356,7 +366,7 @@ impl Tracks {
         if let Some(process) = self.process(pid, event.origin()) {
             process.name = text("name").unwrap_or_default();
             process.role = text("role").map_or(process.role, |word| Role::parse(&word));
-            // A pid that comes back is another process.
+            // A reused pid belongs to another process.
             process.exited_ns = None;
         }
     }
@@ -388,7 +398,7 @@ impl Tracks {
     }
 }
 
-/// An out-of-memory error with what its event knows about the request.
+/// Builds an out-of-memory mark from an event, with the numbers of the request.
 fn mark(event: EventRef<'_>, metadata: &Map) -> OomMark {
     let reason = metadata
         .get(metadata_keys::OOM_REASON)
@@ -410,6 +420,7 @@ fn mark(event: EventRef<'_>, metadata: &Map) -> OomMark {
         allocated: event.allocated_bytes(),
         reserved: event.reserved_bytes(),
         used: event.used_bytes(),
+        is_caught: request.and_then(|request| request.get("caught")) == Some(&Value::Bool(true)),
         ..OomMark::default()
     };
     if let Some(request) = request {
@@ -430,8 +441,8 @@ fn phase_name(metadata: &Map) -> Option<String> {
 }
 
 impl Track {
-    /// Each event has all that its windows saw so far. A later search that saw less growth does
-    /// not replace one that saw more.
+    /// Keeps the evidence with the most growing windows. Each event contains all windows so far,
+    /// and a later search that saw less growth does not replace an earlier one.
     fn add_evidence(&mut self, evidence: WindowEvidence) {
         let known = self.evidence.as_ref().map_or(0, WindowEvidence::growing);
         if evidence.growing() >= known {

@@ -1,4 +1,4 @@
-//! One run: its tracks, its processes, what program it was and how it ended.
+//! One run: its tracks, its processes, its program and how it ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,14 +6,14 @@ use super::end::{End, RankEnd};
 use super::process::Process;
 use super::track::{Column, Recorder, Resource, Track};
 
-/// What was run.
+/// The program that was run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Program {
-    /// The id of the run, the same in all its recordings.
+    /// The id of the run, which is the same in all its recordings.
     pub run_id: Option<String>,
     /// The program's name, such as `train.py`.
     pub name: Option<String>,
-    /// Its command line, secrets removed.
+    /// The command line of the program, with secrets removed.
     pub command: Vec<String>,
     /// The git commit that was checked out.
     pub commit: Option<String>,
@@ -22,18 +22,18 @@ pub struct Program {
 /// All recorded sessions of one training job.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Run {
-    /// The sessions, in any order.
+    /// The tracks, in any order.
     pub tracks: Vec<Track>,
-    /// The processes whose host memory was recorded one by one.
+    /// The processes whose host memory was recorded separately.
     pub processes: Vec<Process>,
-    /// How each recorded process ended, where that is known.
+    /// How each recorded process ended, if known.
     pub ends: Vec<RankEnd>,
-    /// What was run, where the recording knows it.
+    /// The program that was run, if recorded.
     pub program: Program,
 }
 
 impl Run {
-    /// Whether the devices' use is known and nothing of any allocator.
+    /// Whether only the use of devices was recorded, and no counter of any allocator.
     #[must_use]
     pub fn is_from_outside(&self) -> bool {
         let knows = |column: fn(&Track) -> &Column| {
@@ -52,7 +52,7 @@ impl Run {
         hosts.any(|track| !self.is_start_up_only(track))
     }
 
-    /// How the run ended: as the process that ended worst.
+    /// How the run ended: the worst end of its processes.
     #[must_use]
     pub fn end(&self) -> End {
         let worst = self.ends.iter().max_by_key(|one| one.end.gravity());
@@ -66,8 +66,8 @@ impl Run {
         spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
-    /// Whether a host track covers no more than the start-up of a program that then went on to a
-    /// device: version 0.4.0 stopped recording host memory there.
+    /// Whether a host track covers only the start-up of a program that then used a device. Version
+    /// 0.4.0 stopped recording host memory at that point.
     #[must_use]
     pub fn is_start_up_only(&self, track: &Track) -> bool {
         if track.resource() != Resource::Host {
@@ -88,13 +88,13 @@ impl Run {
     }
 }
 
-/// The devices that several of some recorded processes use: what is outside the allocator of one of
-/// them may be another's.
+/// The devices used by several recorded processes. On such a device, memory outside one process's
+/// allocator may belong to another process.
 #[derive(Debug, Default)]
 pub struct CrowdedDevices<'a>(BTreeSet<(&'a str, i64)>);
 
 impl<'a> CrowdedDevices<'a> {
-    /// Those among some tracks.
+    /// Finds the crowded devices among some tracks.
     #[must_use]
     pub fn of(tracks: impl IntoIterator<Item = &'a Track>) -> Self {
         let mut users: BTreeMap<(&str, i64), BTreeSet<i64>> = BTreeMap::new();
@@ -106,7 +106,7 @@ impl<'a> CrowdedDevices<'a> {
         Self(crowded.map(|(device, _)| device).collect())
     }
 
-    /// Whether a track's hidden memory is that of its own process.
+    /// Whether a track's hidden memory belongs only to its own process.
     #[must_use]
     pub fn knows_hidden(&self, track: &Track) -> bool {
         !self.0.contains(&(track.host.as_str(), track.device_id)) || track.knows_own()

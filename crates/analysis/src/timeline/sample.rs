@@ -1,4 +1,4 @@
-//! What the metadata of a sample adds to its counters.
+//! Parses the numbers in the metadata of a sample.
 
 use std::sync::LazyLock;
 
@@ -6,14 +6,15 @@ use memchr::memmem::Finder;
 use stormlog_format::Value;
 use stormlog_format::json::{Reader, parse};
 
-/// Texts of which one occurs in all metadata that add anything; most samples have none of them.
+/// Relevant metadata always contains one of these texts. Most samples contain none of them, so
+/// parsing is skipped.
 static NEEDLES: LazyLock<[Finder<'static>; 3]> =
     LazyLock::new(|| ["_bytes\"", "\"step", "\"host_memory\""].map(Finder::new));
 
-/// The most processes of one sample that are read.
+/// Maximum number of processes read per sample.
 const MOST_PROCESSES: usize = 4096;
 
-/// Numbers from the metadata of one sample; what is not there is unknown.
+/// Numbers from the metadata of one sample. Missing ones are unknown.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Notes {
     pub(super) own: Option<i64>,
@@ -25,12 +26,12 @@ pub(super) struct Notes {
     pub(super) step_count: Option<i64>,
     pub(super) anonymous: Option<i64>,
     pub(super) shared: Option<i64>,
-    /// Pid, anonymous and shared bytes of each process.
+    /// Pid, anonymous bytes and shared bytes of each process.
     pub(super) processes: Vec<[i64; 3]>,
 }
 
 impl Notes {
-    /// Reads them; of metadata that cannot be read, what comes before the mistake.
+    /// Parses the metadata. When the metadata is malformed, only the part before the error counts.
     pub(super) fn of(metadata: &[u8]) -> Self {
         let mut notes = Self::default();
         if NEEDLES.iter().any(|needle| needle.find(metadata).is_some()) {
@@ -59,7 +60,7 @@ impl Notes {
     }
 }
 
-/// Calls back with each key of an object and the text of its value.
+/// Calls `take` with each key of an object and the text of its value.
 fn each_value(object: &[u8], mut take: impl FnMut(&[u8], &[u8])) {
     let mut reader = Reader::new(object);
     if !reader.eat(b'{') {
@@ -78,7 +79,7 @@ fn each_value(object: &[u8], mut take: impl FnMut(&[u8], &[u8])) {
     }
 }
 
-/// A count that is not negative.
+/// A number that is not negative.
 fn bytes(text: &[u8]) -> Option<i64> {
     let value: i64 = std::str::from_utf8(text).ok()?.trim().parse().ok()?;
     (value >= 0).then_some(value)

@@ -1,33 +1,34 @@
-//! How regularly a track was sampled: the usual time between samples, late samples, sampling gaps.
+//! How regularly a track was sampled: the usual interval, late samples and sampling gaps.
 
 use super::track::Track;
 
-/// A sample this many intervals after the one before is late.
+/// A sample is late when it comes more than this many intervals after the previous one.
 const LATE_INTERVALS: i64 = 2;
-/// A sampling gap is longer than this many usual intervals,
+/// A sampling gap is longer than this many median intervals.
 const GAP_MEDIANS: i64 = 10;
-/// than this many times the 95th percentile, so that sampling on change has no gaps,
+/// A sampling gap is also longer than this multiple of the 95th percentile, so that sampling on
+/// change has no gaps.
 const GAP_USUAL: i64 = 4;
-/// and than this many intervals that the recorder announced.
+/// A sampling gap is also longer than this many intervals declared by the recorder.
 const GAP_DECLARED: i64 = 5;
-/// Fewest samples that show what is usual.
+/// Minimum number of samples needed to detect gaps.
 const MIN_SAMPLES: usize = 3;
 
 /// How regularly a track was sampled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sampling {
-    /// The median time between samples; unknown with fewer than two.
+    /// The median time between samples; `None` with fewer than two.
     pub interval_ns: Option<i64>,
-    /// Samples that came more than two intervals after the one before.
+    /// Number of samples that came more than two intervals after the previous one.
     pub late: usize,
-    /// Two samples further apart than this have a sampling gap between them.
+    /// Two samples farther apart than this have a sampling gap between them.
     pub gap_ns: i64,
-    /// The sampling gaps, each from the sample before it to the one after.
+    /// The sampling gaps, each from the sample before it to the sample after it.
     pub gaps: Vec<(i64, i64)>,
 }
 
 impl Track {
-    /// How regularly the track was sampled. Samples that were thinned are far apart on purpose and
+    /// Computes how regularly the track was sampled. Thinned samples are far apart on purpose and
     /// do not count.
     #[must_use]
     pub fn sampling(&self) -> Sampling {
@@ -86,7 +87,7 @@ mod tests {
         }
     }
 
-    /// Sparse until 10,000 s, then a sample every second but for a gap.
+    /// Sparse until 10,000 s, then one sample per second with one gap.
     fn thinned(until_s: Option<i64>) -> Sampling {
         let sparse = (0..100).map(|number| number * 100);
         let complete = (10_000..10_200).filter(|second| !(10_050..10_090).contains(second));
@@ -103,7 +104,7 @@ mod tests {
         let sampling = thinned(Some(9_999));
         assert_eq!(sampling.gaps, [(10_049 * SECOND, 10_090 * SECOND)]);
         assert_eq!((sampling.late, sampling.interval_ns), (1, Some(SECOND)));
-        // Without the mark, the sparse part counts as late.
+        // Without the time until which samples were thinned, the sparse part counts as late.
         assert_eq!(thinned(None).late, 101);
     }
 

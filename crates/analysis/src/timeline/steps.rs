@@ -1,27 +1,27 @@
-//! What a track came to step by step: what stayed in use at the end of each, and the most in between.
+//! The steps of a track: memory in use at the end of each step, and the highest use within it.
 
 use std::collections::BTreeMap;
 
 use super::track::Track;
 
-/// One step, or the few between two whose ends were sampled.
+/// One step, or several steps of which only the last end was sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// Its number; of all optimizers together where they are counted.
+    /// Number of the step, counted over all optimizers if such a count was recorded.
     pub number: i64,
-    /// When it ended.
+    /// Time of its end.
     pub at_ns: i64,
-    /// Bytes in live tensors at its end.
+    /// Bytes in live tensors at the end of the step.
     pub floor: i64,
-    /// The most bytes in live tensors since the end before, as far as it was seen: the allocator's
-    /// peak counter shows it only where it rose.
+    /// Highest bytes in live tensors since the end of the previous step. The allocator's peak
+    /// counter shows this value only when the counter rose.
     pub peak: i64,
 }
 
 impl Track {
-    /// The steps whose ends were sampled, in order of their numbers; none where no step was counted.
-    /// Several optimizers alternate with floors of their own, so that the one that was sampled most
-    /// often stands for the track.
+    /// The steps whose ends were sampled, in order of their numbers. Empty when no steps were
+    /// recorded. Several optimizers have different floors, so only the one sampled most often is
+    /// used.
     #[must_use]
     pub fn steps(&self) -> Vec<Step> {
         let Some((optimizer, _)) = self.busiest_optimizer() else {
@@ -35,7 +35,7 @@ impl Track {
         let (mut counter, mut highest) = (None, None);
         for sample in order {
             let risen = self.peak.get(sample).filter(|&now| Some(now) > counter);
-            // The first reading is of all that was before.
+            // The first reading covers everything before it, so it does not count for a step.
             highest = highest
                 .max(self.allocated.get(sample))
                 .max(risen.filter(|_| counter.is_some()));
@@ -67,7 +67,7 @@ impl Track {
         self.step.get(sample).is_some() && self.optimizer.get(sample).unwrap_or(0) == optimizer
     }
 
-    /// The optimizer at the ends of whose steps the track was sampled most often, and how often.
+    /// The optimizer with the most samples at step ends, and their number.
     pub(crate) fn busiest_optimizer(&self) -> Option<(i64, usize)> {
         let mut counts: BTreeMap<i64, usize> = BTreeMap::new();
         for i in (0..self.step.len()).filter(|&i| self.step.get(i).is_some()) {
@@ -99,7 +99,8 @@ mod tests {
             .iter()
             .map(|step| (step.number, step.floor, step.peak))
             .collect();
-        // The counter rose to 30 in the third step; what it had before says nothing of a step.
+        // The counter rose to 30 in the third step. The counter's value before the first step does
+        // not count.
         assert_eq!(steps, [(1, 3, 3), (2, 4, 9), (3, 5, 30), (4, 5, 5)]);
     }
 

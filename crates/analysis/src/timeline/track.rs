@@ -1,54 +1,56 @@
-//! The samples of one resource of one process, in columns. Plain data for a loader to fill.
+//! The samples of one resource of one process, in columns. Plain data that a loader fills.
 
+use super::ledger::Ledger;
 use super::oom_cause::Failure;
 use super::windows::{Site, WindowEvidence};
 
-/// A column of byte counts in which any value may be unknown.
+/// A column of byte counts, in which any value may be unknown.
 ///
-/// Eight bytes a value: unknown is kept as `i64::MIN`, which no counter of bytes can reach.
+/// A value takes eight bytes. Unknown is stored as `i64::MIN`, which no byte count can reach.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Column(Vec<i64>);
 
 const UNKNOWN: i64 = i64::MIN;
 
 impl Column {
-    /// Appends one value, `None` where it was not recorded.
+    /// Appends one value; `None` when it was not recorded.
     pub fn push(&mut self, value: Option<i64>) {
         self.0.push(value.unwrap_or(UNKNOWN));
     }
 
-    /// The value at `index`; `None` where it is unknown or was never appended.
+    /// The value at `index`; `None` when it is unknown or was never appended.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<i64> {
         self.0.get(index).copied().filter(|&value| value != UNKNOWN)
     }
 
-    /// How many values, known or not, the column holds.
+    /// Number of values in the column, known or not.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// How many values are known.
+    /// Number of known values.
     #[must_use]
     pub fn known(&self) -> usize {
         self.0.iter().filter(|&&value| value != UNKNOWN).count()
     }
 
-    /// The highest value that is known.
+    /// The highest known value.
     #[must_use]
     pub fn max(&self) -> Option<i64> {
         let known = self.0.iter().copied();
         known.filter(|&value| value != UNKNOWN).max()
     }
 
-    /// Appends one value as the last of `length`; those that were never appended are unknown.
+    /// Appends a value at index `length - 1`. Values that were never appended before it are
+    /// unknown.
     pub fn push_as(&mut self, length: usize, value: i64) {
         self.0.resize(length.saturating_sub(1), UNKNOWN);
         self.0.push(value);
     }
 
-    /// Whether the column holds no value at all.
+    /// Whether the column contains no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -61,19 +63,19 @@ impl FromIterator<Option<i64>> for Column {
     }
 }
 
-/// The highest values of a track; none where they were never known.
+/// The highest values of a track; `None` when never known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Peaks {
-    /// Bytes in live tensors; on the host, all that the kernel cannot reclaim.
+    /// Bytes in live tensors. For host memory, this is all bytes that the kernel cannot reclaim.
     pub allocated: Option<i64>,
-    /// Bytes that the caching allocator held.
+    /// Bytes reserved by the caching allocator.
     pub reserved: Option<i64>,
     /// Bytes in use on the device.
     pub used: Option<i64>,
 }
 
 impl Peaks {
-    /// The higher of each.
+    /// The higher of each pair of values.
     #[must_use]
     pub fn or_higher(self, other: Self) -> Self {
         Self {
@@ -84,38 +86,39 @@ impl Peaks {
     }
 }
 
-/// A named part of the training loop, such as an evaluation, in the clock of its track.
+/// A named part of the training loop, such as an evaluation, by the clock of its track.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PhaseSpan {
     /// The phase's name as the user gave it.
     pub name: String,
     /// When it was entered.
     pub start_ns: i64,
-    /// When it was left; `None` when the record ends inside it.
+    /// When the phase was left; `None` when the recording ends inside it.
     pub end_ns: Option<i64>,
 }
 
-/// An out-of-memory error that the recorder saw, with the numbers of the failed request as far as
-/// they are known.
+/// A recorded out-of-memory error, with the known numbers of the failed request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OomMark {
     /// When it was recorded.
     pub at_ns: i64,
-    /// The reason as recorded, for instance the exception's name.
+    /// The recorded reason, for example the exception's name.
     pub reason: String,
-    /// Bytes that were asked for.
+    /// Whether the process caught the error when it was raised.
+    pub is_caught: bool,
+    /// Bytes requested.
     pub requested: Option<i64>,
     /// Bytes in live tensors when the request failed.
     pub allocated: Option<i64>,
-    /// Bytes that the caching allocator held then.
+    /// Bytes reserved by the caching allocator at that time.
     pub reserved: Option<i64>,
-    /// Bytes in use on the device then.
+    /// Bytes in use on the device at that time.
     pub used: Option<i64>,
-    /// Bytes that were free on the device then.
+    /// Bytes free on the device at that time.
     pub free: Option<i64>,
-    /// The most that the process may use, where that is less than the device.
+    /// The most bytes that the process may use, if that is less than the device.
     pub limit: Option<i64>,
-    /// The innermost line of the user's code that asked for the memory.
+    /// The innermost line of the user's code that requested the memory.
     pub site: Option<Site>,
     /// The calls that led to the site, the innermost first, without the site itself.
     pub call_path: Vec<Site>,
@@ -124,7 +127,7 @@ pub struct OomMark {
 }
 
 impl OomMark {
-    /// What was in use when the request failed.
+    /// The memory in use when the request failed.
     #[must_use]
     pub fn in_use(&self) -> Peaks {
         Peaks {
@@ -135,105 +138,107 @@ impl OomMark {
     }
 }
 
-/// What memory is measured of.
+/// The resource whose memory is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Resource {
     /// Host memory of a process and its children.
     Host,
-    /// One device, by its index.
+    /// One device, with its index.
     Device(i64),
 }
 
-/// Who recorded a track.
+/// The recorder of a track.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Recorder {
-    /// A tracker inside or outside the program, or unknown.
+    /// A tracker inside or outside of the program, or unknown.
     #[default]
     Tracker,
-    /// `stormlog run`, which records a program from its first line to its last.
+    /// `stormlog run`, which records a program from start to end.
     Run,
 }
 
-/// Counters of device and allocator that are read within this time belong together.
+/// Counters of device and allocator read within this time count as simultaneous.
 const READ_TOGETHER_NS: i64 = 5_000_000;
-/// How many samples after one are searched for the next reading of the allocator.
+/// Number of following samples that are searched for the next reading of the allocator.
 const MOST_LATER_SAMPLES: usize = 16;
 
-/// The reading of the allocator that goes with one of the device.
+/// The reading of the allocator that corresponds to a reading of the device.
 enum Reading {
-    /// They were read together.
+    /// Both were read together.
     Same,
-    /// What the next one gave.
+    /// The value of the next reading.
     Later(i64),
-    /// There is none any more.
+    /// There is no later reading of the allocator.
     None,
 }
 
-/// One session of one rank on one device: everything that was sampled, in columns of equal length.
+/// The samples of one session of one rank on one device, in columns of equal length.
 ///
-/// Samples may be in any order and may repeat a timestamp; columns shorter than `t_ns` count as
-/// unknown from there on.
+/// Samples may be in any order and may have equal timestamps. A column shorter than `t_ns` is
+/// unknown from its end on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Track {
     /// Global rank.
     pub rank: u32,
     /// Device index; -1 is the CPU.
     pub device_id: i64,
-    /// The session that recorded the samples; a restarted rank has several.
+    /// The session that recorded the samples. A restarted rank has several sessions.
     pub session_id: String,
-    /// The machine it ran on, whose clock it was timed by; empty where unknown.
+    /// The host of the process, whose clock gives the times of the samples. Empty when unknown.
     pub host: String,
-    /// The job, where it has a name.
+    /// The job id, if known.
     pub job_id: Option<String>,
-    /// The recorded process.
+    /// The pid of the recorded process.
     pub pid: i64,
-    /// Who recorded it.
+    /// The recorder of the track.
     pub recorder: Recorder,
-    /// The time between samples that the recorder announced; zero where it announced none.
+    /// The sampling interval declared by the recorder; zero when none was declared.
     pub declared_interval_ns: i64,
-    /// Samples up to this time were thinned: they are far apart on purpose.
+    /// Samples up to this time were thinned and are far apart on purpose.
     pub thinned_until_ns: Option<i64>,
     /// Time of each sample in Unix nanoseconds, by the clock of the rank's host.
     pub t_ns: Vec<i64>,
-    /// Bytes in live tensors; on the host, all that the kernel cannot reclaim.
+    /// Bytes in live tensors. For host memory, this is all bytes that the kernel cannot reclaim.
     pub allocated: Column,
-    /// The most bytes in live tensors since the program last reset that counter.
+    /// Highest bytes in live tensors since the program last reset that counter.
     pub peak: Column,
-    /// Bytes that the caching allocator holds.
+    /// Bytes reserved by the caching allocator.
     pub reserved: Column,
-    /// When the allocator was read, where that was before the device was.
+    /// When the allocator was read, if that was before the device was read.
     pub allocator_read_ns: Column,
-    /// Bytes in use on the device, by whomever.
+    /// Bytes in use on the device, by all processes.
     pub used: Column,
-    /// Of these, the bytes of the recorded process; empty where they were not measured.
+    /// The part of `used` that belongs to the recorded process. Empty when this share was not
+    /// measured.
     pub own: Column,
     /// Bytes free on the device.
     pub free: Column,
-    /// Size of the device; where it is unknown, used + free stands in.
+    /// Size of the device. When the size is unknown, used plus free bytes are used instead.
     pub total: Column,
-    /// The optimizer step that had just ended when the allocator was read; unknown anywhere else
-    /// in a step.
+    /// The optimizer step that had just ended when the allocator was read; unknown at other times.
     pub step: Column,
-    /// The optimizer whose step it was.
+    /// The optimizer of that step.
     pub optimizer: Column,
-    /// Optimizer steps so far.
+    /// Number of optimizer steps so far.
     pub step_count: Column,
-    /// Page-locked host memory that the framework holds.
+    /// Page-locked host memory held by the framework.
     pub pinned: Column,
     /// Anonymous host memory of the process tree.
     pub anonymous: Column,
-    /// Shared host memory, shared pages counted once.
+    /// Shared host memory, with shared pages counted once.
     pub shared: Column,
-    /// Phases that were marked while the session was recorded.
+    /// Phases marked during the recording.
     pub phases: Vec<PhaseSpan>,
     /// Out-of-memory errors.
     pub ooms: Vec<OomMark>,
-    /// What evidence windows saw, where any opened or could not.
+    /// The results of evidence windows, or the reason why none could be opened.
     pub evidence: Option<WindowEvidence>,
+    /// What used the device when that was last recorded.
+    pub ledger: Option<Ledger>,
 }
 
 impl Track {
-    /// What the samples measure.
+    /// The measured resource.
     #[must_use]
     pub fn resource(&self) -> Resource {
         if self.device_id < 0 {
@@ -243,7 +248,7 @@ impl Track {
         }
     }
 
-    /// Whether this is host memory that `stormlog run` recorded, with start-up and all.
+    /// Whether this is host memory recorded by `stormlog run`, which includes the start-up.
     #[must_use]
     pub fn is_host_of_run(&self) -> bool {
         self.resource() == Resource::Host && self.recorder == Recorder::Run
@@ -255,12 +260,13 @@ impl Track {
         Some((*self.t_ns.iter().min()?, *self.t_ns.iter().max()?))
     }
 
-    /// Bytes in use outside the allocator at each sample, of the recorded process alone where its
-    /// share of the device is known: a neighbour's growth is not its drift. Unknown everywhere when
-    /// the two counters cannot mean the same device.
+    /// Bytes in use outside the allocator at each sample. If the process's share of the device is
+    /// known, only that share counts, because growth of another process is not a drift of this one.
+    /// The result is unknown everywhere if the counters of device and allocator contradict each
+    /// other.
     ///
-    /// Where device and allocator were read apart and the allocator changed in between, hidden memory
-    /// is known within bounds only; it counts as unchanged as far as they allow.
+    /// If device and allocator were read at different times and the allocator changed in between,
+    /// only bounds are known. Within these bounds, the value closest to the previous one is used.
     #[must_use]
     pub fn hidden(&self) -> Column {
         let in_use = if self.knows_own() {
@@ -299,8 +305,8 @@ impl Track {
         hidden.into_iter().map(settled).collect()
     }
 
-    /// What the allocator held by its first reading after the device was read, where the two were
-    /// read apart.
+    /// The reserved bytes at the first reading of the allocator after the device was read, if the
+    /// two were read at different times.
     fn next_reserved(&self, sample: usize) -> Reading {
         let at = self.t_ns[sample];
         let read_at = |i: usize| self.allocator_read_ns.get(i).unwrap_or(self.t_ns[i]);
@@ -313,22 +319,22 @@ impl Track {
         next.map_or(Reading::None, Reading::Later)
     }
 
-    /// Bytes of the device that are not this process's at each sample: other processes' and the
-    /// driver's. None where the process's share is unknown.
+    /// Bytes on the device that do not belong to this process but to other processes and the
+    /// driver, at each sample. `None` when the process's share is unknown.
     #[must_use]
     pub fn other_processes_bytes(&self) -> Vec<Option<i64>> {
         let is_known = self.knows_own();
         (0..self.t_ns.len())
             .map(|i| {
                 let used = self.used.get(i).filter(|_| is_known)?;
-                // Two counters are read one after the other, so that the share may exceed the sum.
+                // The counters are read one after the other, so the share may exceed the total.
                 Some(used.saturating_sub(self.own.get(i)?).max(0))
             })
             .collect()
     }
 
-    /// The most bytes in live tensors, in the allocator and on the device. What a failed request
-    /// found in use counts: no sample may have been taken then.
+    /// The highest bytes in live tensors, in the allocator and on the device. The use at a failed
+    /// request counts too, because there may be no sample from that time.
     #[must_use]
     pub fn peaks(&self) -> Peaks {
         let sampled = Peaks {
@@ -340,8 +346,8 @@ impl Track {
         failures.fold(sampled, Peaks::or_higher)
     }
 
-    /// The size of what is measured: the device, or the memory that the process may use on the host.
-    /// Where it was not recorded, used + free stands in.
+    /// The size of the measured resource: the device, or the host memory that the process may use.
+    /// If the size was not recorded, the highest sum of used and free bytes is used.
     #[must_use]
     pub fn limit_bytes(&self) -> Option<i64> {
         let sums = (0..self.used.len())
@@ -349,13 +355,13 @@ impl Track {
         self.total.max().filter(|&total| total > 0).or(sums.max())
     }
 
-    /// Bytes of the device that other processes hold at a sample; none where that is unknown.
+    /// Bytes on the device held by other processes at a sample; `None` when unknown.
     pub(crate) fn neighbours(&self, sample: usize) -> Option<f64> {
         Some(float(self.used.get(sample)?) - float(self.own.get(sample)?))
     }
 
-    /// Whether the process's own share is known at nearly every sample; mixed with the whole
-    /// device's use it would jump.
+    /// Whether the process's own share is known at nearly every sample. Mixing the share with the
+    /// use of the whole device would look like jumps.
     #[must_use]
     pub fn knows_own(&self) -> bool {
         if self.own.is_empty() {
@@ -366,10 +372,10 @@ impl Track {
     }
 }
 
-/// Bytes as a number to calculate with.
+/// Converts an integer for calculations.
 #[allow(
     clippy::cast_precision_loss,
-    reason = "bytes and nanoseconds to 53 bits are exact enough"
+    reason = "53 bits are exact enough for bytes and nanoseconds"
 )]
 pub(crate) fn float(value: i64) -> f64 {
     value as f64
@@ -395,7 +401,8 @@ mod tests {
             t_ns: vec![0, second, 2 * second, 3 * second],
             reserved: known(&[100, 100, 700, 700]),
             used: known(&[150, 750, 750, 750]),
-            // The second and the third reading are half a second older than the device's.
+            // The second and third reading of the allocator are half a second older than those of
+            // the device.
             allocator_read_ns: [None, Some(second / 2), Some(3 * second / 2), None]
                 .into_iter()
                 .collect(),

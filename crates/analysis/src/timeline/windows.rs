@@ -1,34 +1,35 @@
-//! What evidence windows saw of a device: which blocks survived them, the lines that allocated
-//! these and what holds them. Read from events `memory_evidence`; nothing here judges.
+//! The results of evidence windows on a device: which blocks survived, which lines allocated them
+//! and what holds them. Parsed from `memory_evidence` events. This module does not judge the
+//! evidence.
 
 use stormlog_format::{Map, Value};
 
-/// Most windows, stacks, frames of a stack, sites of a window and holders that are read.
+/// Maximum number of windows, stacks, frames per stack, sites per window and holders that are read.
 const MOST: usize = 64;
-/// The longest text that is kept, in bytes.
+/// Longest text that is kept, in bytes.
 const LONGEST_TEXT: usize = 1024;
 
 /// A line of the program.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Site {
-    /// The file as the interpreter knew it.
+    /// The file, as the interpreter knew it.
     pub file: String,
-    /// The line in it, from 1.
+    /// The line number, counted from 1.
     pub line: u32,
-    /// The function around it.
+    /// The function that contains the line.
     pub function: String,
-    /// The text of the line at the time of the run, where it could be read.
+    /// The text of the line at the time of the run, if it could be read.
     pub source_text: Option<String>,
 }
 
 impl Site {
-    /// The file without its directories and the line: `outputs_list.py:8`.
+    /// File name and line: `outputs_list.py:8`.
     #[must_use]
     pub fn place(&self) -> String {
         format!("{}:{}", self.file_name(), self.line)
     }
 
-    /// The file without its directories.
+    /// The file name without directories.
     #[must_use]
     pub fn file_name(&self) -> &str {
         let name = self.file.rsplit(['/', '\\']).next();
@@ -36,36 +37,37 @@ impl Site {
     }
 }
 
-/// What some windows saw.
+/// The results of some evidence windows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WindowEvidence {
-    /// Whether the windows began and ended at ends of steps, or by time.
+    /// Whether the windows began and ended at step ends. If not, the windows began and ended by
+    /// time.
     pub by_steps: bool,
-    /// Why there are no more windows, where there is a reason.
+    /// Why no further windows were opened, if there is a reason.
     pub reason: Option<String>,
-    /// The windows, the first first.
+    /// The windows, the earliest first.
     pub windows: Vec<EvidenceWindow>,
     /// The user's frames of each stack, the innermost first.
     pub stacks: Vec<Vec<Site>>,
-    /// What holds survivors, in words, and how many bytes of them; the largest first.
+    /// The holders of surviving blocks and their bytes, the largest first.
     pub holders: Vec<(String, i64)>,
-    /// Bytes of the survivors whose holder was looked for.
+    /// Bytes of the surviving blocks whose holders were searched for.
     pub searched_bytes: Option<i64>,
 }
 
-/// One window.
+/// The result of one evidence window.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EvidenceWindow {
-    /// How much the level grew.
+    /// Growth of allocated memory during the window, in bytes.
     pub growth_bytes: i64,
-    /// Bytes of the blocks that survived.
+    /// Bytes of the blocks that survived the window.
     pub survivor_bytes: i64,
-    /// Of these, bytes by stack.
+    /// Surviving bytes by stack, as index into `stacks` and bytes.
     pub sites: Vec<(usize, i64)>,
 }
 
 impl WindowEvidence {
-    /// What an event says; none where it is no evidence.
+    /// Parses the evidence from the metadata of an event; `None` when it contains none.
     pub(super) fn of(metadata: &Map) -> Option<Self> {
         let evidence = metadata.get("evidence")?.as_map()?;
         let search = evidence.get("search").and_then(Value::as_map);
@@ -79,7 +81,7 @@ impl WindowEvidence {
         })
     }
 
-    /// How many windows saw the level grow.
+    /// Number of windows in which allocated memory grew.
     #[must_use]
     pub fn growing(&self) -> usize {
         let grew = |window: &&EvidenceWindow| window.growth_bytes > 0;
@@ -99,7 +101,8 @@ fn window(map: &Map) -> Option<EvidenceWindow> {
     })
 }
 
-/// A stack keeps its place in the list, so one without a frame that can be read is empty.
+/// A stack without readable frames is kept as an empty list, so that the indices of the others stay
+/// valid.
 fn stack(value: &Value) -> Option<Vec<Site>> {
     let Value::List(frames) = value else {
         return None;
@@ -129,15 +132,15 @@ fn items<'m>(map: &'m Map, key: &str) -> impl Iterator<Item = &'m Value> {
     items.iter().take(MOST)
 }
 
-fn list<'m>(map: &'m Map, key: &str) -> impl Iterator<Item = &'m Map> {
+pub(super) fn list<'m>(map: &'m Map, key: &str) -> impl Iterator<Item = &'m Map> {
     items(map, key).filter_map(Value::as_map)
 }
 
-fn bytes(map: &Map, key: &str) -> Option<i64> {
+pub(super) fn bytes(map: &Map, key: &str) -> Option<i64> {
     map.get(key)?.as_int().filter(|&bytes| bytes >= 0)
 }
 
-fn text(map: &Map, key: &str) -> Option<String> {
+pub(super) fn text(map: &Map, key: &str) -> Option<String> {
     let text = map.get(key)?.as_text()?.to_str_lossy();
     let end = text.floor_char_boundary(LONGEST_TEXT);
     Some(text[..end].to_owned())

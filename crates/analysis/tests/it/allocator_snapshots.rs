@@ -1,4 +1,4 @@
-//! Snapshots of PyTorch's allocator: a real one, and pickles that mean harm.
+//! Tests reading snapshots of PyTorch's allocator: a real one, and malicious pickles.
 
 use std::path::PathBuf;
 
@@ -31,7 +31,7 @@ fn a_real_snapshot() {
     assert_eq!(snapshot.devices(), [0]);
     let account = Account::of(&snapshot, &owners(), 0);
     let totals = account.totals;
-    // As Python counts them in the same file.
+    // Python computes the same totals for this file.
     assert_eq!(totals.requested_bytes, 234_633_728);
     assert_eq!(totals.allocated_bytes, 238_698_496);
     assert_eq!(totals.reserved_bytes, 325_058_560);
@@ -117,7 +117,7 @@ fn what_is_no_snapshot_is_refused() {
 
 #[test]
 fn nothing_is_run() {
-    // `os.system("touch ...")`, which a pickle that means harm does; here beside segments.
+    // A malicious pickle that calls `os.system("touch ...")` next to its segments.
     let marker = tempfile::tempdir().unwrap();
     let path = marker.path().join("ran");
     let command = format!("touch {}", path.display());
@@ -136,12 +136,12 @@ fn nothing_is_run() {
 
 #[test]
 fn neither_depth_nor_repetition_hurts() {
-    // A million tuples in one another, where a reader that calls itself dies.
+    // A million nested tuples, which overflow the stack of a recursive reader.
     let mut deep = b"\x80\x04}\x8c\x04deep)".to_vec();
     deep.extend(std::iter::repeat_n(0x85, 1_000_000));
     deep.extend(b"s.");
     assert_eq!(refused(&deep), "read");
-    // Each list holds the one before twice: 2 to the power of 60 items.
+    // Each list contains the previous one twice, which gives 2 to the power of 60 items.
     let mut bomb = b"\x80\x04]q\x000".to_vec();
     for place in 0..60_u8 {
         bomb.extend([
@@ -159,13 +159,13 @@ fn neither_depth_nor_repetition_hurts() {
     }
     bomb.extend(b"}\x8c\x04laugh\x3cs.");
     assert_eq!(refused(&bomb), "it repeats the same values too often");
-    // It holds itself.
+    // A dictionary that contains itself.
     assert_eq!(refused(b"\x80\x04}q\x00\x8c\x04selfh\x00s."), "read");
-    // A value in every byte.
+    // Every byte creates a value.
     let mut dense = b"\x80\x04(".to_vec();
     dense.extend(b"N".repeat(9 << 20));
     assert!(refused(&dense).contains("more than 8388608 values"));
-    // One long list of entries, repeated over and over.
+    // One long list of entries that is referenced very often.
     let mut again = b"\x80\x04}\x8c\x0ddevice_traces](](".to_vec();
     again.extend(b"}".repeat(30_000));
     again.extend(b"eq\x00");
@@ -174,7 +174,7 @@ fn neither_depth_nor_repetition_hurts() {
     assert_eq!(refused(&again), "it repeats the same values too often");
 }
 
-/// A pickle that begins with one text of ten thousand letters, for `h\x00` to refer to.
+/// A pickle that begins with a text of ten thousand letters, which `h\x00` refers to.
 fn with_long_text(rest: &[&[u8]]) -> Vec<u8> {
     let text = [b"X\x10\x27\0\0", "x".repeat(10_000).as_bytes()].concat();
     [b"\x80\x04", &text[..], b"q\x000", &rest.concat()].concat()

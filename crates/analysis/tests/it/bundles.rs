@@ -1,4 +1,4 @@
-//! Bundles of `diagnose` and of the OOM flight recorder.
+//! Tests loading bundles of `diagnose` and of the OOM flight recorder.
 
 use stormlog_analysis::LoadError;
 use stormlog_format::SessionStatus;
@@ -17,7 +17,7 @@ fn an_oom_bundle_is_its_session_with_the_ring_buffers_events() {
     let last = all.last().expect("events");
     assert_eq!(last.event_type, "error");
     assert_eq!(last.collector, "stormlog.cuda_tracker");
-    // The ring buffer's own names for what the device says.
+    // The ring buffer has its own names for the device's counters.
     assert!(
         all.iter()
             .any(|event| event.counters.device_total_bytes == Some(150_109_880_320))

@@ -1,4 +1,4 @@
-//! Every format compressed, whole and cut.
+//! Tests every format compressed, both complete and truncated.
 
 use std::io::Write;
 
@@ -58,7 +58,7 @@ fn cut_documents_and_tables_end() {
                 std::fs::read(fixture(&format!("compressed/{name}.{suffix}"))).expect("readable");
             for cut in [3, 10, whole.len() / 2, whole.len() - 5] {
                 let path = write(&folder, &format!("{name}.{suffix}"), &whole[..cut]);
-                // A cut inside the first bytes leaves something that is not compressed at all.
+                // A file truncated within its first bytes is not recognised as compressed.
                 let error = refused(&path);
                 assert!(
                     matches!(

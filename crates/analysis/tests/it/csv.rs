@@ -1,4 +1,4 @@
-//! Tables: ours, and stormlog 0.3.9's with its metadata as Python text.
+//! Tests loading tables: our own, and those of stormlog 0.3.9 with metadata as Python text.
 
 use stormlog_analysis::LoadError;
 use stormlog_format::Value;

@@ -1,4 +1,4 @@
-//! Damage: every prefix of a segment loads, and what could not be read is listed.
+//! Tests damage: every prefix of a segment loads, and damaged places are listed.
 
 use stormlog_analysis::LoadError;
 
@@ -24,7 +24,7 @@ fn every_prefix_of_a_segment_gives_its_whole_lines() {
     for cut in 0..=text.len() {
         let path = write(&folder, "cut.jsonl", &text[..cut]);
         let loaded = load(&path);
-        // A record that is whole but for its newline counts.
+        // A complete record without a newline counts.
         let expected = ends.iter().filter(|end| cut >= **end).count();
         assert_eq!(events(&loaded), whole[..expected], "cut at {cut}");
         let is_torn = !ends.iter().any(|end| cut == *end || cut == *end + 1) && cut > 0;

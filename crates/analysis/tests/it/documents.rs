@@ -1,4 +1,4 @@
-//! JSON documents and single files of lines: layouts, versions, values.
+//! Tests JSON documents and single files of lines: layouts, versions and values.
 
 use stormlog_analysis::{LoadError, LoadOptions, load_events, load_sessions};
 use stormlog_format::json::{Layout, Writer};
@@ -188,7 +188,7 @@ fn values_that_strict_readers_spoil_are_kept() {
     );
     let context = all[2].context.as_ref().expect("a context");
     assert!(context.code_points().any(|point| point == 0xd800));
-    // Of a repeated key the last value counts.
+    // For a repeated key, the last value counts.
     assert_eq!(all[3].rank, 1);
     assert_eq!(all[3].metadata, object(r#"{"a": 2}"#));
     assert_eq!(all[4].host, "café");
@@ -260,7 +260,8 @@ fn a_list_that_breaks_off_gives_its_whole_records_when_asked() {
 
 #[test]
 fn equal_metadata_after_an_odd_line_is_not_mixed_up() {
-    // The second line takes the slow way (white space behind it), the third the fast one.
+    // The general parser reads the second line, because white space follows it. The scanner reads
+    // the third line.
     let folder = folder();
     let step = |n: i64| {
         line(&format!(

@@ -1,4 +1,4 @@
-//! Events that are listed while they are read: the rows and the order of loaded ones.
+//! Tests that streamed events have the same rows in the same order as loaded ones.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -8,7 +8,7 @@ use stormlog_format::Map;
 
 use crate::support::{folder, write};
 
-/// One event of a session, with metadata of a length.
+/// One event of a session, with metadata of a given length.
 struct Line<'a> {
     session: &'a str,
     time_ns: i64,
@@ -65,7 +65,7 @@ fn manifest(segments: &[(&str, &str)], sessions: &[(&str, &str)]) -> String {
     )
 }
 
-/// The rows of a loaded answer and of a streamed one, and what the latter warned of.
+/// The rows of a loaded and of a streamed result, and the warnings of the latter.
 fn both(path: &std::path::Path, filter: &EventFilter) -> (Vec<Map>, Vec<Map>, Vec<String>) {
     let loaded = Store::open(&[path]);
     let loaded = loaded.events(filter).iter().map(EventRow::to_map).collect();
@@ -99,7 +99,7 @@ fn the_rows_are_those_of_loaded_events() {
         "sink/segment-000003.jsonl",
         lines("s2", (0..600).map(|n| 5 + 10 * n)),
     );
-    // The same moments in another source, compressed, without a manifest's word.
+    // The same times in another source, which is compressed and has no manifest.
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     let mut text = lines("s3", (150..270).map(|n| 10 * n));
     let stop = Line {

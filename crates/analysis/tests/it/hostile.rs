@@ -1,4 +1,4 @@
-//! Inputs made to hurt: they are refused or loaded, at a cost in proportion to their size.
+//! Tests malicious inputs: they are rejected or loaded, and the cost is proportional to their size.
 
 use std::io::Write;
 
@@ -8,7 +8,7 @@ use crate::support::{
     events, folder, line, lines, load, load_around_damage, raise, refused, skip, write,
 };
 
-/// A small file that expands to 26 MiB: a beginning, then one text over and over.
+/// A small file that expands to 26 MiB: a beginning, then one repeated text.
 fn bomb(beginning: &str, repeated: &str) -> Vec<u8> {
     let size = 26 << 20;
     let text = format!("{beginning}{}", repeated.repeat(size / repeated.len()));
@@ -156,7 +156,7 @@ fn manifests_of_every_shape() {
     }
 }
 
-/// Work that grows with the square of the input would take minutes here.
+/// Quadratic work would take minutes for this input.
 #[test]
 fn very_many_of_everything_takes_no_longer_than_it_is_large() {
     use std::fmt::Write as _;
@@ -197,7 +197,7 @@ fn very_many_of_everything_takes_no_longer_than_it_is_large() {
             .all(|session| session.damage.len() == 1)
     );
 
-    // Every other line is damaged, and each of the rest is a session of its own.
+    // Every second line is damaged, and each of the other lines is a separate session.
     let mut text = String::new();
     for n in 0..many {
         writeln!(text, r#"{{"timestamp": 1, "session_id": "s{n}"}}"#).expect("memory");

@@ -1,5 +1,5 @@
-//! The readers against files: stories under `fixtures/runs`, hostile inputs made on the spot,
-//! and properties that hold for every input.
+//! Tests the readers on files: the runs in `fixtures/runs`, generated hostile inputs, and
+//! properties that hold for every input.
 
 mod allocator_snapshots;
 mod bundles;

@@ -1,5 +1,5 @@
-//! What holds for every input: both ways of reading agree, prefixes load, streaming and
-//! loading see the same.
+//! Tests properties of every input: both parsers agree, prefixes load, and streaming and loading
+//! give the same events.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use stormlog_format::{Event, RecordDefaults, Value, event_from_record, stable_le
 use crate::random_records::{Record, record};
 use crate::support::{events, folder, raise, skip, streamed, write};
 
-/// The event of a record by the general rules alone.
+/// The event of a record according to the general parser.
 fn general(text: &[u8], path: &Path, kind: &str) -> Option<Event> {
     std::str::from_utf8(text).ok()?;
     let Ok(Value::Map(record)) = parse(text) else {
@@ -28,7 +28,7 @@ fn general(text: &[u8], path: &Path, kind: &str) -> Option<Event> {
     event_from_record(&record, &defaults).ok()
 }
 
-/// Events as text in which NaN equals itself.
+/// Events as text, so that NaN equals NaN.
 fn spelled<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<String> {
     let writer = Writer::new(Layout::Line).non_finite(NonFinite::Bare);
     let spell = |event: &Event| writer.map_to_string(&event.to_record());
@@ -39,7 +39,7 @@ fn is_blank(line: &[u8]) -> bool {
     std::str::from_utf8(line).is_ok_and(|text| stormlog_format::strip(text).is_empty())
 }
 
-/// Few cases by default, so that the suite stays quick; `PROPTEST_CASES` asks for more.
+/// Few cases by default, so that the tests stay fast. `PROPTEST_CASES` sets a higher number.
 fn config() -> ProptestConfig {
     let asked = std::env::var_os("PROPTEST_CASES").is_some();
     let default = ProptestConfig::default();
@@ -50,7 +50,7 @@ fn config() -> ProptestConfig {
     }
 }
 
-/// A record without those that may be left out, and without its end.
+/// A record without its optional fields and without the closing brace.
 const REQUIRED: &str = r#"{"schema_version": 3, "session_id": "s", "timestamp_ns": 1, "pid": 1,
                 "event_type": "sample", "collector": "c", "sampling_interval_ms": 1, "host": "h",
                 "device_id": 0, "allocator_allocated_bytes": 1, "allocator_reserved_bytes": 1,
@@ -86,7 +86,7 @@ fn what_a_record_leaves_out_is_filled_in_by_the_general_rules() {
         .collect();
     let (found, _) = streamed(&path, &skip()).expect("skipping never fails");
     assert_eq!(spelled(&found), spelled(&expected));
-    // Without its size, a world is too small for a second rank.
+    // Without `world_size`, a second rank is invalid.
     assert_eq!(expected.len(), 10);
 }
 
@@ -97,7 +97,7 @@ proptest! {
     fn lines_give_what_the_general_rules_give(records in vec(record(true), 1..12)) {
         let folder = folder();
         let mut text = records.join(&b'\n');
-        // A record that was broken in two is two lines.
+        // A record with a newline inside counts as two lines.
         let lines: Vec<Vec<u8>> = text.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
         text.push(b'\n');
         let path = write(&folder, "lines.jsonl", &text);

@@ -1,4 +1,4 @@
-//! Catalogs of hostile directories: nothing outside the given paths is opened or followed.
+//! Tests catalogs of hostile directories: nothing outside the given paths is opened or followed.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -60,7 +60,7 @@ fn links_out_of_the_given_paths_are_refused() {
     )
     .expect("a link");
     let store = Store::open(&[inside.path()]);
-    // A link inside leads to what is there already.
+    // A link inside the directory leads to a file that was already counted.
     assert_eq!(count_events(&store), 1);
     let said = messages(&store);
     assert_eq!(said.len(), 1, "{said:?}");
@@ -85,7 +85,7 @@ fn what_describes_a_directory_is_no_link_out_of_it() {
     let said = messages(&store);
     assert_eq!(said.len(), names.len(), "{said:?}");
     assert!(said.iter().all(|text| text.contains("refused")), "{said:?}");
-    // A link from one given path to another leaves neither.
+    // A link from one given path to another does not leave the given paths.
     let store = Store::open(&[inside.path(), outside.path()]);
     let said = messages(&store);
     assert!(
@@ -230,7 +230,7 @@ fn a_large_sink_is_read_only_where_it_matters() {
     };
     write(&folder, "segment-000001.jsonl", records("a", 0));
     write(&folder, "segment-000002.jsonl", records("b", 10_000));
-    // Whoever opens these finds nothing but damage.
+    // These files contain only damage, so a query that opens them reports it.
     write(&folder, "segment-000003.jsonl", "broken\n");
     let session = |id: &str| {
         format!(
@@ -261,7 +261,7 @@ fn a_large_sink_is_read_only_where_it_matters() {
     assert_eq!(messages(&store), Vec::<String>::new());
     let path = rows.get(0).expect("a row").source_path.to_string();
     assert!(path.ends_with("segment-000002.jsonl"), "{path}");
-    // Asked again, the sink is loaded, and everything is found.
+    // The second query loads the sink and finds all events.
     assert_eq!(store.events(&of_b).len(), 2500);
     assert_eq!(messages(&store).len(), 1);
     let first = EventFilter {

@@ -1,4 +1,4 @@
-//! Random records as text: mostly right, sometimes not, in every layout.
+//! Generates random records as text: mostly valid, sometimes not, in every layout.
 
 use proptest::collection::vec;
 use proptest::option::weighted;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use stormlog_format::FIELDS;
 
-/// A value as JSON text, for a field of the given number.
+/// A value as JSON text, for the field with the given number.
 fn value(field: usize) -> BoxedStrategy<String> {
     let small = (0..5_i64).prop_map(|n| n.to_string());
     let bytes = prop_oneof![
@@ -33,7 +33,7 @@ fn value(field: usize) -> BoxedStrategy<String> {
     }
 }
 
-/// A string that may well repeat in the next record.
+/// A string that is likely to be repeated in the next record.
 fn name() -> impl Strategy<Value = String> {
     let usual = select(vec!["sample", "node-01", "a b", "stop", "\u{e9}t\u{e9}"]);
     prop_oneof![8 => usual.prop_map(|text| format!("\"{text}\"")), 1 => any_string()]
@@ -51,7 +51,7 @@ fn any_string() -> impl Strategy<Value = String> {
     vec(part, 0..4).prop_map(|parts| format!("\"{}\"", parts.concat()))
 }
 
-/// Any JSON value, Python's extensions included, and now and then something that is none.
+/// Any JSON value, including Python's extensions, and sometimes invalid text.
 fn any_value() -> impl Strategy<Value = String> {
     let odd = select(vec![
         "null",
@@ -158,7 +158,7 @@ const LAYOUTS: [Layout; 5] = [
     },
 ];
 
-/// What is done to a record that was right.
+/// A change that is made to a valid record.
 #[derive(Clone, Debug)]
 enum Change {
     Drop(Index),
@@ -203,7 +203,7 @@ impl std::borrow::Borrow<[u8]> for Record {
     }
 }
 
-/// One record as bytes without newlines at the lines' level; mostly a valid one.
+/// One record as bytes, mostly valid. With `one_line`, the layout contains no newlines.
 pub(crate) fn record(one_line: bool) -> impl Strategy<Value = Record> {
     let values: Vec<_> = (0..FIELDS.len()).map(value).collect();
     let layouts = if one_line {

@@ -36,7 +36,7 @@ pub(crate) struct Sample {
     pub(crate) pinned: i64,
 }
 
-/// A recording on its way to a verdict.
+/// A recording under construction, which ends with a verdict.
 pub(crate) struct Recording {
     seconds: i64,
     host: Vec<Event>,
@@ -66,7 +66,7 @@ impl Recording {
         (0..samples).map(|k| f64::from(k) / 10.0)
     }
 
-    /// Host memory: pid, anonymous and shared bytes of each process at each time.
+    /// Adds host memory: pid, anonymous and shared bytes of each process at each time.
     pub(crate) fn host(mut self, processes: impl Fn(f64) -> Vec<(i64, i64, i64)>) -> Self {
         if self.host.is_empty() {
             let run = r#"{"run": {"id": "run-1", "program": "train.py", "command": ["python", "train.py"]}}"#;
@@ -93,7 +93,7 @@ impl Recording {
         self
     }
 
-    /// A process that starts beside the program.
+    /// Adds a process that starts next to the program.
     pub(crate) fn process(mut self, pid: i64, name: &str, role: &str) -> Self {
         let metadata = format!(
             r#"{{"process": {{"pid": {pid}, "parent_pid": {PROGRAM}, "name": "{name}", "role": "{role}"}}}}"#
@@ -103,7 +103,7 @@ impl Recording {
         self
     }
 
-    /// A look at a process that ended at a time, with what it found as JSON.
+    /// Adds an inspection of a process that ended at time `t`, with its result as JSON.
     pub(crate) fn look(mut self, pid: i64, t: f64, found: &str) -> Self {
         let metadata = format!(r#"{{"evidence": {{"resource": "host", "pid": {pid}, {found}}}}}"#);
         self.host
@@ -111,7 +111,7 @@ impl Recording {
         self
     }
 
-    /// A device.
+    /// Adds a device.
     pub(crate) fn device(mut self, sample: impl Fn(f64) -> Sample) -> Self {
         let start = r#"{"run_id": "run-1", "resource": "cuda:0"}"#;
         self.device
@@ -132,7 +132,7 @@ impl Recording {
         self
     }
 
-    /// An out-of-memory error of the device at a time.
+    /// Adds an out-of-memory error of the device at time `t`.
     pub(crate) fn runs_out_of_memory(mut self, t: f64) -> Self {
         let sample = Sample {
             allocated: gib(130),
@@ -150,7 +150,7 @@ impl Recording {
         self
     }
 
-    /// An uncaught exception at the end.
+    /// Adds an uncaught exception at the end.
     pub(crate) fn raises(mut self, kind: &str, message: &str) -> Self {
         let metadata = format!(
             r#"{{"exception": {{"type": "{kind}", "message": "{message}", "file": "train.py", "line": 12, "function": "main"}}}}"#
@@ -161,7 +161,7 @@ impl Recording {
         self
     }
 
-    /// How the parent saw the program end.
+    /// Adds the end of the program, as its parent process saw it.
     pub(crate) fn ends(mut self, kind: &str, code: Option<i64>, signal: Option<i64>) -> Self {
         let word = |number: Option<i64>| number.map_or("null".to_owned(), |n| n.to_string());
         let end = format!(
@@ -230,7 +230,7 @@ impl Recording {
     }
 }
 
-/// The report on what was loaded.
+/// The report on the loaded artifacts.
 pub(crate) fn verdict_on(loaded: &[Loaded]) -> Report {
     analyze(loaded, &AnalyzeOptions::default()).expect("analyzed")
 }

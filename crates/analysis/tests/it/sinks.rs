@@ -1,4 +1,4 @@
-//! Sinks: segments, manifests, and what they say about sessions.
+//! Tests sinks: segments, manifests and the sessions in them.
 
 use stormlog_analysis::{LoadError, default_session, load_events, manifest_path, segment_paths};
 use stormlog_format::SessionStatus;
@@ -54,7 +54,7 @@ fn one_segment_takes_its_session_from_the_manifest_beside_it() {
     let chosen = default_session(&loaded).expect("a session");
     assert_eq!(chosen.summary.status, SessionStatus::Interrupted);
     assert_eq!(chosen.events.len(), 8);
-    // The manifest's other session is known, without events.
+    // The other session of the manifest is listed without events.
     assert_eq!(loaded.sessions.len(), 2);
 }
 
@@ -114,7 +114,7 @@ fn broken_lines_are_skipped_one_by_one_when_asked() {
             let bytes = damage.bytes.clone().expect("a place");
             let bytes = usize::try_from(bytes.start).expect("small")
                 ..usize::try_from(bytes.end).expect("small");
-            // Exactly the line, its newline included.
+            // The damage covers exactly the line, including its newline.
             assert_eq!(text[bytes.end - 1], b'\n');
             assert!(bytes.start == 0 || text[bytes.start - 1] == b'\n');
             assert!(!text[bytes.start..bytes.end - 1].contains(&b'\n'));
@@ -139,7 +139,7 @@ fn a_missing_segment_is_told_with_the_events_lost() {
         damage.reason,
         "segment is missing; 500 events of it are lost"
     );
-    // The session that lost them knows.
+    // The session that lost events lists the damage too.
     assert_eq!(loaded.sessions[0].damage, loaded.damage);
 }
 
@@ -290,7 +290,7 @@ fn large_segments_are_read_in_parts_and_keep_their_order() {
         .collect();
     assert_eq!(times, (0..9000).collect::<Vec<_>>());
 
-    // A broken line far behind is still named by its number in the file.
+    // A damaged line far into the file is reported with its number in the file.
     let place = text[12 << 20..].find('\n').expect("lines") + (12 << 20) + 1;
     text.replace_range(place..=place, "[");
     text.replace_range(broken..=broken, "[");

@@ -1,4 +1,4 @@
-//! Streaming sees what loading sees.
+//! Tests that streaming gives the same events as loading.
 
 use stormlog_format::Event;
 

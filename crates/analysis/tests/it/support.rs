@@ -1,4 +1,4 @@
-//! What the tests have in common: fixtures, short ways to load, records to write.
+//! Helpers of the tests: fixtures, short ways to load, and records to write.
 
 use std::path::{Path, PathBuf};
 
@@ -17,12 +17,12 @@ pub(crate) fn fixture(name: &str) -> PathBuf {
         .expect("the fixture exists")
 }
 
-/// An empty folder that goes away with the test.
+/// An empty folder that is deleted with the test.
 pub(crate) fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder for the test")
 }
 
-/// A file in a folder of the test.
+/// Writes a file in a folder of the test.
 pub(crate) fn write(folder: &tempfile::TempDir, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
     let path = folder.path().join(name);
     let parent = path.parent().expect("inside the folder");
@@ -74,16 +74,16 @@ pub(crate) fn streamed(
     Ok((all, damage))
 }
 
-/// Seconds after the first event at which each event happened, times fifty.
+/// The time of each event after the first one, in units of 20 ms.
 pub(crate) fn steps(events: &[Event]) -> Vec<i64> {
     let step = |event: &Event| (event.timestamp_ns - FIRST_NS) / 20_000_000;
     events.iter().map(step).collect()
 }
 
-/// When the first event of a fixture happened.
+/// The timestamp of the first event of a fixture.
 pub(crate) const FIRST_NS: i64 = 1_794_700_000_000_000_000;
 
-/// A record of version 3; JSON text with the given entries replaced or added.
+/// A version 3 record. `changes` is JSON text with entries to replace or add.
 pub(crate) fn record(changes: &str) -> Map {
     let base = r#"{"schema_version": 3, "session_id": "s", "timestamp_ns": 5, "event_type": "sample",
         "collector": "c", "sampling_interval_ms": 20, "pid": 1, "host": "h", "job_id": null,
@@ -112,7 +112,7 @@ pub(crate) fn line(changes: &str) -> String {
     format!("{}\n", writer.map_to_string(&record(changes)))
 }
 
-/// Lines of a number of events, one tick apart.
+/// The lines of `count` events, one tick apart.
 pub(crate) fn lines(count: usize) -> String {
     let tick = |n: usize| line(&format!(r#"{{"timestamp_ns": {n}}}"#));
     (0..count).map(tick).collect()

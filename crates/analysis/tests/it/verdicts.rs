@@ -1,5 +1,5 @@
-//! The verdict on whole runs: recordings of real programs by version 0.4.0, and recordings as
-//! `stormlog run` writes them now.
+//! Tests the verdicts on whole runs: recordings of real programs by version 0.4.0, and recordings
+//! in the form that `stormlog run` writes now.
 
 use stormlog_analysis::analyze::Report;
 use stormlog_analysis::detect::{Finding, Kind, Severity};
@@ -78,7 +78,7 @@ fn faults_are_named_and_nothing_else() {
 
 #[test]
 fn growth_below_a_load_that_was_freed_is_dated_to_its_beginning() {
-    // Where the level rises from 290 MiB; the load before had 509 MiB.
+    // The growth begins at 290 MiB, after a load of 509 MiB was freed.
     for (name, began_ns) in [
         (
             "../recordings/shared_kv_cache",
@@ -162,7 +162,7 @@ fn calm_host(_: f64) -> Vec<(i64, i64, i64)> {
     vec![(PROGRAM, gib(2), 0)]
 }
 
-/// Imports that take three seconds.
+/// The memory of imports, which take three seconds.
 fn imports(t: f64) -> i64 {
     steps(t.min(3.0)) * mib(40)
 }
@@ -319,7 +319,8 @@ fn buffers_that_fill_up_are_no_leak() {
             .exits(0)
             .verdict()
     };
-    // Full after a while, not yet full, and ever slower.
+    // Three buffers: one that is full after a while, one that is not full yet, and one that grows
+    // ever more slowly.
     assert_eq!(kinds(&host(|t| steps(t.min(40.0)) * mib(4))), []);
     let almost_full = host(|t| steps(t) * mib(4));
     assert_eq!(serious(&almost_full), []);
@@ -335,7 +336,7 @@ fn buffers_that_fill_up_are_no_leak() {
 
 #[test]
 fn mapped_files_are_no_leak() {
-    // The builder gives every process a gibibyte of file-backed memory, which is in no level.
+    // The builder gives every process 1 GiB of file-backed memory, which does not count.
     let report = a_run(60).host(calm_host).exits(0).verdict();
     assert_eq!(kinds(&report), []);
     assert_eq!(
@@ -389,7 +390,7 @@ fn a_training_that_leaks_host_memory_fast_is_warned_of() {
     );
 }
 
-/// A look of 4 s in which a list of the program gained so much.
+/// An inspection of 4 s in which a list of the program gained `bytes` bytes.
 fn list_gained(bytes: i64) -> String {
     format!(
         r#""is_python": true, "is_complete": true, "seconds": 4.0, "objects_bytes": {bytes},
@@ -407,7 +408,7 @@ fn list_gained(bytes: i64) -> String {
 
 #[test]
 fn what_holds_the_memory_of_a_leak_is_named() {
-    // One mebibyte for each of the ten steps a second.
+    // Ten steps per second, which leak 1 MiB each.
     let leaking = |found: &str| {
         let run = a_run(60).host(|t| {
             vec![
@@ -432,7 +433,8 @@ fn what_holds_the_memory_of_a_leak_is_named() {
     assert_eq!(cause.holder.as_deref(), Some("`kept` in `__main__`"));
     assert_eq!(cause.site.as_ref().unwrap().place(), "train.py:31");
     assert!(cause.share > 0.9, "{}", cause.share);
-    // A third of the growth is no cause, and too much for the rest to be native.
+    // A third of the growth is too little to be named as the cause, and too much for the rest to
+    // count as native memory.
     assert_eq!(only(&leaking(&list_gained(mib(13)))).cause, None);
     let native = leaking(&list_gained(mib(1)));
     let cause = only(&native).cause.as_ref().unwrap();
@@ -605,7 +607,7 @@ fn what_people_decided_with_version_0_4_0_holds() {
     assert_eq!(drift.state, "ignored");
     assert_ne!(drift.fingerprint_id, DRIFT_OF_V040);
     assert!(states.knows_issue(drift));
-    // A new decision is kept under the new id, with what others noted under the old one.
+    // A new decision is stored under the new id, together with the other keys of the old one.
     let decision = Decision {
         state: DecidedState::Open,
         by: "ben".into(),

@@ -1,4 +1,4 @@
-//! AMD GPUs through the files of their kernel driver.
+//! Reads AMD GPUs through the files of their kernel driver.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub struct AmdCollector {
     directory: PathBuf,
 }
 
-/// The AMD GPUs below a root, `/sys` outside of tests, in the order of their cards.
+/// Finds the AMD GPUs below `sys` (`/sys` outside of tests), ordered by card number.
 pub fn devices(sys: &Path) -> Vec<AmdCollector> {
     let mut cards: Vec<(u32, PathBuf)> = fs::read_dir(sys.join("class/drm"))
         .into_iter()

@@ -1,14 +1,14 @@
-//! The memory limit that a process lives under: its control group's, else the machine's.
+//! The memory limit of a process: that of its control group, or else the machine's memory.
 //!
-//! A container dies at its limit, not when the machine is full, so that limit is the total.
+//! A container is killed at its limit, not when the machine is full, so that limit is the total.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A limit of version 1 at or above this is its spelling of "none".
+/// Control groups of version 1 write a limit at or above this when they have none.
 const UNLIMITED: u64 = 1 << 60;
 
-/// Where the kernel's files are; other places in tests.
+/// Where the kernel's files are. Tests use other directories.
 #[derive(Clone, Debug)]
 pub struct Roots {
     /// `/proc`
@@ -26,16 +26,16 @@ impl Default for Roots {
     }
 }
 
-/// How much memory there may be and how much of it is still to be had.
+/// How much memory a process may use, and how much of it is free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Room {
-    /// The limit, or what the machine has.
+    /// The limit, or the memory of the machine.
     pub total: Option<u64>,
-    /// What can still be taken before the limit, reclaimable cache counted as free.
+    /// Bytes left before the limit is reached. Reclaimable cache counts as free.
     pub free: Option<u64>,
 }
 
-/// The directory of the group whose limit binds a process, and how to read it.
+/// The control group whose limit applies to a process, and its version.
 #[derive(Clone, Debug)]
 pub struct MemoryGroup {
     directory: PathBuf,
@@ -49,7 +49,7 @@ enum Version {
 }
 
 impl MemoryGroup {
-    /// The nearest group at or above the process's own that has a limit.
+    /// Finds the group with the lowest limit among the process's own group and the groups above it.
     pub fn of_process(roots: &Roots, pid: Option<u32>) -> Option<Self> {
         let name = pid.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
         let membership = fs::read_to_string(roots.proc.join(name).join("cgroup")).ok()?;
@@ -72,14 +72,14 @@ impl MemoryGroup {
         let groups = candidates
             .iter()
             .flat_map(|(mount, path, version)| groups_above(mount, path, *version));
-        // The tightest limit on the way up is the one that kills.
+        // The kernel kills at the lowest limit on the way up.
         groups
             .filter_map(|group| Some((group.limit()?, group)))
             .min_by_key(|(limit, _)| *limit)
             .map(|(_, group)| group)
     }
 
-    /// The group's limit, when it has one.
+    /// The limit of the group, if it has one.
     pub fn limit(&self) -> Option<u64> {
         let file = match self.version {
             Version::One => "memory.limit_in_bytes",
@@ -92,7 +92,7 @@ impl MemoryGroup {
             .filter(|limit| *limit < UNLIMITED && *limit > 0)
     }
 
-    /// What of the limit is taken by memory that cannot simply be dropped.
+    /// Bytes of the limit in use by memory that the kernel cannot simply drop.
     fn taken(&self) -> Option<u64> {
         let (usage, cache) = match self.version {
             Version::One => ("memory.usage_in_bytes", "total_inactive_file"),
@@ -125,7 +125,7 @@ impl MemoryGroup {
 
 fn groups_above(mount: &Path, path: &str, version: Version) -> Vec<MemoryGroup> {
     let relative = Path::new(path.trim_start_matches('/'));
-    // Inside a container the path may be the host's; then only the mount itself exists.
+    // Inside a container the path may be that of the host; then only the mount itself exists.
     relative
         .ancestors()
         .filter(|ancestor| ancestor.components().all(is_plain))
@@ -141,7 +141,8 @@ fn is_plain(component: std::path::Component<'_>) -> bool {
     matches!(component, std::path::Component::Normal(_))
 }
 
-/// The room of a process: the smaller of its group's limit and the machine's memory.
+/// Total and free memory of a process, by its group's limit or the machine's memory, whichever is
+/// smaller.
 pub fn room(roots: &Roots, group: Option<&MemoryGroup>) -> Room {
     let machine = machine_room(roots);
     let limited = group.and_then(|group| {
@@ -164,7 +165,7 @@ pub fn room(roots: &Roots, group: Option<&MemoryGroup>) -> Room {
     }
 }
 
-/// The machine's memory and what is available of it.
+/// Total and available memory of the machine.
 pub fn machine_room(roots: &Roots) -> Room {
     let text = fs::read_to_string(roots.proc.join("meminfo")).unwrap_or_default();
     Room {
@@ -173,7 +174,7 @@ pub fn machine_room(roots: &Roots) -> Room {
     }
 }
 
-/// A line such as `MemTotal:  100 kB`, in bytes.
+/// Reads a line such as `MemTotal:  100 kB`, in bytes.
 pub(crate) fn kilobytes(text: &str, key: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(key))?;
     let number = rest.split_whitespace().next()?;

@@ -1,4 +1,5 @@
-//! Whether a collector works: what is missing, since when it fails, when to try again.
+//! The health of a collector: which counters are missing, how often it failed, and when to try
+//! again.
 
 use stormlog_format::{EventType, Map, Text, Value, metadata_keys};
 
@@ -21,7 +22,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// The word in records.
+    /// The status as records spell it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Healthy => "healthy",
@@ -38,7 +39,7 @@ pub struct Health {
     pub status: Status,
     /// Counters that are missing, each once, in order.
     pub partial_fields: Vec<String>,
-    /// The last failure, until the collector is well again.
+    /// The last failure, until the collector is healthy again.
     pub last_error: Option<String>,
     /// How many readings failed in a row.
     pub consecutive_failures: u32,
@@ -46,19 +47,19 @@ pub struct Health {
     pub next_retry_ns: Option<i64>,
 }
 
-/// A change of health that is worth an event.
+/// A change of health that is recorded as an event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transition {
     /// The type of the event.
     pub event_type: &'static str,
-    /// What it says.
+    /// The text of the event.
     pub context: &'static str,
-    /// The facts in its metadata.
+    /// The details in its metadata.
     pub metadata: Map,
 }
 
 impl Health {
-    /// The keys that every record carries.
+    /// The keys that every record has.
     pub fn to_map(&self) -> Map {
         let fields = self.partial_fields.iter().map(|name| Value::text(&**name));
         let mut map = Map::new();
@@ -92,7 +93,7 @@ impl Health {
         self.next_retry_ns.is_none_or(|retry| now_ns >= retry)
     }
 
-    /// Takes note of a failed reading.
+    /// Counts a failed reading.
     pub fn failed(&mut self, error: &CollectError, now_ns: i64) -> Option<Transition> {
         let before = self.status;
         self.consecutive_failures = self.consecutive_failures.saturating_add(1);
@@ -118,7 +119,7 @@ impl Health {
         })
     }
 
-    /// Takes note of a reading.
+    /// Counts a successful reading.
     pub fn succeeded(&mut self, reading: &Reading) -> Option<Transition> {
         let before = std::mem::take(self);
         if !reading.partial_fields.is_empty() {
@@ -161,7 +162,7 @@ fn degraded_metadata(before: Status, reason: &str) -> Map {
     metadata
 }
 
-/// Each entry once, in the order of its first occurrence.
+/// Removes duplicates and keeps the order of first occurrences.
 pub fn unique(entries: &[String]) -> Vec<String> {
     let mut kept: Vec<String> = Vec::with_capacity(entries.len());
     for entry in entries {
@@ -172,7 +173,7 @@ pub fn unique(entries: &[String]) -> Vec<String> {
     kept
 }
 
-/// How long to wait after a number of failures: growing by the factor, up to the maximum.
+/// Seconds to wait after a number of failures: the delay grows by the factor up to the maximum.
 pub fn retry_delay_s(failures: i64, initial_s: f64, factor: f64, max_s: f64) -> f64 {
     if failures <= 0 || initial_s <= 0.0 || max_s <= 0.0 {
         return 0.0;
@@ -191,7 +192,7 @@ pub fn retry_delay_s(failures: i64, initial_s: f64, factor: f64, max_s: f64) -> 
 
 #[expect(
     clippy::cast_precision_loss,
-    reason = "epoch seconds in records are floats"
+    reason = "records hold epoch seconds as floats"
 )]
 fn seconds(time_ns: i64) -> f64 {
     time_ns as f64 / 1e9
@@ -199,7 +200,7 @@ fn seconds(time_ns: i64) -> f64 {
 
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "delays are at most half a minute"
+    reason = "a delay is at most half a minute, which fits"
 )]
 fn nanoseconds(delay_s: f64) -> i64 {
     (delay_s * 1e9) as i64

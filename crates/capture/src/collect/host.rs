@@ -1,4 +1,4 @@
-//! The memory of processes, straight from the kernel's files.
+//! Reads the memory of processes from the kernel's files.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,18 +13,19 @@ use super::{CollectError, Collector, CounterSource, Reading, signed};
 use crate::kept_file::KeptFile;
 use crate::record::clock::now_ns;
 
-/// The total, what is free and the kernel's own peak, which forgets nothing, cost twenty times
-/// more to read than the resident size, so they are read at most this often.
+/// The total, the free memory and the kernel's own peak are read at most this often. They cost
+/// twenty times more to read than the resident size, and the kernel's peak loses nothing in
+/// between.
 const SLOW_PERIOD: Duration = Duration::from_millis(500);
 
-/// The variable that declares how many bytes a process and what it starts may use, where no
-/// control group says so.
+/// The environment variable that declares how many bytes a process and its children may use, where
+/// no control group sets a limit.
 pub const DECLARED_LIMIT: &str = "STORMLOG_MEMORY_LIMIT_BYTES";
 
 /// Whose memory is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The process that asks.
+    /// The current process.
     ThisProcess,
     /// Another process.
     Process(u32),
@@ -36,7 +37,7 @@ pub enum Detail {
     /// The resident size only.
     #[default]
     Resident,
-    /// Proportional and unique set size too; walks the page tables.
+    /// Proportional and unique set size too. Reading them walks the page tables.
     Shared,
 }
 
@@ -76,14 +77,14 @@ impl HostCollector {
         Self::with_roots(target, detail, Roots::default()).limited_to(declared_limit())
     }
 
-    /// The same with a declared limit; the lower limit counts.
+    /// Sets a declared limit. The lower of the declared and the enforced limit applies.
     #[must_use]
     pub fn limited_to(mut self, bytes: Option<u64>) -> Self {
         self.declared = bytes.filter(|bytes| *bytes > 0).or(self.declared);
         self
     }
 
-    /// The same with the kernel's files elsewhere.
+    /// The same, with the kernel's files in other directories.
     pub fn with_roots(target: Target, detail: Detail, roots: Roots) -> Self {
         let group = MemoryGroup::of_process(&roots, pid_of(target));
         Self {
@@ -104,10 +105,10 @@ impl HostCollector {
         self.roots.proc.join(name)
     }
 
-    /// Sizes of the one process, through a file kept open: the kernel ties it to the process,
-    /// so a reused number is never mistaken for it.
+    /// Reads the sizes through a file that stays open. The kernel ties the file to the process, so
+    /// a reused pid is never mistaken for it.
     fn sizes(&mut self) -> Result<Sizes, CollectError> {
-        // One that the program closed is opened again.
+        // The program may have closed the file; then it is opened again.
         let file = if let Some(file) = self.statm.take().filter(KeptFile::is_open) {
             file
         } else {
@@ -123,7 +124,7 @@ impl HostCollector {
             .ok_or_else(|| CollectError::Gone("the process has ended".into()))
     }
 
-    /// The slow facts, and the kernel's peak when it rose since it was last read.
+    /// Total and free memory, and the kernel's peak if it rose since it was last read.
     fn slow(&mut self) -> (Room, Option<u64>) {
         if let Some(slow) = self.slow
             && slow.read_at.elapsed() < SLOW_PERIOD
@@ -204,14 +205,14 @@ impl Collector for HostCollector {
     }
 }
 
-/// The limit that the environment declares.
+/// Reads the limit that the environment declares.
 pub(super) fn declared_limit() -> Option<u64> {
     let declared = std::env::var(DECLARED_LIMIT).ok();
     declared.and_then(|text| text.trim().parse().ok())
 }
 
-/// The room under a declared limit. Nothing enforces it, so a process may be beyond it: then all
-/// of it is taken, because a record whose use is above its total is invalid.
+/// Total and free memory under a declared limit. Nothing enforces the limit, so a process may use
+/// more. Then its use is the total, because a record whose use is above its total is invalid.
 pub(super) fn within_declared(declared: Option<u64>, room: Room, resident: u64) -> Room {
     match declared {
         Some(declared) if room.total.is_none_or(|total| declared < total) => {
@@ -225,14 +226,15 @@ pub(super) fn within_declared(declared: Option<u64>, room: Room, resident: u64) 
     }
 }
 
-/// The total of a process that lives under a limit. What it shares with others is not counted
-/// there, so at its limit it may be a little larger, and all of it is taken; one that is far
-/// beyond lives on memory that the limit is not about.
+/// The total for a process under a limit. The limit does not count memory that the process shares
+/// with others, so its resident size may be slightly above the limit; then the resident size is the
+/// total. A process far above the limit uses memory that the limit does not cover, and its total is
+/// unknown.
 fn total_for(limit: u64, resident: u64) -> Option<u64> {
     (resident <= limit.saturating_add(limit / 16)).then(|| limit.max(resident))
 }
 
-/// Virtual and resident size of this process, for a single look.
+/// Reads virtual and resident size of this process once.
 pub fn sizes_of_this_process() -> Option<Sizes> {
     let text = fs::read("/proc/self/statm").ok()?;
     parse_statm(&text, rustix::param::page_size() as u64)
@@ -255,8 +257,8 @@ fn gone(error: &io::Error) -> CollectError {
     }
 }
 
-/// The first two numbers of `statm`: pages of the whole and pages resident. A process that
-/// has ended but is not yet waited for has none.
+/// Parses the first two numbers of `statm`: total pages and resident pages. A process that has
+/// ended but was not yet waited for has none.
 fn parse_statm(text: &[u8], page_bytes: u64) -> Option<Sizes> {
     let mut numbers = text.split(u8::is_ascii_whitespace).map(|word| {
         let digits = std::str::from_utf8(word).ok()?;

@@ -1,18 +1,18 @@
-//! The private writable memory that a process has mapped, by what it is.
+//! The private writable mappings of a process, summed by name.
 //!
-//! `maps` lists mappings without looking at their pages: it costs microseconds where `smaps`
-//! walks the page tables and holds a lock that the process needs. What an allocator takes for a
-//! leak is mapped anew; a buffer that was reserved whole and fills up is not.
+//! `maps` lists mappings without looking at their pages and costs microseconds. `smaps` walks the
+//! page tables and holds a lock that the process needs. A leak makes the allocator map new memory;
+//! a buffer that was reserved as a whole and fills up does not.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-/// Lines that are read; a process can have more, of which no more is known.
+/// At most this many lines are read. Mappings beyond them are ignored.
 const MOST_LINES: usize = 65_536;
 
-/// Anonymous mappings, which have no name of their own.
+/// The name under which anonymous mappings are summed.
 const ANONYMOUS: &str = "anonymous mappings";
 
 /// Mapped bytes by name.
@@ -23,7 +23,7 @@ pub struct Mappings {
 }
 
 impl Mappings {
-    /// Reads the mappings of a process; nothing when it is gone or not ours to read.
+    /// Reads the mappings of a process. `None` when it has ended or may not be read.
     pub fn read(proc: &Path, pid: u32) -> Option<Self> {
         let file = File::open(proc.join(pid.to_string()).join("maps")).ok()?;
         let lines = BufReader::new(file).split(b'\n').take(MOST_LINES);
@@ -34,9 +34,10 @@ impl Mappings {
         Some(mappings)
     }
 
-    /// Adds a line: `55e0c0000000-55e0c0400000 rw-p 00000000 00:00 0    [heap]`.
+    /// Parses a line such as `55e0c0000000-55e0c0400000 rw-p 00000000 00:00 0    [heap]` and adds
+    /// it.
     fn add(&mut self, line: &str) {
-        // Its program, its library or one of its modules.
+        // The program, its library or one of its modules has `python` in its path.
         self.has_interpreter |= line.contains("python");
         let mut words = line.split_ascii_whitespace();
         let (Some(range), Some(access)) = (words.next(), words.next()) else {
@@ -63,7 +64,7 @@ impl Mappings {
         self.has_interpreter
     }
 
-    /// What grew since an earlier reading, most first.
+    /// Names whose mappings grew since an earlier reading, with bytes, most first.
     pub fn grown_since(&self, earlier: &Self) -> Vec<(String, u64)> {
         let grown = self.by_name.iter().filter_map(|(name, bytes)| {
             let before = earlier.by_name.get(name).copied().unwrap_or(0);
@@ -76,7 +77,7 @@ impl Mappings {
     }
 }
 
-/// The file of a mapping without its directories; `[heap]` as it is.
+/// The file name of a mapping without its directories; names such as `[heap]` stay as they are.
 fn name_of(path: &str) -> &str {
     if path.starts_with('[') {
         return path;

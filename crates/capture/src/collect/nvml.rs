@@ -1,4 +1,4 @@
-//! NVIDIA GPUs through NVML, which is loaded when first asked for: any GPU, any process.
+//! Reads NVIDIA GPUs through NVML: any GPU, any process. The library is loaded on first use.
 
 use std::sync::OnceLock;
 
@@ -13,8 +13,8 @@ use crate::record::clock::now_ns;
 
 static LIBRARY: OnceLock<Result<Nvml, String>> = OnceLock::new();
 
-/// The driver's library, or why it cannot be used. It stays loaded: shutting NVML down while
-/// another library of the process uses it would take it away from under it.
+/// The driver's library, or why it cannot be used. The library stays loaded, because shutting NVML
+/// down would break other code of the process that uses NVML.
 fn library() -> Result<&'static Nvml, String> {
     let loaded = LIBRARY.get_or_init(|| Nvml::init().map_err(|error| reason(&error)));
     loaded.as_ref().map_err(Clone::clone)
@@ -32,18 +32,18 @@ fn reason(error: &NvmlError) -> String {
 /// The memory of a GPU as the driver reports it, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceMemory {
-    /// In use by all processes.
+    /// Bytes in use by all processes.
     pub used: u64,
-    /// Free.
+    /// Free bytes.
     pub free: u64,
-    /// Installed.
+    /// Bytes of the device in all.
     pub total: u64,
 }
 
-/// One GPU, known to the driver by its number.
+/// One GPU, identified by the driver's index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gpu {
-    /// The driver's number.
+    /// The driver's index.
     pub index: u32,
     /// The product's name.
     pub name: String,
@@ -51,7 +51,7 @@ pub struct Gpu {
     pub uuid: String,
 }
 
-/// Every GPU of the machine, or why none can be seen.
+/// Lists every GPU of the machine, or explains why none is visible.
 pub fn gpus() -> Result<Vec<Gpu>, String> {
     let nvml = library()?;
     let count = nvml.device_count().map_err(|error| error.to_string())?;
@@ -73,7 +73,7 @@ pub fn driver_version() -> Option<String> {
     library().ok()?.sys_driver_version().ok()
 }
 
-/// The GPU with this id, with or without its `GPU-` in front.
+/// Finds the GPU with this UUID, with or without the `GPU-` prefix.
 pub fn gpu_with_uuid(uuid: &str) -> Option<Gpu> {
     let wanted = uuid.strip_prefix("GPU-").unwrap_or(uuid);
     gpus()
@@ -82,7 +82,7 @@ pub fn gpu_with_uuid(uuid: &str) -> Option<Gpu> {
         .find(|gpu| gpu.uuid.strip_prefix("GPU-") == Some(wanted))
 }
 
-/// The memory of a GPU.
+/// Reads the memory of a GPU.
 pub fn device_memory(index: u32) -> Result<DeviceMemory, String> {
     let device = library()?.device_by_index(index);
     let info = device.and_then(|device| device.memory_info());
@@ -94,16 +94,17 @@ pub fn device_memory(index: u32) -> Result<DeviceMemory, String> {
     })
 }
 
-/// What one process holds on a GPU.
+/// Memory that one process uses on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessShare {
-    /// The process, as the driver numbers it: in a container often by the host's number.
+    /// The pid as the driver reports it; in a container this is often the host's pid.
     pub pid: u32,
     /// Its memory on the GPU.
     pub bytes: u64,
 }
 
-/// What each process holds on a GPU; those whose share the driver does not know are left out.
+/// The memory of each process on a GPU. Processes whose share the driver does not know are left
+/// out.
 pub fn shares(index: u32) -> Result<Vec<ProcessShare>, String> {
     let device = library()?
         .device_by_index(index)
@@ -123,8 +124,8 @@ pub fn shares(index: u32) -> Result<Vec<ProcessShare>, String> {
     Ok(known.collect())
 }
 
-/// What these processes hold on a GPU together; nothing when the driver does not know them,
-/// which is not the same as zero.
+/// The memory that the wanted processes use on a GPU together. `None` when the driver does not know
+/// them, which is not zero.
 pub fn process_memory(index: u32, wanted: impl Fn(u32) -> bool) -> Result<Option<u64>, String> {
     let shares = shares(index)?.into_iter();
     let wanted = shares.filter(|share| wanted(share.pid));
@@ -133,12 +134,12 @@ pub fn process_memory(index: u32, wanted: impl Fn(u32) -> bool) -> Result<Option
         .reduce(|sum, bytes| sum + bytes))
 }
 
-/// Whose share of the GPU's memory is recorded.
+/// Which processes' share of the GPU's memory is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
-    /// None.
+    /// No share is recorded.
     NotRecorded,
-    /// That of one process and everything below it.
+    /// The share of one process and all its descendants.
     Tree(u32),
 }
 
@@ -151,7 +152,7 @@ pub struct NvmlCollector {
 }
 
 impl NvmlCollector {
-    /// Reads the GPU.
+    /// Makes a collector for the GPU.
     pub fn new(gpu: Gpu, share: Share) -> Self {
         Self {
             source: CounterSource {

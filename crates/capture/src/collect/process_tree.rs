@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-/// The process and everything below it, the process first; empty when it is gone.
+/// A process and its descendants, the process itself first. Empty when it has ended.
 ///
-/// The kernel lists the children of a thread where it was built to do so. That costs a
-/// microsecond a thread, where reading every process of a machine costs milliseconds.
+/// A kernel that was built with that option lists the children of each thread. Reading the list
+/// costs a microsecond per thread; reading every process of a machine costs milliseconds.
 pub fn descendants(proc: &Path, root: u32) -> Vec<u32> {
     if !proc.join(root.to_string()).is_dir() {
         return Vec::new();
@@ -20,7 +20,7 @@ pub fn descendants(proc: &Path, root: u32) -> Vec<u32> {
     let mut found = Vec::new();
     let mut waiting = vec![root];
     while let Some(pid) = waiting.pop() {
-        // A pid met twice would be a loop made by reuse between two reads.
+        // A pid found twice is a loop that a reused pid makes between two reads.
         if !found.contains(&pid) {
             found.push(pid);
             waiting.extend(children.of(pid));
@@ -30,9 +30,9 @@ pub fn descendants(proc: &Path, root: u32) -> Vec<u32> {
 }
 
 enum Children<'a> {
-    /// From the `children` file of each thread.
+    /// Read from the `children` file of each thread.
     Listed(&'a Path),
-    /// From the parent that every process of the machine names.
+    /// Computed from the parent of every process of the machine.
     Scanned(HashMap<u32, Vec<u32>>),
 }
 
@@ -81,7 +81,7 @@ fn children_by_parent(proc: &Path) -> HashMap<u32, Vec<u32>> {
     children
 }
 
-/// The parent of a process: the second field after the name, which may hold any character.
+/// The parent of a process: the second field after the name, which may contain any character.
 pub(crate) fn parent_of(proc: &Path, pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(proc.join(pid.to_string()).join("stat")).ok()?;
     let after_name = stat.rsplit_once(')')?.1;
@@ -123,7 +123,7 @@ mod tests {
             fs::create_dir_all(&folder).unwrap();
             fs::write(folder.join("children"), children).unwrap();
         }
-        // A second thread has a child of its own.
+        // A second thread has its own child.
         let thread = proc.path().join("10/task/77");
         fs::create_dir_all(&thread).unwrap();
         fs::write(thread.join("children"), "13").unwrap();

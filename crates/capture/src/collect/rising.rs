@@ -1,32 +1,33 @@
-//! Which processes of a tree have anonymous memory that rises and rises.
+//! Finds processes of a tree whose anonymous memory keeps rising.
 //!
-//! This only decides which process is worth a closer look while it runs. It judges nothing: what
-//! is a leak is for the analysis to find, which sees the whole run.
+//! This module only selects processes to inspect while they run. The analysis decides what is a
+//! leak, because it sees the whole run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What a process does first is load.
+/// A process is not judged this long after its start, because it first loads code and data.
 const START_UP: Duration = Duration::from_secs(2);
 
-/// Windows whose lowest levels are compared, one after the other. A slow leak rises in long ones.
+/// Window lengths. The lowest level of each window is compared with that of the window before. Long
+/// windows find slow leaks.
 const WINDOWS: [Duration; 3] = [
     Duration::from_secs(1),
     Duration::from_secs(8),
     Duration::from_mins(1),
 ];
 
-/// How many windows in a row must be above the one before.
+/// How many windows in a row must be higher than the one before.
 const RISES: usize = 3;
 
-/// Least rise from one window to the next, and of all together: heaps breathe by less.
+/// Least rise from one window to the next, and over all windows, in bytes. Heaps fluctuate by less.
 const LEAST_RISE: u64 = 128 << 10;
 const LEAST_IN_ALL: u64 = 4 << 20;
 
-/// Processes that are followed; what is beyond is not looked at.
+/// At most this many processes are followed; further ones are ignored.
 const MOST_PROCESSES: usize = 256;
 
-/// Follows the anonymous memory of processes. Memory: under 200 bytes for each.
+/// Follows the anonymous memory of processes. Uses less than 200 bytes for each.
 #[derive(Debug, Default)]
 pub struct Rising {
     processes: BTreeMap<u32, Course>,
@@ -48,8 +49,8 @@ struct Scale {
 }
 
 impl Rising {
-    /// Adds the levels of all processes at a time; the pids of those that rise. A process is
-    /// named again after as many windows more.
+    /// Adds the levels of all processes at a time and returns the pids of those that rise. A
+    /// process is returned again only after another full series of windows.
     pub fn observe(&mut self, now: Duration, levels: &[(u32, u64)]) -> Vec<u32> {
         self.processes
             .retain(|pid, _| levels.iter().any(|(known, _)| known == pid));
@@ -136,7 +137,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// The seconds at which a process with these levels, ten a second, is found to rise.
+    /// The seconds at which a process with these levels, sampled ten times a second, is found to
+    /// rise.
     fn found(seconds: u32, level: impl Fn(f64) -> u64) -> Vec<u64> {
         let mut rising = Rising::default();
         let mut found = Vec::new();
@@ -152,7 +154,7 @@ mod tests {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "small positive levels"
+        reason = "the levels are small and positive"
     )]
     fn mib(value: f64) -> u64 {
         (value * 1_048_576.0) as u64
@@ -161,7 +163,7 @@ mod tests {
     #[test]
     fn a_leak_is_found_in_seconds() {
         assert_eq!(found(20, |t| mib(50.0 + 4.0 * t)).first(), Some(&6));
-        // Below work that takes and frees much more.
+        // The rise lies below work that takes and frees much more.
         let busy = |t: f64| mib(50.0 + 2.0 * t + 30.0 * (t * 5.0).fract());
         assert_eq!(found(20, busy).first(), Some(&6));
     }

@@ -1,8 +1,9 @@
-//! The host memory of a program and of everything that it starts, read from outside.
+//! Reads the host memory of a program and all its descendants, from outside.
 //!
 //! The level is what the kernel cannot reclaim: anonymous and shared memory. Pages of files are
-//! reported beside it. Pages that several processes share count once, by the kernel's own
-//! account while that is cheap to read, else by what a fork had from its parent.
+//! reported beside it. Pages that several processes share count once. The kernel's own account
+//! decides this while it is cheap to read; otherwise memory that a fork inherited from its parent
+//! is left out.
 
 mod process;
 
@@ -19,23 +20,28 @@ use crate::record::clock::now_ns;
 use process::Process;
 pub use process::{Parts, Role};
 
-/// How often limits, new processes and new programs in old processes are looked at. The children
-/// of every thread are asked for, of which a training process has hundreds.
+/// The command of a process without secrets; none where it is not known.
+pub fn process_name(pid: u32) -> Option<String> {
+    process::name_of_process(std::path::Path::new("/proc"), pid)
+}
+
+/// How often limits, new processes and changed programs are checked. Each check reads the children
+/// of every thread, and a training process has hundreds of threads.
 const SLOW_PERIOD: Duration = Duration::from_millis(500);
 
-/// At first new processes are looked for at every reading: that is when most of them start.
+/// During this time new processes are looked for at every reading, because most of them start then.
 const EAGER: Duration = Duration::from_secs(5);
 
-/// Processes of a tree that are listed one by one; the others are in the total.
+/// At most this many processes of a tree are listed one by one. The others are only in the total.
 const MOST_LISTED: usize = 64;
 
-/// Reads a process and everything below it.
+/// Reads a process and all its descendants.
 #[derive(Debug)]
 pub struct TreeCollector {
     source: CounterSource,
     roots: Roots,
     root: u32,
-    /// By pid. A process stays until it ends, also when its parent ended before it.
+    /// By pid. A process stays here until it ends, even if its parent ends first.
     processes: BTreeMap<u32, Process>,
     group: Option<MemoryGroup>,
     room: Room,
@@ -45,11 +51,11 @@ pub struct TreeCollector {
     listener: Option<SyncSender<Levels>>,
 }
 
-/// The pid and the anonymous memory of every process of a tree.
+/// The pid and the anonymous bytes of every process of a tree.
 pub type Levels = Vec<(u32, u64)>;
 
 impl TreeCollector {
-    /// Reads the tree below a process of this machine.
+    /// Makes a collector for the tree below a process of this machine.
     pub fn new(root: u32) -> Self {
         let roots = Roots::default();
         Self {
@@ -69,15 +75,16 @@ impl TreeCollector {
         }
     }
 
-    /// The same with someone who gets the levels of all processes at every reading. Levels that
-    /// do not fit into the channel are dropped: a reading never waits.
+    /// Sends the levels of all processes to a channel at every reading. Levels that do not fit into
+    /// the channel are dropped: a reading never waits.
     #[must_use]
     pub fn heard_by(mut self, listener: SyncSender<Levels>) -> Self {
         self.listener = Some(listener);
         self
     }
 
-    /// The same with a limit that the user declared; the tighter one counts.
+    /// Sets a limit that the user declared. The lower of the declared and the enforced limit
+    /// applies.
     #[must_use]
     pub fn limited_to(mut self, bytes: Option<u64>) -> Self {
         self.declared = bytes.filter(|bytes| *bytes > 0).or(self.declared);
@@ -130,7 +137,7 @@ impl TreeCollector {
         }
     }
 
-    /// Adds the processes that are not known yet, and gives their pids.
+    /// Adds the processes that are not known yet, and returns their pids.
     fn add_new(&mut self) -> BTreeSet<u32> {
         let mut fresh = BTreeSet::new();
         for pid in descendants(&self.roots.proc, self.root) {
@@ -153,12 +160,13 @@ impl TreeCollector {
         self.processes.insert(pid, process);
     }
 
-    /// What all processes hold together, and whether shared pages are in it once for certain.
+    /// The memory of all processes together, and whether shared pages are certainly counted once.
     fn total(&mut self) -> (Parts, u64, bool) {
         let mut sum = Parts::default();
         let mut once = 0_u64;
         let mut is_exact = true;
-        // Without the kernel's account, shared memory counts as that of the one that has most.
+        // Without the kernel's account, shared memory is counted for the process that has most of
+        // it.
         let mut unaccounted_shared = 0;
         let is_alone = self.processes.len() == 1;
         for process in self.processes.values_mut() {

@@ -1,4 +1,4 @@
-//! The bundle: a directory that describes the state of memory when it ran out.
+//! Writes a bundle: a directory that describes the state of memory when it ran out.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -12,7 +12,7 @@ use crate::redact::{redacted, redacted_map, redacted_text};
 
 const SCHEMA_VERSION: i64 = 2;
 
-/// A document of a bundle that is longer is not one of ours.
+/// A longer document is not part of a bundle that we wrote.
 const MOST_BYTES: u64 = 256 << 20;
 
 const FILES: [&str; 4] = [
@@ -22,44 +22,44 @@ const FILES: [&str; 4] = [
     file_names::ENVIRONMENT,
 ];
 
-/// What a bundle is made from.
+/// The content of a bundle.
 #[derive(Clone, Debug)]
 pub struct Dump {
-    /// Why it is believed that memory ran out.
+    /// Why the error counts as out of memory.
     pub reason: Text,
     /// Class, module and text of the exception.
     pub exception: [Text; 3],
     /// What the program was doing.
     pub context: Option<Text>,
-    /// The runtime.
+    /// The runtime, such as `cuda`.
     pub backend: Text,
-    /// The last events.
+    /// The last events before the error.
     pub events: Vec<Map>,
-    /// Further facts.
+    /// Further details from the caller.
     pub custom_metadata: Map,
     /// The session, when there is one.
     pub session: Option<SessionSummary>,
-    /// The machine and its runtime.
+    /// Facts about the machine and its runtime.
     pub system: Map,
-    /// The process.
+    /// The pid of the process.
     pub pid: u32,
-    /// Where it runs.
+    /// The working directory of the process.
     pub cwd: PathBuf,
 }
 
-/// Why there is no bundle.
+/// Why a bundle could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write the bundle '{}': {source}", path.display())]
 pub struct BundleError {
-    /// The bundle.
+    /// The path of the bundle.
     pub path: PathBuf,
-    /// What the system said.
+    /// The error of the system.
     pub source: io::Error,
 }
 
-/// Writes a bundle below a directory. `stamp` is the time as `20260101T000000Z`, `created` the
-/// same as `2026-01-01T00:00:00Z`. Everything is on disk when this returns: the process may
-/// die right after.
+/// Writes a bundle below a directory. `stamp` is the time as `20260101T000000Z`, `created` the same
+/// time as `2026-01-01T00:00:00Z`. Everything is on disk when this returns, because the process may
+/// die right after it.
 pub fn write(
     root: &Path,
     dump: Dump,
@@ -68,8 +68,8 @@ pub fn write(
     mut sequence: u64,
 ) -> Result<PathBuf, BundleError> {
     let backend = safe_name(&dump.backend);
-    // Two recorders of one process may both be at their first bundle of this second; whatever
-    // else has the name is left alone.
+    // Two recorders of one process may both write their first bundle in this second. Anything that
+    // already has the name stays.
     let (name, path) = loop {
         let name = format!("oom_dump_{stamp}_{}_{backend}_{sequence}", dump.pid);
         let path = root.join(&name);
@@ -89,7 +89,7 @@ pub fn write(
     Ok(path)
 }
 
-/// Fills the directory of a bundle; the manifest comes last, so a bundle that has one is whole.
+/// Writes the files of a bundle. The manifest is last, so a bundle with a manifest is complete.
 fn fill(path: &Path, dump: Dump, name: &str, created: &str) -> io::Result<()> {
     let session = dump.session.as_ref().map(SessionSummary::to_map);
     let session_id = dump
@@ -142,8 +142,8 @@ fn fill(path: &Path, dump: Dump, name: &str, created: &str) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Adds what the program says of an error whose bundle is already written: its exception, what
-/// it was doing, and further facts.
+/// Adds details to a bundle that is already written: the exception, what the program was doing, and
+/// further facts.
 pub fn amend(
     path: &Path,
     exception: [Text; 3],
@@ -181,7 +181,7 @@ fn amend_metadata(
     replace_json(path, file_names::METADATA, metadata)
 }
 
-/// Adds files that were put into a bundle after it was written, the history of an allocator.
+/// Adds the files of an allocator history that were put into a bundle after it was written.
 pub fn attach_history(path: &Path, names: &[Text]) -> Result<(), BundleError> {
     let attach = || {
         let listed: Vec<Value> = names.iter().cloned().map(Value::Text).collect();
@@ -211,7 +211,7 @@ pub fn attach_history(path: &Path, names: &[Text]) -> Result<(), BundleError> {
     })
 }
 
-/// A document of a bundle.
+/// Reads a document of a bundle.
 fn object(path: &Path, name: &str) -> io::Result<Map> {
     match parse(&read_regular(&path.join(name), MOST_BYTES)?) {
         Ok(Value::Map(map)) => Ok(map),
@@ -222,7 +222,8 @@ fn object(path: &Path, name: &str) -> io::Result<Map> {
     }
 }
 
-/// Writes a document under another name first: the bundle is whole at every moment.
+/// Writes a document under a temporary name and renames it, so that the bundle is complete at every
+/// moment.
 fn replace_json(path: &Path, name: &str, map: Map) -> io::Result<()> {
     let text = Writer::new(Layout::Indented).to_string(&Value::Map(map));
     replace_file(path, name, text.as_bytes(), Durability::Disk)
@@ -235,7 +236,7 @@ fn write_json(directory: &Path, name: &str, value: &Value) -> io::Result<()> {
     file.sync_all()
 }
 
-/// The backend as part of a file name; each run of other characters is one underscore.
+/// The backend as part of a file name. Each sequence of other characters becomes one underscore.
 fn safe_name(backend: &Text) -> String {
     let is_safe = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let mut name = String::new();

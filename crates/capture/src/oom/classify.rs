@@ -1,11 +1,11 @@
-//! Whether an exception means that memory ran out.
+//! Decides whether an exception means that memory ran out.
 
 /// The reason given for PyTorch's own error.
 pub const TORCH_REASON: &str = "torch.cuda.OutOfMemoryError";
 
 const TENSORFLOW_REASON: &str = "tensorflow.ResourceExhaustedError";
 
-/// Texts that only an allocation that failed would say, the first that is found counts.
+/// Texts that only a failed allocation produces. The first match is the reason.
 const PATTERNS: [&str; 8] = [
     "out of memory",
     "cuda out of memory",
@@ -17,7 +17,7 @@ const PATTERNS: [&str; 8] = [
     "std::bad_alloc",
 ];
 
-/// What is looked at of an exception.
+/// The properties of an exception that decide.
 #[derive(Clone, Debug, Default)]
 pub struct ExceptionFacts {
     /// The name of its class.
@@ -26,11 +26,11 @@ pub struct ExceptionFacts {
     pub module: String,
     /// Its text.
     pub message: String,
-    /// Whether it is PyTorch's own type, whatever it is called.
+    /// Whether the class is PyTorch's own out-of-memory error, whatever its name.
     pub is_torch_oom: bool,
 }
 
-/// The reason when memory ran out, nothing for other exceptions.
+/// The reason if memory ran out; `None` for other exceptions.
 pub fn classify(exception: &ExceptionFacts) -> Option<String> {
     let class = exception.class.to_lowercase();
     let from_torch =
@@ -51,14 +51,14 @@ pub fn classify(exception: &ExceptionFacts) -> Option<String> {
     Some(format!("message_pattern:{pattern}"))
 }
 
-/// The reason given for PyTorch's allocator of host memory.
+/// The reason for errors of PyTorch's host memory allocator.
 const CPU_REASON: &str = "torch.DefaultCPUAllocator";
 
-/// What PyTorch says when it gets no host memory.
+/// Texts in the message of PyTorch when it cannot allocate host memory.
 const CPU_ALLOCATOR: [&str; 2] = ["defaultcpuallocator", "allocate memory"];
 
-/// The same also for failures that stormlog 0.3.9 does not know: a `MemoryError` without a text,
-/// NumPy's class below it, and PyTorch's allocator of host memory.
+/// Also recognises failures that stormlog 0.3.9 does not know: a `MemoryError` without a text,
+/// NumPy's subclass of it, and errors of PyTorch's host memory allocator.
 pub fn classify_any(exception: &ExceptionFacts) -> Option<String> {
     let known = classify(exception);
     if known.is_some() {
@@ -73,10 +73,10 @@ pub fn classify_any(exception: &ExceptionFacts) -> Option<String> {
     is_cpu.then(|| CPU_REASON.into())
 }
 
-/// What PyTorch, NumPy and XLA write before the size that they could not allocate.
+/// The words that PyTorch, NumPy and XLA write before the size that they could not allocate.
 const BEFORE_SIZE: [&str; 2] = ["allocate ", "allocating "];
 
-/// Units that the size may have; the longest first, because "B" ends all of them.
+/// Units of the size. The longest come first, because all of them end with "B".
 const UNITS: [(&str, f64); 9] = [
     ("bytes", 1.0),
     ("KiB", 1024.0),
@@ -89,7 +89,7 @@ const UNITS: [(&str, f64); 9] = [
     ("B", 1.0),
 ];
 
-/// The bytes that a failed allocation asked for, where the text of its error has them.
+/// The number of bytes that a failed allocation requested, if the message contains it.
 #[must_use]
 pub fn requested_bytes(message: &str) -> Option<i64> {
     BEFORE_SIZE.iter().find_map(|before| {
@@ -107,7 +107,7 @@ fn size_at_start(text: &str) -> Option<i64> {
     let rest = rest.trim_start();
     let (_, unit) = UNITS.iter().find(|(unit, _)| rest.starts_with(unit))?;
     let bytes = number * unit;
-    // 2^63 as a float; a text can claim anything.
+    // The limit is 2^63 as a float; a message can claim any size.
     let fits = (0.0..9_223_372_036_854_775_807.0).contains(&bytes);
     #[expect(clippy::cast_possible_truncation, reason = "the range was checked")]
     fits.then_some(bytes as i64)

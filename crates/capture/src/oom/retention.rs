@@ -1,13 +1,13 @@
-//! How many bundles stay: the newest, up to a number and a size.
+//! Deletes old bundles: the newest stay, up to a number and a total size.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// How many bundles and how much of them is kept; zero or less is no limit.
+/// How many bundles and megabytes are kept; zero or less means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// Bundles.
+    /// Number of bundles.
     pub max_dumps: i64,
     /// Megabytes of all bundles together.
     pub max_total_mb: i64,
@@ -22,7 +22,7 @@ impl Default for Retention {
     }
 }
 
-/// Deletes the oldest bundles of a directory beyond what is kept.
+/// Deletes the oldest bundles of a directory beyond these limits.
 pub fn prune(root: &Path, retention: Retention) {
     let mut bundles = oldest_first(root);
     if retention.max_dumps > 0 {
@@ -47,8 +47,8 @@ pub fn prune(root: &Path, retention: Retention) {
 }
 
 fn oldest_first(root: &Path) -> Vec<PathBuf> {
-    // Bundles with the same time of the disk's clock are ordered by the numbers that end their
-    // names, the tenth after the ninth.
+    // Bundles with the same modification time are ordered by the number at the end of their names,
+    // so the tenth follows the ninth.
     let mut bundles: Vec<(SystemTime, usize, PathBuf)> = fs::read_dir(root)
         .into_iter()
         .flatten()
@@ -59,7 +59,7 @@ fn oldest_first(root: &Path) -> Vec<PathBuf> {
                 .as_encoded_bytes()
                 .starts_with(b"oom_dump_")
         })
-        // Of the entry itself: a link to a directory elsewhere is none of ours to delete.
+        // Metadata of the entry itself: a link to a directory elsewhere must not be deleted.
         .filter_map(|entry| {
             let metadata = entry.metadata().ok().filter(fs::Metadata::is_dir)?;
             let length = entry.file_name().len();

@@ -1,8 +1,7 @@
-//! When memory is worth an alert, without a storm of them.
+//! Decides which samples cause an alert, and limits how often.
 //!
 //! A condition is reported when it begins, again at most once a minute while it holds, and once
-//! when it ends. What a program does while it loads its model and fills its caches is how it
-//! works, not an alert.
+//! when it ends. A program that loads its model and fills its caches causes no alerts.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +13,13 @@ use crate::collect::Reading;
 /// The same condition is reported again only after this long.
 const REPEAT_NS: i64 = 60_000_000_000;
 
-/// Memory that sets no new peak for this long has settled.
+/// Memory has settled when it has set no new peak for this long.
 const SETTLED_NS: i64 = 5_000_000_000;
 
-/// Later than this everything counts, even if memory has grown all the time.
+/// After this time the program no longer counts as loading, even if memory has grown all the time.
 const LOADING_NS: i64 = 60_000_000_000;
 
-/// Fragmentation this far above what loading showed is new.
+/// Fragmentation is reported when it is this much above the highest value seen during loading.
 const FRAGMENTATION_MARGIN: f64 = 0.05;
 
 /// The limits above which conditions hold.
@@ -35,7 +34,7 @@ const CRITICAL: &str = "memory_critical_percent";
 const LEAK: &str = "memory_leak_threshold";
 const FRAGMENTATION: &str = "fragmentation_threshold";
 
-/// The limits in the order in which they are listed, with their values when not set.
+/// The names of the limits, in the order in which they are listed, with their defaults.
 pub const DEFAULT_THRESHOLDS: [(&str, f64); 4] = [
     (WARNING, 80.0),
     (CRITICAL, 95.0),
@@ -53,8 +52,8 @@ impl Default for Thresholds {
 }
 
 impl Thresholds {
-    /// Sets a limit; `false` when there is none of that name. A limit that was set
-    /// is meant from the first sample on, loading or not.
+    /// Sets a limit; `false` when the name is unknown. A limit that was set applies from the first
+    /// sample on, even while the program loads.
     pub fn set(&mut self, name: &str, value: f64) -> bool {
         let Some((known, _)) = DEFAULT_THRESHOLDS.iter().find(|(known, _)| *known == name) else {
             return false;
@@ -107,7 +106,7 @@ pub(crate) struct AlertState {
     loading: Option<Loading>,
 }
 
-/// What the program showed while it loaded.
+/// What the samples showed while the program loaded.
 #[derive(Clone, Copy, Debug)]
 struct Loading {
     since_ns: i64,
@@ -117,17 +116,17 @@ struct Loading {
     over: bool,
 }
 
-/// Which conditions are looked at.
+/// Which conditions are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// All of them.
+    /// All conditions.
     Allocator,
-    /// How full the memory is; the rest means nothing without an allocator.
+    /// Only how full the memory is. The other conditions need an allocator.
     UsageOnly,
 }
 
 impl AlertState {
-    /// The alerts of a sample.
+    /// Checks a sample and returns its alerts.
     pub(crate) fn check(
         &mut self,
         reading: &Reading,
@@ -171,7 +170,7 @@ impl AlertState {
                 metadata: metadata(),
             });
         }
-        // Falling from critical to warning is no new warning.
+        // Falling from critical to warning is not a new warning.
         if self.enters(Condition::Usage, above, now) && warning {
             alerts.push(Alert {
                 event_type: EventType::Warning.as_str(),
@@ -199,7 +198,8 @@ impl AlertState {
     ) {
         let large = as_float(change) > thresholds.get(LEAK);
         let given = thresholds.is_given(LEAK);
-        // Memory that was there before is taken again in every training step.
+        // Every training step takes memory again that was in use before, which is not a large
+        // allocation.
         let meant = large && (given || (new_peak && self.has_settled()));
         if self.enters(Condition::LargeAllocation, meant, now) {
             alerts.push(Alert {
@@ -245,7 +245,7 @@ impl AlertState {
         }
     }
 
-    /// Follows how the program loads; says whether memory is at a new peak.
+    /// Updates what is known about loading; returns whether memory is at a new peak.
     fn follow_loading(&mut self, reading: &Reading) -> bool {
         let now = reading.timestamp_ns;
         let held = reading.counters.allocator_reserved_bytes.unwrap_or(0);
@@ -261,7 +261,7 @@ impl AlertState {
         let new_peak = level > loading.peak;
         if !loading.over {
             loading.fragmentation = loading.fragmentation.max(ratio);
-            // A jump that comes after the quiet is judged by the quiet.
+            // Updated before the peak, so that a jump after a quiet time does not count as loading.
             loading.over = now - loading.peak_at_ns >= SETTLED_NS && loading.peak > 0
                 || now - loading.since_ns >= LOADING_NS;
         }
@@ -323,7 +323,10 @@ fn percent(part: i64, whole: i64) -> f64 {
     as_float(part) / as_float(whole) * 100.0
 }
 
-#[expect(clippy::cast_precision_loss, reason = "ratios need no last byte")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "rounding the last byte does not matter in a ratio"
+)]
 fn as_float(bytes: i64) -> f64 {
     bytes as f64
 }
@@ -353,7 +356,7 @@ mod tests {
     }
 
     impl Run {
-        /// One sample of a device of 1000 MiB, sizes in MiB.
+        /// Adds a sample of a device with 1000 MiB; sizes are in MiB.
         fn at(&mut self, time_s: i64, allocated: i64, reserved: i64) -> &mut Self {
             let counters = Counters {
                 allocator_allocated_bytes: Some(allocated * MIB),

@@ -1,4 +1,4 @@
-//! One collector and what is known of its device: what a reading is worth in events.
+//! One collector and the state of its device. Turns readings into events.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use super::wording::Wording;
 use crate::collect::health::{Health, Status, Transition};
 use crate::collect::{CollectError, Collector, CounterSource, Reading};
 
-/// What became of one sampling step.
+/// The result of one sampling step.
 #[derive(Debug, Default)]
 pub(crate) struct Step {
     pub(crate) events: Vec<TrackedEvent>,
     pub(crate) tally: Tally,
-    /// The source will not come back.
+    /// Whether the source has ended.
     pub(crate) gone: bool,
 }
 
@@ -58,7 +58,7 @@ impl Channel {
         }
     }
 
-    /// Forgets everything but the collector itself.
+    /// Resets everything except the collector itself.
     pub(crate) fn reset(&mut self) {
         self.health = Health::default();
         self.shared_health = Arc::default();
@@ -83,7 +83,7 @@ impl Channel {
         self.total
     }
 
-    /// The counters now, when the collector answers and is not being left alone after a failure.
+    /// Reads the counters now. `None` when the collector fails or waits after an earlier failure.
     pub(crate) fn look(&mut self) -> Option<Reading> {
         if !self.health.may_read(now_ns()) {
             return None;
@@ -93,7 +93,7 @@ impl Channel {
         Some(reading)
     }
 
-    /// Takes the first reading of a session: memory in use at the start is not an allocation.
+    /// Takes the first reading of a session. Memory in use at the start is not an allocation.
     pub(crate) fn begin(&mut self) -> (TrackedEvent, Vec<TrackedEvent>) {
         let reading = self.look();
         self.last.clone_from(&reading);
@@ -239,8 +239,8 @@ impl Channel {
         step
     }
 
-    /// An event of the recorder's or the program's own, with the counters of now or, failing
-    /// that, of the last time.
+    /// Makes an event of the recorder or the program, with the counters of now or, if they cannot
+    /// be read, of the last reading.
     pub(crate) fn event_now(&mut self, event_type: &str, context: &str) -> TrackedEvent {
         let reading = self.look().or_else(|| self.last.clone());
         let mut event = self.event_at(reading.as_ref(), event_type, context);

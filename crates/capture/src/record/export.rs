@@ -1,4 +1,4 @@
-//! Events as files that people take elsewhere: a JSON list, or CSV with JSON metadata.
+//! Exports events to a file: a JSON list, or CSV with metadata as JSON.
 
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ use stormlog_format::{Event, FIELDS, Map, Value};
 
 use crate::redact::redacted_map;
 
-/// How events are exported.
+/// The format of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExportFormat {
     /// A list of records, indented.
@@ -20,7 +20,7 @@ pub enum ExportFormat {
 }
 
 impl ExportFormat {
-    /// The format of this name.
+    /// Parses the name of a format.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
             "json" => Some(Self::Json),
@@ -39,7 +39,7 @@ pub fn export(path: &Path, events: &[Event], format: ExportFormat) -> io::Result
     fs::write(path, text)
 }
 
-/// What a sink holds of an event: everything but secrets.
+/// An event as a sink stores it, without secrets.
 fn record(event: &Event) -> Map {
     redacted_map(event.to_record())
 }

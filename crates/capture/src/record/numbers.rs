@@ -1,4 +1,4 @@
-//! A session in numbers: what the statistics of trackers are made of.
+//! Computes the statistics of a session that trackers return.
 
 use stormlog_format::{Map, Text, Value};
 
@@ -10,18 +10,18 @@ use crate::collect::CounterSource;
 use crate::collect::health::{Health, Status};
 
 impl Recorder {
-    /// The counters of sampling, as trackers list them.
+    /// The sampling counters, as trackers list them.
     pub fn tally(&self) -> Map {
         let state = self.state();
         state.tally.to_map(state.started_at_ns)
     }
 
-    /// The counters of the first source now, when it answers.
+    /// The counters of the first source now, if it answers.
     pub fn current(&self) -> Option<crate::collect::Reading> {
         self.with_channels(|channels| channels.first_mut().and_then(Channel::look))?
     }
 
-    /// All statistics of a device's tracker.
+    /// All statistics of a device tracker.
     pub fn device_statistics(&self, last_bundle: Option<&Text>) -> Map {
         let current = self.current();
         let health = self.with_channels(|channels| {
@@ -34,7 +34,7 @@ impl Recorder {
             })
         });
         let state = self.state();
-        // A source that is busy is as healthy as the last event said.
+        // When the source is busy, the last event supplies its health.
         let last = || {
             let last = state.history.iter().next_back()?;
             let health = Health::clone(&last.health);
@@ -86,7 +86,7 @@ impl Recorder {
         map
     }
 
-    /// All statistics of the host's tracker.
+    /// All statistics of the host tracker.
     pub fn host_statistics(&self) -> Map {
         let current = self.current().map(|reading| reading.level());
         let state = self.state();

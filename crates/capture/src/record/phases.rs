@@ -1,4 +1,4 @@
-//! Phases as a program enters and leaves them: a stack per session, rank and thread.
+//! Phases that a program enters and leaves: one stack per session, rank and thread.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use stormlog_format::{EventType, Map, Text, Value, strip};
 /// Why a phase cannot be entered or left.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the error messages document the variants")]
 pub enum PhaseError {
     #[error("phase name must be a non-empty string")]
     BlankName,
@@ -21,36 +21,36 @@ pub enum PhaseError {
     OutOfOrder,
 }
 
-/// The thread that a boundary happens on.
+/// The thread on which a phase begins or ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PhaseThread {
-    /// Its number, as the program's language numbers threads.
+    /// The number of the thread in the program's language.
     pub id: i64,
-    /// Its name.
+    /// The name of the thread.
     pub name: Text,
 }
 
-/// Where a stack belongs: session and rank as given.
+/// The session and rank that a stack belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PhaseOwner {
     /// The session's id.
     pub session_id: Text,
-    /// The rank as text, so that any rank that is given has its own stack.
+    /// The rank as text, so that every given rank has its own stack.
     pub rank: Text,
 }
 
-/// A phase that has begun or ended.
+/// The begin or the end of a phase.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Boundary {
     /// `phase_enter` or `phase_exit`.
     pub event_type: &'static str,
-    /// What a person reads.
+    /// The text for a person.
     pub context: String,
     /// The value of `phase_scope` in the event's metadata, without the caller's attributes.
     pub scope: Map,
     /// The id of the phase.
     pub scope_id: Text,
-    /// Its name.
+    /// The name of the phase.
     pub name: Text,
     /// Names from the outermost phase to this one.
     pub path: Vec<Text>,
@@ -73,7 +73,7 @@ pub struct PhaseStacks {
 }
 
 impl PhaseStacks {
-    /// Forgets every open phase and counts from the start again.
+    /// Forgets all open phases and restarts the count.
     pub fn reset(&mut self) {
         *self = Self::default();
     }
@@ -110,7 +110,7 @@ impl PhaseStacks {
         Ok(boundary(&active, Side::Enter, thread.id, self.sequence))
     }
 
-    /// Ends a phase; it must be the innermost of the thread that began it.
+    /// Ends a phase. The phase must be the innermost one of the thread that began it.
     pub fn exit(
         &mut self,
         owner: &PhaseOwner,

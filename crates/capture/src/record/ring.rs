@@ -1,8 +1,8 @@
-//! The last entries of an endless row, and how many were dropped before them.
+//! Keeps the last entries of a sequence and counts the dropped ones.
 
 use std::collections::VecDeque;
 
-/// A row of at most `capacity` entries; a new one pushes the oldest out.
+/// A queue of at most `capacity` entries. Each new entry then drops the oldest.
 #[derive(Debug)]
 pub(crate) struct Ring<T> {
     entries: VecDeque<T>,
@@ -11,7 +11,7 @@ pub(crate) struct Ring<T> {
 }
 
 impl<T> Ring<T> {
-    /// An empty row. Memory is taken as entries come, not in advance.
+    /// An empty queue. Memory is allocated as entries arrive, not in advance.
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
             entries: VecDeque::new(),
@@ -33,7 +33,7 @@ impl<T> Ring<T> {
         self.dropped = 0;
     }
 
-    /// Gives back memory that holds no entries.
+    /// Frees memory that holds no entries.
     pub(crate) fn shrink(&mut self) {
         self.entries.shrink_to_fit();
     }

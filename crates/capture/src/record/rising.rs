@@ -1,28 +1,28 @@
-//! Notices, while a program runs, that a level keeps rising. It only decides when a closer look
-//! is worth its cost and never reports: what is wrong is for the analysis to find.
+//! Detects, while a program runs, that a level keeps rising. It only decides when evidence windows
+//! are worth their cost and reports nothing: the analysis finds what is wrong.
 //!
 //! Readings are gathered in blocks, and the lowest reading of a block is its floor. A level rises
-//! when the floors of several blocks in a row rise, by more than the readings of a block scatter.
-//! Slow growth needs long blocks, so the same question is asked of blocks of doubling length.
-//! 700 bytes, no allocation, constant time for each reading.
+//! when the floors of several blocks in a row rise, by more than the scatter of the readings within
+//! a block. Slow growth needs long blocks, so blocks of doubling length are checked in the same
+//! way. Takes 700 bytes, no allocation, and constant time for each reading.
 
 use std::time::{Duration, Instant};
 
-/// The longest blocks are 128 times as long as the shortest.
+/// Number of block lengths. The longest blocks are 128 times as long as the shortest.
 const SCALES: usize = 8;
 
-/// The first readings of a program come while it sets itself up.
+/// The first readings are skipped, because the program sets itself up then.
 const WARM_UP: u32 = 5;
 
-/// How often the required rises must be there in a row when the level was higher before.
+/// When the level was higher before, this many times as many rises in a row are required.
 const SURE: u32 = 8;
 
-/// How much a level has risen, and in what time.
+/// How much a level has risen, and over what time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rise {
-    /// From the first floor to the last.
+    /// Bytes from the first floor to the last.
     pub bytes: i64,
-    /// Between them.
+    /// Time between the first floor and the last.
     pub over: Duration,
 }
 
@@ -31,7 +31,7 @@ pub struct Rise {
 pub struct Rising {
     /// Readings in the shortest block.
     block: u32,
-    /// How many floors in a row must rise.
+    /// How many rises of the floor in a row are required.
     rises: u32,
     skipped: u32,
     filling: Option<Block>,
@@ -61,22 +61,22 @@ impl Block {
     }
 }
 
-/// Blocks of one length.
+/// State for blocks of one length.
 #[derive(Clone, Copy, Debug, Default)]
 struct Scale {
-    /// A block that waits for the next one to be a block of the next scale with it.
+    /// The first half of a block of the next scale.
     half: Option<Block>,
     first: Option<Block>,
     last: Option<Block>,
     rises: u32,
-    /// The widest scatter of a block since the first.
+    /// The largest range of readings in a block since `first`.
     widest: i64,
-    /// The highest floor before the first.
+    /// The highest floor before `first`.
     highest: Option<i64>,
 }
 
 impl Rising {
-    /// A watch over blocks of `block` readings, of which `rises` must rise in a row.
+    /// Watches blocks of `block` readings; `rises` floors in a row must rise.
     #[must_use]
     pub fn new(block: u32, rises: u32) -> Self {
         Self {
@@ -88,7 +88,7 @@ impl Rising {
         }
     }
 
-    /// Takes a reading; the rise when this one completes a block that shows it.
+    /// Adds a reading. Returns the rise when this reading completes a block that shows one.
     pub fn add(&mut self, level: i64, at: Instant) -> Option<Rise> {
         if self.skipped < WARM_UP {
             self.skipped += 1;
@@ -159,7 +159,7 @@ mod tests {
 
     const MIB: i64 = 1 << 20;
 
-    /// The readings, ten a second, at which a level is found to rise.
+    /// The readings, taken ten times a second, at which a level is found to rise.
     fn rises(level: impl Fn(i64) -> i64, readings: i64) -> Vec<(i64, Rise)> {
         let start = Instant::now();
         let mut rising = Rising::new(5, 6);
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn slow_growth_in_stairs_is_noticed_by_longer_blocks() {
-        // 1 MiB every 20 s.
+        // The level rises by 1 MiB every 20 s.
         let found = rises(|i| 800 * MIB + i / 200 * MIB, 6_000);
         assert!(!found.is_empty());
     }

@@ -1,18 +1,18 @@
-//! The sampling thread: samples at a fixed interval until it is stopped.
+//! The sampling thread: it samples at a fixed interval until it is stopped.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::thread;
 
-/// What a beat wants: to go on, or to be the last.
+/// Whether the sampler continues after a beat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Beat {
     GoOn,
     Last,
 }
 
-/// Extra time that a stop gives a beat which is under way.
+/// Extra time that a stop gives to a beat in progress.
 const GRACE: Duration = Duration::from_millis(80);
 
 #[derive(Debug, Default)]
@@ -35,8 +35,8 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Calls `beat` now and then every `interval`. Beats that were missed are not made up for.
-    /// There is one at least: a stop that overtakes the thread's beginning waits for the first.
+    /// Calls `beat` now and then every `interval`. Missed beats are not repeated. There is at least
+    /// one beat: a stop that comes before the thread has started waits for the first.
     pub(crate) fn start(
         interval: Duration,
         mut beat: impl FnMut() -> Beat + Send + 'static,
@@ -60,8 +60,8 @@ impl Sampler {
         Ok(Self { shared, interval })
     }
 
-    /// Stops. A beat that hangs in a driver or waits for an interpreter is left behind: the
-    /// caller goes on after the interval and a moment.
+    /// Stops the sampler. A beat that hangs in a driver or waits for the interpreter is left
+    /// behind: the caller continues after the interval plus a short grace time.
     pub(crate) fn stop(self) {
         let mut signals = self.shared.lock();
         signals.stop = true;
@@ -87,7 +87,7 @@ impl Shared {
         self.signals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the time or the stop; whether it was the stop.
+    /// Waits until the time or until the stop; returns whether it was the stop.
     fn wait_until(&self, time: Instant) -> bool {
         let mut signals = self.lock();
         loop {
@@ -115,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    /// More than any machine needs, less than what would be waited for in vain.
+    /// More than any machine needs, so a test that waits this long has failed.
     const LONG: Duration = Duration::from_mins(1);
 
     #[test]
@@ -124,7 +124,7 @@ mod tests {
         let start = Instant::now();
         let (beats, heard) = channel();
         let sampler = Sampler::start(interval, move || {
-            // The receiver is gone after the stop.
+            // After the stop, the receiver no longer exists.
             let _ = beats.send(());
             Beat::GoOn
         })
@@ -134,7 +134,7 @@ mod tests {
         }
         assert!(start.elapsed() >= interval * 9, "beats are not made up for");
         sampler.stop();
-        // Its end of the channel goes with the thread: what is left in it are the last beats.
+        // The thread drops its end of the channel, so only the last beats are left in it.
         let left = std::iter::from_fn(|| heard.recv_timeout(LONG).ok());
         assert!(left.take(1000).count() < 1000, "it beats on");
     }
@@ -171,7 +171,8 @@ mod tests {
             drop(go_on);
             start.elapsed()
         };
-        // The best of several: a busy machine is late now and then, code that waits every time.
+        // The best of several attempts: a busy machine is sometimes late, code that waits always
+        // is.
         let best = (0..5).map(|_| time_to_stop()).min().unwrap();
         assert!(best < Duration::from_millis(300), "{best:?}");
     }

@@ -1,4 +1,4 @@
-//! What a recorder knows: the last events, the session, and where it is stored.
+//! The state of a recorder: the last events, the session, and its sink.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,18 +26,19 @@ pub(super) struct State {
     pub(super) started_at_ns: Option<i64>,
     pub(super) sink: Option<Arc<BackgroundSink>>,
     pub(super) diagnostics: Diagnostics,
-    /// How the sink of the last session ended, once it has.
+    /// The final status of the last session's sink.
     pub(super) stored: Option<SinkStatus>,
     /// Log messages that were not fetched yet.
     pub(super) notices: Vec<String>,
     pub(super) sampler: Option<Sampler>,
     pub(super) source_gone: bool,
-    /// Counts sessions, so that a sampler left behind by a stop cannot add to the next one.
+    /// Counts sessions, so that a sampler left behind by a stop cannot add events to the next
+    /// session.
     pub(super) generation: u64,
 }
 
 impl State {
-    /// Of a recorder that has not recorded yet.
+    /// The state before the first session.
     pub(super) fn new(max_events: usize, bundle_events: Option<usize>) -> Self {
         Self {
             history: Ring::new(max_events),
@@ -76,7 +77,7 @@ impl State {
         event
     }
 
-    /// The events that a crash bundle would hold, oldest first.
+    /// The events for a crash bundle, oldest first.
     pub(super) fn bundle_payloads(&self) -> Vec<Map> {
         let Some(origin) = &self.origin else {
             return Vec::new();
@@ -85,13 +86,13 @@ impl State {
         events.map(|event| event.to_payload(origin)).collect()
     }
 
-    /// How long the session has run, or ran.
+    /// The duration of the session so far, or of the last one.
     pub(super) fn duration(&self) -> Option<Duration> {
         self.stopped_after
             .or_else(|| self.started.map(|started| started.elapsed()))
     }
 
-    /// The session's status: its sink knows first when something of it is missing.
+    /// The status of the session. Its sink is the first to know when events are missing.
     pub(super) fn status_of(&self, session: &SessionSummary) -> SessionStatus {
         match &self.sink {
             Some(sink) => sink.status().session_status,

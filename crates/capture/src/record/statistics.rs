@@ -4,7 +4,7 @@ use stormlog_format::{Map, Value};
 
 use super::clock::seconds;
 
-/// What sampling has counted.
+/// Counts and sums of all sampling steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Tally {
     pub(crate) peak: i64,
@@ -28,7 +28,7 @@ impl Tally {
         self.deallocated_bytes = self.deallocated_bytes.saturating_add(bytes);
     }
 
-    /// Adds what one step counted.
+    /// Adds the counts of one step.
     pub(crate) fn add(&mut self, step: &Tally) {
         self.peak = self.peak.max(step.peak);
         self.allocations += step.allocations;
@@ -58,7 +58,7 @@ impl Tally {
         map
     }
 
-    /// Averages, which divide by at least one.
+    /// Adds averages. The divisor is at least one.
     pub(crate) fn averages(self, map: &mut Map) {
         let mean = |bytes: i64, count: i64| Value::Float(float(bytes) / float(count.max(1)));
         map.insert(
@@ -71,7 +71,7 @@ impl Tally {
         );
     }
 
-    /// Rates, which divide by at least one second.
+    /// Adds rates. The divisor is at least one second.
     pub(crate) fn rates(self, duration_s: f64, map: &mut Map) {
         map.insert("tracking_duration_seconds", Value::Float(duration_s));
         let rate = |count: i64| Value::Float(float(count) / duration_s.max(1.0));
@@ -80,7 +80,10 @@ impl Tally {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "statistics are floats")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "statistics are stored as floats"
+)]
 pub(crate) fn float(value: i64) -> f64 {
     value as f64
 }

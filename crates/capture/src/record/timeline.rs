@@ -1,9 +1,9 @@
-//! Events summed up in buckets of equal length.
+//! Sums up events in time buckets of equal length.
 
 use super::clock::seconds;
 use super::event::TrackedEvent;
 
-/// The last event of every bucket that has one.
+/// The last event of every bucket that is not empty.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timeline {
     /// Start of each bucket, epoch seconds.
@@ -14,7 +14,7 @@ pub struct Timeline {
     pub reserved: Vec<i64>,
 }
 
-/// Buckets of a number of seconds, counted from the first event.
+/// Divides the events into buckets of `interval_s` seconds, starting with the first event.
 pub fn timeline<'a>(
     events: impl IntoIterator<Item = &'a TrackedEvent>,
     interval_s: f64,
@@ -28,14 +28,14 @@ pub fn timeline<'a>(
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "a bucket's number; a clock set back falls into the first"
+            reason = "bucket numbers are small, and a negative number becomes bucket 0"
         )]
         let bucket = ((time - start) / interval_s) as u64;
         if open == Some(bucket) {
             timeline.allocated.pop();
             timeline.reserved.pop();
         } else {
-            #[expect(clippy::cast_precision_loss, reason = "buckets are few")]
+            #[expect(clippy::cast_precision_loss, reason = "bucket numbers are small")]
             timeline.timestamps.push(start + bucket as f64 * interval_s);
             open = Some(bucket);
         }

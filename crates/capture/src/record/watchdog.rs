@@ -1,4 +1,4 @@
-//! Decides when alerts call for a cleanup; what a cleanup is, others know.
+//! Decides when alerts call for a cleanup. The caller knows how to clean up.
 
 use std::time::{Duration, Instant};
 
@@ -6,20 +6,20 @@ use stormlog_format::{EventType, Value};
 
 use super::event::TrackedEvent;
 
-/// Cleaning up again sooner would only cost time.
+/// Least time between two cleanups, because more frequent ones only cost time.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// How much is to be cleaned up.
+/// How much a cleanup frees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cleanup {
-    /// What is cached.
+    /// Cached memory.
     Standard,
-    /// Whatever can be had.
+    /// Everything that can be freed.
     Aggressive,
 }
 
 impl Cleanup {
-    /// What the event of a cleanup says.
+    /// The text of the cleanup event.
     pub fn context(self) -> &'static str {
         match self {
             Self::Standard => "Performed standard memory cleanup",
@@ -28,10 +28,10 @@ impl Cleanup {
     }
 }
 
-/// Looks at alerts.
+/// Watches alerts.
 #[derive(Clone, Copy, Debug)]
 pub struct Watchdog {
-    /// Percent of the memory from which on a warning calls for a cleanup.
+    /// A warning calls for a cleanup when at least this percentage of the memory is in use.
     usage_percent: f64,
     last: Option<Instant>,
 }
@@ -46,8 +46,8 @@ impl Default for Watchdog {
 }
 
 impl Watchdog {
-    /// The cleanup that an alert calls for: critical ones always, warnings when most of the
-    /// memory is in use, at most one every half minute.
+    /// The cleanup that an alert calls for: always for critical alerts, and for warnings when most
+    /// of the memory is in use. At most one every half minute.
     pub fn wants(&mut self, alert: &TrackedEvent, now: Instant) -> Option<Cleanup> {
         let usage = match alert.metadata.get("usage_percent") {
             Some(Value::Float(percent)) => *percent,

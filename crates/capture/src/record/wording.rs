@@ -1,16 +1,16 @@
-//! The texts of events; other tools search for them, so they are those of stormlog 0.3.9.
+//! The texts of events. Other tools search for them, so they are those of stormlog 0.3.9.
 
-/// Byte counts in event texts have the spelling of stormlog 0.3.9.
+/// Byte counts in event texts are spelled as in stormlog 0.3.9.
 pub use stormlog_format::byte_text as human;
 
 use crate::collect::Reading;
 
-/// Whose memory the words speak of.
+/// Whose memory a text describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wording {
-    /// An accelerator's.
+    /// Memory of an accelerator.
     Device,
-    /// The process's own.
+    /// Memory of the process itself.
     Host,
 }
 

@@ -1,11 +1,11 @@
-//! Secrets in addresses, and keys in their armour: `https://me:X@host`, the address of a webhook,
-//! `-----BEGIN PRIVATE KEY-----`.
+//! Secrets in addresses, and private keys in PEM blocks: `https://me:X@host`, the address of a
+//! webhook, `-----BEGIN PRIVATE KEY-----`.
 
 use memchr::memmem;
 
 use super::{HIDDEN, Hidden};
 
-/// Addresses whose path is a secret: whoever knows it may post there.
+/// Addresses whose path is a secret: everyone who knows it may post there.
 const WEBHOOKS: [&str; 9] = [
     "hooks.slack.com/services/",
     "hooks.slack.com/workflows/",
@@ -18,7 +18,7 @@ const WEBHOOKS: [&str; 9] = [
     "api.telegram.org/bot",
 ];
 
-/// The text without logins and the paths of webhooks; nothing when it has none.
+/// Replaces logins in addresses. `None` when there are none.
 pub(super) fn without_logins(plain: &str) -> Option<String> {
     let mut out = Hidden::new(plain);
     let mut done = 0;
@@ -39,7 +39,7 @@ pub(super) fn without_logins(plain: &str) -> Option<String> {
     out.finish()
 }
 
-/// The text without the paths of webhooks; nothing when it has none.
+/// Replaces the secret paths of webhooks. `None` when there are none.
 pub(super) fn without_webhooks(plain: &str) -> Option<String> {
     let mut out = Hidden::new(plain);
     let mut done = 0;
@@ -47,7 +47,7 @@ pub(super) fn without_webhooks(plain: &str) -> Option<String> {
         if slash < done {
             continue;
         }
-        // Each of them ends with its only long part; where that begins, the host stands before.
+        // The host stands before the slash, and the fixed part of the path after it.
         let is_here = |webhook: &&&str| {
             let (before, after) = webhook.split_once('/').unwrap_or((webhook, ""));
             plain[..slash].ends_with(before) && plain[slash + 1..].starts_with(after)
@@ -68,13 +68,13 @@ pub(super) fn without_webhooks(plain: &str) -> Option<String> {
     out.finish()
 }
 
-/// The text without private keys; nothing when it has none.
+/// Replaces private keys. `None` when there are none.
 pub(super) fn without_private_keys(plain: &str) -> Option<String> {
     let mut out = Hidden::new(plain);
     let mut at = 0;
     while let Some(next) = memmem::find(&plain.as_bytes()[at..], b"PRIVATE KEY") {
         let words = at + next + "PRIVATE KEY".len();
-        // `PRIVATE KEY BLOCK-----` is that of PGP.
+        // PGP writes `PRIVATE KEY BLOCK-----`.
         let rest = &plain[words..];
         let rest = rest.strip_prefix(" BLOCK").unwrap_or(rest);
         let Some(body) = rest.strip_prefix("-----") else {
@@ -87,7 +87,7 @@ pub(super) fn without_private_keys(plain: &str) -> Option<String> {
         if plain[start..end] != *HIDDEN {
             out.hide(start, end);
         }
-        // Past the line that ends it, which has the same words.
+        // Continue after the line that ends the key, which contains the same words.
         let line = plain[end..].find("KEY");
         at = line.map_or(end, |line| end + line + "KEY".len());
     }

@@ -1,5 +1,5 @@
 //! Secrets in the arguments of commands: `--api-key X`, `curl -u me:X`, `wandb login X`. A command
-//! is given as words, or lies somewhere in a text: `Command '['curl', '-u', 'me:X']' failed`.
+//! is given as words, or it is part of a text: `Command '['curl', '-u', 'me:X']' failed`.
 
 use std::ops::Range;
 
@@ -8,13 +8,13 @@ use super::names::{is_secret_flag_value, is_secret_name};
 use super::prose::is_common_word;
 use super::{HIDDEN, Hidden};
 
-/// A flag of one program that says nothing by its name.
+/// A flag with a secret value whose name does not show it. It is known for some programs only.
 struct Flag {
     programs: &'static [&'static str],
     name: &'static str,
     /// Whether the value is part of the same word.
     is_attached: bool,
-    /// Whether it is a flag of `login` alone.
+    /// Whether it is a flag of the subcommand `login` only.
     is_of_login: bool,
 }
 
@@ -36,7 +36,7 @@ const fn attached(programs: &'static [&'static str], name: &'static str) -> Flag
 
 const MYSQL: &[&str] = &["mysql", "mysqldump", "mysqladmin", "mysqlimport", "mariadb"];
 const LDAP: &[&str] = &["ldapsearch", "ldapadd", "ldapmodify", "ldapwhoami"];
-/// Programs with `login -p`.
+/// Programs whose `login` has `-p`.
 const REGISTRIES: &[&str] = &[
     "docker", "podman", "buildah", "skopeo", "helm", "oc", "az", "nerdctl",
 ];
@@ -62,7 +62,7 @@ const FLAGS: &[Flag] = &[
     attached(&["7z", "7za", "sshpass"], "-p"),
 ];
 
-/// Words after which a secret stands alone.
+/// Two words that a secret follows without a flag.
 const BEFORE_SECRET: &[[&str; 2]] = &[
     ["wandb", "login"],
     ["vault", "login"],
@@ -71,43 +71,43 @@ const BEFORE_SECRET: &[[&str; 2]] = &[
     ["rclone", "obscure"],
 ];
 
-/// The shortest word that is a secret without a flag.
+/// The shortest word that can be a secret without a flag.
 const ALONE_LENGTH: usize = 12;
 
-/// How far a program's flags may be from its name: no command line has more words before them,
-/// and a long text is walked once.
+/// How many words after its name the flags of a program are recognised. No real command line has
+/// more, and the limit keeps the time for a long text linear.
 const WORDS_OF_COMMAND: usize = 40;
 
-/// Whether words were put together by a shell or a program, or stand in any text.
+/// Whether the words are a command, or part of any text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The arguments themselves.
+    /// The arguments of a command.
     Command,
-    /// Maybe a sentence.
+    /// A text that may be a sentence.
     Text,
 }
 
-/// Follows the words of a command.
+/// Reads the words of a command one by one.
 pub(super) struct Arguments<'a> {
     origin: Origin,
     /// The last two words.
     last: [&'a str; 2],
     program: Option<&'a str>,
     words_of_program: usize,
-    /// Whether the program is to log in.
+    /// Whether the subcommand `login` was seen.
     is_login: bool,
     next: Next<'a>,
 }
 
-/// What the next word is.
+/// What the next word is expected to be.
 #[derive(Clone, Copy)]
 enum Next<'a> {
     Anything,
-    /// The value of a flag that its name makes a secret.
+    /// The value of a flag whose name is that of a secret.
     ValueOf(&'a str),
-    /// A secret, by the rules of a program.
+    /// A secret, by the rules of the program.
     Secret,
-    /// A secret if it looks like one.
+    /// A secret if it looks random.
     Alone,
 }
 
@@ -123,17 +123,17 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// Whether the next word may be hidden; then its quotes count.
+    /// Whether the next word may be a secret; then its quotes matter.
     fn is_waiting(&self) -> bool {
         !matches!(self.next, Next::Anything)
     }
 
-    /// The command has ended: a line end, a `|`.
+    /// Resets the state at the end of a command, such as a line end or a `|`.
     fn end_command(&mut self) {
         *self = Self::new(self.origin);
     }
 
-    /// What of the next word is a secret.
+    /// Reads the next word and returns the part of it that is a secret.
     pub(super) fn take(&mut self, word: &'a str) -> Option<Range<usize>> {
         let next = std::mem::replace(&mut self.next, Next::Anything);
         let is_flag = word.starts_with('-') && word.len() > 1;
@@ -161,7 +161,7 @@ impl<'a> Arguments<'a> {
     }
 
     fn take_flag(&mut self, word: &'a str, next: Next<'a>) -> Option<Range<usize>> {
-        // Flags may come before a secret that has none: `wandb login --relogin X`.
+        // Other flags may come before the secret: `wandb login --relogin X`.
         if matches!(next, Next::Alone) {
             self.next = next;
         }
@@ -182,7 +182,8 @@ impl<'a> Arguments<'a> {
         });
         if let Some(flag) = of_program {
             if flag.is_attached {
-                // The bracket at its end may count as the end of the word.
+                // Only the text before the closing bracket is compared, because the bracket may end
+                // the word.
                 let is_hidden = word[flag.name.len()..].starts_with(HIDDEN.trim_end_matches(']'));
                 return (!is_hidden).then_some(flag.name.len()..word.len());
             }
@@ -194,7 +195,7 @@ impl<'a> Arguments<'a> {
     }
 
     fn take_word(&mut self, word: &'a str, next: Next<'a>) {
-        // The value of another flag, such as an address.
+        // The word is the value of another flag, such as an address.
         let is_of_flag = self.last[1].starts_with("--");
         if matches!(next, Next::Alone) && is_of_flag {
             self.next = next;
@@ -204,7 +205,7 @@ impl<'a> Arguments<'a> {
         if BEFORE_SECRET.contains(&pair) {
             self.next = Next::Alone;
         }
-        // As in a file of logins: `login me password X`.
+        // A line of a netrc file: `login me password X`.
         if before == "login" && word == "password" {
             self.next = Next::Secret;
         }
@@ -230,7 +231,8 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// Whether a program has flags of its own here. Most words are too long, or have other letters.
+/// Whether a program has rules here. A quick check of length and letters comes first, because most
+/// words fail it.
 fn is_program(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (2..=11).contains(&name.len())
@@ -243,7 +245,7 @@ fn name_of(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
-/// The text without secret arguments of the commands in it; nothing when it has none.
+/// Replaces secret arguments of commands in a text. `None` when there are none.
 pub(super) fn without_arguments(plain: &str, origin: Origin) -> Option<String> {
     if !may_have_arguments(plain) {
         return None;
@@ -255,7 +257,7 @@ pub(super) fn without_arguments(plain: &str, origin: Origin) -> Option<String> {
     while at < bytes.len() {
         match bytes[at] {
             b'\n' => {
-                // A command goes on after a backslash.
+                // A backslash continues the command on the next line.
                 if at == 0 || bytes[at - 1] != b'\\' {
                     arguments.end_command();
                 }
@@ -273,7 +275,7 @@ pub(super) fn without_arguments(plain: &str, origin: Origin) -> Option<String> {
                     .then(|| quoted(inner, quote))
                     .flatten();
                 if let Some(length) = length {
-                    // In a document inside of another there are slashes before both quotes.
+                    // A document inside another document has backslashes before both quotes.
                     let word = inner[..length].trim_end_matches('\\');
                     if arguments.take(word).is_some() {
                         out.hide(at + 1, at + 1 + word.len());
@@ -284,7 +286,7 @@ pub(super) fn without_arguments(plain: &str, origin: Origin) -> Option<String> {
             _ => {
                 let length = bare_length(&bytes[at..]);
                 let word = &plain[at..at + length];
-                // In a list of words a value that is no text is no word of the command.
+                // In a list of words, a value that is not a text is not a word of the command.
                 if is_item(word) && is_between_commas(bytes, at, length) {
                     at += length;
                     continue;
@@ -294,7 +296,7 @@ pub(super) fn without_arguments(plain: &str, origin: Origin) -> Option<String> {
                 }
                 at += length;
                 at += closing_quote(&bytes[at..]);
-                // A sentence is about the flag, or goes on after it.
+                // A sentence may mention the flag or continue after it.
                 let ends = bytes.get(at).is_some_and(|byte| b",;)]".contains(byte));
                 let is_quoted = at > 0 && matches!(bytes[at - 1], b'\'' | b'"');
                 if word.ends_with([':', '.', '!', '?']) || (ends && !is_quoted) {
@@ -306,13 +308,13 @@ pub(super) fn without_arguments(plain: &str, origin: Origin) -> Option<String> {
     out.finish()
 }
 
-/// Whether a word is a value of a list that is no text.
+/// Whether a word is a list value that is not a text, such as `null`.
 fn is_item(word: &str) -> bool {
     matches!(word, "null" | "true" | "false" | "None" | "True" | "False")
         || word.parse::<f64>().is_ok()
 }
 
-/// Whether commas stand before and after a word.
+/// Whether there are commas before and after a word.
 fn is_between_commas(bytes: &[u8], at: usize, length: usize) -> bool {
     let mut before = bytes[..at].iter().rev().skip_while(|byte| **byte == b' ');
     let mut after = bytes[at + length..]
@@ -321,7 +323,7 @@ fn is_between_commas(bytes: &[u8], at: usize, length: usize) -> bool {
     before.next() == Some(&b',') && after.next() == Some(&b',')
 }
 
-/// A cheap test that most texts fail: there is a flag, or one of the words before a secret.
+/// A cheap test that excludes most texts: the text has a flag, or one of the words before a secret.
 fn may_have_arguments(plain: &str) -> bool {
     let bytes = plain.as_bytes();
     let has_flag = memchr::memchr_iter(b'-', bytes).any(|at| {
@@ -337,7 +339,7 @@ fn may_have_arguments(plain: &str) -> bool {
             .any(|word| memchr::memmem::find(bytes, word.as_bytes()).is_some())
 }
 
-/// What stands between words; quotes stand around them.
+/// Whether a byte separates words. Quotes enclose words instead.
 pub(super) const fn is_between(byte: u8) -> bool {
     byte.is_ascii_whitespace()
         || matches!(
@@ -366,7 +368,7 @@ fn bare_length(rest: &[u8]) -> usize {
     length.unwrap_or(rest.len())
 }
 
-/// The length of the quote that ends a word, with the slashes before it.
+/// The length of the quote that ends a word, including the backslashes before it.
 fn closing_quote(rest: &[u8]) -> usize {
     let slashes = rest.iter().take_while(|byte| **byte == b'\\').count();
     match rest.get(slashes) {
@@ -375,10 +377,10 @@ fn closing_quote(rest: &[u8]) -> usize {
     }
 }
 
-/// The longest word in quotes that is looked for.
+/// A longer text in quotes is not treated as a word.
 const LONGEST_QUOTED: usize = 1024;
 
-/// How long a text in quotes is, when they are closed in the same line.
+/// The length of a text in quotes, if the quote closes on the same line.
 fn quoted(rest: &str, quote: u8) -> Option<usize> {
     let mut bytes = rest.bytes().take(LONGEST_QUOTED);
     let length = bytes.position(|byte| byte == quote || byte == b'\n')?;

@@ -4,23 +4,23 @@ use super::Hidden;
 use super::names::{is_secret, is_secret_name};
 use super::prose::is_common_word;
 
-/// How a header says what follows.
+/// Authentication schemes that come before the secret in a header.
 const SCHEMES: [&str; 5] = ["bearer", "basic", "token", "digest", "negotiate"];
 
-/// The shortest text after `token:` that is more than a word.
+/// A shorter text after `token:` is taken for a word of a sentence.
 const SECRET_LENGTH: usize = 16;
 
-/// The longest value that may turn out not to be a secret. Each is looked through once for every
-/// name before it, so this bounds the time for a text that is all names.
+/// A longer value is hidden without further checks. A value is read once for every name before it,
+/// so this bounds the time for a text that consists of names.
 const LONGEST_VALUE: usize = 1024;
 
-/// The text without values of secret names; nothing when it has none. Also in a document that is
-/// torn, lies in another, or was never JSON.
+/// Replaces the values of secret names. `None` when there are none. This also works in a JSON
+/// document that is torn, is nested in another one, or is not valid.
 pub(super) fn without_assignments(plain: &str) -> Option<String> {
     let mut out = Hidden::new(plain);
     let mut at = 0;
     for sign in memchr::memchr2_iter(b'=', b':', plain.as_bytes()) {
-        // Inside of a value that is hidden.
+        // This sign is inside a value that is already hidden.
         if sign < at {
             continue;
         }
@@ -34,8 +34,8 @@ pub(super) fn without_assignments(plain: &str) -> Option<String> {
     out.finish()
 }
 
-/// Where the value begins and ends that is given to what a text ends with, when that is a
-/// secret's name. The rest begins with the sign that gives it.
+/// Returns where the value begins and ends that is assigned to the name at the end of `before`, if
+/// that is the name of a secret. `rest` begins with the assignment sign.
 fn value_of_secret(before: &str, rest: &str) -> Option<(usize, usize)> {
     let (name, is_quoted) = name_at_end(trimmed(before))?;
     if !is_secret_name(name) {
@@ -52,19 +52,19 @@ fn value_of_secret(before: &str, rest: &str) -> Option<(usize, usize)> {
     if !is_quoted && is_closed && opened == after.as_bytes().first() {
         return None;
     }
-    // 'a= b' gives nothing to a.
+    // `a= b` assigns nothing to `a`.
     if blanks > 0 && !is_entry && trimmed(before).len() == before.len() {
         return None;
     }
-    // The header with cookies has several of them.
+    // A cookie header has several values.
     let is_line = is_entry && name.to_ascii_lowercase().ends_with("cookie");
     let (start, end) = value_at_start(&after[blanks..], is_quoted, is_entry, is_line)?;
-    // Nothing ordinary is that long, and whatever is looked at must end.
+    // No ordinary value is that long, and the limit bounds the time.
     if end - start > LONGEST_VALUE {
         return Some((1 + blanks + start, 1 + blanks + end));
     }
     let value = &after[blanks + start..blanks + end];
-    // In a message a token is a word, and what follows a colon may be a sentence.
+    // In a message "token" may be an ordinary word, and a sentence may follow the colon.
     let is_text = is_entry && !is_quoted;
     let is_word = name.eq_ignore_ascii_case("token") && value.len() < SECRET_LENGTH;
     let is_message = is_text && (is_word || (start == 0 && is_common_word(value)));
@@ -72,7 +72,7 @@ fn value_of_secret(before: &str, rest: &str) -> Option<(usize, usize)> {
     (!is_message && is_secret(name, value)).then_some((begin + start, begin + end))
 }
 
-/// The name that a text ends with, and whether it is in quotes.
+/// The name at the end of a text, and whether it is in quotes.
 fn name_at_end(text: &str) -> Option<(&str, bool)> {
     if let Some(inner) = text.strip_suffix(['"', '\'']) {
         let inner = inner.trim_end_matches('\\');
@@ -82,7 +82,7 @@ fn name_at_end(text: &str) -> Option<(&str, bool)> {
     Some((text.rsplit(other).next()?, false))
 }
 
-/// Where the value that a text begins with begins and ends, without its quotes.
+/// Where the value at the start of a text begins and ends, without its quotes.
 fn value_at_start(
     text: &str,
     is_quoted: bool,
@@ -95,7 +95,8 @@ fn value_at_start(
         let start = slashes + quote.len_utf8();
         return Some((start, start + quoted_length(&text[start..], quote, slashes)));
     }
-    // Without quotes where the name has them it is a number, or none; and '==' gives nothing.
+    // If the name is in quotes and the value is not, the value is a number or null; and `==`
+    // assigns nothing.
     if is_quoted || text.starts_with(['[', '{', '=']) {
         return None;
     }
@@ -125,9 +126,9 @@ fn word_length(text: &str) -> usize {
     text.find(ends).unwrap_or(text.len())
 }
 
-/// How long the value is that ends with the quote that it began with, or with its line. In a
-/// document inside of another there are slashes before the quotes around it, and more than twice
-/// as many before those that are part of it.
+/// The length of a value that ends with its opening quote or with the line. In a document inside
+/// another one, backslashes precede the enclosing quotes, and more than twice as many precede
+/// quotes inside the value.
 fn quoted_length(text: &str, quote: char, slashes: usize) -> usize {
     let ends = text.match_indices([quote, '\n']).find_map(|(at, found)| {
         if found == "\n" {
@@ -140,8 +141,8 @@ fn quoted_length(text: &str, quote: char, slashes: usize) -> usize {
     ends.unwrap_or(text.len())
 }
 
-/// The text without what stands in quotes after the words of a query that sets a password; nothing
-/// when it has none.
+/// Replaces the quoted text after the words of an SQL statement that sets a password. `None` when
+/// there is none.
 pub(super) fn without_phrases(plain: &str) -> Option<String> {
     let mut out = Hidden::new(plain);
     let mut done = 0;
@@ -169,7 +170,7 @@ fn ends_with(text: &str, end: &str) -> bool {
     last.is_some_and(|last| last.eq_ignore_ascii_case(end.as_bytes()))
 }
 
-/// Whether a document names something with values of its own as a secret.
+/// Whether a document assigns an object or a list to the name of a secret.
 pub(super) fn has_secret_container(plain: &str) -> bool {
     memchr::memchr2_iter(b'{', b'[', plain.as_bytes()).any(|at| {
         let before = plain[..at].trim_end_matches(' ').strip_suffix("\":");

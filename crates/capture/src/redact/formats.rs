@@ -1,30 +1,30 @@
-//! What tokens of well-known services look like. The table is data: one line for each format,
-//! with the text that it begins with, the signs that follow besides letters and digits, the
-//! fewest of them, and what keeps an ordinary word from being taken for one.
+//! The formats of tokens of well-known services. The table has one line for each format: the text
+//! that it begins with, the characters that may follow besides letters and digits, the least number
+//! of them, and a condition that excludes ordinary words.
 
 use Need::{Capitals, Dense, Digit, Mixed, Nothing};
 
-/// What the part after the start of a token must have.
+/// What the part after the fixed start of a token must contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Need {
-    /// Nothing: no word begins like this.
+    /// No condition, because no word begins with this start.
     Nothing,
-    /// A digit.
+    /// At least one digit.
     Digit,
-    /// A digit, a capital letter and a small one.
+    /// A digit, an upper-case letter and a lower-case letter.
     Mixed,
-    /// Capitals and digits alone.
+    /// Only upper-case letters and digits.
     Capitals,
-    /// A digit, and a stretch of letters and digits that is longer than a word.
+    /// A digit, and a sequence of letters and digits that is longer than a word.
     Dense,
 }
 
 /// One format of a token.
 pub(super) struct Format {
     pub(super) start: &'static str,
-    /// What may follow, besides letters and digits.
+    /// Characters that may follow, besides letters and digits.
     others: &'static str,
-    /// The fewest bytes after the start.
+    /// The least number of bytes after the start.
     least: usize,
     need: Need,
 }
@@ -38,8 +38,8 @@ const fn format(start: &'static str, others: &'static str, least: usize, need: N
     }
 }
 
-/// Formats by what they begin with. Lengths are somewhat below the real ones: a token may be cut
-/// off by a limit on the length of a message.
+/// Formats by their start. Minimum lengths are slightly below the real ones, because a limit on the
+/// length of a message may cut a token off.
 pub(super) const FORMATS: &[Format] = &[
     // Models and machine-learning services.
     format("sk-", "-_", 16, Dense), // OpenAI, Anthropic, OpenRouter, Langfuse, DeepSeek
@@ -190,7 +190,7 @@ pub(super) const FORMATS: &[Format] = &[
     format("Basic ", "+/=", 12, Mixed),
 ];
 
-/// The rest of a text at the start of a word: how many bytes of it are a token.
+/// The length of the token at the start of `rest`, which begins at the start of a word.
 pub(super) fn token_length(rest: &[u8]) -> Option<usize> {
     let [first, second, third, ..] = rest else {
         return None;
@@ -205,15 +205,15 @@ pub(super) fn token_length(rest: &[u8]) -> Option<usize> {
     found.or_else(|| shape_length(rest))
 }
 
-/// Which first three bytes a token may have, and the formats by their first; most words need no
-/// more than that.
+/// Which first three bytes a token may have, and the formats by first byte. This excludes most
+/// words quickly.
 static STARTS: Starts = Starts::new();
 
 struct Starts {
     bits: [u64; 64],
-    /// One more than the last format that begins with a byte.
+    /// One more than the index of the last format that begins with a byte.
     last: [usize; 256],
-    /// One more than the format before that begins with the same byte.
+    /// One more than the index of the previous format that begins with the same byte.
     before: [usize; FORMATS.len()],
 }
 
@@ -237,7 +237,8 @@ impl Starts {
         starts
     }
 
-    /// Capitals and small letters have one place, since some starts have no case.
+    /// Upper-case and lower-case letters have the same place, because some starts are not
+    /// case-sensitive.
     const fn place(first: u8, second: u8, third: u8) -> usize {
         let [first, second, third] = [first | 0x20, second | 0x20, third | 0x20];
         let mixed = (first as usize) ^ ((second as usize) << 3) ^ ((third as usize) << 5);
@@ -257,13 +258,13 @@ impl Starts {
     }
 }
 
-/// How much of a token decides whether it is one.
+/// Only this many bytes of a text decide whether it is a token.
 const LONGEST_LOOK: usize = 96;
 
 impl Format {
     fn length_in(&self, rest: &[u8]) -> Option<usize> {
         let start = rest.get(..self.start.len())?;
-        // The schemes of HTTP have no case.
+        // HTTP schemes are not case-sensitive.
         let is_start = if self.start.ends_with(' ') {
             start.eq_ignore_ascii_case(self.start.as_bytes())
         } else {
@@ -275,13 +276,13 @@ impl Format {
         let body = &rest[self.start.len()..];
         let others = self.others.as_bytes();
         let fits = |byte: &&u8| byte.is_ascii_alphanumeric() || others.contains(byte);
-        // What is no token so far is none: `sk-sk-sk-` would be looked through from each start.
+        // The limit keeps the time linear: in `sk-sk-sk-` a token could begin at each start.
         let seen = body.iter().take(LONGEST_LOOK).take_while(fits).count();
         if seen < self.least || !self.need.is_met(&body[..seen]) {
             return None;
         }
         let length = seen + body[seen..].iter().take_while(fits).count();
-        // A full stop ends a sentence.
+        // Full stops at the end belong to the sentence.
         let dots = { body[..length].iter().rev() }.take_while(|byte| **byte == b'.');
         Some(self.start.len() + length - dots.count())
     }
@@ -307,10 +308,11 @@ impl Need {
     }
 }
 
-/// Longer than the words that names are made of.
+/// A sequence of this length is longer than the words that names consist of.
 const DENSE_LENGTH: usize = 12;
 
-/// One stretch of a token without a fixed start: which bytes, how few, how many.
+/// One part of a token without a fixed start: the allowed bytes, their least and their greatest
+/// number.
 struct Run(fn(u8) -> bool, usize, usize);
 
 const fn sign<const SIGN: u8>() -> Run {
@@ -323,15 +325,15 @@ const LETTERS: fn(u8) -> bool = |byte| byte.is_ascii_alphanumeric();
 const WORD: fn(u8) -> bool = |byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
 const AZURE: fn(u8) -> bool = |byte| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
 
-/// Tokens that begin with anything, and what the last run must have. Each run ends where its
-/// bytes end, so nothing is tried twice.
+/// Tokens without a fixed start, and the condition for their last part. Each part ends where its
+/// allowed bytes end, so nothing is tried twice.
 const SHAPES: &[(&[Run], Need)] = &[
-    // A bot of Telegram: 123456789:AA...
+    // A Telegram bot: 123456789:AA...
     (
         &[Run(DIGITS, 8, 10), sign::<b':'>(), Run(WORD, 30, 40)],
         Mixed,
     ),
-    // Mailchimp: 32 digits, then the data centre.
+    // Mailchimp: 32 hexadecimal digits, then the data centre.
     (
         &[
             Run(HEX, 32, 32),
@@ -342,7 +344,7 @@ const SHAPES: &[(&[Run], Need)] = &[
         ],
         Nothing,
     ),
-    // A bot of Discord: the id, the time and the signature, in base64.
+    // A Discord bot: id, time and signature in base64.
     (
         &[
             Run(LETTERS, 23, 28),
@@ -364,24 +366,24 @@ const SHAPES: &[(&[Run], Need)] = &[
         ],
         Mixed,
     ),
-    // Airtable: `pat`, an id and 64 digits.
+    // Airtable: `pat`, an id and 64 hexadecimal digits.
     (
         &[Run(LETTERS, 17, 17), sign::<b'.'>(), Run(HEX, 64, 64)],
         Digit,
     ),
-    // A secret of Microsoft Entra: three letters, a digit, `Q~`.
+    // A Microsoft Entra secret: three characters, a digit, `Q~`.
     (
         &[Run(LETTERS, 5, 5), sign::<b'~'>(), Run(AZURE, 28, 36)],
         Digit,
     ),
-    // An API key of Twilio.
+    // A Twilio API key.
     (&[sign::<b'S'>(), sign::<b'K'>(), Run(HEX, 32, 32)], Nothing),
 ];
 
 fn shape_length(rest: &[u8]) -> Option<usize> {
     let letters = rest.iter().take(40).take_while(|byte| LETTERS(**byte));
     let length = letters.count();
-    // How long the first run is and what follows it: most words fail here.
+    // Most words are excluded by the length of their first part and the character after it.
     let is_candidate = match (length, rest.get(length)) {
         (8..=10, Some(b':')) | (32, Some(b'-')) | (14 | 17 | 23..=28, Some(b'.')) => true,
         (5, Some(b'~')) => rest[3].is_ascii_digit() && rest[4] == b'Q',
@@ -396,7 +398,7 @@ fn shape_length(rest: &[u8]) -> Option<usize> {
         .find_map(|(runs, need)| runs_length(runs, *need, rest))
 }
 
-/// Whether a token of such a shape begins with the letters before a sign.
+/// Whether a token without a fixed start begins with the letters before a sign.
 pub(super) fn shape_starts_before(bytes: &[u8], sign: usize) -> bool {
     let before = bytes[..sign].iter().rev().take(40);
     let length = before.take_while(|byte| LETTERS(**byte)).count();
@@ -418,12 +420,13 @@ fn runs_length(runs: &[Run], need: Need, rest: &[u8]) -> Option<usize> {
         last = at;
         at += length;
     }
-    // What goes on is something longer.
+    // The text continues, so it is something longer than a token.
     let goes_on = rest.get(at).is_some_and(u8::is_ascii_alphanumeric);
     (!goes_on && need.is_met(&rest[last..at])).then_some(at)
 }
 
-/// Whether a text is more than a word: letters with digits, nothing else, and long.
+/// Whether a text is more than a word: only letters and digits, both present, and at least `least`
+/// long.
 pub(super) fn looks_random(text: &str, least: usize) -> bool {
     let bytes = text.as_bytes();
     let fits = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.+/=~".contains(byte);
@@ -433,7 +436,7 @@ pub(super) fn looks_random(text: &str, least: usize) -> bool {
         && bytes.iter().any(u8::is_ascii_alphabetic)
 }
 
-/// The text without tokens; nothing when it has none.
+/// Replaces tokens in a text. `None` when there are none.
 pub(super) fn without_tokens(plain: &str) -> Option<String> {
     let bytes = plain.as_bytes();
     let mut out = super::Hidden::new(plain);
@@ -456,7 +459,7 @@ pub(super) fn without_tokens(plain: &str) -> Option<String> {
     out.finish()
 }
 
-/// Letters and digits of any alphabet.
+/// Whether a byte belongs to a word: a letter or digit of any alphabet.
 pub(super) const fn is_in_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || !byte.is_ascii()
 }

@@ -1,24 +1,25 @@
-//! The filter for the records of a sink, one in each line. Samples of one program have the same
-//! names and texts in every line, and a number is never a secret: a line that differs from one
-//! without secrets in its numbers alone has none either.
+//! Filters the records of a sink, one per line. Most samples of a program differ only in their
+//! numbers, and a number is never a secret. So a line that differs only in numbers from a line
+//! without secrets has no secrets either.
 
 use super::{may_hold_secret, redacted_line};
 
-/// How many lines without secrets are remembered: samples, and the few that come between them.
+/// How many lines without secrets are remembered: samples, and the few kinds of events between
+/// them.
 const MOST_TEMPLATES: usize = 8;
 
-/// A longer line is looked through each time.
+/// Longer lines are not remembered and are searched each time.
 const LONGEST_TEMPLATE: usize = 8 << 10;
 
-/// Takes secrets out of the records of one sink.
+/// Removes secrets from the records of one sink.
 #[derive(Debug, Default)]
 pub struct LineFilter {
-    /// The one that fitted last comes first.
+    /// The template that matched last comes first.
     templates: Vec<Template>,
 }
 
 impl LineFilter {
-    /// Records, one in each line, without secrets; nothing when they have none.
+    /// Replaces secrets in lines of records. `None` when there are none.
     pub fn redacted(&mut self, lines: &str) -> Option<String> {
         let mut out = String::new();
         let mut done = 0;
@@ -41,7 +42,7 @@ impl LineFilter {
         (done > 0).then(|| out + &lines[done..])
     }
 
-    /// How long the first line is, when it is like one without secrets.
+    /// The length of the first line, if it matches a remembered line without secrets.
     fn length_of_known(&mut self, lines: &str) -> Option<usize> {
         let mut templates = self.templates.iter().enumerate();
         let fits = |(index, template): (usize, &Template)| {
@@ -66,7 +67,7 @@ fn line_end(lines: &str, start: usize) -> usize {
     end.map_or(lines.len(), |end| start + end + 1)
 }
 
-/// A line of JSON without the numbers that have a name or are one.
+/// A line of JSON from which numbers are removed: values with a name, and names that are numbers.
 #[derive(Debug)]
 struct Template {
     text: Box<[u8]>,
@@ -75,8 +76,8 @@ struct Template {
 }
 
 impl Template {
-    /// Nothing for what may be no JSON: there a number is a text as any other. A text with
-    /// escapes is rare.
+    /// `None` for a line that may not be JSON, because a number may be any text there, and for a
+    /// line with escapes, which is rare.
     fn of(line: &str) -> Option<Self> {
         let bytes = line.as_bytes();
         if bytes.len() > LONGEST_TEMPLATE || !line.ends_with('\n') || line.contains('\\') {
@@ -90,7 +91,7 @@ impl Template {
             let length = match rest[0] {
                 b'"' => {
                     let length = memchr::memchr(b'"', &rest[1..])? + 2;
-                    // A number as a name, such as that of a process.
+                    // The name itself is a number, such as a pid.
                     let inner = &rest[1..length - 1];
                     let is_name = rest.get(length) == Some(&b':');
                     if is_name && !inner.is_empty() && inner.iter().all(u8::is_ascii_digit) {
@@ -130,7 +131,8 @@ impl Template {
         })
     }
 
-    /// How long the line is that a text begins with, when it differs in its numbers alone.
+    /// The length of the line at the start of `lines`, if it differs from this template only in
+    /// numbers.
     fn length_in(&self, lines: &[u8]) -> Option<usize> {
         let (mut done, mut at) = (0, 0);
         for number in &self.numbers {
@@ -148,7 +150,7 @@ impl Template {
     }
 }
 
-/// How many bytes of a number a text begins with.
+/// The length of the number at the start of `rest`.
 fn number_length(rest: &[u8]) -> usize {
     let mut length = 0;
     while let Some(eight) = rest[length..].first_chunk() {
@@ -163,12 +165,12 @@ fn number_length(rest: &[u8]) -> usize {
     length + more.count()
 }
 
-/// How many of eight bytes, the lowest first, are digits before one that is none.
+/// How many digits come first in eight bytes, starting with the lowest byte.
 fn digits_at_start(eight: u64) -> usize {
     const HIGH: u64 = 0xf0f0_f0f0_f0f0_f0f0;
     const SIX: u64 = 0x0606_0606_0606_0606;
     const THREES: u64 = 0x3333_3333_3333_3333;
-    // A digit is 0x30 to 0x39: its high half is 3, and still so with 6 added.
+    // A digit is 0x30 to 0x39: its high half is 3, and remains 3 when 6 is added.
     let halves = (eight & HIGH) | ((eight.wrapping_add(SIX) & HIGH) >> 4);
     (halves ^ THREES).trailing_zeros() as usize / 8
 }
@@ -276,7 +278,7 @@ mod tests {
             let packed = std::fs::read(folder.join(file)).unwrap();
             let lines = String::from_utf8(zstd::decode_all(&*packed).unwrap()).unwrap();
             let count = lines.lines().count() as u128;
-            // The fastest of many: other programs use the processor too.
+            // The fastest of many runs, because other programs use the processor too.
             let time = |run: &mut dyn FnMut()| {
                 let times = (0..100).map(|_| {
                     let started = std::time::Instant::now();

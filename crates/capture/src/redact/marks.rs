@@ -1,26 +1,27 @@
-//! A first look at a line, in one pass without branches: whether it has anything with which a
-//! secret, the name of one or a command with one begins. Nearly all lines of telemetry have none.
+//! A first check of a line in one pass without branches: whether a secret, the name of a secret, or
+//! a command with a secret may begin anywhere in it. Nearly all lines of telemetry have none.
 
 use super::arguments::is_between;
 use super::formats::{FORMATS, is_in_word, shape_starts_before, token_length};
 use super::names;
 
-/// Three letters of what the rules look for, in any case, besides those of names. They are in
-/// webhooks, in logins, in `identified by`, and in the words before secrets in commands.
+/// Three-letter parts of other texts that the rules look for, in any case: webhooks, logins,
+/// `identified by`, and the words before secrets in commands.
 const OTHERS: [&[u8; 3]; 7] = [b"hoo", b".or", b"://", b"tif", b"ogi", b"fig", b"obs"];
 
-/// The bits of formats: one for each letter that they begin with.
+/// One bit for each letter that formats begin with.
 const FORMAT_BITS: u64 = u32::MAX as u64;
 const NAME_BIT: u64 = 1 << 32;
-/// `SK` and a digit, before a key of Twilio.
+/// `SK` and a hexadecimal digit, the start of a Twilio key.
 const KEY_BIT: u64 = 1 << 62;
 /// A sign between the parts of a token without a fixed start.
 const SHAPE_BIT: u64 = 1 << 61;
 /// A dash that begins a flag.
 const FLAG_BIT: u64 = 1 << 63;
 
-/// For each place of four the bits that a byte may have there: of what stands before, and of the
-/// three that are looked at. What has a bit in all four may have what the bit is for.
+/// For each of four positions, the bits that a byte may have there. The first position is the byte
+/// before, the others are the three bytes checked. If all four bytes have a bit, the text may
+/// contain what the bit stands for.
 static PLACES: [[u64; 256]; 4] = places();
 
 const fn places() -> [[u64; 256]; 4] {
@@ -45,11 +46,11 @@ const fn places() -> [[u64; 256]; 4] {
         bit <<= 1;
         index += 1;
     }
-    assert!(bit <= SHAPE_BIT, "each has a bit of its own");
+    assert!(bit <= SHAPE_BIT, "each mark needs a bit of its own");
     let of_names = bit - NAME_BIT;
     let mut byte = 0;
     while byte < 256 {
-        #[expect(clippy::cast_possible_truncation, reason = "below 256")]
+        #[expect(clippy::cast_possible_truncation, reason = "the value is below 256")]
         let this = byte as u8;
         places[0][byte] |= of_names;
         if !is_in_word(this) {
@@ -101,7 +102,7 @@ fn bits(four: [u8; 4]) -> u64 {
     PLACES[0][before] & PLACES[1][first] & PLACES[2][second] & PLACES[3][third]
 }
 
-/// How many bytes are looked at before anything is decided.
+/// How many bytes are checked before a decision.
 const BLOCK: usize = 16;
 
 /// Whether a rule may hide something in a line.
@@ -110,7 +111,7 @@ pub(super) fn has_mark(line: &str) -> bool {
     let &[first, second, third, ..] = bytes else {
         return true;
     };
-    // The start of a line stands after a blank, and so does its end.
+    // The line is treated as if there were spaces before and after it.
     let count = bytes.len();
     let ends = [
         (0, [b' ', first, second, third]),
@@ -137,7 +138,7 @@ pub(super) fn has_mark(line: &str) -> bool {
     })
 }
 
-/// Whether something at a place is what its bits are for.
+/// Whether the text at a position is really what its bits stand for.
 fn is_mark(bytes: &[u8], at: usize, bits: u64) -> bool {
     if bits & !(FORMAT_BITS | KEY_BIT | SHAPE_BIT) != 0 {
         return true;

@@ -1,9 +1,9 @@
-//! Which names have a secret as their value: `--wandb-key`, `MYSQL_PWD`, `AccountKey`.
+//! Recognises names whose value is a secret: `--wandb-key`, `MYSQL_PWD`, `AccountKey`.
 
 use super::HIDDEN;
 use super::formats::looks_random;
 
-/// A name with one of these anywhere in it has a secret as its value.
+/// A name that contains one of these has a secret as its value.
 const PARTS: [&str; 22] = [
     "secret",
     "password",
@@ -29,7 +29,7 @@ const PARTS: [&str; 22] = [
     "basic_auth",
 ];
 
-/// Names of their own.
+/// Complete names of secrets.
 const NAMES: [&str; 13] = [
     "sig",
     "passin",
@@ -46,7 +46,7 @@ const NAMES: [&str; 13] = [
     "auth_header",
 ];
 
-/// What a name ends with that describes a secret and is not one: where it is, how long it is.
+/// Last words of names that describe a secret, such as its file or its length, and are not secrets.
 const DESCRIPTIONS: [&str; 37] = [
     "file",
     "path",
@@ -87,7 +87,7 @@ const DESCRIPTIONS: [&str; 37] = [
     "secretary",
 ];
 
-/// What comes before `_key` when that is a credential. Others are keys of a dictionary or a table.
+/// Words before `_key` in names of credentials. Other keys belong to a dictionary or a table.
 const KEYS_OF: [&str; 61] = [
     "admin",
     "algolia",
@@ -152,13 +152,13 @@ const KEYS_OF: [&str; 61] = [
     "write",
 ];
 
-/// What comes before `pass` when that is a password. Others are passes over data.
+/// Words before `pass` in names of passwords. Other passes are passes over data.
 const PASSES_OF: [&str; 18] = [
     "admin", "auth", "db", "database", "ftp", "http", "ldap", "login", "mail", "mongo", "mysql",
     "pg", "proxy", "redis", "root", "smtp", "ssh", "user",
 ];
 
-/// What comes before `_token` in the settings of models, whose values are words.
+/// Words before `_token` in the settings of models, whose values are ordinary words.
 const TOKENS_OF_MODELS: [&str; 29] = [
     "audio", "bos", "boi", "class", "cls", "each", "end", "eoi", "eos", "eot", "first", "image",
     "img", "last", "mask", "new", "next", "pad", "patch", "per", "pred", "prefix", "sep",
@@ -168,25 +168,26 @@ const TOKENS_OF_MODELS: [&str; 29] = [
 /// What kind of value a name has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Anything, or a secret only if it is longer than a word.
+    /// Not a secret.
     Plain,
     /// A secret, whatever it looks like.
     Secret,
-    /// A token; a number beside it is how many or how long.
+    /// A token. A number with this name is a count or a length.
     Token,
-    /// `pass`, `auth`, `pat`: a word with other meanings, so the value decides.
+    /// `pass`, `auth`, `pat`: words with other meanings, so the value decides.
     Doubtful,
-    /// `pwd`: also the working directory.
+    /// `pwd`, which may also be the working directory.
     Directory,
 }
 
-/// Whether what has this name may be a secret.
+/// Whether a value with this name may be a secret.
 pub(super) fn is_secret_name(name: &str) -> bool {
     may_be_secret(name) && kind_of(&plain_name(name)) != Kind::Plain
 }
 
-/// Whether a text of this name is a secret: nothing, or that there is none, is not, a number
-/// beside a token is a count, and a reference to a variable does not hold its value.
+/// Whether a text with this name is a secret. Empty texts and words such as `none` are not. A
+/// number with the name of a token is a count, and a reference to a variable does not contain its
+/// value.
 pub fn is_secret(name: &str, text: &str) -> bool {
     if !may_be_secret(name) || is_placeholder(text) {
         return false;
@@ -200,13 +201,14 @@ pub fn is_secret(name: &str, text: &str) -> bool {
     }
 }
 
-/// The same for the value of a flag, `--pass X`: a flag has a value that is meant.
+/// The same for the value of a flag, `--pass X`. A flag with a doubtful name has a secret as its
+/// value.
 pub(super) fn is_secret_flag_value(name: &str, text: &str) -> bool {
     let is_doubtful = kind_of(&plain_name(name)) == Kind::Doubtful;
     is_secret(name, text) || (is_doubtful && !is_number(text) && !is_placeholder(text))
 }
 
-/// A text that stands for no secret.
+/// Whether a text is a placeholder and not a secret.
 fn is_placeholder(text: &str) -> bool {
     const NOTHING: [&str; 7] = ["none", "null", "true", "false", "nil", "undefined", HIDDEN];
     let is_reference = text.starts_with('$') && !text[1..].contains(['$', '/', '!']);
@@ -218,13 +220,13 @@ fn is_placeholder(text: &str) -> bool {
         || is_template
 }
 
-/// Every secret name has one of these in it, in any case.
+/// Every secret name contains one of these, in any case.
 pub(super) const MARKS: [&[u8; 3]; 13] = [
     b"sec", b"pas", b"tok", b"key", b"cre", b"aut", b"sig", b"pwd", b"pat", b"coo", b"sid", b"nid",
     b"web",
 ];
 
-/// A cheap test that most names fail.
+/// A cheap test that excludes most names.
 fn may_be_secret(name: &str) -> bool {
     let mut threes = name.as_bytes().windows(3);
     threes.any(|three| MARKS.iter().any(|mark| three.eq_ignore_ascii_case(*mark)))
@@ -249,7 +251,7 @@ fn kind_of(name: &str) -> Kind {
         "pat" | "webhook" | "auth" => return Kind::Doubtful,
         _ => {}
     }
-    // `dbtoken`, `wandbkey`, `mysqlpwd`: without a mark between the words.
+    // Names without a separator between their words: `dbtoken`, `wandbkey`, `mysqlpwd`.
     let glued = |end: &str, list: &[&str]| {
         let start = last.strip_suffix(end);
         start.is_some_and(|start| list.contains(&start))
@@ -264,7 +266,7 @@ fn kind_of(name: &str) -> Kind {
     if has_part { Kind::Secret } else { Kind::Plain }
 }
 
-/// Letters together with digits or signs, or too long for a word.
+/// Letters together with digits or signs, or a text that is too long for a word.
 fn is_password_like(text: &str) -> bool {
     let has = |test: fn(&u8) -> bool| text.as_bytes().iter().any(test);
     let is_word = |byte: &u8| byte.is_ascii_alphabetic() || b"_-.,/ ".contains(byte);
@@ -272,20 +274,20 @@ fn is_password_like(text: &str) -> bool {
     (text.len() >= 5 && is_mixed && !text.contains(['(', '[', '{', '*'])) || looks_random(text, 20)
 }
 
-/// `C:\` at the start of a text.
+/// Whether a text begins with a drive such as `C:\`.
 fn is_drive(text: &str) -> bool {
     matches!(text.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic())
 }
 
-/// The longest text that is a number and not a secret in digits.
+/// A longer sequence of digits is a secret and not a number.
 const LONGEST_NUMBER: usize = 15;
 
-/// Whether a text is a number, or several.
+/// Whether a text is a short number.
 fn is_number(text: &str) -> bool {
     text.len() <= LONGEST_NUMBER && text.parse::<f64>().is_ok()
 }
 
-/// `X-Api-Key`, `apiKey` and `API_KEY` are all the same name.
+/// Normalises a name: `X-Api-Key`, `apiKey` and `API_KEY` are the same name.
 fn plain_name(name: &str) -> String {
     let mut plain = String::with_capacity(name.len() + 4);
     let mut was_lower = false;

@@ -1,4 +1,4 @@
-//! A sink behind a bounded queue and a thread of its own: recording never waits.
+//! A sink with a bounded queue and its own writing thread: recording never waits.
 
 mod thread;
 
@@ -16,30 +16,30 @@ use super::fork::{self, HAND_OVER_PATIENCE, Holder};
 use super::writer::Writer;
 use crate::memory::is_short;
 
-/// How many events may wait for the writing thread by default; at about half a
-/// kilobyte each, some four megabytes.
+/// How many events may wait for the writing thread by default. At about half a kilobyte each, these
+/// are some four megabytes.
 pub const DEFAULT_QUEUE_CAPACITY: usize = 8192;
 
-/// Records events of one session without ever making the caller wait for a disk.
+/// Records events of one session. The caller never waits for a disk.
 #[derive(Debug)]
 pub struct BackgroundSink {
     pid: u32,
     shared: Arc<Shared>,
 }
 
-/// How a [`BackgroundSink`] is doing.
+/// The state of a [`BackgroundSink`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SinkStatus {
-    /// Where events go: the directory asked for, or the sibling that another process made
-    /// us take. `None` until it could be opened.
+    /// The directory of the sink: the requested one, or a sibling if another process uses that.
+    /// `None` until it could be opened.
     pub directory: Option<PathBuf>,
-    /// What the session would be called if it ended now: `Running` while all is well,
+    /// The status that the session would get if it ended now: `Running` while all is well,
     /// `Incomplete` once events are missing or cannot be written.
     pub session_status: SessionStatus,
-    /// Events given to the sink's segments or waiting to be.
+    /// Events that were written to segments or still wait to be written.
     pub recorded_events: u64,
-    /// Events that could not be kept: the queue or the buffer was full, or they were not
-    /// written when the sink ended.
+    /// Events that were dropped: the queue or the buffer was full, or they were not yet written
+    /// when the sink ended.
     pub dropped_events: u64,
     /// Why nothing can be written at the moment.
     pub problem: Option<String>,
@@ -50,14 +50,15 @@ pub struct SinkStatus {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// The writing thread's own, here so that a child can let go of it.
+    /// Belongs to the writing thread. The field is here so that a forked child can release the
+    /// writer.
     writer: Mutex<Option<Writer>>,
     /// Wakes the writing thread.
     wake: Condvar,
-    /// Wakes those who wait for it.
+    /// Wakes threads that wait for the writing thread.
     done: Condvar,
     capacity: usize,
-    /// The thread is woken for this many events; fewer wait until it looks by itself.
+    /// The writing thread is woken when this many events wait. Fewer wait until it looks by itself.
     batch: usize,
 }
 
@@ -67,14 +68,14 @@ struct State {
     session: SessionSummary,
     directory: Option<PathBuf>,
     recorded_events: u64,
-    /// Dropped because the queue was full; not yet reported to the writing thread.
+    /// Events dropped because the queue was full, not yet reported to the writing thread.
     overflow: u64,
-    /// All others that were dropped.
+    /// All other dropped events.
     dropped_events: u64,
     problem: Option<String>,
     diagnostics: Diagnostics,
     notices: Vec<String>,
-    /// Flushes asked for, and flushes done.
+    /// How many flushes were requested and how many are done.
     flushes_wanted: u64,
     flushes_done: u64,
     finish: Option<SessionStatus>,
@@ -84,13 +85,13 @@ struct State {
 }
 
 impl BackgroundSink {
-    /// Starts recording a session. Nothing fails here: what goes wrong shows in the
-    /// [`status`](Self::status) and is tried again.
+    /// Starts recording a session. This never fails: a problem shows in the
+    /// [`status`](Self::status), and the sink tries again.
     pub fn start(config: SinkConfig, session: SessionSummary) -> Self {
         Self::with_capacity(config, session, DEFAULT_QUEUE_CAPACITY)
     }
 
-    /// The same with room for the given number of waiting events.
+    /// The same with a queue for the given number of events.
     pub fn with_capacity(config: SinkConfig, session: SessionSummary, capacity: usize) -> Self {
         let batch = usize::try_from(config.flush_every_events).unwrap_or(usize::MAX);
         let shared = Arc::new(Shared {
@@ -131,9 +132,9 @@ impl BackgroundSink {
         }
     }
 
-    /// Gives an event to the sink; false when it was dropped instead, because the queue is
-    /// full, the session has ended, or this is a child of the process that records. Takes a
-    /// lock for as long as a push takes, and never waits for a disk.
+    /// Queues an event. Returns false when the event was dropped, because the queue is full, the
+    /// session has ended, or this is a forked child. Holds a lock only for the push, and never
+    /// waits for a disk.
     pub fn record(&self, event: Event) -> bool {
         if self.is_foreign() {
             return false;
@@ -153,7 +154,7 @@ impl BackgroundSink {
         true
     }
 
-    /// How the sink is doing.
+    /// The state of the sink.
     pub fn status(&self) -> SinkStatus {
         if self.is_foreign() {
             return SinkStatus {
@@ -168,7 +169,7 @@ impl BackgroundSink {
         self.shared.lock().status()
     }
 
-    /// The session as it stands, `incomplete` as soon as something of it is missing.
+    /// The session now; its status is `incomplete` as soon as events are missing.
     pub fn session(&self) -> Option<SessionSummary> {
         if self.is_foreign() {
             return None;
@@ -181,7 +182,7 @@ impl BackgroundSink {
         Some(session)
     }
 
-    /// What was done to the segments.
+    /// Counts of what was done to the segments.
     pub fn diagnostics(&self) -> Diagnostics {
         if self.is_foreign() {
             return Diagnostics::default();
@@ -189,7 +190,7 @@ impl BackgroundSink {
         self.shared.lock().diagnostics
     }
 
-    /// Lines for a log that have not been taken yet.
+    /// Takes the log messages that were not taken yet.
     pub fn take_notices(&self) -> Vec<String> {
         if self.is_foreign() {
             return Vec::new();
@@ -197,8 +198,8 @@ impl BackgroundSink {
         std::mem::take(&mut self.shared.lock().notices)
     }
 
-    /// Waits until everything recorded so far is on the disk; false when that did not
-    /// happen in time.
+    /// Waits until everything recorded so far is on disk; false when that took longer than
+    /// `patience`.
     pub fn flush(&self, patience: Duration) -> bool {
         if self.is_foreign() {
             return false;
@@ -214,8 +215,8 @@ impl BackgroundSink {
         state.flushes_done >= wanted && state.problem.is_none()
     }
 
-    /// Ends the session with a status, waiting at most so long for the disk. `Completed`
-    /// becomes `Incomplete` when events are missing. Gives the status at the end.
+    /// Ends the session with a status, and waits at most `patience` for the disk. `Completed`
+    /// becomes `Incomplete` when events are missing. Returns the final state.
     pub fn finish(&self, status: SessionStatus, patience: Duration) -> SinkStatus {
         if !self.is_foreign() {
             let mut state = self.shared.lock();
@@ -227,19 +228,20 @@ impl BackgroundSink {
         self.status()
     }
 
-    /// Whether this is a child of the process that started the sink. A child touches
-    /// nothing of it: the lock may be held by a thread that only the parent has.
+    /// Whether this is a forked child of the process that started the sink. A child uses no part of
+    /// it, because a thread that only the parent has may hold the lock.
     fn is_foreign(&self) -> bool {
         self.pid != fork::process_id()
     }
 }
 
 impl Drop for BackgroundSink {
-    /// Without [`finish`](Self::finish) the session was not ended by anybody: what is
-    /// queued is written, and the session is interrupted.
+    /// Without [`finish`](Self::finish) the session has no proper end: queued events are written,
+    /// and the session is interrupted.
     fn drop(&mut self) {
         if self.is_foreign() {
-            // Freed in a child, a queue that the parent was just changing could be anything.
+            // The parent may have been changing the queue during the fork, so the child must not
+            // free it.
             std::mem::forget(Arc::clone(&self.shared));
             return;
         }

@@ -1,4 +1,4 @@
-//! The configuration of a sink: where it is, when it flushes, rolls over and prunes.
+//! The configuration of a sink: where it is, and when it flushes, rolls over and prunes.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use super::thinning::Thinning;
 /// How a sink stores its events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SinkConfig {
-    /// The directory of the sink; made when it is missing.
+    /// The directory of the sink. The directory is created when it is missing.
     pub root_dir: PathBuf,
-    /// The names of its files. A host sink has no rollups.
+    /// The file names of the sink. A host sink has no rollups.
     pub names: SinkNames,
     /// Flush when this many events are buffered.
     pub flush_every_events: u64,
     /// Flush when this much time passed since the last flush.
     pub flush_every: Duration,
-    /// Begin a new segment when one has this many bytes.
+    /// Start a new segment when the current one has this many bytes.
     pub rollover_max_bytes: u64,
-    /// Begin a new segment when one has this many events.
+    /// Start a new segment when the current one has this many events.
     pub rollover_max_events: u64,
     /// Keep at most this many segments.
     pub retention_max_files: u64,
@@ -30,9 +30,9 @@ pub struct SinkConfig {
     pub write_rollups: bool,
     /// The length of a window in the rollups.
     pub rollup_window: Duration,
-    /// Keep the whole run within a budget by thinning its older part. The limits of retention
-    /// then do not apply. On a directory that an earlier sink has thinned, nothing given here
-    /// means the budget of that sink.
+    /// Keep the whole run within a budget by thinning its older part. The limits of retention then
+    /// do not apply. `None` on a directory that an earlier sink has thinned means the budget of
+    /// that sink.
     pub thinning: Option<Thinning>,
 }
 
@@ -54,7 +54,7 @@ impl SinkConfig {
         }
     }
 
-    /// The size that a segment rolls over at.
+    /// The size at which a segment rolls over.
     pub(crate) fn segment_bytes(&self) -> u64 {
         let by_thinning = self.thinning.map(Thinning::segment_bytes);
         by_thinning.map_or(self.rollover_max_bytes, |bytes| {

@@ -1,8 +1,8 @@
-//! What a sink has done to its segments.
+//! Counts of what a sink has done to its segments.
 
-/// Counts of rollover and retention, the sums over what is retained included.
+/// Counts of rollovers and deleted segments, and totals of the segments that are left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are the documented keys")]
+#[expect(missing_docs, reason = "each field has the name of a documented key")]
 pub struct Diagnostics {
     pub rollover_count: u64,
     pub pruned_segment_count: u64,
@@ -12,7 +12,7 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// Names and values in order.
+    /// Names and values, in order.
     pub fn named(&self) -> [(&'static str, u64); 5] {
         [
             ("rollover_count", self.rollover_count),

@@ -1,13 +1,13 @@
-//! Why a sink could not do what it was asked to.
+//! Errors of a sink.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a sink could not do what it was asked to.
+/// Why an operation of a sink failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SinkError {
-    /// A record names another session than the one being recorded.
+    /// A record belongs to another session than the active one.
     #[error("telemetry sink record session_id does not match the active session")]
     SessionMismatch,
     /// A file or directory of the sink cannot be used.
@@ -17,10 +17,10 @@ pub enum SinkError {
         what: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// So much waits for a disk that does not take it that no more is kept.
+    /// The disk accepts no writes and the buffer is full, so the event was dropped.
     #[error(
         "the sink in '{}' cannot write and its buffer is full; {dropped} events were dropped so far",
         directory.display()
@@ -31,13 +31,13 @@ pub enum SinkError {
         /// How many events this sink has dropped.
         dropped: u64,
     },
-    /// A sink that is to be renamed is being written.
+    /// A sink that should be renamed is still being written.
     #[error("cannot rename the files of '{}' while a sink records into it", directory.display())]
     InUse {
         /// The sink.
         directory: PathBuf,
     },
-    /// A sink that is to be renamed lies beside one that has the new names.
+    /// A sink that should be renamed lies beside a sink with the new names.
     #[error("cannot rename the files of '{}': the new names are taken", directory.display())]
     NamesTaken {
         /// The sink.
@@ -55,7 +55,7 @@ pub enum SinkError {
 }
 
 impl SinkError {
-    /// An error of the system while doing something to a path.
+    /// Makes an error of the system for an action on a path.
     pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_path_buf();
         move |source| Self::Io { what, path, source }

@@ -1,9 +1,9 @@
-//! What a child lets go of after a fork.
+//! What a forked child releases.
 //!
-//! A fork copies the memory of the parent but only one of its threads, so a lock may be
-//! held for ever in the child and what it guards may be half changed. A child therefore
-//! never waits for a lock of the parent's: it lets go of what it can take at once and
-//! leaves the rest as it is.
+//! A fork copies the memory of the parent but only one of its threads. In the child a lock may
+//! therefore be held for ever, and the data that it guards may be half changed. So a child never
+//! waits for a lock of the parent: it releases what it can lock at once and leaves the rest as it
+//! is.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, Weak};
@@ -11,20 +11,20 @@ use std::time::Duration;
 
 use super::lock;
 
-/// Something that holds files, locks and buffers of a sink.
+/// An owner of files, locks and buffers of a sink.
 pub(crate) trait Holder: Send + Sync {
-    /// Drops them without writing anything and without waiting.
+    /// Drops them without writing and without waiting.
     fn abandon(&self);
 
-    /// Writes what waits and ends the session, because another sink of this process is about to
-    /// record into the directory. Waits for [`HAND_OVER_PATIENCE`] at most.
+    /// Writes what is buffered and ends the session, because another sink of this process is about
+    /// to record into the directory. Waits at most [`HAND_OVER_PATIENCE`].
     fn hand_over(&self);
 }
 
-/// How long a sink waits for the one that it takes a directory from.
+/// How long a sink waits for the earlier sink whose directory it takes over.
 pub(crate) const HAND_OVER_PATIENCE: Duration = Duration::from_secs(1);
 
-/// The id of this process while it need not be asked for again; zero when it must be.
+/// The cached id of this process; zero when it must be read from the system.
 static PROCESS_ID: AtomicU32 = AtomicU32::new(0);
 
 /// The id of this process.
@@ -35,30 +35,30 @@ pub(crate) fn process_id() -> u32 {
     }
 }
 
-/// Promises that [`before_fork`] and then [`after_fork_in_parent`] or [`forget_after_fork`]
-/// are called around every fork. Without the promise every record asks the system which
-/// process it is in, and a child may share the lock of a directory.
+/// Declares that [`before_fork`] and then [`after_fork_in_parent`] or [`forget_after_fork`] are
+/// called around every fork. Otherwise every record asks the system for the process id, and a child
+/// may share the lock of a directory.
 pub fn every_fork_is_announced() {
     PROCESS_ID.store(std::process::id(), Ordering::Relaxed);
 }
 
-/// Every holder that has not been dropped.
+/// All holders that have not been dropped.
 static HOLDERS: Mutex<Vec<Weak<dyn Holder>>> = Mutex::new(Vec::new());
 
-/// For the thread that is about to fork.
+/// Must be called by the thread that is about to fork.
 pub fn before_fork() {
     lock::before_fork();
 }
 
-/// For the same thread when the fork is over, in the parent.
+/// Must be called by the same thread in the parent after the fork.
 pub fn after_fork_in_parent() {
     lock::after_fork_in_parent();
 }
 
-/// Lets go of all that sinks of the parent process hold: buffers are dropped, files and
-/// locks are closed, nothing is written. For a child's first moment after a fork.
+/// Releases everything that sinks of the parent hold: buffers are dropped, files and locks are
+/// closed, nothing is written. Must be called first in the child after a fork.
 pub fn forget_after_fork() {
-    // First, because it never fails: a thread of the parent's may hold what follows.
+    // This comes first because it never fails; a thread of the parent may hold the locks below.
     lock::after_fork_in_child();
     if PROCESS_ID.load(Ordering::Relaxed) != 0 {
         every_fork_is_announced();
@@ -71,10 +71,10 @@ pub fn forget_after_fork() {
     }
 }
 
-/// Makes [`forget_after_fork`] know of a holder.
+/// Registers a holder for [`forget_after_fork`].
 pub(crate) fn register(holder: Weak<dyn Holder>) {
-    // In a child, a list that was locked during the fork stays so; its entries are of no
-    // use there.
+    // A list that was locked during the fork stays locked in the child, where its entries are of no
+    // use.
     if let Ok(mut holders) = HOLDERS.try_lock() {
         holders.retain(|holder| holder.strong_count() > 0);
         holders.push(holder);

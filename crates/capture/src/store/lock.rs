@@ -1,11 +1,11 @@
-//! One writer per directory: a lock on the directory itself between processes, and a
-//! claim that the latest sink holds within one process. No lock file is left behind, but on
-//! file systems without locks, where a file stands for it ([`super::owner`]).
+//! Ensures one writer per directory: a lock on the directory between processes, and a claim of the
+//! latest sink within one process. No lock file is left behind, except on file systems without
+//! locks, where a file replaces the lock ([`super::owner`]).
 //!
-//! A child of a fork shares the locked descriptors, and a lock lasts until the last copy of
-//! its descriptor is closed. So every one of them is opened and closed under one mutex, which
-//! [`before_fork`] takes: whatever the other threads were doing, the child has the whole list
-//! and closes it, and the lock ends with the parent.
+//! A forked child shares the locked descriptors, and a lock lasts until the last copy of its
+//! descriptor is closed. So every such descriptor is opened and closed under one mutex, which
+//! [`before_fork`] takes. Whatever other threads were doing, the child has the complete list and
+//! closes every descriptor in it, and the lock ends with the parent.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -15,7 +15,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 
@@ -30,24 +30,24 @@ struct Held {
     device: u64,
     inode: u64,
     pid: u32,
-    /// Holds the lock as long as it is open.
+    /// Keeps the lock while it is open.
     directory: KeptFile,
     lock: Weak<DirectoryLock>,
 }
 
-/// A locked directory; the lock goes with the last claim on it, or with the process.
+/// A locked directory. The lock ends with the last claim on it, or with the process.
 #[derive(Debug)]
 struct DirectoryLock {
-    /// The number of the claim that counts.
+    /// The number of the valid claim.
     owner: AtomicU64,
-    /// Who records there.
+    /// The sink that records there.
     holder: Mutex<Option<Weak<dyn Holder>>>,
-    /// Held while segments are replaced, and while a later claim looks at them.
+    /// Held while segments are replaced, and while a later claim reads them.
     segments: Mutex<()>,
-    /// The locked descriptor when the list could not be had.
+    /// The locked descriptor, when it could not be added to the list.
     _unlisted: Option<KeptFile>,
-    /// Stands for the lock on a file system that has none.
-    _owner_file: Option<OwnerFile>,
+    /// Replaces the lock on a file system without locks.
+    owner_file: Option<OwnerFile>,
 }
 
 impl DirectoryLock {
@@ -59,30 +59,30 @@ impl DirectoryLock {
 
 impl Drop for DirectoryLock {
     fn drop(&mut self) {
-        // This one has no claims any more, so its descriptor is closed with its entry.
+        // No claim is left, so removing the entry closes the descriptor.
         held_by_this_process().retain(|held| held.lock.strong_count() > 0);
     }
 }
 
 thread_local! {
-    /// The list, while this thread forks.
+    /// The locked list, while this thread forks.
     static DURING_FORK: RefCell<Option<MutexGuard<'static, Vec<Held>>>> =
         const { RefCell::new(None) };
 }
 
-/// Keeps every thread from opening or closing a lock until the fork is over.
+/// Prevents all threads from opening or closing a lock until the fork is over.
 pub(super) fn before_fork() {
     if let Guard::Shared(held) = held_by_this_process() {
         DURING_FORK.with_borrow_mut(|during| *during = Some(held));
     }
 }
 
-/// The fork is over; for the parent.
+/// Releases the list in the parent after the fork.
 pub(super) fn after_fork_in_parent() {
     DURING_FORK.with_borrow_mut(|during| *during = None);
 }
 
-/// Closes the descriptors of the parent's locks; for the child. The parent keeps its locks.
+/// Closes the descriptors of the parent's locks in the child. The parent keeps its locks.
 pub(super) fn after_fork_in_child() {
     let list = DURING_FORK.with_borrow_mut(Option::take);
     let list = list.or_else(|| HELD.try_lock().ok());
@@ -92,7 +92,7 @@ pub(super) fn after_fork_in_child() {
     }
 }
 
-/// A sink's right to write to a directory, until a later sink of the process takes it.
+/// The right of a sink to write to a directory, until a later sink of the process takes it.
 #[derive(Debug)]
 pub(crate) struct Claim {
     lock: Arc<DirectoryLock>,
@@ -111,13 +111,13 @@ impl Claim {
         self.is_released = true;
     }
 
-    /// Names who ends the session when a later sink of this process claims the directory.
+    /// Sets who ends the session when a later sink of this process claims the directory.
     pub(crate) fn set_holder(&self, holder: Weak<dyn Holder>) {
         *self.lock.holder() = Some(holder);
     }
 
-    /// Locks the directory again when the program closed the descriptor, which ends the lock;
-    /// nothing to do is the rule. An error when the directory is another process's by now.
+    /// Locks the directory again if the program closed the descriptor, which ends the lock. Usually
+    /// there is nothing to do. Fails when another process has the directory by now.
     pub(crate) fn keep_lock(&self, path: &Path) -> io::Result<Lock> {
         let mut list = held_by_this_process();
         let is_ours = |held: &&mut Held| held.lock.as_ptr() == Arc::as_ptr(&self.lock);
@@ -136,28 +136,40 @@ impl Claim {
                 list.retain(|held| held.lock.as_ptr() != Arc::as_ptr(&self.lock));
                 return Err(io::ErrorKind::WouldBlock.into());
             }
-            // A file system without locks has an owner file, which has no descriptor.
+            // A file system without locks has an owner file, which needs no descriptor.
             Ok(()) | Err(std::fs::TryLockError::Error(_)) => held.directory = again,
         }
         Ok(Lock::TakenAgain)
     }
 
-    /// The right to replace segments, while this claim holds and after it.
+    /// Waits for a thread of this process that replaces segments, where a file stands for the lock:
+    /// that thread keeps the lock, and if the process ended before it, the file would stay behind. A
+    /// lock of the file system ends with the process.
+    pub(crate) fn wait_for_replaced_segments(&self) {
+        let end = Instant::now() + REPLACING_PATIENCE;
+        let is_kept = || self.lock.owner_file.is_some() && Arc::strong_count(&self.lock) > 1;
+        // A later sink of this process keeps it too, and for long.
+        while self.holds() && is_kept() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// The right to replace segments. It outlives this claim.
     pub(crate) fn segments(&self) -> SegmentsLock {
         SegmentsLock(Arc::clone(&self.lock))
     }
 }
 
-/// What became of a lock that was looked at.
+/// The result of a check of the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lock {
     Kept,
-    /// The program had closed it.
+    /// The program had closed the descriptor, and the directory was locked again.
     TakenAgain,
 }
 
-/// The right to replace the segments of a directory, which two sinks of this process must not
-/// use at once.
+/// The right to replace the segments of a directory. Two sinks of this process must not use it at
+/// once.
 #[derive(Debug)]
 pub(crate) struct SegmentsLock(Arc<DirectoryLock>);
 
@@ -169,20 +181,23 @@ impl SegmentsLock {
     }
 }
 
-/// Where a sink may write.
+/// A directory that a sink may write to.
 #[derive(Debug)]
 pub(crate) struct Claimed {
     pub(crate) directory: PathBuf,
     pub(crate) claim: Claim,
 }
 
-/// A process that was just started by this one shares its locks for a moment, until it runs its
-/// own program: a lock that is held is tried again.
+/// How often a held lock is tried again. A process that was just started shares our locks for a
+/// moment, until it runs its own program.
 const TRIES: u32 = 4;
 const BETWEEN_TRIES: Duration = Duration::from_millis(5);
 
-/// Makes and claims the directory, or, when another process records there, a sibling
-/// with this process's id in its name.
+/// A disk without locks is a slow one; replacing segments takes a few writes.
+const REPLACING_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Creates and claims the directory. When another process records there, claims a sibling with this
+/// process's id in its name instead.
 pub(crate) fn claim(root: &Path) -> io::Result<Claimed> {
     end_earlier_sink(root);
     for attempt in 0..TRIES {
@@ -206,8 +221,8 @@ pub(crate) fn claim(root: &Path) -> io::Result<Claimed> {
     }
 }
 
-/// Lets a sink of this process that records into a directory write what waits and end its
-/// session, before another takes over.
+/// Lets an earlier sink of this process on the directory write what is buffered and end its
+/// session, before another sink takes over.
 fn end_earlier_sink(directory: &Path) {
     let Ok(metadata) = std::fs::metadata(directory) else {
         return;
@@ -224,21 +239,21 @@ fn end_earlier_sink(directory: &Path) {
     }
 }
 
-/// Claims a directory that no sink records into; `None` when one does, including a sink of
-/// this process.
+/// Claims a directory into which no sink records. `None` when one does, including a sink of this
+/// process.
 pub(crate) fn claim_free(directory: &Path) -> io::Result<Option<Claim>> {
     claim_exactly(directory, OwnSink::Respect)
 }
 
-/// What a claim does to another sink of this process on the same directory.
+/// What a claim does when another sink of this process uses the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OwnSink {
     TakeOver,
     Respect,
 }
 
-/// `runs/a` becomes `runs/a-pid42`; further attempts, which only a container that shares
-/// the directory but not the process ids can need, get a number.
+/// `runs/a` becomes `runs/a-pid42`. Further attempts get a number. They are needed only when
+/// containers share the directory but not the pids.
 fn sibling(root: &Path, attempt: u32) -> PathBuf {
     let mut name = root.file_name().unwrap_or_default().to_os_string();
     name.push(format!("-pid{}", std::process::id()));
@@ -248,8 +263,8 @@ fn sibling(root: &Path, attempt: u32) -> PathBuf {
     root.with_file_name(name)
 }
 
-/// The list of held directories. A fork can leave it locked in the child for ever, by a
-/// thread that the child does not have; the child then goes on without a list.
+/// The list of held directories. A fork can leave it locked for ever in the child, by a thread that
+/// only the parent has. The child then works without a list.
 fn held_by_this_process() -> Guard {
     for _ in 0..PATIENCE {
         match HELD.try_lock() {
@@ -261,7 +276,7 @@ fn held_by_this_process() -> Guard {
     Guard::Own(Vec::new())
 }
 
-/// How many milliseconds to wait for another thread to claim its directory.
+/// How many milliseconds to wait for another thread that claims its directory.
 const PATIENCE: u32 = 500;
 
 enum Guard {
@@ -320,8 +335,8 @@ fn claim_exactly(directory: &Path, own_sink: OwnSink) -> io::Result<Option<Claim
     let owner_file = match opened.get()?.try_lock() {
         Ok(()) => None,
         Err(std::fs::TryLockError::WouldBlock) => return Ok(None),
-        // The file system has no locks. Where it takes no file either, recording unguarded is
-        // better than not recording.
+        // The file system has no locks. If it does not accept an owner file either, recording
+        // without a guard is better than not recording.
         Err(std::fs::TryLockError::Error(_)) => match OwnerFile::create(directory) {
             Ok(None) => return Ok(None),
             created => created.ok().flatten(),
@@ -336,7 +351,7 @@ fn claim_exactly(directory: &Path, own_sink: OwnSink) -> io::Result<Option<Claim
         holder: Mutex::new(None),
         segments: Mutex::new(()),
         _unlisted: unlisted,
-        _owner_file: owner_file,
+        owner_file,
     });
     held.extend(listed.map(|directory| Held {
         device,
@@ -350,4 +365,36 @@ fn claim_exactly(directory: &Path, own_sink: OwnSink) -> io::Result<Option<Claim
         number: 1,
         is_released: false,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_owner_file_goes_although_segments_are_being_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let owner_file = OwnerFile::create(folder.path()).unwrap();
+        let claim = Claim {
+            lock: Arc::new(DirectoryLock {
+                owner: AtomicU64::new(1),
+                holder: Mutex::new(None),
+                segments: Mutex::new(()),
+                _unlisted: None,
+                owner_file,
+            }),
+            number: 1,
+            is_released: false,
+        };
+        let replacing = claim.segments();
+        let thread = std::thread::spawn(move || {
+            let _replaced = replacing.take();
+            std::thread::sleep(Duration::from_millis(50));
+        });
+        claim.wait_for_replaced_segments();
+        drop(claim);
+        // The process could end now; whether the thread has ended by itself does not matter.
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        thread.join().unwrap();
+    }
 }

@@ -1,4 +1,4 @@
-//! The manifest on disk: read leniently, replaced atomically.
+//! The manifest on disk: reading tolerates errors, replacing is atomic.
 
 use std::io;
 use std::path::Path;
@@ -8,13 +8,13 @@ use stormlog_format::{Manifest, SinkNames, file_names};
 
 use crate::files::{Durability, read_regular, replace_file};
 
-/// The name of an ordinary sink's manifest.
+/// The file name of an ordinary sink's manifest.
 pub const MANIFEST_FILENAME: &str = file_names::MANIFEST;
 
-/// A manifest that is longer is not one of ours.
+/// A longer file is not a manifest that we wrote.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// The manifest of a sink; `None` when there is none that can be read.
+/// Reads the manifest of a sink. `None` when there is no readable one.
 pub(crate) fn read(directory: &Path, names: SinkNames) -> Option<Manifest> {
     let text = read_regular(&directory.join(names.manifest()), MOST_BYTES).ok()?;
     std::str::from_utf8(&text).ok()?;

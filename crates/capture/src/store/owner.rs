@@ -1,9 +1,9 @@
-//! Who records into a directory, where the file system has no locks (NFS and Lustre mounted
-//! without them): a file that only one process can create.
+//! The owner of a directory on a file system without locks (NFS and Lustre mounted without them): a
+//! file that only one process can create.
 //!
-//! The file of a process that was killed stays. On the same machine the next sink sees that the
-//! process is gone and takes over; another machine cannot check that, and its sink goes to a
-//! sibling directory instead.
+//! The file of a killed process stays. On the same machine the next sink sees that the process has
+//! ended and takes over. Another machine cannot check that, so its sink uses a sibling directory
+//! instead.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -13,10 +13,10 @@ use super::clock::host_name;
 use crate::files::read_regular;
 use crate::process::{Looked, look};
 
-/// The name of the file; nothing that looks for artifacts finds it.
+/// The name of the file. Code that looks for artifacts ignores files of this name.
 const NAME: &str = ".stormlog-owner";
 
-/// A directory owned by this process until this is dropped.
+/// Makes this process the owner of a directory until it is dropped.
 #[derive(Debug)]
 pub(super) struct OwnerFile {
     path: PathBuf,
@@ -24,12 +24,13 @@ pub(super) struct OwnerFile {
 }
 
 impl OwnerFile {
-    /// Makes this process the owner of a directory; nothing when another one is.
+    /// Makes this process the owner of a directory. `None` when another process is.
     pub(super) fn create(directory: &Path) -> io::Result<Option<Self>> {
         let path = directory.join(NAME);
         let pid = std::process::id();
         let ours = identity(pid).unwrap_or_default();
-        // A second try after a stale file was put aside; if it fails, another process was faster.
+        // The second attempt follows when a stale file was moved away. If it fails, another process
+        // was faster.
         for _ in 0..2 {
             match OpenOptions::new().write(true).create_new(true).open(&path) {
                 Ok(mut file) => {
@@ -50,14 +51,14 @@ impl OwnerFile {
 
 impl Drop for OwnerFile {
     fn drop(&mut self) {
-        // A child of a fork has a copy, and the directory stays with its parent.
+        // A forked child has a copy of this, but the directory belongs to its parent.
         if self.pid == std::process::id() {
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// Moves the file of a process that is gone out of the way; false when there may be an owner.
+/// Moves away the file of a process that has ended; false when the directory may have an owner.
 fn put_stale_aside(path: &Path, ours: &str) -> bool {
     let Some(theirs) = read(path) else {
         return false;
@@ -69,7 +70,7 @@ fn put_stale_aside(path: &Path, ours: &str) -> bool {
     if std::fs::rename(path, &aside).is_err() {
         return false;
     }
-    // Another process may have put it aside and taken its place since it was read.
+    // Another process may have moved it away and created its own since it was read.
     let is_same = read(&aside).is_some_and(|moved| moved == theirs);
     if is_same {
         let _ = std::fs::remove_file(&aside);
@@ -79,12 +80,12 @@ fn put_stale_aside(path: &Path, ours: &str) -> bool {
     is_same
 }
 
-/// What an owner file says; nothing when it is none.
+/// Reads an owner file. `None` when it cannot be read.
 fn read(path: &Path) -> Option<String> {
     String::from_utf8(read_regular(path, 4096).ok()?).ok()
 }
 
-/// Whether the process of an owner file is gone for certain.
+/// Whether the process of an owner file has certainly ended.
 fn is_gone(theirs: &str, ours: &str) -> bool {
     let mut lines = theirs.lines();
     let (machine, pid) = (lines.next(), lines.next());
@@ -95,8 +96,8 @@ fn is_gone(theirs: &str, ours: &str) -> bool {
     pid.is_some_and(|pid: u32| identity(pid).is_none_or(|now| now != theirs))
 }
 
-/// A process among all that there were: its machine since it was started, its process ids, and
-/// when the process began. Nothing when there is no such process.
+/// Identifies a process uniquely: the machine and its boot, the pid, and the start time of the
+/// process. `None` when there is no such process.
 fn identity(pid: u32) -> Option<String> {
     let Looked::Found(found) = look(i64::from(pid)) else {
         return None;
@@ -132,10 +133,10 @@ mod tests {
             std::fs::write(folder.path().join(NAME), text).unwrap();
             OwnerFile::create(folder.path()).unwrap().is_none()
         };
-        // No such process, or one that began at another time.
+        // No such process, or one that started at another time.
         assert!(!is_taken(&format!("{machine}\n4194999\n1\n")));
         assert!(!is_taken(&format!("{machine}\n{pid}\n1\n")));
-        // Another machine, or nothing that can be read.
+        // Another machine, or a file that cannot be parsed.
         assert!(is_taken(&format!("elsewhere\n{pid}\n1\n")));
         assert!(is_taken(""));
         assert!(is_taken(&ours));

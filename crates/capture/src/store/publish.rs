@@ -14,8 +14,8 @@ use crate::files::Durability;
 const FROM: SinkNames = SinkNames::Host;
 const TO: SinkNames = SinkNames::Ordinary;
 
-/// Renames the files of a closed host sink to ordinary names; does nothing to a directory
-/// that has no host sink.
+/// Renames the files of a closed host sink to ordinary names. Does nothing in a directory without a
+/// host sink.
 ///
 /// Segments are renamed first, then the new manifest is written, then `host.json` is removed.
 /// A process killed in between leaves a directory that loads: `host.json` describes the
@@ -37,8 +37,8 @@ pub fn publish(directory: &Path) -> Result<(), SinkError> {
     };
     settle_rewrite(directory)?;
     let left = segment_names(directory, FROM).map_err(SinkError::io("read", directory))?;
-    // The new manifest is written when every segment has its new name, so one that is there
-    // while a segment has not belongs to another sink.
+    // The new manifest is written after every segment has its new name. If it exists while a
+    // segment still has its old name, it belongs to another sink.
     let is_foreign = exists(TO) && !left.is_empty();
     for name in &left {
         let Some(new_name) = FROM.renamed_segment(name, TO) else {
@@ -67,7 +67,7 @@ pub fn publish(directory: &Path) -> Result<(), SinkError> {
     Ok(())
 }
 
-/// Finishes a rewrite of segments that was interrupted: its announcement names the files.
+/// Finishes an interrupted rewrite of segments, as announced in the manifest.
 fn settle_rewrite(directory: &Path) -> Result<(), SinkError> {
     let Some(mut manifest) = manifest::read(directory, FROM) else {
         return Ok(());

@@ -1,8 +1,8 @@
-//! Rollups of a sink: built while events are written, one part per segment, and put
-//! together when the sink is closed.
+//! Rollups of a sink. They are built while events are written, one part per segment, and merged
+//! when the sink is closed.
 //!
-//! Only segments that this sink did not write itself are read back: those of an earlier
-//! process whose rollups are missing or lost a segment to pruning.
+//! Only segments of an earlier process are read back, and only if its rollups are missing or one of
+//! its segments was pruned.
 
 use std::collections::HashMap;
 use std::io;
@@ -23,10 +23,11 @@ use super::manifest::MANIFEST_FILENAME;
 use super::segment::is_plain_name;
 use crate::files::{Durability, is_regular, read_regular, replace_file};
 
-/// A segment of an earlier process that is longer than this is not read back.
+/// A longer segment of an earlier process is not read back.
 const MAX_READ_BACK_BYTES: u64 = 1 << 30;
 
-/// Writes rollups into a directory, made when it is missing, and gives their path.
+/// Writes rollups into a directory and returns their path. The directory is created when it is
+/// missing.
 pub fn write_rollups(directory: &Path, rollups: &RollupFile) -> io::Result<PathBuf> {
     std::fs::create_dir_all(directory)?;
     let text = rollups.to_text();
@@ -39,24 +40,24 @@ pub fn write_rollups(directory: &Path, rollups: &RollupFile) -> io::Result<PathB
     Ok(directory.join(ROLLUP_FILENAME))
 }
 
-/// What is known of the segments of a sink.
+/// What is known about the segments of a sink.
 #[derive(Debug)]
 pub(crate) struct Rollups {
     window_ns: i64,
-    /// By the name of the segment; segments that are not here must be read.
+    /// Parts by segment name. Segments without an entry must be read.
     parts: HashMap<Text, Part>,
-    /// The rollups found when the sink was opened, if they speak of what was there.
+    /// The rollups found when the sink was opened, if they describe the segments that exist.
     earlier: Option<RollupFile>,
 }
 
-/// A segment that this sink wrote, all of it of one session.
+/// A segment that this sink wrote, all of it for one session.
 #[derive(Debug)]
 struct Part {
     session_id: Text,
     events: SegmentRollup,
 }
 
-/// Why there are no rollups.
+/// Why no rollups were written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RollupFailure {
     #[error("no rollups for '{file}': {source}")]
@@ -66,7 +67,7 @@ pub(crate) enum RollupFailure {
 }
 
 impl Rollups {
-    /// Nothing is known yet but what an earlier sink left.
+    /// Starts with the rollups of an earlier sink, if there are any.
     pub(crate) fn open(directory: &Path, window_ns: i64, manifest: &Manifest) -> Self {
         let earlier = read_regular(&directory.join(ROLLUP_FILENAME), MAX_READ_BACK_BYTES)
             .ok()
@@ -80,7 +81,7 @@ impl Rollups {
         }
     }
 
-    /// A new segment of a session, without events.
+    /// Adds a new, empty segment of a session.
     pub(crate) fn begin(&mut self, segment: &Text, session: &SessionSummary) {
         let part = Part {
             session_id: session.session_id.clone(),
@@ -89,14 +90,14 @@ impl Rollups {
         self.parts.insert(segment.clone(), part);
     }
 
-    /// Takes events into account that were appended to a segment.
+    /// Counts events that were appended to a segment.
     pub(crate) fn observe(&mut self, segment: &Text, observed: &[Observation]) {
         if let Some(Part { events, .. }) = self.parts.get_mut(segment) {
             events.observe_all(observed);
         }
     }
 
-    /// Takes lines into account that were appended to a segment.
+    /// Counts lines that were appended to a segment.
     pub(crate) fn observe_lines(&mut self, segment: &Text, lines: &[u8]) {
         let Some(Part { session_id, events }) = self.parts.get_mut(segment) else {
             return;
@@ -106,19 +107,19 @@ impl Rollups {
             is_mixed |= owner != session_id.as_bytes();
             events.observe(event);
         });
-        // Records of other sessions, and lines that are no records, are for the one who
-        // reads the whole segment.
+        // A segment with records of other sessions, or with lines that are not records, is read as
+        // a whole when the sink closes.
         if is_mixed || observed.is_err() {
             self.parts.remove(segment);
         }
     }
 
-    /// A segment is gone.
+    /// Removes a deleted segment.
     pub(crate) fn forget(&mut self, segment: &Text) {
         self.parts.remove(segment);
     }
 
-    /// Writes the rollups of all that the manifest lists; without segments there are none.
+    /// Writes the rollups of all segments in the manifest. Without segments there are none.
     pub(crate) fn write(
         &self,
         directory: &Path,
@@ -202,7 +203,7 @@ impl Rollups {
         Ok(sessions)
     }
 
-    /// The earlier rollups, when all that they speak of is still there and as it was.
+    /// The earlier rollups, if all segments that they describe still exist unchanged.
     fn reusable(
         &self,
         directory: &Path,
@@ -234,7 +235,7 @@ impl Rollups {
     }
 }
 
-/// The sessions of a sink while their segments are put together.
+/// The sessions of a sink while their segments are merged.
 struct Merged<'a> {
     directory: &'a Path,
     window_ns: i64,
@@ -288,7 +289,7 @@ impl Merged<'_> {
                 builder.observe(event);
             }
         })?;
-        // A segment without events is a source of the session that it was made for.
+        // A segment without events belongs to the session for which it was created.
         if owners.is_empty() {
             owners.push(lines.owner);
         }
@@ -300,8 +301,8 @@ impl Merged<'_> {
         Ok(())
     }
 
-    /// Adds the sessions that only occur in the events of segments. Windows count from the
-    /// start of a session, so these must be known before any event is counted.
+    /// Adds sessions that occur only in the events of segments. Windows count from the start of a
+    /// session, so all sessions must be known before any event is counted.
     fn add_strangers(&mut self, segments: &[&Segment]) -> Result<(), RollupFailure> {
         let mut strangers: Vec<Stranger> = Vec::new();
         for segment in segments {
@@ -385,7 +386,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// A session that no manifest lists, as its events show it.
+/// A session that no manifest lists, as its events describe it.
 struct Stranger {
     first: Event,
     stop_ns: Option<i64>,
@@ -432,7 +433,7 @@ impl Stranger {
     }
 }
 
-/// The path as ids are made of it: absolute, links resolved.
+/// The absolute path with links resolved, from which ids are computed.
 fn absolute(path: &Path) -> Text {
     let resolved = path.canonicalize().or_else(|_| std::path::absolute(path));
     let resolved = resolved.unwrap_or_else(|_| path.to_path_buf());

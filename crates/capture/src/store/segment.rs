@@ -1,4 +1,5 @@
-//! Appends lines to one segment file. Knows bytes and tails; knows nothing of sessions.
+//! Appends lines to one segment file. It handles bytes and torn lines, and knows nothing of
+//! sessions.
 
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use crate::files::{create_to_append, open_to_append};
 use crate::kept_file::KeptFile;
 
-/// Whether a name from a manifest is the name of a file inside the sink.
+/// Whether a name from a manifest is the plain name of a file inside the sink.
 pub(crate) fn is_plain_name(name: &str) -> bool {
     let mut components = Path::new(name).components();
     matches!(
@@ -33,7 +34,7 @@ pub(crate) struct Found {
 }
 
 impl SegmentWriter {
-    /// Makes a segment; it is an error when the name is taken, be it by a link.
+    /// Creates a segment. Fails when the name is taken, even by a link.
     pub(crate) fn create(path: PathBuf) -> io::Result<Self> {
         let file = KeptFile::new(create_to_append(&path)?)?;
         Ok(Self {
@@ -43,8 +44,8 @@ impl SegmentWriter {
         })
     }
 
-    /// Opens a segment that is there. What follows the last newline is the torn line of a
-    /// writer that was stopped: it is cut off.
+    /// Opens an existing segment. Text after the last newline is the torn line of a killed writer
+    /// and is cut off.
     pub(crate) fn open(path: PathBuf) -> io::Result<(Self, Found)> {
         let file = open_to_append(&path)?;
         let lines = Lines::of(&file)?;
@@ -63,7 +64,7 @@ impl SegmentWriter {
         Ok((writer, found))
     }
 
-    /// Appends whole lines: all of them or, when that fails, none.
+    /// Appends complete lines: all of them or, when that fails, none.
     pub(crate) fn append(&mut self, lines: &[u8]) -> Result<(), AppendError> {
         let (mut file, metadata) = self.file.checked().map_err(AppendError::Closed)?;
         // A deleted file would accept the lines, but no reader could find them.
@@ -84,7 +85,7 @@ impl SegmentWriter {
         }
     }
 
-    /// The file, for syncing it to the disk without holding up the writer.
+    /// The file, for a caller that syncs it without blocking the writer.
     pub(crate) fn file(&self) -> Arc<KeptFile> {
         Arc::clone(&self.file)
     }
@@ -98,32 +99,32 @@ impl SegmentWriter {
     }
 }
 
-/// Why lines could not be appended, and what that did to the segment.
+/// Why lines could not be appended, and the state of the segment.
 #[derive(Debug)]
 pub(crate) enum AppendError {
-    /// The segment is as it was; the same lines can be tried again.
+    /// The segment is unchanged; the same lines can be tried again.
     Clean(io::Error),
-    /// The segment cannot be written to any more.
+    /// The segment can no longer be written.
     Torn(io::Error),
-    /// The program closed the descriptor; the file is as it was.
+    /// The program closed the descriptor; the file is unchanged.
     Closed(io::Error),
 }
 
-/// What the lines of a segment come to.
+/// Counts of the lines of a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lines {
-    /// Lines that end and have something on them.
+    /// Complete lines that are not blank.
     pub(crate) event_count: u64,
-    /// Bytes up to the end of the last line that ends.
+    /// Bytes up to the end of the last complete line.
     pub(crate) whole_bytes: u64,
-    /// Bytes after it.
+    /// Bytes after the last complete line.
     pub(crate) torn_bytes: u64,
-    /// Whether the bytes after it are more than white space.
+    /// Whether these bytes are more than white space.
     pub(crate) torn_event: bool,
 }
 
 impl Lines {
-    /// Counts the lines of a file, a piece at a time since anybody may have written it.
+    /// Counts the lines of a file in blocks, because the file may have any size.
     pub(crate) fn of(mut file: impl Read) -> io::Result<Self> {
         let mut lines = Self::default();
         let mut piece = vec![0; 64 << 10];

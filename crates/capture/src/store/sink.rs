@@ -1,7 +1,7 @@
-//! The sink as others use it: any thread, flushed in the background, safe across a fork.
+//! A sink for callers on any thread. It flushes in the background and is safe across a fork.
 //!
-//! In a child of a fork the parent's state is let go of, see [`super::fork`]; what the child
-//! records goes into a sink of its own.
+//! A forked child releases the state of the parent ([`super::fork`]) and records into a sink of its
+//! own.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -26,7 +26,7 @@ pub struct Sink {
     life: Life,
 }
 
-/// The sink's state in one process, and in the children that this process forked.
+/// The state of a sink in one process. Forked children have further states.
 #[derive(Debug)]
 struct Life {
     pid: u32,
@@ -45,13 +45,13 @@ struct State {
     writer: Option<Writer>,
     /// Whether the flushing thread runs.
     has_thread: bool,
-    /// Whether it sleeps until the next flush is due.
+    /// Whether the flushing thread sleeps until the next flush is due.
     is_asleep: bool,
-    /// Whether it shall end.
+    /// Whether the flushing thread must end.
     stop: bool,
 }
 
-/// The flushing thread sleeps at least this long, whatever is due.
+/// The flushing thread sleeps at least this long, even when something is due.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(5);
 
 impl Shared {
@@ -71,7 +71,7 @@ impl Holder for Shared {
     fn hand_over(&self) {
         let end = Instant::now() + HAND_OVER_PATIENCE;
         loop {
-            // A thread of the caller's may hold it and wait for us.
+            // A thread of the caller may hold the lock and wait for this one.
             match self.state.try_lock() {
                 Ok(mut state) => {
                     state.writer.iter_mut().for_each(Writer::hand_over);
@@ -98,8 +98,8 @@ impl Life {
 }
 
 impl Sink {
-    /// Opens a sink on its directory, made when it is missing. When another process records
-    /// there, the sink goes to a sibling directory and says so in a notice.
+    /// Opens a sink on its directory, which is created when it is missing. When another process
+    /// records there, the sink uses a sibling directory and adds a notice.
     pub fn open(config: SinkConfig) -> Result<Self, SinkError> {
         let sink = Self {
             config,
@@ -109,8 +109,8 @@ impl Sink {
         Ok(sink)
     }
 
-    /// Makes a session the active one and gives it back; when there is one already, that
-    /// one stays.
+    /// Makes a session the active one and returns it. If a session is already active, that one
+    /// stays.
     pub fn start_session(
         &self,
         summary: Option<SessionSummary>,
@@ -118,13 +118,13 @@ impl Sink {
         self.with_writer(|writer| writer.start_session(summary))
     }
 
-    /// The session that records belong to.
+    /// The active session.
     pub fn current_session(&self) -> Option<SessionSummary> {
         self.look(|writer| writer.current_session().cloned())
             .flatten()
     }
 
-    /// Appends an event of the active session; without one, the event's session begins.
+    /// Appends an event of the active session. If no session is active, the event's session begins.
     pub fn append(&self, event: &Event) -> Result<(), SinkError> {
         self.with_writer(|writer| {
             writer.enter_session(Some(event.session_id.as_bytes()))?;
@@ -132,10 +132,10 @@ impl Sink {
         })
     }
 
-    /// Appends a record that is already a line of JSON with sorted keys, without its
-    /// newline, of the named session or of the active one. Ids are given as the bytes of
-    /// [`Text`](stormlog_format::Text). Without an observation the line is read for the
-    /// rollups; one that is given must be of this line.
+    /// Appends a record as a line of JSON with sorted keys, without a newline, to the named session
+    /// or the active one. Ids are the bytes of [`Text`](stormlog_format::Text). Without an
+    /// observation the line is parsed for the rollups; a given observation must belong to this
+    /// line.
     pub fn append_line(
         &self,
         session_id: Option<&[u8]>,
@@ -148,9 +148,8 @@ impl Sink {
         })
     }
 
-    /// Does what [`append_line`](Self::append_line) does when that takes no I/O and no wait;
-    /// gives false, with nothing done, when it may. For callers who hold a lock of their own
-    /// that others need.
+    /// Does the same as [`append_line`](Self::append_line) if that needs no I/O and no waiting.
+    /// Otherwise returns false and does nothing. For callers that hold a lock which others need.
     pub fn append_line_at_once(
         &self,
         session_id: Option<&[u8]>,
@@ -166,13 +165,13 @@ impl Sink {
         writer.is_some_and(|writer| writer.buffer_only(session_id, line, observation))
     }
 
-    /// Checks that a record's session is the active one, beginning it when there is none.
+    /// Checks that the session of a record is the active one, and begins it when there is none.
     pub fn enter_session(&self, session_id: Option<&[u8]>) -> Result<(), SinkError> {
         self.with_writer(|writer| writer.enter_session(session_id))
     }
 
-    /// Writes what is buffered when that is due, or in any case when forced; a forced flush
-    /// waits for the disk.
+    /// Writes buffered lines if a flush is due, or always when forced. A forced flush waits for the
+    /// disk.
     pub fn flush(&self, force: bool) -> Result<(), SinkError> {
         let flush = if force { Flush::Now } else { Flush::IfDue };
         self.look(|writer| writer.flush(flush)).unwrap_or(Ok(()))
@@ -183,28 +182,28 @@ impl Sink {
         self.look(|writer| writer.close(status)).unwrap_or(Ok(()))
     }
 
-    /// Writes what is buffered and closes the segment; the session goes on in a new one.
+    /// Writes buffered lines and closes the segment; the session continues in a new one.
     pub fn seal(&self) -> Result<(), SinkError> {
         self.look(Writer::seal).unwrap_or(Ok(()))
     }
 
-    /// What was done to the segments.
+    /// Counts of what was done to the segments.
     pub fn diagnostics(&self) -> Diagnostics {
         self.look(|writer| writer.diagnostics()).unwrap_or_default()
     }
 
-    /// Where the sink writes: its directory, or the sibling that it went to.
+    /// The directory of the sink: the requested one or the sibling.
     pub fn directory(&self) -> PathBuf {
         self.look(|writer| writer.directory().to_path_buf())
             .unwrap_or_else(|| self.config.root_dir.clone())
     }
 
-    /// Lines for a log that have not been taken yet.
+    /// Takes the log messages that were not taken yet.
     pub fn take_notices(&self) -> Vec<String> {
         self.look(Writer::take_notices).unwrap_or_default()
     }
 
-    /// The state of this process; a child of a fork begins one of its own.
+    /// The state in this process. A forked child gets a new one.
     fn life(&self) -> &Life {
         let pid = fork::process_id();
         let mut life = &self.life;
@@ -215,7 +214,7 @@ impl Sink {
         life
     }
 
-    /// The state of this process, when it has one.
+    /// The state in this process, if there is one.
     fn existing_life(&self) -> Option<&Life> {
         let pid = fork::process_id();
         let mut life = &self.life;
@@ -225,13 +224,13 @@ impl Sink {
         Some(life)
     }
 
-    /// Does something with the writer, when this process has one.
+    /// Calls a function with the writer, if this process has one.
     fn look<R>(&self, work: impl FnOnce(&mut Writer) -> R) -> Option<R> {
         let mut state = self.existing_life()?.shared.lock();
         state.writer.as_mut().map(work)
     }
 
-    /// Does something with the writer, opening it when this process has none.
+    /// Calls a function with the writer, and opens it if this process has none.
     fn with_writer<R>(
         &self,
         work: impl FnOnce(&mut Writer) -> Result<R, SinkError>,
@@ -263,8 +262,8 @@ impl Sink {
 impl Drop for Sink {
     fn drop(&mut self) {
         let Some(life) = self.existing_life() else {
-            // A child that never used the sink. If a thread of the parent was just using
-            // it, its memory is left alone rather than freed in an unknown state.
+            // A forked child that never used the sink. If a thread of the parent was using it
+            // during the fork, its memory is in an unknown state and is not freed.
             if self.life.shared.state.try_lock().is_err() {
                 std::mem::forget(Arc::clone(&self.life.shared));
             }
@@ -274,13 +273,17 @@ impl Drop for Sink {
         state.stop = true;
         life.shared.wake.notify_one();
         if let Some(mut writer) = state.writer.take() {
-            // There is no caller to report an error to; what cannot be written now is lost.
+            // No caller is left to get the error; lines that cannot be written now are lost.
             let _ = writer.flush(Flush::Now);
+            // The thread needs the state to end.
+            drop(state);
+            writer.wait_for_replaced_segments();
         }
     }
 }
 
-/// Starts the thread that flushes; without one, appends flush by themselves.
+/// Starts the flushing thread. Without the flushing thread, each append flushes when a flush is
+/// due.
 fn start_thread(shared: &Arc<Shared>) -> bool {
     let shared = Arc::clone(shared);
     thread::start("stormlog-sink", move || flush_in_background(&shared)).is_ok()
@@ -290,7 +293,7 @@ fn flush_in_background(shared: &Shared) {
     let mut thinner = Thinner::default();
     let mut state = shared.lock();
     while let Some(writer) = state.writer.as_mut().filter(|writer| !writer.is_at_rest()) {
-        // A failure is kept by the writer, which says when to try again.
+        // The writer keeps a failure and knows when to try again.
         let unsynced = writer.tick().unwrap_or_default();
         let mut sleep = writer.idle_for().max(SHORTEST_SLEEP);
         if writer.thins() {
@@ -304,7 +307,7 @@ fn flush_in_background(shared: &Shared) {
             sleep = pause.map_or(sleep, |pause| sleep.min(pause));
             state = shared.lock();
         } else if unsynced.is_empty() {
-            // One that has something to do soon need not be woken for it.
+            // If something is due soon, the thread wakes up by itself.
             state.is_asleep = !writer.is_behind();
         } else {
             drop(state);
@@ -330,7 +333,7 @@ fn flush_in_background(shared: &Shared) {
 
 fn sync(files: &[Arc<KeptFile>]) {
     for file in files {
-        // The next flush finds out whether the disk still takes anything.
+        // If the sync fails, the next flush shows whether the disk still accepts writes.
         let _ = file.sync_data();
     }
 }

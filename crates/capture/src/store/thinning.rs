@@ -1,8 +1,8 @@
 //! Thinning: a sink keeps the whole run within a budget by making its older part coarser.
 //!
-//! The newest segments stay complete. Older ones are rewritten so that each interval keeps the
-//! samples listed in [`select`]; the older a segment, the longer its interval. This file decides
-//! which segments are rewritten next and touches no file.
+//! The newest segments stay complete. Older segments are rewritten, so that each interval keeps
+//! only the samples listed in [`select`]. The older a segment, the longer its intervals. This file
+//! decides which segments are rewritten next and accesses no file.
 
 pub(crate) mod rewrite;
 mod select;
@@ -12,7 +12,7 @@ use stormlog_format::Segment;
 
 use super::segment::is_plain_name;
 
-/// How a sink is kept within a budget without losing its older part.
+/// Options for keeping a sink within a budget without losing its older part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thinning {
     /// The segments of the sink have at most this many bytes together.
@@ -29,7 +29,7 @@ impl Default for Thinning {
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// The intervals that segments are thinned to, one after the other.
+/// The intervals to which segments are thinned, in this order.
 const INTERVALS_NS: [i64; 5] = [
     SECOND_NS,
     10 * SECOND_NS,
@@ -38,52 +38,51 @@ const INTERVALS_NS: [i64; 5] = [
     3600 * SECOND_NS,
 ];
 
-/// Segments with this interval are not thinned any further.
+/// Segments with this interval are not thinned further.
 pub(crate) const COARSEST_INTERVAL_NS: i64 = INTERVALS_NS[INTERVALS_NS.len() - 1];
 
-/// The interval of segments that were merged and not thinned. It shows readers who follow the
-/// sink that the file was written anew.
+/// The interval of segments that were merged but not thinned. It shows readers that follow the sink
+/// that the file was rewritten.
 const MERGED_INTERVAL_NS: i64 = 1;
 
-/// Complete segments have level 0, those thinned to the n-th interval level n.
+/// Complete segments have level 0; segments thinned to the n-th interval have level n.
 const LEVELS: usize = INTERVALS_NS.len() + 1;
 const COARSEST: usize = LEVELS - 1;
 
-/// The share of each level, in sixteenths of what may be used. At 10 samples a second of 700
-/// bytes and the default budget: 5 hours complete, 2 hours at 1 s, 20 hours at 10 s, 5 days at
-/// 1 min, 26 days at 10 min, 150 days at 1 h.
+/// The share of each level, in sixteenths of the usable bytes. With 10 samples a second of 700
+/// bytes and the default budget, this keeps 5 hours complete, 2 hours at 1 s, 20 hours at 10 s, 5
+/// days at 1 min, 26 days at 10 min, and 150 days at 1 h.
 const SHARES: [u64; LEVELS] = [8, 2, 2, 2, 1, 1];
 
 /// At most this many segments are rewritten into one.
 const LARGEST_GROUP: usize = 16;
 
-/// With more segments than this, those of a level are merged, in groups of at least
-/// [`SMALLEST_MERGE`] so that a line is not copied for every new segment.
+/// When a sink has more segments than this, segments of one level are merged. A merge takes at
+/// least [`SMALLEST_MERGE`] segments, so that lines are not copied for every new segment.
 const MANY_SEGMENTS: usize = 32;
 const SMALLEST_MERGE: usize = 8;
 
-/// The smallest size that a segment rolls over at, whatever the budget.
+/// The smallest size at which a segment rolls over, whatever the budget.
 const SMALLEST_SEGMENT: u64 = 4 << 10;
 
 impl Thinning {
-    /// A segment rolls over at this size, so that thinning has small pieces to work on.
+    /// The size at which a segment rolls over. It is small, so that thinning works on small pieces.
     pub(crate) fn segment_bytes(self) -> u64 {
         (self.budget_bytes / 16).max(SMALLEST_SEGMENT)
     }
 
-    /// Above this, segments are thinned. The rest of the budget is for what is written while a
-    /// segment is being rewritten.
+    /// Segments are thinned when they have more bytes than this. The rest of the budget is for
+    /// events that are written during a rewrite.
     fn usable_bytes(self) -> u64 {
         self.budget_bytes - self.budget_bytes / 8
     }
 
-    /// The newest segments are neither thinned nor dropped while they have no more bytes
-    /// together than this.
+    /// The newest segments up to this many bytes are neither thinned nor deleted.
     fn protected_bytes(self) -> u64 {
         self.budget_bytes / 8
     }
 
-    /// Above this, thinning cannot keep up with what is written: whole segments are dropped,
+    /// Above this size thinning cannot keep up with the events. Then whole segments are deleted,
     /// because the disk belongs to the watched program.
     pub(crate) fn most_bytes(self) -> u64 {
         self.budget_bytes.saturating_mul(2)
@@ -94,21 +93,21 @@ impl Thinning {
     }
 }
 
-/// What is to be done next.
+/// The next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
-    /// Rewrite a number of segments from this one on into one, thinned to an interval.
+    /// Rewrite `count` segments, starting with `first`, into one that is thinned to an interval.
     Rewrite {
         first: usize,
         count: usize,
         interval_ns: i64,
     },
-    /// Nothing can be thinned any more: delete this segment.
+    /// Nothing more can be thinned: delete this segment.
     Drop(usize),
 }
 
-/// The level of a segment. An interval that is none of ours lies between two levels, and the
-/// segment may be thinned to the coarser one.
+/// The level of a segment. An unknown interval lies between two levels, and the segment may be
+/// thinned to the coarser one.
 fn level(segment: &Segment) -> usize {
     let interval = segment.thinned_interval_ns;
     INTERVALS_NS.partition_point(|known| *known <= interval)
@@ -118,7 +117,7 @@ fn size(segment: &Segment) -> u64 {
     u64::try_from(segment.size_bytes).unwrap_or(0)
 }
 
-/// What is to be done next to keep the segments, oldest first, within the budget.
+/// The next action that keeps the segments, oldest first, within the budget.
 pub(crate) fn plan(segments: &[Segment], thinning: Thinning) -> Option<Plan> {
     let total: u64 = segments.iter().map(size).sum();
     let layout = Layout::of(segments, thinning);
@@ -129,11 +128,11 @@ pub(crate) fn plan(segments: &[Segment], thinning: Thinning) -> Option<Plan> {
     }
 }
 
-/// The segments by level.
+/// The segments grouped by level.
 struct Layout<'a> {
     segments: &'a [Segment],
     thinning: Thinning,
-    /// Segments from this one on are protected.
+    /// Segments from this index on are protected.
     protected: usize,
     bytes: [u64; LEVELS],
     counts: [usize; LEVELS],
@@ -173,7 +172,8 @@ impl<'a> Layout<'a> {
                 .find(|index| self.is_idle(*index) && level(&self.segments[*index]) == wanted)
         };
         let is_too_much = |level: &usize| self.bytes[*level] > self.thinning.share(*level);
-        // Within their shares, the coarsest go first: what happened last stays complete longest.
+        // If all levels are within their shares, the coarsest is thinned first, so that recent
+        // events stay complete longest.
         let mut in_turn = (0..COARSEST).filter(is_too_much).chain((0..COARSEST).rev());
         let (level, first) = in_turn.find_map(|level| Some((level, oldest(level)?)))?;
         Some(Plan::Rewrite {
@@ -183,8 +183,8 @@ impl<'a> Layout<'a> {
         })
     }
 
-    /// How many segments from one on can be rewritten into one: neighbours of one session and
-    /// level that are no more than a segment together.
+    /// How many segments from `first` on can be rewritten into one: neighbours of the same session
+    /// and level whose size together does not exceed one segment.
     fn group(&self, first: usize, end: usize) -> usize {
         let head = &self.segments[first];
         let mut bytes = 0;

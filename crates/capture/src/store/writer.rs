@@ -1,7 +1,7 @@
-//! The rules of a sink, for one thread: buffer, flush, roll over, prune, close.
+//! A sink for one thread: buffer, flush, roll over, prune, close.
 //!
-//! Nothing here starts a thread or waits. What fails leaves the writer as it was, so that
-//! the same call can be tried again: lines stay buffered until a segment has taken them.
+//! Nothing here starts a thread or waits. A failure leaves the writer unchanged, so that the same
+//! call can be tried again: lines stay buffered until they are in a segment.
 
 mod manifest_pace;
 mod segments;
@@ -31,17 +31,18 @@ use super::rollups::Rollups;
 use super::segment::{AppendError, SegmentWriter};
 use crate::files::Durability;
 use crate::kept_file::KeptFile;
+use crate::process::own_identity;
 use crate::redact::LineFilter;
 
-/// What may wait for a disk that does not take it, in bytes. About twenty thousand events;
-/// more are dropped and counted, since the memory belongs to the watched program.
+/// The most bytes that are buffered while the disk accepts no writes, about twenty thousand events.
+/// Further events are dropped and counted, because the memory belongs to the watched program.
 const MAX_BUFFERED_BYTES: usize = 8 << 20;
 
-/// After a failure the disk is left alone for this long, doubled each time.
+/// How long to wait after a failed write. The time doubles with each failure.
 const FIRST_BACK_OFF: Duration = Duration::from_millis(100);
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(5);
 
-/// How long counts in the manifest may be behind.
+/// How far the counts in the manifest may be behind.
 const CATCH_UP: Duration = Duration::from_millis(50);
 
 /// The single-threaded core of a sink.
@@ -56,13 +57,13 @@ pub(crate) struct Writer {
     next_index: u64,
     open: Option<SegmentWriter>,
     buffer: String,
-    /// How much of the buffer has no secrets for certain.
+    /// How many bytes of the buffer are already without secrets.
     filtered_bytes: usize,
     filter: LineFilter,
     buffered_events: u64,
-    /// In the segment since the last flush, ahead of the next.
+    /// Events in the segment that were written ahead of the next flush.
     early_events: u64,
-    /// Of the buffered events, where they are known.
+    /// Observations of the buffered events, if they are known.
     observations: Vec<Observation>,
     dropped_events: u64,
     earlier_dropped_events: i64,
@@ -78,17 +79,17 @@ pub(crate) struct Writer {
     rewriting: Option<Rewriting>,
     /// Segments that are being rewritten.
     in_work: Vec<Text>,
-    /// After a failure nothing is thinned until then.
+    /// After a failure, when thinning may be tried again and how long the wait was.
     thin_again: Option<(Instant, Duration)>,
     failure: Option<Failure>,
-    /// Built while writing, when they are wanted.
+    /// Rollups, if they are enabled. They are built while writing.
     rollups: Option<Rollups>,
     notices: Vec<String>,
-    /// Room on the disk for a last manifest.
+    /// Reserved disk space for a last manifest.
     reserve: Option<Reserve>,
-    /// Who ends the session when another sink of this process takes over.
+    /// Ends the session when another sink of this process takes over.
     holder: Option<Weak<dyn Holder>>,
-    /// Whether the program closed descriptors of ours, which is reported once.
+    /// Whether the program closed our descriptors. This is reported once.
     was_closed: bool,
 }
 
@@ -99,21 +100,21 @@ struct Failure {
     retry_at: Instant,
 }
 
-/// How soon a flush must be on the disk.
+/// How far a flush goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flush {
-    /// When enough is buffered or enough time has passed.
+    /// Only if enough is buffered or enough time has passed.
     IfDue,
-    /// Whatever is buffered, and the caller waits for the disk.
+    /// Everything that is buffered; the caller waits for the disk.
     Now,
-    /// Whatever is buffered, to the system alone: a killed process loses none of it. The
+    /// Everything that is buffered, but only to the system: a killed process loses none of it. The
     /// next regular flush updates the manifest and syncs.
     Early,
 }
 
 impl Writer {
-    /// Opens a sink: claims its directory, or a sibling when another process records there,
-    /// and puts in order what is in it.
+    /// Opens a sink: claims its directory, or a sibling when another process records there, and
+    /// repairs what is in it.
     pub(crate) fn open(config: SinkConfig) -> Result<Self, SinkError> {
         let Claimed { directory, claim } =
             lock::claim(&config.root_dir).map_err(SinkError::io("open", &config.root_dir))?;
@@ -122,7 +123,7 @@ impl Writer {
         let recovered = recover(&directory, config.names, now_ns())
             .map_err(SinkError::io("read", &directory))?;
         for name in &recovered.leftovers {
-            // What cannot be deleted stays superfluous, and is tried by the next sink.
+            // A superfluous file that cannot be deleted is left to the next sink.
             let _ = std::fs::remove_file(directory.join(name));
         }
         drop(replacing);
@@ -181,12 +182,12 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Where the sink writes.
+    /// The directory of the sink.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// A line for a log when another process made this sink go to a sibling directory.
+    /// A log message, if another process made this sink use a sibling directory.
     fn notice_of_redirection(&self) -> Option<String> {
         (self.directory != self.config.root_dir).then(|| {
             format!(
@@ -197,13 +198,13 @@ impl Writer {
         })
     }
 
-    /// Names who ends the session when another sink of this process takes over.
+    /// Sets who ends the session when another sink of this process takes over.
     pub(crate) fn set_holder(&mut self, holder: Weak<dyn Holder>) {
         self.claim.set_holder(holder.clone());
         self.holder = Some(holder);
     }
 
-    /// Writes what is buffered, ends the session and leaves the directory to another sink of this
+    /// Writes buffered lines, ends the session and leaves the directory to another sink of this
     /// process.
     pub(crate) fn hand_over(&mut self) {
         if self.active.is_some() && self.close(SessionStatus::Interrupted).is_err() {
@@ -213,12 +214,12 @@ impl Writer {
         self.notices.push(taken_over(&self.directory));
     }
 
-    /// Lines for a log that have not been taken yet.
+    /// Takes the log messages that were not taken yet.
     pub(crate) fn take_notices(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notices)
     }
 
-    /// Makes a session the active one; when there is one already, that one stays.
+    /// Makes a session the active one. If a session is already active, that one stays.
     pub(crate) fn start_session(
         &mut self,
         summary: Option<SessionSummary>,
@@ -230,6 +231,8 @@ impl Writer {
         let mut session = summary.unwrap_or_else(|| new_session(None));
         session.status = SessionStatus::Running;
         session.ended_at_ns = None;
+        // Readers judge by it whether the session still runs; an ended one does not have it.
+        session.recorder = own_identity();
         let (sessions, active) = (self.sessions.clone(), session.session_id.clone());
         upsert(&mut self.sessions, session.clone());
         self.forget_sessions_without_segments();
@@ -242,7 +245,7 @@ impl Writer {
         Ok(session)
     }
 
-    /// The session that records belong to.
+    /// The active session.
     pub(crate) fn current_session(&self) -> Option<&SessionSummary> {
         let active = self.active.as_ref()?;
         self.sessions
@@ -250,7 +253,7 @@ impl Writer {
             .find(|session| session.session_id == *active)
     }
 
-    /// Makes sure that a record's session is the active one, beginning it when there is none.
+    /// Checks that the session of a record is the active one, and begins it when there is none.
     pub(crate) fn enter_session(&mut self, session_id: Option<&[u8]>) -> Result<(), SinkError> {
         match (&self.active, session_id) {
             (Some(active), Some(named)) if active.as_bytes() != named => {
@@ -265,8 +268,8 @@ impl Writer {
         }
     }
 
-    /// Buffers one record of the active session, given as a line without its newline, and
-    /// flushes when that is due. Without an observation the line is read for the rollups.
+    /// Buffers a record of the active session, as a line without its newline, and flushes when that
+    /// is due. Without an observation the line is parsed for the rollups.
     pub(crate) fn append(
         &mut self,
         line: &str,
@@ -296,7 +299,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Counts an event as dropped when the disk takes nothing and too much waits for it.
+    /// Counts an event as dropped when the disk accepts no writes and the buffer is full.
     fn check_room(&mut self, more_bytes: usize) -> Result<(), SinkError> {
         if self.buffer.len() + more_bytes < MAX_BUFFERED_BYTES || self.failure.is_none() {
             return Ok(());
@@ -309,8 +312,8 @@ impl Writer {
         })
     }
 
-    /// Buffers one record when that is all there is to do: the session is the active one, and
-    /// no flush is due. Gives false, and does nothing, when there is more.
+    /// Buffers a record if nothing else needs to be done: its session is active, and no flush is
+    /// due. Otherwise returns false and does nothing.
     pub(crate) fn buffer_only(
         &mut self,
         session_id: Option<&[u8]>,
@@ -343,25 +346,25 @@ impl Writer {
             || self.last_flush.elapsed() >= self.config.flush_every
     }
 
-    /// Appended since the last flush.
+    /// Events since the last flush.
     fn unflushed_events(&self) -> u64 {
         self.buffered_events + self.early_events
     }
 
-    /// Whether the last write failed so recently that the next would too.
+    /// Whether the last write failed so recently that the next would probably fail too.
     pub(crate) fn is_backing_off(&self) -> bool {
         let failure = self.failure.as_ref();
         failure.is_some_and(|failure| Instant::now() < failure.retry_at)
     }
 
-    /// Why the last write failed, until one succeeds.
+    /// Why the last write failed, until a write succeeds.
     pub(crate) fn failure(&self) -> Option<&str> {
         self.failure
             .as_ref()
             .map(|failure| failure.message.as_str())
     }
 
-    /// Writes what is buffered to the segment.
+    /// Writes buffered lines to the segment.
     pub(crate) fn flush(&mut self, flush: Flush) -> Result<(), SinkError> {
         if self.unflushed_events() == 0 || (flush == Flush::IfDue && !self.is_due()) {
             return Ok(());
@@ -372,8 +375,8 @@ impl Writer {
         result
     }
 
-    /// Gives what is buffered to the system, ahead of its flush. The first events of a segment
-    /// are flushed, since a reader finds segments through the manifest.
+    /// Writes buffered lines ahead of their flush. The first events of a segment are flushed,
+    /// because a reader finds segments through the manifest.
     pub(crate) fn write_early(&mut self) -> Result<(), SinkError> {
         if self.buffered_events == 0 || self.failure.is_some() {
             return Ok(());
@@ -395,9 +398,9 @@ impl Writer {
         }
         self.keep_lock()?;
         self.open_segment()?;
-        // Nothing is left to write when all of it went ahead.
+        // The buffer is empty when everything was written ahead.
         if !self.buffer.is_empty() {
-            // Where all records pass: whatever a program puts into its metadata, no secret is written.
+            // All records pass here, so no secret that a program puts into its metadata is written.
             self.filter_buffer();
             self.append_buffer()?;
         }
@@ -448,7 +451,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Hides secrets in what is buffered; once, however often the disk does not take it.
+    /// Hides secrets in the buffer. Each line is filtered only once, even if the write is tried
+    /// again.
     fn filter_buffer(&mut self) {
         let unfiltered = &self.buffer[self.filtered_bytes..];
         if let Some(hidden) = self.filter.redacted(unfiltered) {
@@ -458,7 +462,7 @@ impl Writer {
         self.filtered_bytes = self.buffer.len();
     }
 
-    /// Appends what is buffered to the open segment.
+    /// Appends the buffer to the open segment.
     fn append_buffer(&mut self) -> Result<(), SinkError> {
         let mut is_again = false;
         loop {
@@ -477,7 +481,7 @@ impl Writer {
                 }
                 AppendError::Closed(source) => {
                     self.note_closed();
-                    // The segment itself is as it was.
+                    // The segment itself is unchanged.
                     self.open = None;
                     if !is_again {
                         is_again = true;
@@ -491,16 +495,16 @@ impl Writer {
         }
     }
 
-    /// Makes sure that the directory is still locked.
+    /// Ensures that the directory is still locked.
     fn keep_lock(&mut self) -> Result<(), SinkError> {
         match self.claim.keep_lock(&self.directory) {
             Ok(Lock::Kept) => {}
             Ok(Lock::TakenAgain) => {
                 self.note_closed();
-                // Closed with the lock, in all likelihood.
+                // The program probably closed the reserve together with the lock.
                 self.reserve = Reserve::take(&self.directory);
             }
-            // The directory is gone, or another process has it.
+            // The directory was removed, or another process has it.
             Err(_) => {
                 self.note_closed();
                 self.restore_directory()?;
@@ -518,8 +522,8 @@ impl Writer {
         }
     }
 
-    /// Does what time alone asks for: the flush that is due, the manifest that is behind.
-    /// Gives the segments that are not on the disk yet, for the caller to sync.
+    /// Does what is due: a flush, or a late manifest. Returns the segments that are not yet on
+    /// disk, for the caller to sync.
     pub(crate) fn tick(&mut self) -> Result<Vec<Arc<KeptFile>>, SinkError> {
         if self.is_backing_off() || !self.claim.holds() {
             return Ok(Vec::new());
@@ -536,7 +540,7 @@ impl Writer {
         Ok(self.unsynced.take_due())
     }
 
-    /// Whether a tick soon has something to do.
+    /// Whether a tick will have something to do soon.
     pub(crate) fn is_behind(&self) -> bool {
         self.manifest.stale || !self.unsynced.is_empty()
     }
@@ -551,7 +555,7 @@ impl Writer {
                 && !self.wants_thinning())
     }
 
-    /// How long until [`tick`](Self::tick) has something to do.
+    /// Time until [`tick`](Self::tick) has something to do.
     pub(crate) fn idle_for(&self) -> Duration {
         let now = Instant::now();
         if let Some(failure) = &self.failure {
@@ -573,8 +577,8 @@ impl Writer {
         }
     }
 
-    /// Flushes, closes the segment and ends the session. A sink that another has taken over
-    /// has nothing left to end.
+    /// Flushes, closes the segment and ends the session. A sink whose directory was taken over has
+    /// nothing to end.
     pub(crate) fn close(&mut self, status: SessionStatus) -> Result<(), SinkError> {
         if !self.claim.holds() {
             self.active = None;
@@ -586,7 +590,7 @@ impl Writer {
         result
     }
 
-    /// Writes what is buffered and closes the segment; the session goes on in a new one.
+    /// Writes buffered lines and closes the segment; the session continues in a new one.
     pub(crate) fn seal(&mut self) -> Result<(), SinkError> {
         self.flush(Flush::Now)?;
         if let Some(open) = &self.open {
@@ -623,7 +627,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Rollups can be recomputed from the events, so a failure is only reported.
+    /// Writes the rollups. They can be recomputed from the events, so a failure is only reported.
     fn write_rollups(&mut self) {
         let Some(rollups) = &self.rollups else {
             return;
@@ -633,8 +637,8 @@ impl Writer {
             .extend(written.err().map(|error| error.to_string()));
     }
 
-    /// Ends the session on a disk that does not take the events: what is buffered is dropped
-    /// and counted, and the manifest gets the room that was kept for it.
+    /// Ends the session on a disk that accepts no events: buffered events are dropped and counted,
+    /// and the manifest uses the reserved space.
     pub(crate) fn give_up(&mut self, status: SessionStatus) -> Result<(), SinkError> {
         self.dropped_events += self.buffered_events;
         self.buffered_events = 0;
@@ -647,7 +651,7 @@ impl Writer {
         self.end_session(status)
     }
 
-    /// What was done to the segments.
+    /// Counts of what was done to the segments.
     pub(crate) fn diagnostics(&self) -> Diagnostics {
         Diagnostics {
             final_retained_files: self.segments.len() as u64,
@@ -662,7 +666,7 @@ impl Writer {
         self.manifest.stale |= events > 0;
     }
 
-    /// Events that were dropped or whose segment was taken away.
+    /// Events that were dropped or whose segment disappeared.
     pub(crate) fn missing_events(&self) -> u64 {
         self.dropped_events + self.lost_events
     }
@@ -676,7 +680,7 @@ impl Writer {
         })
     }
 
-    /// Remembers a failure and when to try again, or forgets the last one.
+    /// Stores a failure and when to try again, or clears the last one.
     fn note(&mut self, result: &Result<(), SinkError>) {
         let Err(error) = result else {
             self.failure = None;
@@ -693,7 +697,7 @@ impl Writer {
     }
 }
 
-/// The line for a log when another sink of this process has taken a directory.
+/// The log message for a directory that another sink of this process has taken over.
 pub(crate) fn taken_over(directory: &Path) -> String {
     format!(
         "another sink of this process records into '{}' now; the session of this one has ended as \

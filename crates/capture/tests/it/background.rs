@@ -1,4 +1,4 @@
-//! Recording without waiting: what is queued arrives, what cannot be kept is counted.
+//! Recording without waiting: queued events arrive, and events that cannot be kept are counted.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -38,8 +38,7 @@ fn a_flush_waits_for_the_disk() {
     assert_eq!(text.lines().count(), 1);
 }
 
-/// A process that is killed loses only what came since the thread last looked, whatever its
-/// flushes wait for.
+/// A killed process loses only the events since the thread last ran, whatever its flush settings.
 #[test]
 fn what_is_recorded_is_in_the_file_long_before_its_flush() {
     let folder = tempfile::tempdir().unwrap();
@@ -61,7 +60,7 @@ fn what_is_recorded_is_in_the_file_long_before_its_flush() {
     assert_eq!((end.recorded_events, end.dropped_events), (3, 0));
 }
 
-/// What a killed process leaves has more lines than its manifest counts.
+/// A killed process leaves more lines than its manifest counts.
 #[test]
 fn whoever_opens_the_sink_of_a_killed_process_counts_what_it_wrote() {
     let (folder, left) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -20,7 +20,7 @@ fn config(directory: &Path) -> SinkConfig {
     SinkConfig {
         flush_every_events: 7,
         rollover_max_events: 60,
-        // Pruning would lose flushed events on purpose.
+        // Pruning would delete flushed events on purpose.
         retention_max_files: 1_000_000,
         ..SinkConfig::new(directory)
     }
@@ -72,7 +72,7 @@ impl Chance {
     }
 }
 
-/// What is known of a killed process.
+/// The facts about a killed process.
 struct Killed {
     id: String,
     flushed: usize,
@@ -91,7 +91,7 @@ fn kill_one(directory: &Path, chance: &mut Chance) -> Killed {
         {
             output.extend_from_slice(&piece[..length]);
             if output.contains(&b'@') {
-                // The receiver is gone after the first time.
+                // After the first time the receiver no longer exists.
                 let _ = first_word.send(());
             }
         }
@@ -105,7 +105,7 @@ fn kill_one(directory: &Path, chance: &mut Chance) -> Killed {
     kill(victim);
     let output = reader.join().unwrap();
     let output = String::from_utf8_lossy(&output);
-    // Only what stands between two newlines was printed completely.
+    // Only text between two newlines was printed completely.
     let complete = &output[..output.rfind('\n').unwrap_or(0)];
     let last = complete
         .rsplit('\n')
@@ -116,8 +116,8 @@ fn kill_one(directory: &Path, chance: &mut Chance) -> Killed {
     }
 }
 
-/// The events of every killed process are there, from the first to at least the last that
-/// it flushed, and none is out of place.
+/// All events of every killed process are there in order, from the first to at least the last that
+/// it flushed.
 fn check(directory: &Path, killed: &[Killed], seed: u64) -> usize {
     let options = LoadOptions {
         on_error: OnError::Raise,
@@ -126,7 +126,7 @@ fn check(directory: &Path, killed: &[Killed], seed: u64) -> usize {
     let has_manifest = directory.join("manifest.json").exists();
     let loaded = match load_sessions(directory, &options) {
         Ok(loaded) => loaded.sessions,
-        // Killed before it had written anything at all.
+        // The process was killed before it had written anything.
         Err(_) if !has_manifest && killed.iter().all(|killed| killed.flushed == 0) => return 0,
         Err(error) => panic!(
             "seed {seed}: {} does not load: {error}",
@@ -173,7 +173,7 @@ fn two_hundred_processes_killed_while_writing_lose_nothing() {
             killed.push(kill_one(&directory, &mut chance));
             events = check(&directory, &killed, seed);
         }
-        // The next sink says what became of the sessions, and loses nothing either.
+        // The next sink sets the status of the sessions and loses nothing either.
         let sink = Sink::open(config(&directory)).unwrap();
         assert_eq!(
             sink.directory(),

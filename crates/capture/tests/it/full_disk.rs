@@ -1,4 +1,4 @@
-//! Disks that do not take what they are given: full, read-only, taken away, forbidden.
+//! Disks that accept no writes: full, read-only, removed, forbidden.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ use crate::process::{child, given_directory};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A small file system of its own, gone when this is dropped.
+/// A small file system, which is unmounted when this is dropped.
 struct SmallDisk {
     folder: tempfile::TempDir,
 }
 
 impl SmallDisk {
-    /// Nothing where mounting is not possible; the reason is printed.
+    /// `None` where mounting is not possible; the reason is printed.
     fn mount(size: &str) -> Option<Self> {
         let disk = Self {
             folder: tempfile::tempdir().unwrap(),
@@ -84,7 +84,7 @@ fn loaded(directory: &Path) -> stormlog_analysis::LoadedSession {
     loaded.sessions.into_iter().next().unwrap()
 }
 
-/// A program that records more than its disk takes, and ends with a code of its own.
+/// A program that records more than its disk can hold, and ends with its own exit code.
 #[test]
 fn program_on_a_small_disk() {
     let Some(directory) = given_directory() else {
@@ -100,7 +100,7 @@ fn program_on_a_small_disk() {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
-    // A busy machine takes the processor away now and then; a disk would do it every time.
+    // A busy machine delays a call now and then; a disk would delay every call.
     assert!(slow < 200, "recording waited {slow} times");
     let ending = Instant::now();
     let end = sink.finish(SessionStatus::Completed, PATIENCE);
@@ -152,7 +152,7 @@ fn a_disk_that_has_room_again_gets_everything() {
     sink.record(sample("one", 0));
     assert!(sink.flush(PATIENCE));
     let filler = disk.path().join("filler");
-    // Fails when nothing more fits, which is the point.
+    // This fails when nothing more fits, which is intended.
     let _ = std::fs::write(&filler, vec![0; 2 << 20]);
     for number in 1..500 {
         assert!(sink.record(sample("one", number)));
@@ -211,8 +211,8 @@ fn a_directory_taken_away_is_made_again() {
         sink.record(sample("one", number));
     }
     assert!(sink.flush(PATIENCE));
-    // The manifest may come a moment after the events; a file that appears while the directory
-    // is being emptied would keep it from going.
+    // The manifest may be written a moment after the events. A file that appears while the
+    // directory is being emptied would keep it from being removed.
     crate::scripted::wait_until("the manifest counts them", || {
         let manifest = std::fs::read_to_string(directory.join("manifest.json"));
         manifest.is_ok_and(|text| text.contains("\"event_count\": 10"))
@@ -222,7 +222,7 @@ fn a_directory_taken_away_is_made_again() {
         sink.record(sample("one", number));
     }
     let end = sink.finish(SessionStatus::Completed, PATIENCE);
-    // What was in the directory is gone, and the session says so.
+    // The content of the directory is gone, and the session is marked accordingly.
     assert_eq!(
         (end.session_status, end.dropped_events),
         (SessionStatus::Incomplete, 10)

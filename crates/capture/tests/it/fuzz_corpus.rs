@@ -1,5 +1,5 @@
-//! Replays what the fuzzer found worth keeping (`fixtures/fuzz`), on the stable compiler: each input
-//! is accepted or refused, without a panic, in time, and in little memory.
+//! Replays the corpus of the fuzzer (`fixtures/fuzz`) with the stable compiler: each input is
+//! accepted or refused without a panic, in time, and in little memory.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,10 +15,10 @@ mod targets;
 /// Set in the process that replays.
 const REPLAY: &str = "STORMLOG_TEST_REPLAY";
 
-/// For a few kilobytes of input; most of it is the address space of threads.
+/// The memory limit for a few kilobytes of input; most of it is the address space of threads.
 const MOST_KIB: u64 = 1 << 20;
 
-/// A few milliseconds are usual; machines may be busy.
+/// The time limit. A few milliseconds are usual, but machines may be busy.
 const LONGEST: Duration = Duration::from_secs(20);
 
 #[test]
@@ -26,7 +26,7 @@ fn every_input_is_accepted_or_refused_in_bounds() {
     if std::env::var_os(REPLAY).is_some() {
         return replay();
     }
-    // The limit is that of a process, and other tests share this one.
+    // The limit applies to a whole process, and other tests share this one.
     let limited = format!("ulimit -v {MOST_KIB} && exec \"$0\" \"$@\"");
     let this = std::env::current_exe().unwrap();
     let test = "fuzz_corpus::every_input_is_accepted_or_refused_in_bounds";

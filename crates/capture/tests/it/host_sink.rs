@@ -12,8 +12,8 @@ use stormlog_format::{SessionStatus, SinkNames};
 
 use crate::events::{sample, session};
 
-/// Publishes a sink that is closed. Other tests start processes meanwhile, which hold the lock's
-/// descriptor for the moment between their fork and their program.
+/// Publishes a closed sink. Other tests start processes meanwhile, which hold the lock's descriptor
+/// between their fork and their own program.
 fn publish_closed(directory: &Path) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while let Err(error) = publish(directory) {
@@ -101,7 +101,7 @@ fn a_host_sink_is_recovered_by_its_names() {
     sink.close(SessionStatus::Completed).unwrap();
     assert!(folder.path().join("segment-000004.ndjson").is_file());
     assert_eq!(load(folder.path()).sessions.len(), 2);
-    // Without its manifest the segments alone are the sink.
+    // Without its manifest, the segments alone are a sink.
     std::fs::remove_file(folder.path().join("host.json")).unwrap();
     assert_eq!(load(folder.path()).sessions.len(), 2);
     drop(sink);
@@ -126,8 +126,8 @@ fn publishing_gives_ordinary_names() {
     assert_whole(folder.path());
 }
 
-/// Every state that a killed `publish` leaves, made by hand: after each rename, after the
-/// manifest, and before the old one is gone.
+/// Every state that a killed `publish` can leave: after each rename, after the manifest, and before
+/// the old manifest is deleted.
 #[test]
 fn publishing_killed_at_any_point_loads_and_is_finished_later() {
     for renamed in 0..=3 {

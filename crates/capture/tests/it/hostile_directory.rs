@@ -51,7 +51,7 @@ fn a_link_under_the_name_of_a_segment_leads_nowhere() {
     symlink(&outside, sink.join("segment-000001.jsonl")).unwrap();
     record(&sink, "one", 60);
     assert!(!outside.exists(), "nothing is made outside the sink");
-    // A link to a file that is there is no segment of this sink either.
+    // A link to an existing file is not a segment of this sink either.
     std::fs::write(&outside, "theirs\n").unwrap();
     symlink(&outside, sink.join("segment-000003.jsonl")).unwrap();
     record(&sink, "two", 60);

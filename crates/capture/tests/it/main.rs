@@ -1,7 +1,7 @@
 //! The crate as its users see it: scripted sources, real files, real threads and processes.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops there")]
-#![expect(clippy::print_stdout, reason = "a test says why it is skipped")]
+#![expect(clippy::unwrap_used, reason = "a test panics when it cannot continue")]
+#![expect(clippy::print_stdout, reason = "a test prints why it is skipped")]
 
 mod background;
 mod bundle;

@@ -1,4 +1,4 @@
-//! Two sinks on one directory: of two processes, and of one.
+//! Two sinks on one directory: of two processes, and of one process.
 
 use std::io::{BufRead, BufReader, Write};
 
@@ -72,7 +72,7 @@ fn a_second_process_records_beside_the_first() {
         .collect();
     assert_eq!(names.len(), 3, "no lock file: {names:?}");
 
-    // The first is gone: its directory is free again.
+    // The first sink is closed, so its directory is free again.
     drop(sink);
     let next = Sink::open(SinkConfig::new(&directory)).unwrap();
     assert_eq!(next.directory(), directory);

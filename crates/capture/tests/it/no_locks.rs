@@ -1,5 +1,5 @@
-//! Directories on NFS and Lustre: no locks, a slow disk. A library in front of the C library
-//! makes the local disk behave like that.
+//! Directories on NFS and Lustre, without locks and with a slow disk. A library in front of the C
+//! library simulates them on the local disk.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -17,13 +17,13 @@ use crate::thinning::{busy_sample, config};
 
 const SAMPLES: i64 = 3000;
 
-/// How long a call that waits for the disk takes, as the library has it.
+/// How long the library makes a call that syncs to disk take.
 pub(crate) const DISK: Duration = Duration::from_millis(400);
 
-/// Recorders beside those of another test would make appends wait for the processor.
+/// Recorders of another test at the same time would make appends wait for the processor.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// A process that records on such a file system: says where, and how long appends took at most.
+/// A process that records on such a file system; it prints the directory and its longest append.
 #[test]
 fn recorder() {
     let Some(directory) = given_directory() else {
@@ -52,7 +52,7 @@ fn recorder() {
     sink.close(SessionStatus::Completed).unwrap();
 }
 
-/// Compiles the library; nothing without a C compiler.
+/// Compiles the library; `None` without a C compiler.
 pub(crate) fn library(folder: &Path) -> Option<PathBuf> {
     let library = folder.join("no_locks.so");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/no_locks.c");
@@ -73,8 +73,7 @@ fn launch(directory: &Path, library: &Path, error: &str) -> Child {
     command.spawn().unwrap()
 }
 
-/// The directory that a recorder uses, once all is recorded, and how long an append took at most, in
-/// milliseconds.
+/// The directory of a recorder once everything is recorded, and its longest append in milliseconds.
 fn has_recorded(recorder: &mut Child) -> (PathBuf, u128) {
     let out = BufReader::new(recorder.stdout.as_mut().unwrap());
     let mut output = out
@@ -85,7 +84,7 @@ fn has_recorded(recorder: &mut Child) -> (PathBuf, u128) {
     (used, output.next().unwrap().parse().unwrap())
 }
 
-/// Starts a recorder; gives it with the directory that it records into, and notes its longest append.
+/// Starts a recorder; returns it with its directory, and adds its longest append.
 fn start(
     directory: &Path,
     library: &Path,
@@ -147,7 +146,7 @@ fn a_directory_without_locks_has_one_writer() {
         assert_eq!(recorded(&sibling), [(SessionStatus::Completed, 1)]);
         assert!(!directory.join(".stormlog-owner").exists());
 
-        // The next one is killed; its directory is free for the one after it.
+        // The next recorder is killed; its directory is free for the one after it.
         let (third, used) = start(&directory, &library, error, &mut longest);
         assert_eq!(used, directory);
         kill(third);
@@ -165,7 +164,7 @@ fn a_directory_without_locks_has_one_writer() {
             ]
         );
     }
-    // The best of several: a busy machine is late now and then, code that waits every time.
+    // The best of several attempts: a busy machine is sometimes late, code that waits always is.
     let best = longest.iter().min().copied().unwrap();
     assert!(
         best < DISK.as_millis(),

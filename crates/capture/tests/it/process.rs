@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 /// The variable that turns a test into a child's program.
 const ROLE: &str = "STORMLOG_TEST_DIRECTORY";
 
-/// The directory that a child was given; nothing in the parent.
+/// The directory that a child was given; `None` in the parent.
 pub(crate) fn given_directory() -> Option<std::path::PathBuf> {
     std::env::var_os(ROLE).map(Into::into)
 }

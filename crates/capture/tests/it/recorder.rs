@@ -168,7 +168,7 @@ fn a_bundle_ends_with_its_out_of_memory_also_beside_a_busy_sampler() {
     recorder.stop(SessionStatus::Completed);
 }
 
-/// A process that records on a slow disk: a flush that waits for it blocks no other thread.
+/// A process that records on a slow disk. A flush that waits for the disk blocks no other thread.
 #[test]
 fn recorder_on_a_slow_disk() {
     let Some(directory) = given_directory() else {

@@ -1,4 +1,4 @@
-//! What is written is what is loaded, whole or cut off anywhere.
+//! Written events can be loaded unchanged, also from a file that is cut off anywhere.
 
 use proptest::prelude::*;
 use stormlog_analysis::{EventRef, LoadOptions, load_sessions};
@@ -37,7 +37,7 @@ fn a_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Files hold keys in order, so an object is equal to its reading only when it is sorted.
+/// Files contain keys in order, so an object equals the loaded one only when it is sorted.
 fn sorted(mut entries: Vec<(Text, Value)>) -> Map {
     entries.sort_by(|a, b| a.0.cmp(&b.0));
     entries.dedup_by(|a, b| a.0 == b.0);

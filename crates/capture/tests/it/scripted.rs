@@ -9,7 +9,7 @@ use stormlog_capture::collect::{CollectError, Collector, CounterSource, Reading}
 use stormlog_capture::record::{RecordOptions, Recorder};
 use stormlog_format::{Counters, DistributedIdentity};
 
-/// What the next readings give: one per call, the last one for ever.
+/// The next readings: one per call; the last one is repeated.
 pub(crate) struct Scripted {
     source: CounterSource,
     script: Arc<Mutex<Vec<Result<Reading, CollectError>>>>,
@@ -87,7 +87,7 @@ pub(crate) fn options() -> RecordOptions {
     }
 }
 
-/// Waits until something is so, on however slow a machine.
+/// Waits until a condition holds, with a generous limit for slow machines.
 pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_mins(1);
     while !is_so() {
@@ -106,7 +106,7 @@ pub(crate) fn wait_for(recorder: &Recorder, event_type: &str, count: usize) {
     wait_until(&what, || recorder.events(&query).len() >= count);
 }
 
-/// Reads partially until it hangs, as a driver does; goes on when the other end is dropped.
+/// Reads partially until it hangs, as a driver may; it continues when the other end is dropped.
 pub(crate) struct Hanging {
     pub(crate) readings: usize,
     pub(crate) hangs: Arc<AtomicBool>,

@@ -10,7 +10,7 @@ use stormlog_capture::store::{Sink, SinkConfig};
 use stormlog_format::json::{Layout, Writer, parse};
 use stormlog_format::{Map, SessionStatus, Text, Value};
 
-/// A line of `forms.txt` with random text in its places.
+/// A line of `forms.txt` with random text in place of the secrets.
 struct Form {
     text: String,
     is_command: bool,
@@ -18,7 +18,7 @@ struct Form {
 }
 
 impl Form {
-    /// Whether a secret, or a part of it that would do, is in a text.
+    /// Whether a text contains a secret, or a usable part of it.
     fn leaks_into(&self, text: &str) -> Option<&str> {
         let parts = self.secrets.iter().flat_map(|secret| {
             let length = secret.len().min(8);
@@ -101,7 +101,8 @@ impl Random {
         char::from(letters.as_bytes()[index])
     }
 
-    /// A text of a kind; a digit, a small letter and a capital are in it where the kind has them.
+    /// A text of a kind. It contains a digit, a lower-case and an upper-case letter if the kind has
+    /// them.
     fn text(&mut self, kind: &str, length: usize) -> String {
         const DIGITS: &str = "0123456789";
         const SMALL: &str = "abcdefghijklmnopqrstuvwxyz";
@@ -154,7 +155,7 @@ fn line(value: &Value) -> String {
     Writer::new(Layout::Line).to_string(value)
 }
 
-/// Every way of a text to a file, by its name.
+/// All ways in which a text reaches a file, by name.
 fn outputs(form: &Form) -> Vec<(&'static str, String)> {
     let text = &*form.text;
     let exception = format!("Command failed:\n{text}\n  at line 3");
@@ -231,7 +232,7 @@ fn ordinary_text_stays_byte_for_byte() {
     );
 }
 
-/// Only what is a command is judged as one: `--password is wrong` hides a word there.
+/// Only commands are judged as commands: `--password is wrong` would hide a word there.
 #[test]
 fn ordinary_command_lines_stay() {
     let mut changes = Vec::new();
@@ -310,7 +311,7 @@ fn neither_a_sink_nor_a_bundle_holds_a_secret() {
     let text = all_text(root.path());
     let leaked = forms.iter().filter_map(|form| form.leaks_into(&text));
     assert_eq!(leaked.collect::<Vec<_>>(), Vec::<&str>::new());
-    // Every record is still there, and still a record.
+    // Every record is still there and still valid.
     let segment = fs::read(root.path().join("sink/segment-000001.jsonl")).unwrap();
     let records: Vec<&[u8]> = segment.split(|byte| *byte == b'\n').collect();
     assert_eq!(records.len(), forms.len() + 1);
@@ -320,7 +321,7 @@ fn neither_a_sink_nor_a_bundle_holds_a_secret() {
     assert!(bundle.join("manifest.json").exists());
 }
 
-/// Texts made to make a rule look at the same bytes again and again.
+/// Texts designed to make a rule read the same bytes again and again.
 #[test]
 fn a_hostile_text_takes_no_more_than_its_length() {
     let pieces = [
@@ -359,7 +360,7 @@ fn a_hostile_text_takes_no_more_than_its_length() {
         let _ = redacted_text(Text::from(&*text));
         let _ = redacted_words(std::slice::from_ref(&text));
         let _ = LineFilter::default().redacted(&text);
-        // Less than a second; a square of the length takes minutes.
+        // This takes less than a second; quadratic time would take minutes.
         assert!(
             begun.elapsed().as_secs() < 60,
             "{piece}: {:?}",

@@ -1,4 +1,4 @@
-//! A sink's files: what is flushed when, what is rolled over, kept and said of it.
+//! A sink's files: what is flushed, rolled over and kept, and what the manifest contains.
 
 use std::path::Path;
 use std::time::Duration;
@@ -79,7 +79,7 @@ fn rollups_speak_of_what_is_retained() {
     );
     drop(sink);
 
-    // Of an earlier process the rollups are taken over, or read back where pruning bit.
+    // Rollups of an earlier process are reused, or read back when a segment was pruned.
     let sink = Sink::open(SinkConfig {
         retention_max_files: 3,
         ..config.clone()

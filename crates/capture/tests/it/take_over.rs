@@ -1,5 +1,5 @@
-//! Two sinks of one process on one directory: the later takes over, the earlier loses nothing
-//! that it was given before, and reports it.
+//! Two sinks of one process on one directory: the later takes over; the earlier loses none of its
+//! events and reports it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::events::{sample, session};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Flushes only when it is closed.
+/// A sink that flushes only when it is closed.
 fn lazy(directory: &Path) -> SinkConfig {
     SinkConfig {
         flush_every: Duration::from_hours(1),

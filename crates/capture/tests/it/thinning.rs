@@ -1,4 +1,4 @@
-//! Thinning: what survives, what is counted, and that nothing waits for it.
+//! Thinning: which samples survive, what is counted, and that nothing waits for it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,7 +18,7 @@ pub(crate) fn config(directory: &Path) -> SinkConfig {
         thinning: Some(Thinning {
             budget_bytes: BUDGET,
         }),
-        // Limits of retention that would delete nearly all of it.
+        // These limits of retention would delete nearly everything.
         retention_max_files: 2,
         retention_max_total_bytes: 1,
         rollover_max_events: 60,
@@ -47,7 +47,7 @@ fn total_bytes(directory: &Path) -> u64 {
     files.map(|facts| facts.len()).sum()
 }
 
-/// Appends no faster than thinning works, as a program that samples does.
+/// Appends at most as fast as thinning works, as a sampling program does.
 fn append_all(sink: &Sink, events: impl Iterator<Item = Event>) {
     for (number, event) in events.enumerate() {
         sink.append(&event).unwrap();
@@ -95,7 +95,7 @@ fn the_whole_run_is_kept_within_the_budget() {
     assert_eq!(kept + thinned.samples_dropped, SAMPLES);
     assert!(thinned.segments > 10, "{thinned:?}");
 
-    // Every line that is left is one that was written, and every event that is no sample.
+    // Every remaining line was written, and every event that is not a sample remains.
     let written: BTreeSet<String> = (0..SAMPLES)
         .map(|number| busy_sample("one", number).to_line())
         .collect();
@@ -109,7 +109,7 @@ fn the_whole_run_is_kept_within_the_budget() {
     }
     assert_eq!(alerts, (0..SAMPLES).filter(|number| alert(*number)).count());
 
-    // The extremes of every hour are there, and the newest samples all are.
+    // The extremes of every hour and all of the newest samples are there.
     let levels = |event: &Event| event.counters.allocator_allocated_bytes.unwrap();
     let samples: Vec<Event> = only
         .events
@@ -130,7 +130,7 @@ fn the_whole_run_is_kept_within_the_budget() {
     assert_eq!(newest.len(), expected.count());
     assert!(newest.len() > 200, "{} are complete", newest.len());
 
-    // Older is coarser, and there are not many files.
+    // Older segments are coarser, and there are few files.
     let intervals: Vec<i64> = manifest
         .segments
         .iter()
@@ -175,7 +175,7 @@ fn what_cannot_be_thinned_is_dropped_and_counted() {
     assert_eq!(self::manifest(folder.path()).pruned, Some(pruned));
 }
 
-/// Whoever opens the directory later with ordinary settings must not delete what was kept.
+/// A later sink with ordinary settings must not delete what was kept.
 #[test]
 fn a_later_sink_keeps_to_the_budget() {
     let folder = tempfile::tempdir().unwrap();
@@ -234,14 +234,14 @@ fn what_retention_deletes_is_seen_by_readers() {
         sink.append(&sample("one", number)).unwrap();
     }
     sink.close(SessionStatus::Completed).unwrap();
-    // Stormlog 0.3.9 writes no such key; the numbers of the segments show it.
+    // stormlog 0.3.9 writes no such key; the numbers of the segments show it.
     assert_eq!(manifest(folder.path()).pruned, None);
     let loaded = load_sessions(folder.path(), &LoadOptions::default()).unwrap();
     let pruned = loaded.removed.pruned.unwrap();
     assert_eq!((pruned.segments, pruned.events), (7, None));
 }
 
-/// A rewrite that was killed, in every state that it can leave behind.
+/// A killed rewrite, in every state that it can leave.
 #[test]
 fn an_interrupted_rewrite_is_settled() {
     for has_happened in [false, true] {
@@ -309,7 +309,7 @@ fn an_interrupted_rewrite_is_settled() {
     }
 }
 
-/// An append waits for at most one of: the manifest, or a few files to be renamed.
+/// An append waits at most for the manifest, or for a few renames.
 #[test]
 fn appends_do_not_wait_for_thinning() {
     let folder = tempfile::tempdir().unwrap();

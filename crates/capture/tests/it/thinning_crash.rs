@@ -1,5 +1,5 @@
-//! Processes killed with SIGKILL while they thin: what was kept is kept, nothing is doubled, and
-//! every sample that is gone was counted.
+//! Processes killed with SIGKILL while they thin: kept samples stay, nothing is doubled, and every
+//! removed sample was counted.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -16,10 +16,10 @@ use crate::thinning::busy_sample;
 const DIRECTORIES: u64 = 20;
 const KILLS_EACH: u64 = 10;
 
-/// Small, so that segments are rewritten all the time.
+/// The budget is small, so that segments are rewritten all the time.
 const BUDGET: u64 = 256 << 10;
 
-/// Every this many events there is one that is not a sample and must survive.
+/// One event in this many is not a sample and must survive.
 const ALERT_EVERY: i64 = 499;
 
 /// The length of the longest interval, in samples.
@@ -86,7 +86,7 @@ fn victim() {
     }
 }
 
-/// What is known of a killed process.
+/// The facts about a killed process.
 struct Killed {
     id: String,
     flushed: i64,
@@ -113,19 +113,19 @@ fn kill_one(directory: &Path, delay: Duration) -> Killed {
     kill(victim);
     Killed {
         id,
-        // A number that was cut short is smaller than the one that was meant.
+        // A number that was cut off is smaller than the printed one.
         flushed: reader.join().unwrap(),
     }
 }
 
-/// The manifest as it is, not as the loader settles it.
+/// The manifest on disk, before the loader settles it.
 fn manifest(directory: &Path) -> Manifest {
     let text = std::fs::read(directory.join("manifest.json")).unwrap();
     Manifest::from_value(&json::parse(&text).unwrap()).unwrap()
 }
 
-/// Checks a directory; gives events that are there, samples that were thinned away, and
-/// whether the last process was killed between announcing a rewrite and settling it.
+/// Checks a directory; returns the number of events, the number of thinned samples, and whether the
+/// last process was killed between announcing a rewrite and settling it.
 fn check(directory: &Path, killed: &[Killed], seed: u64) -> (i64, i64, bool) {
     let options = LoadOptions {
         on_error: OnError::Raise,
@@ -183,7 +183,7 @@ fn check(directory: &Path, killed: &[Killed], seed: u64) -> (i64, i64, bool) {
         }
         recorded += count;
         kept += i64::try_from(numbers.len()).unwrap();
-        // Byte for byte what was written.
+        // The line is the written one, byte for byte.
         for event in found.events.iter().step_by(97).map(EventRef::to_event) {
             let number = (event.timestamp_ns - start) / 100_000_000;
             assert_eq!(event, self::event(&killed.id, number));
@@ -223,7 +223,7 @@ fn two_hundred_processes_killed_while_thinning_lose_nothing_that_was_kept() {
             interrupted += u64::from(check(&directory, &killed, seed).2);
         }
         let before = check(&directory, &killed, seed);
-        // The next sink settles what was left, and goes on thinning.
+        // The next sink settles what was left and continues to thin.
         drop(Sink::open(config(&directory)).unwrap());
         let after = check(&directory, &killed, seed);
         assert_eq!(before.0 + before.1, after.0 + after.1, "seed {seed}");

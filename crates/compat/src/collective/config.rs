@@ -1,23 +1,23 @@
-//! How eagerly gaps are put down to collectives.
+//! The thresholds for attributing gaps to collectives.
 
 use stormlog_format::Text;
 
 const MEBIBYTE: f64 = 1024.0 * 1024.0;
 const MILLISECOND: f64 = 1e6;
 
-/// A named set of limits.
+/// A named set of thresholds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Preset {
-    /// Says little.
+    /// Low sensitivity: reports few gaps.
     Low,
-    /// In between.
+    /// Medium sensitivity.
     #[default]
     Medium,
-    /// Says much.
+    /// High sensitivity: reports many gaps.
     High,
 }
 
-/// The limits. Callers may give fractions where whole numbers are usual.
+/// The thresholds. Callers may give fractions for values that are usually whole numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct CollectiveConfig {
@@ -32,7 +32,7 @@ pub struct CollectiveConfig {
     pub min_confidence: f64,
 }
 
-/// The limits that can be overridden, in order.
+/// The thresholds that can be overridden, in order.
 pub const FIELDS: [&str; 9] = [
     "min_samples_per_rank",
     "min_gap_bytes",
@@ -45,10 +45,10 @@ pub const FIELDS: [&str; 9] = [
     "min_confidence",
 ];
 
-/// Why a set of limits cannot be used.
+/// Why a set of thresholds is invalid.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the error messages document the variants")]
 pub enum ConfigError {
     #[error("Unknown collective attribution preset: '{0}' (known: high, low, medium)")]
     UnknownPreset(String),
@@ -62,7 +62,7 @@ pub enum ConfigError {
 }
 
 impl Preset {
-    /// The preset of a name; no name is the middle one.
+    /// Parses the name of a preset. An empty name means the medium preset.
     pub fn of_name(name: &Text) -> Result<Self, ConfigError> {
         let word = name.stripped().lowercased();
         match word.as_str() {
@@ -73,7 +73,7 @@ impl Preset {
         }
     }
 
-    /// The name.
+    /// The name of the preset.
     pub fn name(self) -> &'static str {
         match self {
             Self::Low => "low",
@@ -82,7 +82,7 @@ impl Preset {
         }
     }
 
-    /// The limits.
+    /// The thresholds of the preset.
     pub fn config(self) -> CollectiveConfig {
         let [
             samples,
@@ -120,7 +120,7 @@ impl Default for CollectiveConfig {
 }
 
 impl CollectiveConfig {
-    /// Names and values in order.
+    /// Names and values, in order.
     pub fn named(&self) -> [(&'static str, f64); 9] {
         [
             self.min_samples_per_rank,
@@ -141,7 +141,7 @@ impl CollectiveConfig {
         .unwrap_or([("", 0.0); 9])
     }
 
-    /// The limits with these values, in the order of [`FIELDS`].
+    /// Creates thresholds from values in the order of [`FIELDS`].
     pub fn of_values(values: [f64; 9]) -> Self {
         let [
             samples,
@@ -167,7 +167,7 @@ impl CollectiveConfig {
         }
     }
 
-    /// Whether every limit can be one.
+    /// Checks that every threshold is in its valid range.
     pub fn check(&self) -> Result<(), ConfigError> {
         let refuse = |field, limit| Err(ConfigError::OutOfRange { field, limit });
         if self.min_samples_per_rank < 3.0 {
@@ -213,7 +213,7 @@ impl CollectiveConfig {
     }
 }
 
-/// Refuses fields that cannot be overridden.
+/// Rejects fields that cannot be overridden.
 pub fn check_fields<'a>(fields: impl Iterator<Item = &'a str>) -> Result<(), ConfigError> {
     let mut unknown: Vec<&str> = fields.filter(|field| !FIELDS.contains(field)).collect();
     if unknown.is_empty() {

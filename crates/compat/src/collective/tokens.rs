@@ -1,10 +1,10 @@
-//! Words that indicate collective communication.
+//! Finds words that indicate collective communication.
 
 use hashbrown::HashMap;
 use stormlog_analysis::EventRef;
 use stormlog_format::{Map, Value};
 
-/// The words without the underscores that some spell them with.
+/// The words, without the underscores that some programs use in them.
 const TOKENS: [&str; 8] = [
     "nccl",
     "collective",
@@ -16,7 +16,7 @@ const TOKENS: [&str; 8] = [
     "barrier",
 ];
 
-/// Remembers what it found in texts that rows share.
+/// Searches texts for the words, and remembers the results for texts that rows share.
 #[derive(Default)]
 pub(super) struct TokenSearch {
     seen: HashMap<(*const u8, usize), bool>,
@@ -24,7 +24,7 @@ pub(super) struct TokenSearch {
 }
 
 impl TokenSearch {
-    /// Whether the type, the context or any text in the metadata holds one of the words.
+    /// Whether the type, the context or any text in the metadata contains one of the words.
     pub(super) fn speaks_of_collective(&mut self, event: EventRef<'_>) -> bool {
         let in_text =
             |search: &mut Self, text: &[u8]| search.remembered(text, |search| search.in_text(text));
@@ -37,12 +37,12 @@ impl TokenSearch {
         let json = event.metadata_json();
         json.len() > 2
             && self.remembered(json, |search| {
-                // Only what may hold a word is worth parsing; an escape may hide one.
+                // Only metadata that may contain a word is parsed. An escape may hide a word.
                 (json.contains(&b'\\') || search.in_text(json)) && search.in_map(&event.metadata())
             })
     }
 
-    /// Texts are shared by address, so each is looked at once while the columns live.
+    /// Rows share texts by address, so each text is searched only once while the columns exist.
     fn remembered(&mut self, text: &[u8], look: impl FnOnce(&mut Self) -> bool) -> bool {
         let key = (text.as_ptr(), text.len());
         if let Some(found) = self.seen.get(&key) {

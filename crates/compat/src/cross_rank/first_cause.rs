@@ -1,26 +1,26 @@
-//! Which rank rose first.
+//! Finds the rank that rose first.
 
 use stormlog_analysis::phases::PhaseAttribution;
 use stormlog_format::Text;
 
 use super::{CrossRank, RankSamples, ResolvePhase, listed};
 
-/// A rise below this is none.
+/// Smallest rise that counts, in bytes.
 const FEWEST_BYTES: i64 = 64 << 20;
 
-/// How sure it is that a rank was the first.
+/// How certain it is that a rank was the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Confidence {
-    /// The only first one, clearly ahead.
+    /// The rank is the only first one and clearly ahead.
     High,
-    /// First, but not alone or not clearly.
+    /// The rank is first, but not alone or not clearly ahead.
     Medium,
-    /// The records say too little.
+    /// Too little was recorded.
     Low,
 }
 
 impl Confidence {
-    /// The word in reports.
+    /// The word used in reports.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::High => "high",
@@ -45,7 +45,7 @@ pub struct Suspect {
     pub phase: Option<PhaseAttribution>,
 }
 
-/// Who rose first.
+/// The ranks that may have risen first.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct FirstCause {
@@ -64,7 +64,7 @@ struct Candidate {
 }
 
 impl CrossRank {
-    /// The ranks that may have been the first to rise.
+    /// Finds the ranks that may have been the first to rise.
     pub fn first_cause(&self, resolve: Option<&ResolvePhase<'_>>) -> FirstCause {
         if self.ranks.is_empty() {
             let none_given = self.events.is_empty();
@@ -153,7 +153,7 @@ impl CrossRank {
         }
     }
 
-    /// Ranks that rose, the earliest first.
+    /// The ranks that rose, the earliest first.
     fn candidates(&self) -> Vec<Candidate> {
         let mut candidates: Vec<Candidate> = self
             .ranks
@@ -176,7 +176,7 @@ impl CrossRank {
         candidates
     }
 
-    /// The notes of both parts, each once.
+    /// The notes of both parts, without duplicates.
     pub fn all_notes(&self, cause: &FirstCause) -> Vec<String> {
         let mut notes: Vec<String> = Vec::new();
         for note in self.notes.iter().chain(&cause.notes) {
@@ -189,8 +189,8 @@ impl CrossRank {
 }
 
 impl RankSamples {
-    /// The sample at which an unbroken rise reaches the threshold: where, how much, how many
-    /// steps. Samples with unknown use are skipped.
+    /// The sample at which an uninterrupted rise reaches the threshold, as its index, the rise in
+    /// bytes and the number of steps. Samples with unknown use are skipped.
     fn first_rise(&self) -> Option<(usize, i64, usize)> {
         if self.samples.len() < 2 {
             return None;
@@ -217,11 +217,11 @@ impl RankSamples {
     }
 }
 
-/// A tenth, computed in floats and cut off as stormlog 0.3.9 does.
+/// A tenth, computed in floats and truncated as in stormlog 0.3.9.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
-    reason = "stormlog 0.3.9's int(max * 0.1)"
+    reason = "stormlog 0.3.9 computes int(max * 0.1)"
 )]
 fn tenth(bytes: i64) -> i64 {
     (bytes as f64 * 0.1) as i64

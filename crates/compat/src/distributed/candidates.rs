@@ -1,4 +1,4 @@
-//! What may be wrong with a rank: alerts, gaps and collectives, each with when and how bad.
+//! Possible problems of a rank: alerts, gaps and collectives, with their time and severity.
 
 use stormlog_analysis::detect::Severity;
 use stormlog_analysis::gap::samples::{device_gap, device_total};
@@ -9,7 +9,7 @@ use stormlog_format::{EventType, Text, byte_text};
 
 use crate::collective::CollectiveAttribution;
 
-/// How bad something is that we are so sure of.
+/// The severity of a problem with a given confidence.
 fn severity_of(confidence: f64) -> Severity {
     match confidence {
         c if c >= 0.8 => Severity::Critical,
@@ -18,7 +18,7 @@ fn severity_of(confidence: f64) -> Severity {
     }
 }
 
-/// Something that may be wrong with a rank.
+/// A possible problem of a rank.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct Candidate {
@@ -33,7 +33,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// What it says, and in which phase it was.
+    /// The details, followed by the phase.
     pub fn full_details(&self) -> Text {
         match &self.phase {
             None => self.details.clone(),
@@ -44,8 +44,8 @@ impl Candidate {
     }
 }
 
-/// Everything that may be wrong with a rank: its events and its samples in order of time, and
-/// the collectives that were put down to it.
+/// All possible problems of a rank, from its events and samples in order of time and the gaps
+/// attributed to collectives.
 pub(super) fn of_rank(
     rank: i64,
     events: &Events,
@@ -100,7 +100,7 @@ fn alerts(rank: i64, events: &Events, replay: &PhaseReplay) -> Vec<Candidate> {
     events.iter().filter_map(alert).collect()
 }
 
-/// The first sample with a gap that is too much of the device.
+/// The first sample whose gap exceeds the allowed share of the device.
 fn first_breach(rank: i64, samples: &Events, replay: &PhaseReplay) -> Option<Candidate> {
     let threshold = GapThresholds::default().gap_ratio_threshold;
     samples.iter().find_map(|event| {
@@ -121,7 +121,8 @@ fn first_breach(rank: i64, samples: &Events, replay: &PhaseReplay) -> Option<Can
     })
 }
 
-/// The interval of a collective is padded; nothing of a rank is before its first sample.
+/// Converts an attribution. The interval is padded, so its start is limited to the rank's first
+/// sample.
 fn collective(found: &CollectiveAttribution, first_sample_ns: i64) -> Candidate {
     let reasons: Vec<&'static str> = found.reason_codes.iter().copied().collect();
     Candidate {
@@ -141,7 +142,7 @@ fn collective(found: &CollectiveAttribution, first_sample_ns: i64) -> Candidate 
     }
 }
 
-/// The phase of a moment of which nothing but the time is known.
+/// The phase at a time, when neither thread nor scope is known.
 pub(super) fn resolve_at(
     replay: &PhaseReplay,
     at_ns: i64,

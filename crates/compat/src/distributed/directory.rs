@@ -1,4 +1,5 @@
-//! What a path leads to: a file, or everything below a directory that may hold events.
+//! Finds the files of a path: a single file, or everything below a directory that may contain
+//! events.
 
 use std::path::{Path, PathBuf};
 
@@ -12,19 +13,19 @@ use super::group;
 use super::rank_choice::RankChoice;
 use super::{table, timeline};
 
-/// Folders deeper than this are not looked into.
+/// Deepest level of folders that is searched.
 const DEEPEST: usize = 64;
 
-/// What a path gave.
+/// The sessions and warnings of a path.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) sessions: Vec<(LoadedSession, Vec<String>)>,
     pub(super) warnings: Vec<String>,
-    /// Whether it is one file whose records name no session.
+    /// Whether the path is a single file whose records have no session id.
     pub(super) nameless_file: bool,
 }
 
-/// Loads what a path leads to.
+/// Loads everything at a path.
 pub(super) fn load_path(path: &Path, ranks: &mut RankChoice) -> Found {
     let found = if path.is_dir() {
         load_directory(path, ranks)
@@ -77,11 +78,11 @@ fn load_directory(directory: &Path, ranks: &mut RankChoice) -> Found {
     }
 }
 
-/// The sink that a directory is, when it has segments.
+/// Loads a directory as a sink, if it has segments.
 fn sink_in(directory: &Path) -> Found {
-    // The sink inside a bundle is not the bundle: a bundle is recognised by its timeline.
+    // The sink inside a bundle does not count, because a bundle is recognised by its timeline.
     if sink_names(directory) == Some(SinkNames::Host) {
-        // Stormlog 0.3.9 does not see host sinks; their numbers are not those of a device.
+        // Stormlog 0.3.9 does not see host sinks, whose numbers are not those of a device.
         return Found::default();
     }
     let is_sink = matches!(
@@ -127,7 +128,7 @@ fn load_file(file: &Path, ranks: &mut RankChoice) -> Found {
     }
 }
 
-/// A table's session is over when its last event says so, not when one in the middle does.
+/// A table's session is completed only if its last event is a stop event.
 fn completed_only_at_the_end(session: &mut LoadedSession) {
     let last = session.events.len().checked_sub(1);
     let last = last.and_then(|last| session.events.get(last));
@@ -137,7 +138,8 @@ fn completed_only_at_the_end(session: &mut LoadedSession) {
     }
 }
 
-/// What a file of records gave; `kind` is part of the id of its records that name no session.
+/// Converts the records of a file. `kind` becomes part of the session id of records without a
+/// session id.
 fn of_records(file: &Path, loaded: Result<Loaded, LoadError>, kind: Option<&str>) -> Found {
     let loaded = match loaded {
         Ok(loaded) => loaded,
@@ -178,7 +180,7 @@ impl Found {
     }
 }
 
-/// Files below a directory that may hold events, by their names.
+/// Files below a directory whose names suggest that they contain events.
 #[derive(Default)]
 struct Below {
     json: Vec<PathBuf>,
@@ -193,7 +195,7 @@ impl Below {
         paths.sort();
         for path in paths {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            // A link to a directory may lead back up.
+            // A link to a directory may lead back to a parent.
             if path.is_dir() {
                 if depth < DEEPEST && !path.is_symlink() {
                     self.collect(&path, depth + 1);

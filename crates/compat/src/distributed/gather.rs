@@ -1,5 +1,5 @@
-//! From paths to sessions: the events of a session from everywhere, each once, and the ranks of
-//! one job as one session.
+//! Collects sessions from paths. Events of a session are joined without duplicates, and the ranks
+//! of one job are joined to one session.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,29 +13,29 @@ use super::directory::{self, Found};
 use super::group;
 use super::rank_choice::RankChoice;
 
-/// What some paths hold.
+/// The contents of some paths.
 #[derive(Debug, Default)]
 pub struct Gathered {
-    /// The sessions, the one to choose first in front, and what is wrong with each.
+    /// The sessions with their warnings. The session to select by default comes first.
     pub sessions: Vec<(LoadedSession, Vec<String>)>,
-    /// The session that is looked at.
+    /// The index of the selected session.
     pub selected: Option<usize>,
-    /// What was assumed and what could not be read.
+    /// Assumptions, and what could not be read.
     pub warnings: Vec<String>,
-    /// Every file that gave something.
+    /// Every file that contributed sessions.
     pub sources: Vec<String>,
 }
 
-/// Why nothing was gathered.
+/// Why the sessions could not be collected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the error messages document the variants")]
 pub enum GatherError {
     #[error("Requested session_id not found: {0}")]
     SessionNotFound(String),
 }
 
-/// Loads everything that the paths lead to.
+/// Loads everything at some paths.
 pub fn gather(paths: &[PathBuf], session_id: Option<&str>) -> Result<Gathered, GatherError> {
     let mut ranks = RankChoice::default();
     let mut all = Sessions::default();
@@ -95,7 +95,8 @@ pub fn gather(paths: &[PathBuf], session_id: Option<&str>) -> Result<Gathered, G
     })
 }
 
-/// Ranks of one job together, where there are; else a session with events.
+/// The default session: the joined ranks of a job if there are any, otherwise a session with
+/// events.
 fn default_place(
     sessions: &[(LoadedSession, Vec<String>)],
     grouped: &BTreeSet<Text>,
@@ -112,7 +113,7 @@ fn default_place(
         .or((!sessions.is_empty()).then_some(0))
 }
 
-/// Sessions by id, as more of each is found.
+/// Sessions by id, while they are collected.
 #[derive(Default)]
 pub(super) struct Sessions(BTreeMap<Text, Parts>);
 
@@ -125,7 +126,8 @@ struct Parts {
 }
 
 impl Sessions {
-    /// Adds sessions; of two summaries of one session the one that would be chosen counts.
+    /// Adds sessions. Of two summaries of one session, the one with the better selection key is
+    /// kept.
     pub(super) fn add(&mut self, found: Vec<(LoadedSession, Vec<String>)>) {
         for (session, warnings) in found {
             let id = session.summary.session_id.clone();
@@ -172,7 +174,7 @@ pub(super) fn sort(sessions: &mut [(LoadedSession, Vec<String>)]) {
     sessions.sort_by(|(a, _), (b, _)| a.summary.selection_key().cmp(&b.summary.selection_key()));
 }
 
-/// The events without those that say what another has said already.
+/// The events without duplicates.
 fn each_once(events: &Events) -> Events {
     let mut seen = HashSet::new();
     events.retained(|event| seen.insert(Key::of(event)))
@@ -217,7 +219,7 @@ impl Found {
     }
 }
 
-/// A path as warnings show it.
+/// A path as shown in warnings.
 pub(super) fn shown(path: &Path) -> String {
     stormlog_analysis::tidy(path).display().to_string()
 }

@@ -1,4 +1,4 @@
-//! Sessions that belong together: files that name none, and the ranks of one job.
+//! Joins sessions that belong together: files without session ids, and the ranks of one job.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use stormlog_analysis::Events;
 use stormlog_analysis::LoadedSession;
 use stormlog_format::{SessionStatus, SessionSummary, Text, stable_legacy_session_id};
 
-/// Files whose records name no session, as one session.
+/// Joins files whose records have no session id to one session.
 pub(super) fn without_names(
     files: &[(LoadedSession, Vec<String>)],
 ) -> Option<(LoadedSession, Vec<String>)> {
@@ -22,8 +22,7 @@ pub(super) fn without_names(
     Some((merged, warnings.collect()))
 }
 
-/// For every job of which several ranks were given, each in a path of its own: all of them as
-/// one session.
+/// For every job with several ranks, each in its own path, joins them to one session.
 pub(super) fn ranks_of_jobs(
     sessions: &[(LoadedSession, Vec<String>)],
     alone: &BTreeSet<Text>,
@@ -119,7 +118,7 @@ fn sources(sessions: &[&LoadedSession]) -> Vec<String> {
     all.into_iter().cloned().collect()
 }
 
-/// The one value that all of them are.
+/// The common value; `None` when the values differ.
 fn only<T: Ord>(values: impl Iterator<Item = T>) -> Option<T> {
     let distinct: BTreeSet<T> = values.collect();
     let mut distinct = distinct.into_iter();

@@ -1,4 +1,4 @@
-//! The ranks of a run in a table: what each did, and what first went wrong.
+//! The table of ranks: a row per rank, with its first anomaly.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +9,10 @@ use stormlog_analysis::{EventRef, Events};
 use super::candidates::{self, Candidate};
 use crate::collective::{self, CollectiveConfig};
 
-/// Ranks listed one by one; more would be a made-up world size.
+/// Maximum number of ranks that are listed. A larger world size is not plausible.
 const MOST_RANKS: i64 = 1 << 20;
 
-/// A rank in the table; values without a sample are unknown.
+/// A rank in the table. Values without a sample are unknown.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct RankRow {
@@ -36,12 +36,12 @@ pub struct RankTimeline {
     pub gap: Vec<Option<i64>>,
 }
 
-/// One of the two things that are pointed out: `earliest` and `most_severe`.
+/// One of two highlighted problems: `earliest` or `most_severe`.
 #[derive(Clone, Debug)]
 pub struct Indicator {
-    /// Which of the two.
+    /// Which of the two problems it is.
     pub kind: &'static str,
-    /// What is pointed out.
+    /// The highlighted problem.
     pub candidate: Candidate,
 }
 
@@ -58,7 +58,7 @@ pub struct Model {
     pub warnings: Vec<String>,
 }
 
-/// Sums up the ranks of events, all of them or those that were selected.
+/// Summarizes the ranks in some events, either all or the selected ones.
 pub fn model(events: &Events, selected: Option<&BTreeSet<i64>>) -> Model {
     if events.is_empty() {
         return Model {
@@ -112,13 +112,14 @@ pub fn model(events: &Events, selected: Option<&BTreeSet<i64>>) -> Model {
     model
 }
 
-/// The events by time; of the same moment as they stand.
+/// The events by time. Events with equal times keep their order.
 fn in_time(events: &Events) -> Events {
-    // One part alone is taken as it is; two are put in order.
+    // `merged` returns a single part unchanged, so an empty part is added to make it sort.
     Events::merged(&[&Events::default(), events])
 }
 
-/// The earliest thing of all, and the earliest of the worst; of equals the first found.
+/// The earliest problem, and the earliest of the most severe ones. Of equal problems, the first
+/// counts.
 fn indicators(found: &[Candidate]) -> Vec<Indicator> {
     let earliest = found.iter().min_by_key(|one| one.timestamp_ns);
     let worst = found
@@ -165,7 +166,7 @@ impl RankRow {
     }
 }
 
-/// The last value less the first; nothing changed where there are no samples.
+/// Last value minus first value; 0 when there are no samples.
 fn delta(values: &[Option<i64>]) -> Option<i64> {
     match (values.first(), values.last()) {
         (Some(first), Some(last)) => Some(last.as_ref()?.saturating_sub(first.as_ref().copied()?)),

@@ -1,4 +1,5 @@
-//! Which rank a timeline belongs to: what it says, else what its path says, else a free one.
+//! Determines the rank of a timeline: from its contents, otherwise from its path, otherwise a free
+//! rank.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -6,25 +7,25 @@ use std::path::Path;
 use stormlog_analysis::{LoadedSession, rank_in_name};
 use stormlog_format::{Map, Value};
 
-/// The ranks that are taken.
+/// The ranks that are already used.
 #[derive(Default)]
 pub(super) struct RankChoice {
     taken: BTreeSet<i64>,
     world_size: i64,
 }
 
-/// The place of a timeline in a job.
+/// The rank of a timeline in its job.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RankContext {
     pub(super) rank: i64,
     pub(super) local_rank: i64,
     pub(super) world_size: i64,
-    /// Where the rank comes from: `payload`, `path` or `allocator`.
+    /// The source of the rank: `payload`, `path` or `allocator`.
     pub(super) source: &'static str,
 }
 
 impl RankChoice {
-    /// Notes the ranks of what was loaded.
+    /// Records the ranks in loaded sessions as used.
     pub(super) fn observe(&mut self, sessions: &[(LoadedSession, Vec<String>)]) {
         for event in sessions
             .iter()
@@ -36,7 +37,7 @@ impl RankChoice {
         }
     }
 
-    /// The place of a timeline.
+    /// Determines the rank of a timeline.
     pub(super) fn choose(&mut self, file: &Path, payload: &Map) -> RankContext {
         let nested = |key: &str| payload.get(key).and_then(Value::as_map);
         let places = [
@@ -72,14 +73,14 @@ impl RankChoice {
     }
 
     fn free(&self) -> i64 {
-        // Of one more number than are taken, one is free.
+        // Among one more number than there are used ranks, at least one is free.
         let enough = i64::try_from(self.taken.len()).unwrap_or(i64::MAX);
         let mut ranks = 0..=enough;
         ranks.find(|rank| !self.taken.contains(rank)).unwrap_or(0)
     }
 }
 
-/// A whole number, also as text.
+/// A whole number, or a text that contains one.
 fn integer(value: &Value) -> Option<i64> {
     match value {
         Value::Int(value) => Some(*value),
@@ -93,7 +94,7 @@ fn integer(value: &Value) -> Option<i64> {
     }
 }
 
-/// The rank that the nearest part of a path names.
+/// The rank in the last part of a path that names one.
 fn rank_in_path(file: &Path) -> Option<i64> {
     let parts = file.components().rev();
     parts

@@ -1,13 +1,13 @@
-//! Which ranks are meant, in stormlog 0.3.9's words: `all`, or `0,2,4-7`.
+//! Parses rank filters in the syntax of stormlog 0.3.9: `all`, or `0,2,4-7`.
 
 use std::collections::BTreeSet;
 
 use stormlog_format::{Text, Value, integer_of_text, python_str, strip};
 
-/// Why a text names no ranks.
+/// Why a rank filter is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the error messages document the variants")]
 pub enum RankFilterError {
     #[error("Invalid rank range: {0}")]
     Range(String),
@@ -17,7 +17,7 @@ pub enum RankFilterError {
     NotANumber(String),
 }
 
-/// Of the ranks that there are, those that a text names.
+/// Selects the ranks that a text names among the available ones.
 pub fn parse_rank_filter(text: &str, available: &[i64]) -> Result<BTreeSet<i64>, RankFilterError> {
     let there: BTreeSet<i64> = available.iter().copied().collect();
     let text = strip(text).to_lowercase();

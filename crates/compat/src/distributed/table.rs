@@ -1,5 +1,5 @@
-//! A table with one event per row, read as stormlog 0.3.9's diagnostics tab does: numbers pass
-//! through floats, empty cells are null, metadata that is no JSON is none.
+//! Reads a table with one event per row like the diagnostics tab of stormlog 0.3.9: numbers are
+//! parsed as floats, empty cells are null, and metadata that is not JSON is empty.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use stormlog_format::{
 
 use super::gather::shown;
 
-/// Columns that hold integers.
+/// Columns with integers.
 const INTEGERS: [&str; 20] = [
     "allocator_active_bytes",
     "allocator_allocated_bytes",
@@ -35,7 +35,7 @@ const INTEGERS: [&str; 20] = [
     "world_size",
 ];
 
-/// The sessions of a table, and a warning for each row that is no event.
+/// The sessions of a table, and a warning for each row that is not an event.
 pub(super) fn load(file: &Path) -> (Loaded, Vec<String>) {
     let name = shown(file);
     let failed = |line: u64, reason: &dyn std::fmt::Display| {

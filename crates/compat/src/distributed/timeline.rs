@@ -1,4 +1,4 @@
-//! The timeline of a diagnose bundle as samples.
+//! Converts the timeline of a diagnose bundle to samples.
 
 use std::path::Path;
 
@@ -117,7 +117,7 @@ fn samples(summary: &SessionSummary, points: &[Point]) -> Vec<Event> {
     points.iter().map(sample).collect()
 }
 
-/// The payload, its points and how many were no numbers; or what is wrong with it.
+/// The payload, its points and the number of invalid points, or an error message.
 fn read(file: &Path) -> Result<(Map, Vec<Point>, usize), String> {
     let name = shown(file);
     let failed = |reason: &dyn std::fmt::Display| {
@@ -171,8 +171,8 @@ fn point(time: &Value, allocated: &Value, reserved: &Value) -> Option<Point> {
     })
 }
 
-/// The session that the manifest beside a timeline names. Where it does not say when that
-/// began, it is taken to begin with the timeline.
+/// The session in the manifest next to a timeline. If the manifest has no start time, the session
+/// starts with the timeline.
 fn bundle_session(directory: &Path, first_ns: i64) -> Option<SessionSummary> {
     let text = read_whole(&directory.join(file_names::MANIFEST)).ok()?;
     let Ok(Value::Map(manifest)) = parse(&text) else {

@@ -1,15 +1,16 @@
-//! What to do about memory in the programs of a framework; TensorFlow's in stormlog 0.3.9's words.
+//! Advice on memory for the programs of a framework. The advice for TensorFlow has the wording of
+//! stormlog 0.3.9.
 
 use super::{Framework, FunctionProfile};
 
-/// The advice of a framework, by what calls for it.
+/// The advice for a framework, by its trigger.
 struct Advice {
     large: &'static [&'static str],
     middling: &'static [&'static str],
     growing: &'static [&'static str],
     fragmented: &'static [&'static str],
     general: &'static [&'static str],
-    /// What makes a function that is called often cheaper.
+    /// How to make a frequently called function cheaper.
     compiled: &'static str,
 }
 
@@ -76,13 +77,13 @@ impl Framework {
     }
 }
 
-/// The most that is advised at once.
+/// Maximum number of pieces of advice at once.
 const MOST: usize = 10;
 
-/// Below this a score calls for action.
+/// A lower score calls for action.
 const POOR: f64 = 6.0;
 
-/// The first things to do about a profile.
+/// The most important advice on a profile.
 pub fn suggestions(
     framework: Framework,
     peak_mb: f64,
@@ -120,7 +121,7 @@ pub fn suggestions(
     advice
 }
 
-/// What the scores say to do first.
+/// The actions to take first, from the scores.
 pub fn priority_actions(memory: f64, fragmentation: f64, performance: f64) -> Vec<String> {
     let actions = [
         (memory, "Address memory efficiency issues"),

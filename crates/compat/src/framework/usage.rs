@@ -1,4 +1,4 @@
-//! What a series of memory readings shows: leaks, repetition, steps.
+//! Finds leaks, repetition and steps in a series of memory readings.
 
 use stormlog_analysis::gap::regression::{mean, pearson, sample_deviation};
 use stormlog_format::{Map, Text, Value};
@@ -9,8 +9,8 @@ const FEWEST_FOR_LEAKS: usize = 10;
 const FEWEST_FOR_PATTERNS: usize = 20;
 const CHUNKS: usize = 4;
 
-/// Signs of a leak in megabytes over time; the growth rate is reported as given.
-#[expect(clippy::cast_precision_loss, reason = "no list is that long")]
+/// Signs of a leak in a series of megabytes. The growth rate is reported as given.
+#[expect(clippy::cast_precision_loss, reason = "lengths stay below 2^52")]
 pub fn leaks(usage: &[f64], growth_rate: Value) -> Vec<Map> {
     let mut leaks = Vec::new();
     if usage.len() < FEWEST_FOR_LEAKS {
@@ -63,8 +63,8 @@ fn finding(kind: &str, severity: &str, description: &str) -> Map {
     map
 }
 
-/// Whether usage repeats itself, and whether it goes up in steps.
-#[expect(clippy::cast_precision_loss, reason = "no list is that long")]
+/// Whether usage repeats periodically, and whether it rises in steps.
+#[expect(clippy::cast_precision_loss, reason = "lengths stay below 2^52")]
 pub fn patterns(usage: &[f64]) -> Vec<Map> {
     let mut patterns = Vec::new();
     if usage.len() < FEWEST_FOR_PATTERNS {
@@ -93,7 +93,7 @@ pub fn patterns(usage: &[f64]) -> Vec<Map> {
     patterns
 }
 
-/// How much neighbouring quarters resemble one another; unknown when all are constant.
+/// How similar neighbouring quarters of the series are; `None` when they are constant.
 fn repetition(usage: &[f64]) -> Option<f64> {
     let chunks: Vec<&[f64]> = usage
         .chunks_exact(usage.len() / CHUNKS)

@@ -1,4 +1,4 @@
-//! Habits of a program that cost memory.
+//! Patterns of a program that cost memory.
 
 use stormlog_analysis::gap::regression::mean;
 use stormlog_format::{Map, Text, Value};
@@ -10,7 +10,7 @@ use super::{
 
 const MEBIBYTE: i64 = 1 << 20;
 
-/// A habit, with the functions that have it.
+/// A pattern, with the functions that show it.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct Pattern {
@@ -23,7 +23,7 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// The pattern as reports hold it.
+    /// The pattern as written in reports.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("pattern_type", self.pattern_type);
@@ -36,7 +36,7 @@ impl Pattern {
     }
 }
 
-/// The habits that calls show.
+/// All patterns in the calls.
 pub fn patterns(calls: &[ProfiledCall], thresholds: &ProfileThresholds) -> Vec<Pattern> {
     let mut found = leaks(calls, thresholds);
     found.extend(fragmentation(calls, thresholds));
@@ -207,7 +207,7 @@ fn spikes(calls: &[ProfiledCall]) -> Option<Pattern> {
     })
 }
 
-/// The size in the middle; of two in the middle their mean.
+/// The median of the allocated sizes.
 fn median(calls: &[&ProfiledCall]) -> Value {
     let mut sizes: Vec<i64> = calls.iter().map(|call| call.allocated).collect();
     sizes.sort_unstable();

@@ -1,4 +1,4 @@
-//! One number for a report, and what to do first.
+//! The score of a report, and recommendations.
 
 use stormlog_format::Map;
 
@@ -15,7 +15,7 @@ pub struct Score {
 }
 
 impl Score {
-    /// The score as reports hold it.
+    /// The score as written in reports.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("score", self.score);
@@ -26,7 +26,7 @@ impl Score {
     }
 }
 
-/// Something to do.
+/// A recommendation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct Recommendation {
@@ -36,10 +36,10 @@ pub struct Recommendation {
     pub suggestions: Vec<String>,
 }
 
-/// The most that are listed.
+/// Maximum number of recommendations that are listed.
 const MOST_RECOMMENDATIONS: usize = 10;
 
-/// A hundred, less what was found; severities and impacts are given as words.
+/// A score of 100, minus deductions for the severities and impacts found, which are given as words.
 pub fn score(severities: &[&str], impacts: &[&str]) -> Score {
     let patterns = severities.iter().map(|severity| match *severity {
         "critical" => 20,
@@ -73,7 +73,7 @@ pub fn score(severities: &[&str], impacts: &[&str]) -> Score {
     }
 }
 
-/// What to do first: critical patterns, insights of high impact, warnings.
+/// The recommendations: critical patterns first, then insights of high impact, then warnings.
 pub fn recommendations(patterns: &[Pattern], insights: &[Insight]) -> Vec<Recommendation> {
     let of_pattern = |severity, priority| {
         let of_severity = patterns.iter().filter(move |p| p.severity == severity);

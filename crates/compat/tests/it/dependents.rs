@@ -1,10 +1,10 @@
-//! Which crates depend on this one.
+//! Tests which crates depend on this one.
 
 use std::fs;
 use std::path::Path;
 
-/// Only the program and the Python crate match stormlog 0.3.9; what the other crates do must not
-/// depend on its rules.
+/// Only the program and the Python crate match stormlog 0.3.9. The other crates must not depend on
+/// its rules.
 #[test]
 fn only_the_program_and_the_python_crate_depend_on_compat() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -1,4 +1,4 @@
-//! The document of `analyze`.
+//! Tests the JSON document of `analyze`.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The analyses of stormlog 0.3.9 over recordings, and who may depend on them.
+//! Tests the analyses of stormlog 0.3.9 on recordings, and which crates may depend on them.
 
 mod dependents;
 mod document;

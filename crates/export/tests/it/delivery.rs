@@ -1,4 +1,4 @@
-//! Deliveries never block and account for everything.
+//! Deliveries never block and count every body.
 
 use std::io::Write as _;
 use std::net::TcpListener;

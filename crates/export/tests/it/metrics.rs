@@ -1,4 +1,4 @@
-//! Numbers of recordings as Prometheus and OTLP get them.
+//! The numbers of recordings in Prometheus and OTLP form.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -127,7 +127,7 @@ fn host_memory_is_that_of_the_program_and_of_each_process() {
 fn what_is_unknown_is_absent() {
     let mut event = sample(0, NOW);
     event.counters.device_free_bytes = None;
-    // A record of version 3 must have these numbers; that they are unknown is said beside them.
+    // A version 3 record must have these numbers; the metadata marks them as unknown.
     let partial = ["device_used_bytes", "allocator_allocated_bytes"].map(Value::from);
     let partial = Value::List(partial.to_vec());
     event.metadata.insert("collector_partial_fields", partial);
@@ -377,7 +377,7 @@ fn of_a_sink_the_latest_samples_are_read_with_the_id_of_the_device() {
     for number in 0..5000 {
         let mut event = sample(0, NOW - 50_000 + number);
         event.counters.device_used_bytes = Some(number);
-        // A step ended some samples ago.
+        // The last step ended some samples ago.
         if number <= 4990 {
             event.metadata.insert("step_count", number);
         }

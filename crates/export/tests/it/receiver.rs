@@ -1,6 +1,6 @@
 //! Receivers on this machine: one that answers, one that is slow, one that is hostile.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver as Channel, channel};
 use std::time::Duration;
@@ -54,14 +54,15 @@ impl Receiver {
     }
 }
 
-pub(crate) fn respond(stream: &mut TcpStream, status: &str, headers: &str) -> std::io::Result<()> {
+pub(crate) fn respond(stream: &mut impl Write, status: &str, headers: &str) -> std::io::Result<()> {
     write!(
         stream,
         "HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n{headers}\r\n"
     )
 }
 
-fn read(stream: &TcpStream) -> Option<Request> {
+/// Reads a request up to the end of its body.
+pub(crate) fn read(stream: impl Read) -> Option<Request> {
     let mut reader = BufReader::new(stream);
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {

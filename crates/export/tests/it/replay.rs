@@ -1,4 +1,5 @@
-//! Recorded runs seen as they grew: clean ones raise no alert at any moment, leaks do before the end.
+//! Replays recorded runs as they grew: clean runs raise no alert at any time, leaks raise one
+//! before the end.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,8 +11,7 @@ use stormlog_export::Confirmation;
 use stormlog_export::confirmation::next_look;
 use stormlog_format::{Event, SessionStatus};
 
-/// The kinds that are alerted while a run grows as it did when it was recorded, and how many looks
-/// that took.
+/// The kinds of alerts that a run raises when it is replayed, and the number of analyses.
 fn alerts_of(run: &Path) -> (Vec<Kind>, usize) {
     let options = LoadOptions {
         on_error: OnError::Skip,
@@ -34,7 +34,7 @@ fn alerts_of(run: &Path) -> (Vec<Kind>, usize) {
     let mut confirmation = Confirmation::default();
     let mut found = BTreeSet::new();
     let mut looks = 0;
-    // Recordings are short: looks begin earlier than in practice.
+    // Recordings are short, so the analyses begin earlier than in practice.
     let mut age = Duration::from_secs(8);
     while first + i64::try_from(age.as_nanos()).unwrap() < last {
         let now = first + i64::try_from(age.as_nanos()).unwrap();

@@ -1,23 +1,23 @@
-//! One grammar, many results: the reader walks JSON text and a [`Build`] makes of it
-//! what the caller needs (a value, nothing at all, or objects of another language).
+//! A JSON reader. It parses JSON text, and a [`Build`] creates what the caller needs (a value,
+//! nothing, or objects of another language).
 
 use crate::text::{Text, push_code_point};
 use crate::value::{Map, Value};
 
-/// Nesting beyond this depth is refused, so that no document can exhaust the stack.
+/// Deepest nesting that is accepted, so that no document can exhaust the stack.
 pub const MAX_DEPTH: usize = 512;
 
 /// Why a text is not JSON, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} at byte {offset}")]
 pub struct JsonError {
-    /// What is wrong.
+    /// The kind of error.
     pub kind: JsonErrorKind,
-    /// Byte offset into the text that was read.
+    /// Byte offset into the text.
     pub offset: usize,
 }
 
-/// What is wrong with a text that should be JSON.
+/// The kind of error in a text that should be JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JsonErrorKind {
@@ -27,10 +27,10 @@ pub enum JsonErrorKind {
     /// A string does not end.
     #[error("unterminated string")]
     UnterminatedString,
-    /// A raw control character stands inside a string.
+    /// A string contains a raw control character.
     #[error("control character in a string")]
     ControlCharacter,
-    /// A backslash is followed by nothing known.
+    /// A backslash is followed by an unknown character.
     #[error("invalid escape in a string")]
     InvalidEscape,
     /// An object key is missing or not in double quotes.
@@ -42,47 +42,47 @@ pub enum JsonErrorKind {
     /// Neither a comma nor the end of the list or object follows.
     #[error("expected ',' or the end of the list or object")]
     ExpectedComma,
-    /// Text follows the document.
+    /// Other text follows the document.
     #[error("unexpected text after the document")]
     TrailingText,
-    /// Lists and objects are nested too deep.
+    /// Lists and objects are nested too deeply.
     #[error("nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
 }
 
-/// What to make of the parts of a document.
+/// Creates the parts of a document.
 pub trait Build<'a> {
-    /// What an object key becomes.
+    /// The type of object keys.
     type Key;
-    /// What a value becomes.
+    /// The type of values.
     type Value;
-    /// A key of an object.
+    /// Creates a key of an object.
     fn key(&mut self, key: RawString<'a>) -> Self::Key;
-    /// `null`
+    /// Creates `null`.
     fn null(&mut self) -> Self::Value;
-    /// `true` or `false`
+    /// Creates `true` or `false`.
     fn boolean(&mut self, value: bool) -> Self::Value;
-    /// A number.
+    /// Creates a number.
     fn number(&mut self, number: RawNumber<'a>) -> Self::Value;
-    /// A string.
+    /// Creates a string.
     fn string(&mut self, string: RawString<'a>) -> Self::Value;
-    /// A list.
+    /// Creates a list.
     fn list(&mut self, items: Vec<Self::Value>) -> Self::Value;
-    /// An object, keys in the order read and possibly repeated.
+    /// Creates an object. The keys are in the order of the text and may be repeated.
     fn map(&mut self, entries: Vec<(Self::Key, Self::Value)>) -> Self::Value;
 }
 
-/// A string as it stands in the text, without its quotes.
+/// A string as it appears in the text, without quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawString<'a> {
     /// The bytes between the quotes.
     pub bytes: &'a [u8],
-    /// Whether there are escapes to resolve.
+    /// Whether it contains escapes.
     pub escaped: bool,
 }
 
 impl RawString<'_> {
-    /// The string with its escapes resolved.
+    /// The string with escapes resolved.
     pub fn decode(&self) -> Text {
         if self.escaped {
             Text::from_wtf8(unescape(self.bytes))
@@ -92,12 +92,12 @@ impl RawString<'_> {
     }
 }
 
-/// A number as it stands in the text.
+/// A number as it appears in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawNumber<'a> {
     /// The characters of the number.
     pub text: &'a str,
-    /// Whether it has a fraction, an exponent, or is not finite.
+    /// Whether it has a fraction or an exponent, or is not finite.
     pub is_float: bool,
 }
 
@@ -119,7 +119,7 @@ impl RawNumber<'_> {
     }
 }
 
-/// Parses one whole document.
+/// Parses a complete document.
 pub fn parse(text: &[u8]) -> Result<Value, JsonError> {
     let mut reader = Reader::new(text);
     let value = reader.value(&mut BuildValue)?;
@@ -155,7 +155,7 @@ impl<'a> Build<'a> for BuildValue {
     }
 }
 
-/// Builds nothing; vectors of `()` take no memory.
+/// Builds nothing. Vectors of `()` take no memory.
 struct BuildNothing;
 
 impl<'a> Build<'a> for BuildNothing {
@@ -170,7 +170,7 @@ impl<'a> Build<'a> for BuildNothing {
     fn map(&mut self, _: Vec<((), ())>) {}
 }
 
-/// Walks JSON text from the front.
+/// Reads JSON text from the start.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     text: &'a [u8],
@@ -178,17 +178,18 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader at the start of the text, which must be UTF-8 for the results to be text.
+    /// Creates a reader at the start of the text. The text must be UTF-8 for the results to be
+    /// text.
     pub fn new(text: &'a [u8]) -> Self {
         Self { text, position: 0 }
     }
 
-    /// A reader that starts at a byte offset.
+    /// Creates a reader at a byte offset.
     pub fn at(text: &'a [u8], position: usize) -> Self {
         Self { text, position }
     }
 
-    /// Where the reader stands.
+    /// The byte offset of the reader.
     pub fn position(&self) -> usize {
         self.position
     }
@@ -198,26 +199,26 @@ impl<'a> Reader<'a> {
         self.text.get(self.position).copied()
     }
 
-    /// Passes over white space.
+    /// Skips white space.
     pub fn skip_space(&mut self) {
         while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
             self.position += 1;
         }
     }
 
-    /// Passes over one byte when it is the given one.
+    /// Skips one byte if it is the given one.
     pub fn eat(&mut self, byte: u8) -> bool {
         let there = self.peek() == Some(byte);
         self.position += usize::from(there);
         there
     }
 
-    /// Reads one value, white space before it included.
+    /// Reads one value and the white space before it.
     pub fn value<B: Build<'a>>(&mut self, build: &mut B) -> Result<B::Value, JsonError> {
         self.value_at_depth(build, 0)
     }
 
-    /// Checks one value without making anything of it and gives its text.
+    /// Checks one value without building it, and returns its text.
     pub fn skip_value(&mut self) -> Result<&'a [u8], JsonError> {
         self.skip_space();
         let start = self.position;
@@ -225,7 +226,7 @@ impl<'a> Reader<'a> {
         Ok(&self.text[start..self.position])
     }
 
-    /// Checks that nothing but white space is left.
+    /// Checks that only white space is left.
     pub fn finish(&mut self) -> Result<(), JsonError> {
         self.skip_space();
         match self.peek() {
@@ -249,7 +250,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// After a value in a list or object: true when another follows, false at the end.
+    /// After a value in a list or object: true if another one follows, false at the end.
     pub fn more(&mut self, end: u8) -> Result<bool, JsonError> {
         self.skip_space();
         if self.eat(b',') {
@@ -328,7 +329,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a number, `NaN` and the infinities included.
+    /// Reads a number, including `NaN` and the infinities.
     pub fn number(&mut self) -> Result<RawNumber<'a>, JsonError> {
         let rest = &self.text[self.position..];
         for word in ["NaN", "Infinity", "-Infinity"] {
@@ -351,7 +352,7 @@ impl<'a> Reader<'a> {
         if whole == 0 {
             return Err(self.error(JsonErrorKind::ExpectedValue));
         }
-        // A leading zero stands alone; what follows it is for the caller to refuse.
+        // No digit may follow a leading zero. The caller rejects the rest.
         end += if rest[end] == b'0' { 1 } else { whole };
         let mut is_float = false;
         if rest.get(end) == Some(&b'.') && digits(end + 1) > 0 {
@@ -371,7 +372,7 @@ impl<'a> Reader<'a> {
         Ok(RawNumber { text, is_float })
     }
 
-    /// Reads a string whose opening quote comes next.
+    /// Reads a string whose opening quote is the next byte.
     pub fn string(&mut self) -> Result<RawString<'a>, JsonError> {
         let start = self.position + 1;
         let mut position = start;
@@ -424,7 +425,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Resolves escapes that the reader has already checked.
+/// Resolves escapes that the reader has already validated.
 fn unescape(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     let mut rest = bytes;

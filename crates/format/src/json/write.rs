@@ -1,32 +1,33 @@
-//! Writes JSON exactly as Python's `json.dumps` does: ASCII only, its number formats,
-//! its separators. Files and hashes depend on every byte.
+//! Writes JSON exactly like Python's `json.dumps`: only ASCII, with the same number formats and
+//! separators. Files and hashes depend on every byte.
 
 use std::fmt::Write as _;
 
 use crate::text::{Text, code_points};
 use crate::value::{Map, Value};
 
-/// How lists and objects are laid out.
+/// The layout of lists and objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// One line, `, ` and `: ` between the parts.
+    /// One line, with `, ` and `: ` between the parts.
     Line,
-    /// One line, `,` and `:` between the parts.
+    /// One line, with `,` and `:` between the parts.
     Compact,
-    /// One entry per line, indented by two spaces a level.
+    /// One entry per line, indented by two spaces per level.
     Indented,
 }
 
-/// What becomes of NaN and the infinities, which strict JSON cannot spell.
+/// How to write NaN and the infinities, which strict JSON does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NonFinite {
-    /// Python's bare words `NaN`, `Infinity`, `-Infinity`; for hashes of values as read.
+    /// Writes Python's words `NaN`, `Infinity` and `-Infinity` without quotes, for hashes of values
+    /// as they were read.
     Bare,
-    /// The same words as strings; for every file we write.
+    /// Writes the same words in quotes, as in every file we write.
     Quoted,
 }
 
-/// Appends values to a string as JSON.
+/// Appends values as JSON to a string.
 #[derive(Clone, Copy, Debug)]
 pub struct Writer {
     layout: Layout,
@@ -35,7 +36,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// A writer of files: keys in their own order, strict JSON.
+    /// A writer for files: strict JSON, with keys in their own order.
     pub fn new(layout: Layout) -> Self {
         Self {
             layout,
@@ -44,14 +45,14 @@ impl Writer {
         }
     }
 
-    /// The same with object keys sorted.
+    /// The same writer, with sorted object keys.
     #[must_use]
     pub fn sorted(mut self) -> Self {
         self.sort_keys = true;
         self
     }
 
-    /// The same with NaN and the infinities spelled as given.
+    /// The same writer, with the given format for NaN and the infinities.
     #[must_use]
     pub fn non_finite(mut self, non_finite: NonFinite) -> Self {
         self.non_finite = non_finite;
@@ -77,10 +78,10 @@ impl Writer {
         self.map(out, map, 0);
     }
 
-    /// Appends a value at the given depth of indentation.
+    /// Appends a value at the given indentation level.
     pub fn value(self, out: &mut String, value: &Value, depth: usize) {
         match value {
-            // An opaque object has no spelling of its own; callers replace it first.
+            // An opaque object has no JSON form. Callers replace it first.
             Value::Null | Value::Opaque(_) => out.push_str("null"),
             Value::Bool(true) => out.push_str("true"),
             Value::Bool(false) => out.push_str("false"),
@@ -164,7 +165,7 @@ fn new_line(out: &mut String, depth: usize) {
     out.extend(std::iter::repeat_n("  ", depth));
 }
 
-/// Appends a string in quotes, everything outside ASCII escaped.
+/// Appends a string in quotes. Characters outside ASCII are escaped.
 pub fn push_text(out: &mut String, text: &Text) {
     match text.as_str() {
         Some(plain) => push_quoted(out, plain),
@@ -178,9 +179,9 @@ pub fn push_integer(out: &mut String, value: i64) {
     out.push_str(itoa::Buffer::new().format(value));
 }
 
-/// Appends a string in quotes, everything outside ASCII escaped.
+/// Appends a string in quotes. Characters outside ASCII are escaped.
 pub fn push_quoted(out: &mut String, text: &str) {
-    // Looking at every byte without leaving early is what the compiler can do many at a time.
+    // Without an early exit, the compiler can check many bytes at a time.
     if text
         .bytes()
         .fold(true, |plain, byte| plain & is_plain(byte))
@@ -230,8 +231,8 @@ fn escape(out: &mut String, unit: u32) {
     }
 }
 
-/// The number as Python's `repr` writes it: shortest digits, exponent below 1e-4 and
-/// from 1e16 on, always a sign that it is a float.
+/// The number as Python's `repr` writes it: shortest digits, an exponent below 1e-4 and from 1e16
+/// on, and always recognisable as a float.
 pub fn float_repr(value: f64) -> String {
     if value.is_nan() {
         return "NaN".into();
@@ -249,15 +250,15 @@ pub fn float_repr(value: f64) -> String {
     format!("{mantissa}e{sign}{:02}", exponent.abs())
 }
 
-/// The fewest digits that read back as the number, in scientific notation.
+/// The fewest digits that parse to the same number, in scientific notation.
 ///
-/// Where two such numbers are equally near, Rust takes the larger and Python the even one:
-/// so the digits are rounded anew, ties to even.
+/// When two such numbers are equally near, Rust uses the larger one and Python the even one.
+/// Therefore the digits are rounded again, with ties to even.
 fn shortest(value: f64) -> String {
     let shortest = format!("{value:e}");
     let mantissa = shortest.split('e').next().unwrap_or_default();
     let digits = mantissa.bytes().filter(u8::is_ascii_digit).count();
-    // With fewer digits no second candidate lies near enough.
+    // With fewer digits, there is no second candidate.
     if digits < 15 {
         return shortest;
     }
@@ -269,7 +270,7 @@ fn shortest(value: f64) -> String {
     }
 }
 
-/// A mantissa of one digit before its point, without exponent.
+/// Writes a mantissa with one digit before its point as a number without exponent.
 fn positional(mantissa: &str, exponent: i32) -> String {
     let (sign, mantissa) = match mantissa.strip_prefix('-') {
         Some(rest) => ("-", rest),

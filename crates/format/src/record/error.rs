@@ -1,9 +1,9 @@
-//! What can be wrong with a record, in the words that users of the format already know.
+//! The errors of a record. The messages follow those of stormlog 0.3.9.
 
 /// Why a record is not a telemetry event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the error messages document the variants")]
 pub enum RecordError {
     #[error("record must be a mapping")]
     NotAMapping,
@@ -46,7 +46,7 @@ pub enum RecordError {
 }
 
 impl RecordError {
-    /// The field that is wrong, where the error is about a single one.
+    /// The invalid field, if the error concerns a single one.
     pub fn field(&self) -> Option<&str> {
         Some(match self {
             Self::NotAnInteger(field)

@@ -1,11 +1,11 @@
-//! Reads single fields of a record, each with the message for when it is wrong.
+//! Reads single fields of a record, with an error message for each.
 
 use super::{RecordError, identity_of};
 use crate::event::{Counters, Event, Version};
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// An integer; booleans and floats are none.
+/// An integer. Booleans and floats are not accepted.
 pub(crate) fn integer(field: &str, value: &Value) -> Result<i64, RecordError> {
     match value {
         Value::Int(value) => Ok(*value),
@@ -14,7 +14,7 @@ pub(crate) fn integer(field: &str, value: &Value) -> Result<i64, RecordError> {
     }
 }
 
-/// An integer of at least the given size.
+/// An integer that is at least `minimum`.
 pub(crate) fn at_least(field: &str, value: &Value, minimum: i64) -> Result<i64, RecordError> {
     let value = integer(field, value)?;
     if value < minimum {
@@ -26,7 +26,7 @@ pub(crate) fn at_least(field: &str, value: &Value, minimum: i64) -> Result<i64, 
     Ok(value)
 }
 
-/// A string that is not blank; `null` counts as blank.
+/// A non-blank string. `null` counts as blank.
 pub(crate) fn name(field: &str, value: &Value) -> Result<Text, RecordError> {
     match value {
         Value::Text(text) if !text.is_blank() => Ok(text.clone()),
@@ -35,7 +35,7 @@ pub(crate) fn name(field: &str, value: &Value) -> Result<Text, RecordError> {
     }
 }
 
-/// A string that is not blank, or nothing.
+/// A non-blank string, or `None` when it is missing or null.
 pub(crate) fn optional_name(
     field: &str,
     value: Option<&Value>,
@@ -46,7 +46,7 @@ pub(crate) fn optional_name(
     }
 }
 
-/// Any string, or `null`.
+/// Any string, or `None` for null.
 pub(crate) fn optional_text(field: &str, value: &Value) -> Result<Option<Text>, RecordError> {
     match value {
         Value::Null => Ok(None),
@@ -55,7 +55,7 @@ pub(crate) fn optional_text(field: &str, value: &Value) -> Result<Option<Text>, 
     }
 }
 
-/// The event of a record that has passed validation.
+/// The event of a validated record.
 pub(crate) fn event(record: &Map, version: Version) -> Result<Event, RecordError> {
     let field = |key: &'static str| {
         record

@@ -1,11 +1,11 @@
-//! The rules that a versioned record must hold, in the order in which they are checked.
+//! Validates versioned records. The rules are checked in the order of this file.
 
 use super::fields::{at_least, integer, name, optional_text};
 use super::{RecordError, identity_of};
 use crate::event::{FIELDS, IDENTITY_FIELDS};
 use crate::value::{Map, Value};
 
-/// Counters that version 4 allows to be unknown.
+/// Counters that may be unknown in version 4.
 const NULLABLE_IN_V4: [&str; 4] = [
     "allocator_allocated_bytes",
     "allocator_reserved_bytes",
@@ -13,7 +13,7 @@ const NULLABLE_IN_V4: [&str; 4] = [
     "device_used_bytes",
 ];
 
-/// Checks a record that carries a `schema_version` (2, 3 or 4).
+/// Validates a record with a `schema_version` of 2, 3 or 4.
 pub fn validate(record: &Map) -> Result<(), RecordError> {
     let version = integer(
         "schema_version",
@@ -151,7 +151,7 @@ fn check_against_total(record: &Map) -> Result<(), RecordError> {
     Ok(())
 }
 
-/// Version 4 says of each counter whether its collector can know it.
+/// Version 4 states for each counter whether its collector can measure it.
 fn check_capabilities(metadata: &Map) -> Result<(), RecordError> {
     let capabilities = metadata
         .get("memory_capabilities")

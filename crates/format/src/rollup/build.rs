@@ -1,8 +1,8 @@
 //! Builds rollups one event at a time.
 //!
-//! Everything kept here can be merged, so a sink keeps one [`SegmentRollup`] per segment
-//! and forgets it when the segment is pruned. Events count in the order of their time and,
-//! at the same time, of their arrival; they may arrive in any order.
+//! All parts can be merged, so a sink keeps one [`SegmentRollup`] per segment and drops it when the
+//! segment is pruned. Events may arrive in any order. Events count in order of time and, for equal
+//! times, in order of arrival.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::number::round_to_6;
 use crate::session::SessionSummary;
 use crate::text::Text;
 
-/// What some of a session's events come to; windows are counted from the session's start.
+/// The rollup of some events of a session. Windows are counted from the session's start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SegmentRollup {
     started_at_ns: i64,
@@ -26,15 +26,15 @@ pub struct SegmentRollup {
     alert_types: BTreeMap<Text, i64>,
     oom_count: i64,
     dump_paths: BTreeSet<Text>,
-    /// The times of the collector's transitions, true where it degraded.
+    /// The times of the collector's transitions, with true when it degraded.
     transitions: Vec<(i64, bool)>,
-    /// The latest word on the collector's health.
+    /// The latest health of the collector, with its time.
     health: Option<(i64, Health)>,
     ranks: BTreeMap<i64, RankTotals>,
     windows: BTreeMap<i64, Window>,
 }
 
-/// Counts and times that everything has.
+/// Counts and times that all rollups have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Totals {
     event_count: i64,
@@ -45,7 +45,7 @@ struct Totals {
 
 #[derive(Clone, Debug, PartialEq)]
 struct RankTotals {
-    /// Of the earliest event.
+    /// Local rank and world size of the earliest event.
     local_rank: i64,
     world_size: i64,
     totals: Totals,
@@ -53,7 +53,7 @@ struct RankTotals {
     gap: Option<Gap>,
 }
 
-/// The gap between what the device and the allocator say, over the samples.
+/// The difference between used device memory and reserved allocator memory, over the samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Gap {
     first: (i64, i64),
@@ -72,7 +72,7 @@ struct Window {
 }
 
 impl SegmentRollup {
-    /// Nothing yet, of a session with the given start.
+    /// Creates an empty rollup for a session with the given start.
     pub fn new(started_at_ns: i64, window_ns: i64) -> Self {
         Self {
             started_at_ns,
@@ -90,18 +90,18 @@ impl SegmentRollup {
         }
     }
 
-    /// The start that windows are counted from.
+    /// The start from which windows are counted.
     pub fn started_at_ns(&self) -> i64 {
         self.started_at_ns
     }
 
-    /// Takes one event into account.
+    /// Adds one event.
     pub fn observe(&mut self, event: &Observation) {
         self.observe_all(std::slice::from_ref(event));
     }
 
-    /// Takes events into account, in the order of their arrival. Neighbours are mostly of one
-    /// rank and one window, which are looked up once for all of them.
+    /// Adds events in order of arrival. Neighbouring events usually have the same rank and window,
+    /// which are then looked up only once.
     pub fn observe_all(&mut self, events: &[Observation]) {
         let (started_at_ns, window_ns) = (self.started_at_ns, self.window_ns);
         let window_of = |event: &Observation| {
@@ -138,7 +138,7 @@ impl SegmentRollup {
         }
     }
 
-    /// Takes what is not counted by rank: health, alerts, errors.
+    /// Adds what is not counted by rank: health, alerts and errors.
     fn note_incidents(&mut self, event: &Observation) {
         if event.kind.is_transition() {
             let is_degraded = event.kind == Kind::Degraded;
@@ -176,7 +176,7 @@ impl SegmentRollup {
         }
     }
 
-    /// Takes the events of a later part of the session into account.
+    /// Adds the events of a later part of the session.
     pub fn merge(&mut self, later: &Self) {
         self.totals.merge(later.totals);
         merge_peaks(&mut self.peaks, &later.peaks);
@@ -238,7 +238,7 @@ impl SegmentRollup {
                 summary.degraded_time_ns += lasted.max(0);
             }
         }
-        // An end of zero is how some writers spell "not ended".
+        // Some writers use an end of zero for a session that has not ended.
         let end = end_ns.filter(|end| *end != 0).or(self.totals.last_ns);
         if let (Some(since), Some(end)) = (since, end) {
             summary.degraded_time_ns += end.saturating_sub(since).max(0);
@@ -391,7 +391,7 @@ fn observe_peaks(peaks: &mut CounterSummary, event: &Observation) {
     }
 }
 
-/// Whether a value is higher than the peak, or as high and earlier.
+/// Whether a value is higher than the peak, or equal and earlier.
 fn is_new_peak(peak: &Peak, value: Option<i64>, time: Option<i64>) -> bool {
     value.is_some() && (value > peak.value || value == peak.value && time < peak.timestamp_ns)
 }
@@ -414,7 +414,7 @@ fn merge_peaks(mine: &mut CounterSummary, later: &CounterSummary) {
     }
 }
 
-/// Puts the parts of a session together.
+/// Combines the parts of a session.
 #[derive(Clone, Debug)]
 pub struct SessionRollupBuilder {
     session: SessionSummary,
@@ -424,7 +424,7 @@ pub struct SessionRollupBuilder {
 }
 
 impl SessionRollupBuilder {
-    /// A session without events yet.
+    /// Creates a builder for a session without events.
     pub fn new(session: SessionSummary, window_ns: i64) -> Self {
         Self {
             events: SegmentRollup::new(session.started_at_ns, window_ns),
@@ -434,32 +434,32 @@ impl SessionRollupBuilder {
         }
     }
 
-    /// The session.
+    /// The summary of the session.
     pub fn session(&self) -> &SessionSummary {
         &self.session
     }
 
-    /// Names a file that events came from.
+    /// Adds a file that contains events.
     pub fn add_source(&mut self, source: Text) {
         self.sources.push(source);
     }
 
-    /// Adds something that is wrong with the session.
+    /// Adds a warning about the session.
     pub fn add_warning(&mut self, warning: Text) {
         self.warnings.push(warning);
     }
 
-    /// Takes one event into account.
+    /// Adds one event.
     pub fn observe(&mut self, event: &Observation) {
         self.events.observe(event);
     }
 
-    /// Takes the events of a segment into account.
+    /// Adds the events of a segment.
     pub fn merge(&mut self, later: &SegmentRollup) {
         self.events.merge(later);
     }
 
-    /// What it all comes to.
+    /// Returns the finished rollup.
     pub fn finish(mut self) -> SessionRollup {
         self.sources.sort();
         let events = self.events;

@@ -1,4 +1,4 @@
-//! What `rollups.json` holds, as types, and how it is written.
+//! The contents of `rollups.json` as types, and how to write it.
 
 use super::{ROLLUP_FORMAT, ROLLUP_VERSION};
 use crate::json::{Layout, Writer};
@@ -7,24 +7,24 @@ use crate::session::SessionSummary;
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// The whole file.
+/// The whole rollup file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RollupFile {
-    /// When it was made.
+    /// When it was created.
     pub generated_at_ns: i64,
-    /// The manifest that it was made from.
+    /// The manifest from which the rollups were created.
     pub source_manifest: Option<Text>,
-    /// The version of that manifest.
+    /// The version of the manifest from which the rollups were created.
     pub source_manifest_schema_version: Option<i64>,
-    /// The length of a window.
+    /// The length of a window, in nanoseconds.
     pub window_duration_ns: i64,
-    /// Which segments went into it.
+    /// The segments it covers.
     pub coverage: Coverage,
     /// The sessions, ordered by start and id.
     pub sessions: Vec<SessionRollup>,
 }
 
-/// Which segments of a sink went into its rollups.
+/// The segments of a sink that its rollups cover.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(
     missing_docs,
@@ -39,7 +39,7 @@ pub struct Coverage {
     pub pruned_bytes: Option<i64>,
 }
 
-/// What the events of one session come to.
+/// The rollup of one session.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     missing_docs,
@@ -62,7 +62,7 @@ pub struct SessionRollup {
     pub windows: Vec<WindowRollup>,
 }
 
-/// The highest value of a counter, and the first event that had it.
+/// The highest value of a counter, and the first event with that value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(
     missing_docs,
@@ -87,7 +87,7 @@ pub struct CounterSummary {
     pub device_used_bytes: Peak,
 }
 
-/// How many alerts there were, by severity and by type of event.
+/// The number of alerts, by severity and by event type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(
     missing_docs,
@@ -99,7 +99,7 @@ pub struct AlertSummary {
     pub event_type_counts: Vec<(Text, i64)>,
 }
 
-/// How the collectors were.
+/// The health of the collectors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(
     missing_docs,
@@ -113,7 +113,7 @@ pub struct HealthSummary {
     pub last_status: Option<Text>,
 }
 
-/// How often memory ran out.
+/// The number of out-of-memory errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(
     missing_docs,
@@ -125,7 +125,7 @@ pub struct OomSummary {
     pub bundle_path_count: i64,
 }
 
-/// What the events of one rank come to.
+/// The rollup of one rank.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     missing_docs,
@@ -147,7 +147,7 @@ pub struct RankRollup {
     pub hidden_gap_drift_bytes_per_second: Option<f64>,
 }
 
-/// What the events of one window of time come to.
+/// The rollup of one time window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(
     missing_docs,
@@ -167,8 +167,8 @@ pub struct WindowRollup {
 }
 
 impl RollupFile {
-    /// Whether the file speaks of what the manifest lists: the same segments with the same
-    /// number of events and bytes.
+    /// Whether the file matches the manifest: the same segments with the same numbers of events and
+    /// bytes.
     pub fn matches(&self, manifest: &Manifest) -> bool {
         let listed = Coverage::of(Some(manifest), None, None);
         self.source_manifest_schema_version == Some(manifest.schema_version)
@@ -177,7 +177,7 @@ impl RollupFile {
             && self.coverage.retained_bytes == listed.retained_bytes
     }
 
-    /// The file's text: sorted keys, indented, a newline at the end.
+    /// The text of the file: sorted keys, indented, with a final newline.
     pub fn to_text(&self) -> String {
         let writer = Writer::new(Layout::Indented).sorted();
         let mut text = writer.map_to_string(&self.to_map());
@@ -185,7 +185,7 @@ impl RollupFile {
         text
     }
 
-    /// The file as an object, keys in the order of the types.
+    /// The file as an object, with its keys in the order of the types.
     pub fn to_map(&self) -> Map {
         object([
             ("schema_version", ROLLUP_VERSION.into()),
@@ -204,7 +204,7 @@ impl RollupFile {
 }
 
 impl Coverage {
-    /// The coverage of all that a manifest lists.
+    /// The coverage of everything that a manifest lists.
     pub fn of(
         manifest: Option<&Manifest>,
         pruned_segment_count: Option<i64>,
@@ -242,7 +242,7 @@ impl Coverage {
 }
 
 impl SessionRollup {
-    /// Sessions are ordered by start, then by id.
+    /// The sort key of sessions: by start, then by id.
     pub fn order(&self) -> (i64, &Text) {
         (self.session.started_at_ns, &self.session.session_id)
     }

@@ -1,4 +1,4 @@
-//! Events for a rollup straight from the lines of a segment.
+//! Reads events for a rollup directly from the lines of a segment.
 
 use super::observe::Observation;
 use crate::event::Event;
@@ -8,10 +8,10 @@ use crate::scan::Scanner;
 use crate::text::{Text, strip};
 use crate::value::Value;
 
-/// Why a line is no event.
+/// Why a line is not an event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the error messages document the variants")]
 pub enum LineError {
     #[error("not JSON")]
     Malformed,
@@ -21,9 +21,9 @@ pub enum LineError {
     Record(#[from] RecordError),
 }
 
-/// Gives every event of a text of lines to `take`, with the session that it belongs to;
-/// records that name none belong to `session`. A last line without its newline that does
-/// not parse was torn by a crash, and is skipped.
+/// Calls `take` with every event in some lines and the session it belongs to. Records without a
+/// session id belong to `session`. An invalid last line without a newline was torn by a crash and
+/// is skipped.
 pub fn observe_lines(
     text: &[u8],
     session: &Text,
@@ -50,7 +50,7 @@ pub fn observe_lines(
     Ok(())
 }
 
-/// Gives every event of a text of lines to `take`, whole.
+/// Calls `take` with every complete event in some lines.
 pub fn events_of_lines(
     text: &[u8],
     session: &Text,
@@ -67,7 +67,7 @@ pub fn events_of_lines(
     Ok(())
 }
 
-/// The event of a line; blank lines have none.
+/// The event in a line; `None` for a blank line.
 fn event_of_line(line: &[u8], session: &Text) -> Result<Option<Event>, LineError> {
     let Ok(text) = std::str::from_utf8(line) else {
         return Err(LineError::Malformed);

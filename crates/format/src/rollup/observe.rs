@@ -1,4 +1,4 @@
-//! What a rollup needs to know of one event.
+//! The part of an event that rollups need.
 
 use crate::classify;
 use crate::event::Event;
@@ -9,7 +9,7 @@ use crate::scan::RawRecord;
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// One event as a rollup sees it.
+/// One event, as rollups need it.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(missing_docs, reason = "the fields are the record's keys")]
 pub struct Observation {
@@ -22,26 +22,27 @@ pub struct Observation {
     pub allocator_reserved_bytes: Option<i64>,
     pub device_used_bytes: Option<i64>,
     pub kind: Kind,
-    /// What the event says of its collector; transitions say it by their kind.
+    /// The health of the collector that the event reports. For transitions, `kind` reports the
+    /// health.
     pub health: Option<Health>,
-    /// What makes it more than a measurement; most events are none.
+    /// What the event reports besides measurements. Most events report nothing else.
     pub incident: Option<Box<Incident>>,
 }
 
-/// The health of a collector. Nearly every event has one of the first two, which must not
-/// cost an allocation.
+/// The health of a collector. Nearly every event is healthy or degraded, so these two need no heap
+/// allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// `healthy`
+    /// The status `healthy`.
     Healthy,
-    /// `degraded`
+    /// The status `degraded`.
     Degraded,
-    /// Any other word, stripped and in lower case.
+    /// Any other status, stripped and in lower case.
     Other(Text),
 }
 
 impl Health {
-    /// The health of a status; a blank one is unknown.
+    /// Parses a status; `None` when it is blank.
     fn of(status: &[u8]) -> Option<Self> {
         match status {
             b"healthy" => Some(Self::Healthy),
@@ -58,7 +59,7 @@ impl Health {
         }
     }
 
-    /// The word for it.
+    /// The text of the status.
     pub(crate) fn word(&self) -> Text {
         match self {
             Self::Healthy => "healthy".into(),
@@ -68,16 +69,16 @@ impl Health {
     }
 }
 
-/// What an event is to a rollup.
+/// The role of an event in a rollup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// A sample, whose gap counts.
+    /// A sample, whose gap is counted.
     Sample,
-    /// The collector began to fail.
+    /// The collector started to fail.
     Degraded,
     /// The collector works again.
     Recovered,
-    /// Anything else.
+    /// Any other event.
     #[default]
     Other,
 }
@@ -89,41 +90,41 @@ impl Kind {
     }
 }
 
-/// What an event reports beyond its counters.
+/// What an event reports besides its counters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Incident {
-    /// Type and severity, when the event is an alert.
+    /// Event type and severity, if the event is an alert.
     pub(crate) alert: Option<(Text, Text)>,
-    /// Whether memory ran out.
+    /// Whether the event is an out-of-memory error.
     pub(crate) is_oom: bool,
-    /// Where the dump of it is.
+    /// The path of the OOM dump.
     pub(crate) dump_path: Option<Text>,
 }
 
 /// The metadata key of the collector's health.
 const HEALTH_KEY: &str = metadata_keys::COLLECTOR_HEALTH_STATUS;
 
-/// Metadata keys that make an event an incident.
+/// An event with any of these metadata keys is an incident.
 const INCIDENT_KEYS: [&str; 3] = [
     metadata_keys::SEVERITY,
     metadata_keys::OOM_REASON,
     metadata_keys::OOM_DUMP_PATH,
 ];
 
-/// What a rollup needs from metadata, judged by its keys.
+/// What a rollup needs from metadata, determined by its keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MetadataContent {
     /// Nothing.
     #[default]
     Nothing,
-    /// Only the status of the collector, under the key at this index.
+    /// The metadata contains only the status of the collector, in the key with this index.
     Status(usize),
-    /// More than that; the metadata must be parsed.
+    /// More than that. The metadata must be parsed.
     More,
 }
 
 impl MetadataContent {
-    /// Classifies the keys, each given once.
+    /// Classifies metadata by its keys. `keys` must not contain duplicates.
     pub fn of<'k>(keys: impl Iterator<Item = &'k str>) -> Self {
         let mut content = Self::Nothing;
         for (index, key) in keys.enumerate() {
@@ -169,8 +170,8 @@ impl Observation {
         self
     }
 
-    /// Adds the event type and the status of the collector, blank when there is none, for metadata
-    /// without other content. Returns false and changes nothing for the types of alerts.
+    /// Adds the event type and the status of the collector (blank if there is none), for metadata
+    /// without other relevant content. For alert types, changes nothing and returns false.
     fn take_status(&mut self, event_type: &[u8], status: &[u8]) -> bool {
         if is_alert_type(event_type) {
             return false;
@@ -180,8 +181,8 @@ impl Observation {
         true
     }
 
-    /// The observation of a record whose metadata has only the status of its collector, blank when
-    /// there is none.
+    /// The observation of a record whose metadata contains only the status of its collector, or
+    /// nothing relevant (blank status).
     pub fn of_raw_with_status(record: &RawRecord<'_>, status: &[u8]) -> Self {
         let mut observation = Self::of_numbers(record);
         if observation.take_status(record.event_type, status) {
@@ -208,7 +209,7 @@ impl Observation {
         observation
     }
 
-    /// Sets the counters that rollups use, given in the order of serialization.
+    /// Sets the counters that rollups use. The given counters are in the order of serialization.
     pub(super) fn set_counters(&mut self, counters: &[Option<i64>; 8]) {
         let [allocated, reserved, _, _, _, used, _, _] = *counters;
         self.allocator_allocated_bytes = allocated;
@@ -216,7 +217,7 @@ impl Observation {
         self.device_used_bytes = used;
     }
 
-    /// Adds what the event type and the metadata, given as JSON text, report.
+    /// Adds what the event type and the metadata report. The metadata is given as JSON text.
     #[must_use]
     pub fn with_metadata_json(mut self, event_type: &[u8], metadata: &[u8]) -> Self {
         if let Some(status) = only_health(metadata)
@@ -232,8 +233,8 @@ impl Observation {
     }
 }
 
-/// The status of the collector in the text of an object without other relevant keys, blank when
-/// there is none; `None` when there may be more in it.
+/// The status of the collector in the text of an object, or blank when there is none. `None` when
+/// the object may contain other relevant keys.
 fn only_health(metadata: &[u8]) -> Option<&[u8]> {
     let mut status: &[u8] = b"";
     let mut reader = Reader::new(metadata);

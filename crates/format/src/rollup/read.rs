@@ -1,5 +1,5 @@
-//! Reads `rollups.json` strictly: every key is required with the right type, so that a
-//! file that was changed later is not used.
+//! Reads `rollups.json` strictly: every key is required and must have the right type, so that a
+//! file that was changed by hand is not used.
 
 use super::file::{
     AlertSummary, CounterSummary, Coverage, HealthSummary, OomSummary, Peak, RankRollup,
@@ -13,7 +13,7 @@ use crate::value::{Map, Value};
 /// Why a rollup file cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the error messages document the variants")]
 pub enum RollupError {
     #[error("telemetry rollups must be an object")]
     NotAnObject,
@@ -46,7 +46,7 @@ pub enum RollupError {
 }
 
 impl RollupFile {
-    /// Reads the file from its document.
+    /// Parses the file.
     pub fn from_value(document: &Value) -> Result<Self, RollupError> {
         let map = Fields(document.as_map().ok_or(RollupError::NotAnObject)?);
         if map.integer("schema_version", Some(1))? != ROLLUP_VERSION {
@@ -175,7 +175,7 @@ fn window(map: Fields<'_>) -> Result<WindowRollup, RollupError> {
     })
 }
 
-/// An object whose fields are all required.
+/// An object in which all fields are required.
 #[derive(Clone, Copy)]
 struct Fields<'a>(&'a Map);
 

@@ -1,12 +1,12 @@
-//! Which session is meant when none is named.
+//! Selects a session when none is named.
 
 use std::cmp::Reverse;
 
 use super::SessionStatus;
 use crate::text::Text;
 
-/// Orders sessions by how well they answer "which one do you mean": trustworthy status
-/// first, an unknown one last, then the latest, then the id.
+/// Orders sessions for selection: trustworthy status first and unknown status last, then the
+/// latest, then the id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SelectionKey<'a> {
     unknown_status: bool,
@@ -16,7 +16,7 @@ pub struct SelectionKey<'a> {
 }
 
 impl<'a> SelectionKey<'a> {
-    /// The key of a session; without an end, or with one of zero, its start counts as one.
+    /// The key of a session. A missing end, or an end of zero, is replaced by the start.
     pub fn new(
         status: Option<SessionStatus>,
         started_at_ns: i64,

@@ -1,23 +1,23 @@
-//! What the events of a session say about it, when nothing else does.
+//! Infers start, end and status of a session from its events.
 
 use super::SessionStatus;
 
-/// Start, end and status of a session as its events show them.
+/// Start, end and status of a session, inferred from its events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionSpan {
     /// The index of the earliest event, whose host, process and ranks apply.
     pub first: usize,
     /// The time of the earliest event.
     pub started_at_ns: i64,
-    /// The time of the last stop.
+    /// The time of the last stop event.
     pub ended_at_ns: Option<i64>,
-    /// Completed after a stop, else the fallback.
+    /// Completed if there is a stop event, otherwise the fallback.
     pub status: SessionStatus,
 }
 
 impl SessionSpan {
-    /// The span of events, each given as its time and whether it is a stop; nothing for
-    /// no events.
+    /// The span of some events, each given as its time and whether it is a stop event. `None`
+    /// without events.
     pub fn of(
         events: impl IntoIterator<Item = (i64, bool)>,
         fallback: SessionStatus,

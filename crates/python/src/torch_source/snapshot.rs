@@ -1,5 +1,7 @@
 //! The live blocks of PyTorch's allocator that its history saw allocated.
 
+use std::collections::BTreeMap;
+
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -7,16 +9,51 @@ use pyo3::types::{PyDict, PyList, PyModule};
 
 /// A snapshot of PyTorch's allocator, taken by `torch._C._cuda_memorySnapshot`: the blocks in use
 /// that have a stack, as (device, address, bytes, frames), and the number of all blocks.
-///
-/// PyTorch asks its module for `_inductor` to explain frames of generated code, and a program that
-/// has not loaded that yet loads it there: six seconds on the training thread. Without it there is
-/// no generated code, so an empty module stands in for the time of the call. Nothing else runs
-/// meanwhile: the interpreter is held and no bytecode is run.
 #[pyfunction]
 pub(crate) fn live_blocks<'py>(
     torch: &Bound<'py, PyModule>,
     snapshot: &Bound<'py, PyAny>,
 ) -> PyResult<(Bound<'py, PyList>, usize)> {
+    framed(&taken(torch, snapshot)?)
+}
+
+/// The pools of one device in such a snapshot: the two numbers of each, its bytes, those of its
+/// blocks in use, and its segments. Both numbers of the pool that everything shares are zero.
+#[pyfunction]
+pub(crate) fn pool_sizes(
+    torch: &Bound<'_, PyModule>,
+    snapshot: &Bound<'_, PyAny>,
+    device: i64,
+) -> PyResult<Vec<((u64, u64), u64, u64, u64)>> {
+    let py = torch.py();
+    let taken = taken(torch, snapshot)?;
+    let mut pools: BTreeMap<(u64, u64), (u64, u64, u64)> = BTreeMap::new();
+    for segment in taken.get_item(intern!(py, "segments"))?.try_iter()? {
+        let segment = segment?;
+        if segment.get_item(intern!(py, "device"))?.extract::<i64>()? != device {
+            continue;
+        }
+        let pool = segment.get_item(intern!(py, "segment_pool_id"))?;
+        let number = |key| segment.get_item(key)?.extract::<u64>();
+        let pool = pools.entry(pool.extract()?).or_default();
+        pool.0 += number(intern!(py, "total_size"))?;
+        pool.1 += number(intern!(py, "allocated_size"))?;
+        pool.2 += 1;
+    }
+    let pools = pools.into_iter();
+    Ok(pools
+        .map(|(id, sums)| (id, sums.0, sums.1, sums.2))
+        .collect())
+}
+
+/// A snapshot. PyTorch asks its module for `_inductor` to explain frames of generated code, and a
+/// program that has not loaded that yet loads it there: six seconds on the training thread. Without
+/// it there is no generated code, so an empty module stands in for the time of the call. Nothing
+/// else runs meanwhile: the interpreter is held and no bytecode is run.
+fn taken<'py>(
+    torch: &Bound<'py, PyModule>,
+    snapshot: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
     let py = torch.py();
     let name = intern!(py, "_inductor");
     let is_loaded = torch.dict().contains(name)?;
@@ -29,7 +66,7 @@ pub(crate) fn live_blocks<'py>(
     if !is_loaded {
         torch.dict().del_item(name)?;
     }
-    framed(&taken?)
+    taken
 }
 
 fn call<'py>(snapshot: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {

@@ -1,4 +1,4 @@
-//! The history of an allocator as a story: a point for each event, with what it was.
+//! Turns the history of an allocator into a story: a point for each event, with its description.
 
 use stormlog_analysis::allocator_snapshot::{Account, Action, Moment};
 use stormlog_analysis::detect::Severity;
@@ -11,7 +11,7 @@ use crate::phase::Phase;
 use crate::story::Story;
 use crate::track::Track;
 
-/// A pause longer than this fraction of the whole time is drawn as a level line.
+/// A pause longer than the whole time divided by this is drawn as a horizontal line.
 const STEPS: i64 = 500;
 
 pub(super) fn story(account: &Account, limits: &AllocatorLimits) -> Story {
@@ -67,14 +67,14 @@ fn kept(moments: &[Moment], most: usize) -> Vec<usize> {
         kept.extend(low);
         kept.extend(high);
     }
-    // The tables describe the end.
+    // The last moment stays, because the tables describe the end.
     kept.push(moments.len() - 1);
     kept.sort_unstable();
     kept.dedup();
     kept
 }
 
-/// The peak, what ran out of memory, and the largest allocations.
+/// Marks the peak, out-of-memory errors, and the largest allocations.
 fn marks(account: &Account, most: usize) -> Vec<Mark> {
     let mark = |index: usize, severity, kind, label: String| Mark {
         time_ns: account.moments[index].time_ns,
@@ -121,7 +121,7 @@ fn marks(account: &Account, most: usize) -> Vec<Mark> {
     marks
 }
 
-/// `+8.00 MiB fc.weight, step (train.py:26)`
+/// Describes a moment: `+8.00 MiB fc.weight, step (train.py:26)`.
 fn words(account: &Account, index: usize) -> String {
     let moment = &account.moments[index];
     let size = human(moment.bytes);

@@ -1,4 +1,4 @@
-//! What stands below the timeline: sums, the map of segments, who holds memory, live blocks.
+//! The sections below the timeline: totals, the map of segments, holders, live blocks.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -10,11 +10,11 @@ use crate::bytes::{grouped, human};
 use crate::error::DrawError;
 use crate::label::clean;
 
-/// The width of a row of the map in units; no more blocks than this are drawn on it, the
-/// largest.
+/// The width of a row of the map in units, and the most blocks that are drawn on it. The largest
+/// blocks are drawn.
 const WIDTH: f64 = 1000.0;
 const MOST_BLOCKS: usize = 400;
-/// The number of colours of holders.
+/// The number of colours for holders.
 const COLOURS: u64 = 8;
 
 #[derive(Template)]
@@ -127,7 +127,7 @@ fn totals(account: &Account) -> Vec<(&'static str, String)> {
 
 fn segment_row(segment: &SegmentUse, largest: i64) -> SegmentRow {
     let total = segment.total_bytes.max(1) as f64;
-    // The smallest can still be seen and pointed at.
+    // The smallest segment must still be visible and clickable.
     let width = (total / largest.max(1) as f64 * WIDTH).clamp(12.0, WIDTH);
     let used = segment.allocated_bytes as f64 / total * 100.0;
     let stream = segment.stream.map(|stream| format!(", stream {stream}"));
@@ -161,8 +161,8 @@ fn segment_row(segment: &SegmentUse, largest: i64) -> SegmentRow {
     }
 }
 
-/// The largest live blocks of a segment, in their order, and how many are left out. One that
-/// grows, as `expandable_segments` makes them, can have all of a device's.
+/// The largest live blocks of a segment, in their order, and how many are left out. An expandable
+/// segment (`expandable_segments`) can contain all blocks of a device.
 fn blocks_to_draw(segment: &SegmentUse) -> (Vec<(i64, i64, &str)>, usize) {
     let mut live: Vec<(i64, i64, &str)> = segment
         .blocks
@@ -178,7 +178,7 @@ fn blocks_to_draw(segment: &SegmentUse) -> (Vec<(i64, i64, &str)>, usize) {
     (live, left_out)
 }
 
-/// The same holder has the same colour in every segment.
+/// The colour of a holder, which is the same in every segment.
 fn colour(holder: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     holder.hash(&mut hasher);

@@ -8,6 +8,7 @@ use stormlog_analysis::timeline::{End, RankCoverage, Resource, ResourceCoverage,
 
 use super::words;
 use crate::damage::damage_json;
+use crate::ledger::ledgers_json;
 use crate::removed::add_removed;
 
 /// The version of these keys, which stand beside those of stormlog 0.3.9 in its reports.
@@ -170,6 +171,7 @@ fn run(run: &RunReport) -> Value {
         "verdicts": verdicts,
         "ranks": run.ranks.iter().map(rank).collect::<Vec<_>>(),
         "resources": resources(&run.timeline),
+        "ledgers": ledgers_json(&run.timeline),
         "notes": run.diagnosis.notes.iter().map(note).collect::<Vec<_>>(),
         "missing_ranks": run.missing_ranks,
     })

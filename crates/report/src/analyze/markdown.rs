@@ -1,4 +1,4 @@
-//! The report for a pull request: short, a table of findings, the rest folded away.
+//! The report for a pull request: a short table of findings, with the rest in a collapsed section.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use super::words::{self, RANK_COLUMNS};
 use crate::markdown::escaped;
 use crate::removed::removed_lines;
 
-/// The report as Markdown.
+/// Renders the report as Markdown.
 pub fn report(report: &Report) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "**{}**", escaped(&words::headline(report)));

@@ -6,17 +6,21 @@ use stormlog_analysis::analyze::{Report, RunReport};
 
 use super::words::{self, RANK_COLUMNS};
 use crate::escape::for_terminal;
+use crate::ledger::{LedgerLines, ledger_lines};
 use crate::removed::removed_lines;
 use crate::{Terminal, wrap};
 
-/// Which parts are marked with colours.
+/// Devices whose ledger is shown; JSON has all of them.
+const MOST_LEDGERS: usize = 2;
+
+/// Whether text is coloured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Paint {
     Plain,
     Colours,
 }
 
-/// The report as text.
+/// Renders the report as text.
 pub fn report(report: &Report, terminal: Terminal) -> String {
     let width = terminal.width;
     let paint = if terminal.colours {
@@ -84,9 +88,23 @@ fn run(out: &mut String, run: &RunReport, named: bool, paint: Paint, width: usiz
     if run.ranks.len() > 1 {
         ranks(out, run);
     }
+    for ledger in ledger_lines(&run.timeline, MOST_LEDGERS) {
+        self::ledger(out, &ledger, width);
+    }
     if let Some(looked_at) = words::looked_at(run) {
         let looked_at = wrap(&for_terminal(&looked_at), "", width);
         let _ = writeln!(out, "\n{looked_at}");
+    }
+}
+
+/// Writes what uses a device.
+pub fn ledger(out: &mut String, ledger: &LedgerLines, width: usize) {
+    let _ = writeln!(out, "\n{}:", wrap(&for_terminal(&ledger.title), "", width));
+    for (size, name) in &ledger.lines {
+        let _ = writeln!(out, "  {size:>10}  {}", for_terminal(name));
+    }
+    if let Some(unknown) = &ledger.unknown {
+        let _ = writeln!(out, "{}", wrap(&for_terminal(unknown), "  ", width));
     }
 }
 
@@ -105,7 +123,7 @@ fn ranks(out: &mut String, run: &RunReport) {
             .zip(widths)
             .enumerate()
             .map(|(index, (cell, width))| {
-                // Texts to the left, numbers to the right.
+                // Text columns are aligned left, number columns right.
                 if index == 1 || index == 7 {
                     format!("{:<width$}", for_terminal(cell))
                 } else {

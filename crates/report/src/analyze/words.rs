@@ -1,4 +1,4 @@
-//! Phrases that text and Markdown share.
+//! Phrases that the text and the Markdown report share.
 
 use stormlog_analysis::analyze::{Report, RunReport};
 use stormlog_analysis::detect::{Cause, Failure, Finding, Note, Severity, Site};
@@ -6,7 +6,7 @@ use stormlog_analysis::timeline::RankCoverage;
 
 use crate::{bytes, time};
 
-/// The verdict in one line, of the gravest run.
+/// The verdict in one line, for the run with the most severe finding.
 pub(super) fn headline(report: &Report) -> String {
     let Some(gravest) = gravest(report) else {
         return "No events found".to_owned();
@@ -18,7 +18,7 @@ pub(super) fn headline(report: &Report) -> String {
     }
 }
 
-/// What a run is called: its program, its job, or neither.
+/// The name of a run: its program, its job, or neither.
 pub(super) fn name(run: &RunReport) -> String {
     match (&run.timeline.program.name, &run.job_id) {
         (Some(program), _) => program.clone(),
@@ -27,8 +27,8 @@ pub(super) fn name(run: &RunReport) -> String {
     }
 }
 
-/// `Looked at: 3 processes, GPU 0, 12 min 4 s; ended with exit code 0`. Nothing where the headline
-/// says it already.
+/// What was analyzed and how it ended: `Analyzed: train.py, 3 processes, GPU 0, 12 min 4 s; ended
+/// with exit code 0`. `None` when the headline already contains it.
 pub(super) fn looked_at(run: &RunReport) -> Option<String> {
     let is_serious = |finding: &&Finding| finding.severity > Severity::Info;
     if !run.diagnosis.findings().iter().any(is_serious) && !run.diagnosis.is_too_short() {
@@ -43,16 +43,16 @@ pub(super) fn looked_at(run: &RunReport) -> Option<String> {
     Some(format!("Analyzed: {name}{}; {end}", run.diagnosis.scope))
 }
 
-/// Calls that are shown above the line that allocates.
+/// How many calls are shown above the line that allocates.
 const CALLS: usize = 3;
 
-/// A note on a run in one line.
+/// Renders a note on a run in one line.
 pub fn note_line(note: &Note) -> String {
     format!("Note: {}: {}", note.explanation, note.advice)
 }
 
 /// The cause of a finding: the line with its source text, the calls that led to it, what holds the
-/// memory, and how much of it that explains.
+/// memory, and how much of the growth this explains.
 pub fn cause_lines(finding: &Finding) -> Vec<String> {
     let Some(cause) = &finding.cause else {
         return Vec::new();
@@ -83,7 +83,7 @@ pub fn cause_lines(finding: &Finding) -> Vec<String> {
     lines
 }
 
-/// Holders that are shown for an allocation that failed.
+/// How many holders are shown for a failed allocation.
 const HOLDERS: usize = 6;
 
 /// What held the memory when an allocation failed.
@@ -122,7 +122,7 @@ fn place(site: &Site) -> String {
     format!("{}{function}{text}", site.place())
 }
 
-/// The run with the worst finding; of equals the first.
+/// The run with the most severe finding; among equal ones the first.
 fn gravest(report: &Report) -> Option<&RunReport> {
     let severity = |run: &RunReport| run.diagnosis.findings().iter().map(|f| f.severity).max();
     report.runs.iter().reduce(|best, run| {
@@ -134,7 +134,7 @@ fn gravest(report: &Report) -> Option<&RunReport> {
     })
 }
 
-/// `rank 3`, or `all ranks`.
+/// The rank of a finding: `rank 3`, or `all ranks`.
 pub(super) fn whose(finding: &Finding, run: &RunReport) -> String {
     match finding.rank {
         None if run.ranks.len() > 1 => "all ranks".to_owned(),
@@ -192,13 +192,13 @@ pub(super) fn coverage(report: &Report) -> String {
     )
 }
 
-/// `1 sample`, `2 samples`.
+/// A count with its noun: `1 sample`, `2 samples`.
 pub(super) fn counted(count: usize, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{plural}")
 }
 
-/// What the table of ranks says of one.
+/// One row of the table of ranks.
 pub(super) struct RankRow {
     pub(super) rank: String,
     pub(super) host: String,
@@ -270,7 +270,7 @@ impl RankRow {
     }
 }
 
-/// Ranks shown in a table; of more, those with findings first.
+/// The most ranks in a table. With more ranks, those with findings come first.
 const ROWS: usize = 32;
 
 /// The rows of the table of ranks, and how many were left out.

@@ -1,5 +1,5 @@
-//! The comparison as annotations of a GitHub workflow: errors for gates that did not hold,
-//! warnings for what else is higher or new, a notice when there is nothing to say.
+//! The comparison as annotations of a GitHub workflow: errors for failed gates, warnings for other
+//! increases and new findings, and a notice with the result.
 
 use std::fmt::Write as _;
 
@@ -8,10 +8,10 @@ use stormlog_analysis::compare::{Change, Comparison, GateStatus};
 use super::words;
 use crate::annotation::{message, property};
 
-/// GitHub shows ten warnings of a step.
+/// GitHub shows at most ten warnings of a step.
 const WARNINGS: usize = 10;
 
-/// The comparison as annotations, one a line.
+/// Renders the comparison as annotations, one per line.
 pub fn comparison(comparison: &Comparison) -> String {
     let mut out = String::new();
     let mut annotate = |command: &str, title: &str, text: &str| {

@@ -1,4 +1,4 @@
-//! The comparison for a pull request: what changed in tables, the rest folded away.
+//! The comparison for a pull request: tables of what changed, with the rest in a collapsed section.
 
 use std::fmt::Write as _;
 
@@ -7,10 +7,10 @@ use stormlog_analysis::compare::{Change, Comparison, Difference, RankComparison}
 use super::words;
 use crate::markdown::escaped;
 
-/// Rows of a table, so that a comment stays within what GitHub takes (65,536 characters).
+/// The most rows of a table, so that a comment stays below GitHub's limit of 65,536 characters.
 const ROWS: usize = 60;
 
-/// The comparison as Markdown.
+/// Renders the comparison as Markdown.
 pub fn comparison(comparison: &Comparison) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "**{}**", escaped(&words::headline(comparison)));

@@ -1,4 +1,4 @@
-//! The comparison as a part of a page: the outcome first, then gates, numbers and findings.
+//! The comparison as part of a page: the outcome first, then gates, numbers and findings.
 
 use askama::Template;
 use stormlog_analysis::compare::{Comparison, Difference};
@@ -41,7 +41,7 @@ struct Row {
     class: &'static str,
 }
 
-/// The comparison as markup, every text in it escaped.
+/// Renders the comparison as HTML, with every text escaped.
 pub fn sections(comparison: &Comparison) -> Result<String, DrawError> {
     let (ranks, left_out) = words::listed_ranks(comparison);
     let mut tables = Vec::new();

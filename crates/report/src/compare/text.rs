@@ -8,7 +8,7 @@ use super::words;
 use crate::escape::for_terminal;
 use crate::{Terminal, wrap};
 
-/// The comparison as text.
+/// Renders the comparison as text.
 pub fn comparison(comparison: &Comparison, terminal: Terminal) -> String {
     let paint = Paint {
         colours: terminal.colours,
@@ -133,7 +133,7 @@ fn findings(out: &mut String, comparison: &Comparison, width: usize) {
     }
 }
 
-/// Which parts are marked with colours.
+/// Whether text is coloured.
 #[derive(Clone, Copy, Debug)]
 struct Paint {
     colours: bool,

@@ -70,7 +70,7 @@ fn metrics(count: usize, change: &str) -> String {
     }
 }
 
-/// The number that grew most, levels before slopes.
+/// The metric that grew most; levels come before slopes.
 fn worst(comparison: &Comparison) -> String {
     let higher = comparison
         .differences()
@@ -90,7 +90,7 @@ fn worst(comparison: &Comparison) -> String {
     })
 }
 
-/// `rank 3`, `rank 0, device 2`, `rank 3 in phase evaluation`.
+/// Where a change is: `rank 3`, `rank 0, device 2`, `rank 3 in phase evaluation`.
 pub(super) fn place(rank: &RankComparison, phase: Option<&str>) -> String {
     let device = rank.one_of_several.then_some(rank.device_id);
     place_of(rank.rank, device, phase)
@@ -121,12 +121,12 @@ pub(super) fn metric(metric: Metric) -> &'static str {
     }
 }
 
-/// Whether a metric is in bytes per something.
+/// Whether a metric is a rate: bytes per minute or per step.
 fn is_rate(metric: Metric) -> bool {
     metric.is_slope() || metric == Metric::LeakPerStep
 }
 
-/// An amount of a metric: `12.3 GiB`, `1.50 MiB/min`, `40.0 KiB/step`.
+/// A value of a metric with its unit: `12.3 GiB`, `1.50 MiB/min`, `40.0 KiB/step`.
 pub(super) fn amount(metric: Metric, value: f64) -> String {
     match metric {
         Metric::LeakPerStep => format!("{}/step", bytes::human(value.round() as i64)),
@@ -137,28 +137,28 @@ pub(super) fn amount(metric: Metric, value: f64) -> String {
     }
 }
 
-/// What a side has, or that it is unknown.
+/// The value of one side, or `unknown`.
 pub(super) fn measure(metric: Metric, measure: Option<Measure>) -> String {
     measure.map_or("unknown".to_owned(), |measure| {
         amount(metric, measure.value)
     })
 }
 
-/// `+2.30 GiB (+23 %)`; nothing where a side is unknown.
+/// The change of a metric: `+2.30 GiB (+23 %)`. Empty when a side is unknown.
 pub(super) fn change(difference: &Difference) -> String {
     let Some(change) = difference.change() else {
         return String::new();
     };
     let sign = if change > 0.0 { "+" } else { "" };
     let amount = amount(difference.metric, change);
-    // A share of a slope near nothing says nothing.
+    // A percentage of a slope near zero would be meaningless.
     match difference.ratio().filter(|_| !is_rate(difference.metric)) {
         Some(ratio) => format!("{sign}{amount} ({:+.1} %)", ratio * 100.0),
         None => format!("{sign}{amount}"),
     }
 }
 
-/// `10.0 GiB -> 12.3 GiB, +2.30 GiB (+23 %)`.
+/// Both values and the change: `10.0 GiB -> 12.3 GiB, +2.30 GiB (+23 %)`.
 fn from_to(difference: &Difference) -> String {
     format!(
         "{} -> {}, {}",
@@ -168,7 +168,7 @@ fn from_to(difference: &Difference) -> String {
     )
 }
 
-/// What became of a number.
+/// The verdict on a metric as a word.
 pub(super) fn verdict(change: Change) -> &'static str {
     match change {
         Change::Unchanged => "unchanged",
@@ -178,7 +178,7 @@ pub(super) fn verdict(change: Change) -> &'static str {
     }
 }
 
-/// `runs/main (job a, 2 ranks, 812 samples)`.
+/// Describes a side: `runs/main (job a, 2 ranks, 812 samples)`.
 pub(super) fn side(side: &Side) -> String {
     let profile = &side.profile;
     let job = profile.job_id.as_ref();
@@ -193,13 +193,13 @@ pub(super) fn side(side: &Side) -> String {
     )
 }
 
-/// `1 sample`, `2 samples`.
+/// A count with its noun: `1 sample`, `2 samples`.
 pub(super) fn counted(count: usize, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{plural}")
 }
 
-/// `allocator_leak on rank 0: sentence`.
+/// A finding in one line: `allocator_leak on rank 0: sentence`.
 pub(super) fn finding(finding: &KnownFinding) -> String {
     format!(
         "{} {}: {}",
@@ -209,7 +209,7 @@ pub(super) fn finding(finding: &KnownFinding) -> String {
     )
 }
 
-/// `on rank 0`, `on all ranks`.
+/// The ranks of a finding: `on rank 0`, `on all ranks`.
 pub(super) fn whose(finding: &KnownFinding) -> String {
     match finding.rank {
         Some(rank) => format!("on rank {rank}"),
@@ -217,7 +217,7 @@ pub(super) fn whose(finding: &KnownFinding) -> String {
     }
 }
 
-/// `--max-peak-growth 20%`.
+/// A gate as its flag: `--max-peak-growth 20%`.
 pub(super) fn gate(gate: &GateOutcome) -> String {
     format!("{} {}", gate.kind.flag(), gate.limit)
 }
@@ -231,7 +231,7 @@ pub(super) fn status(status: GateStatus) -> &'static str {
     }
 }
 
-/// Why a gate did not hold.
+/// Why a gate failed.
 pub(super) fn miss(miss: &Miss) -> String {
     match miss {
         Miss::Grew {
@@ -271,10 +271,10 @@ pub(super) fn miss(miss: &Miss) -> String {
     }
 }
 
-/// Misses that are listed; of a large run all ranks may fail alike.
+/// The most failures of a gate that are listed. In a large run all ranks may fail in the same way.
 const LISTED: usize = 10;
 
-/// Why a gate did not hold, up to a screenful.
+/// Why a gate failed, with at most [`LISTED`] lines.
 pub(super) fn misses(gate: &GateOutcome) -> Vec<String> {
     let mut lines: Vec<String> = gate.misses.iter().take(LISTED).map(miss).collect();
     let more = gate.misses.len().saturating_sub(LISTED);
@@ -284,7 +284,7 @@ pub(super) fn misses(gate: &GateOutcome) -> Vec<String> {
     lines
 }
 
-/// The gates that could not be judged with their reasons, for an error.
+/// Gates that could not be evaluated, with their reasons, for an error.
 pub fn unjudged_gates(comparison: &Comparison) -> Vec<String> {
     let gates = comparison.gates.iter();
     let gates = gates.filter(|gate| gate.status == GateStatus::NotJudged);
@@ -293,7 +293,7 @@ pub fn unjudged_gates(comparison: &Comparison) -> Vec<String> {
         .collect()
 }
 
-/// What only one side has, in sentences.
+/// Sentences about ranks and phases that only one side has.
 pub(super) fn lone(comparison: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
     for (name, ranks) in [
@@ -341,7 +341,7 @@ fn listed(names: impl ExactSizeIterator<Item = String>) -> String {
     }
 }
 
-/// The number of ranks listed with all metrics; of more, those that changed come first.
+/// The most ranks that are listed with all metrics. With more ranks, those that changed come first.
 const RANKS: usize = 16;
 
 /// The ranks to list in full, and the number of the others.
@@ -355,7 +355,7 @@ pub(super) fn listed_ranks(comparison: &Comparison) -> (Vec<&RankComparison>, us
     (ranks, left_out)
 }
 
-/// Whether a number of the rank or of one of its phases changed.
+/// Whether a metric of the rank or of one of its phases changed.
 pub(super) fn has_changed(rank: &RankComparison) -> bool {
     let phases = rank.phases.iter().flat_map(|phase| &phase.differences);
     let mut all = rank.differences.iter().chain(phases);

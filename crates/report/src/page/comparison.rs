@@ -1,5 +1,5 @@
-//! Two runs on one page: aligned by their start or by their steps, with the difference as a band
-//! between the two curves.
+//! Draws two runs on one page, aligned by their start or by their steps, with the difference as a
+//! band between the two curves.
 
 use stormlog_format::json::{Layout, Writer};
 use stormlog_format::{Map, Value};
@@ -13,21 +13,21 @@ use crate::track::{Measure, Track, UNKNOWN};
 
 /// Points of each curve that is aligned by time.
 const POINTS: usize = 1200;
-/// A step is drawn where the other alignment has a second.
+/// The width of a step on the axis; the other alignment has a second there.
 const STEP_NS: i64 = 1_000_000_000;
 
-/// What is put side by side.
+/// What the two curves are aligned by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Alignment {
     /// The same time since the first sample.
     #[default]
     Start,
-    /// The same step.
+    /// The same step number.
     Step,
 }
 
 impl Alignment {
-    /// The name in addresses.
+    /// The name in addresses of pages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -36,10 +36,10 @@ impl Alignment {
     }
 }
 
-/// A name for each of the two curves.
+/// The names of the two curves.
 pub(crate) type Names<'a> = (&'a str, &'a str);
 
-/// The two runs as the data of a page.
+/// The data of a page with both runs.
 pub(crate) fn data(
     base: &Story,
     new: &Story,
@@ -76,7 +76,8 @@ pub(crate) fn data(
 }
 
 impl Builder {
-    /// The highest of all ranks over the time since the start; the length of the longer run.
+    /// Adds the highest value of all ranks by time since the start; returns the length of the
+    /// longer run.
     fn by_start(&mut self, base: &Story, new: &Story, names: Names<'_>) -> Result<i64, DrawError> {
         let (base_span, new_span) = (base.shown()?, new.shown()?);
         let length = base_span.length().max(new_span.length()).max(1);
@@ -100,7 +101,7 @@ impl Builder {
         Ok(length)
     }
 
-    /// What stays in use at the end of each step, and the most in between.
+    /// Adds what stays in use at the end of each step, and the highest use in between.
     fn by_step(&mut self, base: &Story, new: &Story, names: Names<'_>) -> Result<i64, DrawError> {
         type Value = fn(&stormlog_analysis::timeline::Step) -> i64;
         let steps = |story: &Story, value: Value| {
@@ -126,7 +127,7 @@ impl Builder {
                 return Err(DrawError::NoSteps);
             };
             last = *end;
-            // A step that was not sampled has the level of the one before it.
+            // A step that was not sampled has the level of the step before it.
             let levels = sides.map(|side| {
                 let until = side.keys().next_back().copied().unwrap_or(i64::MIN);
                 let mut level = UNKNOWN;
@@ -142,7 +143,7 @@ impl Builder {
         Ok(last.saturating_mul(STEP_NS))
     }
 
-    /// A panel with both curves and the band between them.
+    /// Adds a panel with both curves and the band between them.
     fn both(
         &mut self,
         times: Vec<i64>,
@@ -167,7 +168,7 @@ impl Builder {
     }
 }
 
-/// The measure that both runs know.
+/// The measure that both runs have.
 fn common_measure(base: &Story, new: &Story) -> Measure {
     let (ours, theirs) = (
         ranks::measure_of(&base.tracks),
@@ -180,8 +181,8 @@ fn common_measure(base: &Story, new: &Story) -> Measure {
     }
 }
 
-/// The highest value of each column. Between two known ones the level is that of the earlier:
-/// samples may be further apart than points.
+/// The highest value of each column. A column without a sample has the value of the one before it,
+/// because samples may be further apart than columns.
 fn filled(columns: &[Option<(i64, i64)>]) -> Vec<i64> {
     let last = columns.iter().rposition(Option::is_some);
     let mut level = UNKNOWN;

@@ -1,4 +1,4 @@
-//! A table of rows: plain where a program may read it, easier on the eye on a terminal.
+//! Prints a table of rows: plain for programs, more readable on a terminal.
 
 use std::io::{self, Write};
 
@@ -8,11 +8,11 @@ use super::cell;
 use crate::escape::for_terminal;
 use crate::{bytes, time, wrap};
 
-/// Longer cells are cut on a terminal; `--raw` shows all of them.
+/// Longer cells are cut on a terminal; `--raw` shows them completely.
 const WIDEST: usize = 48;
 
-/// Columns that a narrow terminal can do without, least important first. When that is not enough,
-/// columns are dropped from the right; the first one always stays.
+/// Columns that can be dropped on a narrow terminal, least important first. If that is not enough,
+/// columns are dropped from the right; the first column always stays.
 const OPTIONAL: [&str; 16] = [
     "metadata",
     "source_ref",
@@ -32,17 +32,17 @@ const OPTIONAL: [&str; 16] = [
     "collector",
 ];
 
-/// Which rows the widths of the columns come from.
+/// Which rows determine the widths of the columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Widths {
     /// All rows of the table.
     OfAllRows,
-    /// The first rows; more follow.
+    /// Only the first rows; more rows follow.
     OfFirstRows,
 }
 
-/// A table whose columns are decided. On a terminal, numbers are readable and columns that do not
-/// fit its width are dropped and named.
+/// A table with fixed columns. On a terminal, numbers are readable, and columns that do not fit are
+/// dropped and named.
 pub(super) struct Table<'a> {
     /// Each column and its width.
     columns: Vec<(&'a String, usize)>,
@@ -51,7 +51,7 @@ pub(super) struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// A table for rows. On a terminal, columns that are empty in all rows are left out.
+    /// Makes a table for rows. On a terminal, columns that are empty in all rows are left out.
     pub(super) fn of(
         columns: &'a [String],
         rows: &[Map],
@@ -112,7 +112,7 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    /// Prints the rows that follow.
+    /// Prints further rows.
     pub(super) fn print_more(
         &self,
         rows: impl Iterator<Item = Map>,
@@ -124,7 +124,7 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    /// Names the columns that did not fit, below the rows.
+    /// Prints the names of the columns that did not fit, below the rows.
     pub(super) fn name_dropped(&self, out: &mut dyn Write) -> io::Result<()> {
         if self.dropped.is_empty() {
             return Ok(());
@@ -173,7 +173,7 @@ fn dropped(columns: &[(&String, usize)], most: usize) -> Vec<usize> {
         .filter_map(|name| columns.iter().position(|(column, _)| column == name));
     let rightmost = (1..columns.len()).rev();
     let mut dropped: Vec<usize> = Vec::new();
-    // Each column but the first has two spaces before it.
+    // Each column except the first has two spaces before it.
     let widths = columns.iter().map(|(_, width)| width);
     let mut total = widths.sum::<usize>() + 2 * columns.len().saturating_sub(1);
     for index in optional.chain(rightmost) {
@@ -209,7 +209,8 @@ fn width(text: &str) -> usize {
     text.chars().count()
 }
 
-/// `started_at_ns` as `Started At Ns`, or as `Started At` where the unit is in the cells.
+/// The title of a column: `started_at_ns` becomes `Started At Ns`, or `Started At` when the cells
+/// show the unit.
 fn title(name: &str, humanise: bool) -> String {
     let unit = ["_ns", "_bytes"]
         .iter()
@@ -235,7 +236,7 @@ fn text(name: &str, value: Option<&Value>, humanise: bool) -> String {
     }
     match value {
         Value::Int(number) if name.ends_with("_bytes") => bytes::human(*number),
-        // Zero is how an unknown time is spelled in old bundles.
+        // Old bundles write an unknown time as zero.
         Value::Int(0) if name.ends_with("_ns") => "-".into(),
         Value::Int(number) if name == "window_ns" => time::span(*number),
         Value::Int(number) if name.ends_with("_ns") => time::moment(*number),

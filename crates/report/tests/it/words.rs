@@ -1,4 +1,4 @@
-//! What the drawings say, and what no artifact can make them say.
+//! The texts of drawings, and texts of artifacts that must not change them.
 
 use stormlog_analysis::LoadedSession;
 use stormlog_analysis::detect::Severity;
@@ -199,7 +199,7 @@ fn host_memory_has_a_lane_below_the_device() {
     let texts = texts(&svg);
     let lane = texts.find("\nhost memory\n").unwrap();
     assert!(texts.contains("peak 7.00 GiB"));
-    // The mark belongs to the lane; the axis covers both recordings and stands below both.
+    // The mark belongs to the lane; the axis covers both recordings and is below both.
     assert!(texts.find("host memory leak").unwrap() > texts.find("capacity 80.0 GiB").unwrap());
     assert!(lane > texts.find("allocated (peak 1.00 GiB)").unwrap());
     assert_eq!(texts.matches("seconds since").count(), 1);

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use stormlog_analysis::detect::Severity;
+use stormlog_analysis::pack::is_pack;
 use stormlog_report::time;
 
 use super::words::{self, duration, size, sparkline};
 use crate::app::{App, reading, rendered};
 use crate::digest::Digest;
-use crate::runs::{Entry, Listing};
+use crate::runs::{Entry, FIRST_LIST, Listing, Peak};
 
 /// Runs on one page.
 const ROWS: usize = 100;
@@ -79,6 +80,8 @@ struct Rows {
     page: usize,
     pages: usize,
     warnings: Vec<String>,
+    /// Whether the first look through the folders goes on.
+    is_looking: bool,
     /// The query of this list without its page, to be followed by a number.
     query: String,
 }
@@ -174,10 +177,16 @@ impl Known {
                 entry.ranks.to_string()
             },
             spark: String::new(),
-            memory: entry
-                .peak
-                .map_or_else(|| "…".to_owned(), |peak| size(Some(peak))),
-            verdict: "not read yet".to_owned(),
+            memory: match entry.peak {
+                Some(Peak::Exact(peak)) => size(Some(peak)),
+                Some(Peak::AtMost(peak)) => format!("≤ {}", size(Some(peak))),
+                None => "…".to_owned(),
+            },
+            verdict: if entry.paths.iter().any(|path| is_pack(path)) {
+                "a pack: open it to read it".to_owned()
+            } else {
+                "not read yet".to_owned()
+            },
             severity: "",
             command: entry.program.command.join(" "),
             commit: commit.chars().take(10).collect(),
@@ -218,7 +227,7 @@ pub(crate) async fn page(
     let wish = Wish::of(pairs);
     let after = Arc::clone(&app);
     let made = reading(move || {
-        let listing = app.runs.at_once();
+        let listing = app.runs.at_once(FIRST_LIST);
         let rows = rows(&app, &listing, &wish);
         if wish.rows_only {
             return rendered(&rows);
@@ -279,6 +288,7 @@ fn rows(app: &App, listing: &Listing, wish: &Wish) -> Rows {
         page: page + 1,
         pages,
         warnings: listing.warnings.clone(),
+        is_looking: !listing.is_complete,
         query: query(wish),
     }
 }

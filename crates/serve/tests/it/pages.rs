@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use stormlog_analysis::query::{Process, Surroundings};
@@ -34,12 +34,33 @@ impl Machine for Still {
     }
 }
 
+/// The same machine; a look through the folders waits until the test lets it go on.
+struct Slow(Arc<Mutex<()>>);
+
+impl Machine for Slow {
+    fn now_ns(&self) -> i64 {
+        Still.now_ns()
+    }
+
+    fn user(&self) -> String {
+        Still.user()
+    }
+
+    fn surroundings(&self, ask: &mut dyn FnMut(&Surroundings<'_>)) {
+        let _allowed = self.0.lock().expect("not poisoned");
+        Still.surroundings(ask);
+    }
+}
+
 struct Served {
     server: Server,
     at: SocketAddr,
     token: String,
     folder: TempDir,
 }
+
+/// What a list shows during the first look.
+const LOOKING: &str = "looking through the folders";
 
 fn fixture(name: &str) -> PathBuf {
     let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs");
@@ -61,6 +82,10 @@ fn copy(name: &str, to: &Path) {
 }
 
 fn serve(prepare: impl FnOnce(&Path)) -> Served {
+    serve_on(Arc::new(Still), prepare)
+}
+
+fn serve_on(machine: Arc<dyn Machine>, prepare: impl FnOnce(&Path)) -> Served {
     let folder = tempfile::tempdir().expect("a folder");
     let runs = folder.path().join("runs");
     std::fs::create_dir(&runs).expect("made");
@@ -69,7 +94,7 @@ fn serve(prepare: impl FnOnce(&Path)) -> Served {
     let secret = token.secret().to_owned();
     let binding = Binding::bind("127.0.0.1:0", token).expect("an address");
     let at = binding.address();
-    let pages = router(vec![runs], Arc::new(Still), binding.stopping()).expect("threads");
+    let pages = router(vec![runs], machine, binding.stopping()).expect("threads");
     Served {
         server: binding.serve(pages).expect("threads"),
         at,
@@ -79,9 +104,21 @@ fn serve(prepare: impl FnOnce(&Path)) -> Served {
 }
 
 impl Served {
+    /// The list, once the folders were looked through.
+    fn list(&self) -> String {
+        let begun = Instant::now();
+        loop {
+            let list = get(self.at, "/").body;
+            if !list.contains(LOOKING) {
+                return list;
+            }
+            assert!(begun.elapsed() < Duration::from_mins(1), "{list}");
+        }
+    }
+
     /// The ids and names of the listed runs.
     fn runs(&self) -> Vec<(String, String)> {
-        let list = get(self.at, "/").body;
+        let list = self.list();
         let links = list.split("<a href=\"/run/").skip(1);
         let run = |link: &str| {
             let (id, rest) = link.split_once("\">").expect("a link");
@@ -160,6 +197,7 @@ fn lists_are_searched_filtered_and_sorted() {
         let body = get(served.at, &format!("/?part=rows&{query}")).body;
         body.matches("<tr data-run").count()
     };
+    served.list();
     assert_eq!(rows(""), 2);
     assert_eq!(rows("q=SECOND"), 1);
     assert_eq!(rows("q=second+first"), 0);
@@ -186,7 +224,7 @@ fn nothing_outside_the_folders_is_served() {
         )
         .expect("a link");
     });
-    let list = get(served.at, "/").body;
+    let list = served.list();
     assert_eq!(served.runs().len(), 1, "{list}");
     assert!(
         list.contains("leads out of") || list.contains("link"),
@@ -311,5 +349,50 @@ fn a_stream_reports_that_a_file_grew() {
         .expect("a segment");
     file.write_all(b"\n").expect("written");
     until(2);
+    served.server.stop();
+}
+
+#[test]
+fn the_first_page_does_not_wait_for_the_first_look() {
+    let gate = Arc::new(Mutex::new(()));
+    let closed = gate.lock().expect("not poisoned");
+    let machine = Arc::new(Slow(Arc::clone(&gate)));
+    let served = serve_on(machine, |runs| copy("two_ranks", &runs.join("ranks")));
+    let list = get(served.at, "/").body;
+    assert!(list.contains(LOOKING) && !list.contains("<tr data-run"));
+    // A page about a run waits a moment, then says why nothing is there.
+    let unknown = get(served.at, "/run/0000000000000000");
+    assert_eq!(unknown.status, 404);
+    assert!(unknown.body.contains("reload in a moment"));
+    drop(closed);
+    assert_eq!(served.runs().len(), 1);
+    served.server.stop();
+}
+
+#[test]
+fn the_peak_of_a_run_is_its_own_share_of_a_shared_device() {
+    let served = serve(|runs| {
+        std::fs::create_dir(runs.join("shared")).expect("made");
+        let rank = fixture("h200_shared_gpu/rank0.jsonl.gz");
+        std::fs::copy(rank, runs.join("shared/rank0.jsonl.gz")).expect("copied");
+    });
+    let (id, _) = served.runs().remove(0);
+    get(served.at, &format!("/run/{id}/data"));
+    // The other rank fills the device to 11 GiB.
+    let list = served.list();
+    assert!(list.contains(">842 MiB of "), "{list}");
+    served.server.stop();
+}
+
+#[test]
+fn packs_are_listed_and_read_when_they_are_opened() {
+    let served = serve(|runs| {
+        std::fs::write(runs.join("sent.stormlog"), "no pack").expect("written");
+    });
+    let (id, name) = served.runs().remove(0);
+    assert_eq!(name, "sent.stormlog");
+    assert!(served.list().contains("a pack: open it"));
+    let opened = get(served.at, &format!("/run/{id}/data")).body;
+    assert!(opened.contains("not a file that"), "{opened}");
     served.server.stop();
 }

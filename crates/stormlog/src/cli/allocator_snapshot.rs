@@ -1,4 +1,4 @@
-//! Shows and draws snapshots of PyTorch's allocator; needs neither PyTorch nor a GPU.
+//! Shows and draws snapshots of PyTorch's allocator. Needs neither PyTorch nor a GPU.
 
 use std::path::Path;
 
@@ -15,9 +15,9 @@ use crate::failure::hinted;
 
 /// The names of tensors, which `capture_cuda_snapshot_artifacts` writes beside a snapshot.
 const ATTRIBUTION: &str = "cuda_tensor_attribution.json";
-/// A larger document of names is not read.
+/// A larger file of names is not read.
 const MOST_ATTRIBUTION_BYTES: u64 = 64 << 20;
-/// Rows printed; `--json` has more.
+/// How many rows are printed; `--json` has more.
 const HOLDERS: usize = 15;
 const BLOCKS: usize = 10;
 
@@ -108,7 +108,8 @@ fn owners(path: &Path, console: &mut Console<'_>) -> anyhow::Result<Owners> {
     Ok(Owners::default())
 }
 
-/// Reads the document, if it exists, up to the size limit: its metadata may lie about its size.
+/// Reads the file, if it exists, up to the size limit, because its metadata may be wrong about its
+/// size.
 fn document_of_names(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
     let folder = path.parent().unwrap_or(Path::new("."));
     match regular_file::read_inside(folder, path, MOST_ATTRIBUTION_BYTES) {

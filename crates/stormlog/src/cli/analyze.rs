@@ -181,7 +181,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(exit)
 }
 
-/// Fails where a verdict would be about nothing: a gate that saw nothing does not pass.
+/// Fails when there are no events, because a gate that saw nothing must not pass.
 pub(crate) fn saw_events(loaded: &[Loaded]) -> anyhow::Result<()> {
     let mut sessions = loaded.iter().flat_map(|one| &one.sessions);
     if sessions.any(|session| !session.events.is_empty()) {

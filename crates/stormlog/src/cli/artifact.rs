@@ -1,4 +1,4 @@
-//! What commands that read artifacts have in common: size, damage, failure.
+//! Functions that commands which read artifacts share: size, damage, failure.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use stormlog_report::escape::for_terminal;
 use crate::console::Console;
 use crate::failure::hinted;
 
-/// This many damages are listed; only the number of further ones is printed.
+/// How many damages are listed; of further ones only the number is printed.
 const LISTED: usize = 10;
 
-/// Warns on standard error of everything that could not be read.
+/// Prints warnings about everything that could not be read.
 pub(crate) fn warn_of_damage(damage: &[Damage], console: &mut Console<'_>) -> std::io::Result<()> {
     for place in damage.iter().take(LISTED) {
         writeln!(console.err, "warning: {}", for_terminal(&place.to_string()))?;
@@ -28,7 +28,7 @@ pub(crate) fn warn_of_damage(damage: &[Damage], console: &mut Console<'_>) -> st
     Ok(())
 }
 
-/// Why an artifact cannot be loaded, where, and what to do about it.
+/// Describes why an artifact cannot be loaded, where, and what to do about it.
 pub(crate) fn load_failure(error: &LoadError, path: &Path, skips: bool) -> anyhow::Error {
     let hint = match error {
         LoadError::NotFound(_) => {
@@ -62,7 +62,7 @@ pub(crate) fn load_failure(error: &LoadError, path: &Path, skips: bool) -> anyho
         .unwrap_or_default();
     let file = shown(error.file().unwrap_or(path)).display().to_string();
     let context = format!("cannot read '{}'{place}", for_terminal(&file));
-    // The message quotes the artifact, which may hold anything.
+    // The message quotes the artifact, which may contain anything.
     let message = error.reason();
     hinted(
         anyhow::anyhow!("{context}: {}", for_terminal(&message)),

@@ -1,4 +1,4 @@
-//! `stormlog compare`: two runs side by side, and gates for a build.
+//! `stormlog compare`: compares two runs and evaluates gates for a build.
 
 use std::path::{Path, PathBuf};
 

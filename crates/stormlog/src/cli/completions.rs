@@ -1,4 +1,4 @@
-//! `stormlog completions`: what a shell needs to complete our commands.
+//! `stormlog completions`: prints shell completions for our commands.
 
 use clap::CommandFactory;
 use clap_complete::Shell;

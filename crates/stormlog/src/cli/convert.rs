@@ -1,8 +1,6 @@
-//! `stormlog convert`: events of any artifact as JSON, JSONL or CSV.
+//! `stormlog convert`: writes events of any artifact as JSON, JSONL or CSV.
 
-use std::fs::Permissions;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
@@ -16,6 +14,7 @@ use crate::console::Console;
 use crate::export::{Compressed, Compression, EventWriter, Format};
 use crate::failure::hinted;
 use crate::progress::Progress;
+use crate::whole_file::unfinished;
 
 /// Convert the events of an artifact to JSON, JSONL or CSV
 #[derive(Debug, clap::Args)]
@@ -112,11 +111,7 @@ fn convert_to_file(
         return Err(hinted(error, "create the folder first"));
     }
     let cannot_write = || format!("cannot write '{}'", output.display());
-    let mut builder = tempfile::Builder::new();
-    let builder = builder
-        .permissions(Permissions::from_mode(0o666))
-        .prefix(".stormlog-convert-");
-    let mut file = builder.tempfile_in(directory).with_context(cannot_write)?;
+    let mut file = unfinished(output, ".stormlog-convert").with_context(cannot_write)?;
     let mut writer = Compressed::new(file.as_file_mut(), Compression::of(output))?;
     let converted = convert(arguments, format, &mut writer, progress)?;
     writer.finish().with_context(cannot_write)?;
@@ -155,7 +150,7 @@ fn convert(
             return Err(anyhow::Error::from(error).context("cannot write the output"));
         }
         match read {
-            // Other files may lie in a folder of artifacts.
+            // A folder of artifacts may contain other files.
             Err(error) if !is_named && error.is_no_telemetry() => {}
             read => damage.extend(read.map_err(|error| fails(error, &file))?),
         }

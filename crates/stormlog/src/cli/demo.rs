@@ -1,4 +1,4 @@
-//! `stormlog demo`: a real workload with a real leak, recorded and looked at.
+//! `stormlog demo`: records and analyzes a real workload with a real leak.
 
 use std::ffi::OsString;
 use std::hint::black_box;

@@ -1,8 +1,8 @@
-//! The flight recorder of `gpumemprof track` and `jaxmemprof track`: a bundle when memory runs out, as far as that
-//! can be seen from outside of the training process.
+//! The flight recorder of `gpumemprof track` and `jaxmemprof track`: writes a bundle when memory
+//! runs out, as far as that is visible from outside the training process.
 //!
-//! Two things can be seen: an error of the capture itself, and the kernel killing a process of
-//! this control group when memory ran out. Errors that only PyTorch sees need `stormlog run`.
+//! Two events are visible: an error of the capture itself, and the kernel killing a process of this
+//! control group because memory ran out. Errors that only PyTorch sees need `stormlog run`.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,10 @@ use crate::watched::Exception;
 /// Flags for the bundles of out-of-memory errors.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "When memory runs out")]
-#[expect(clippy::struct_field_names, reason = "the names are the flags")]
+#[expect(
+    clippy::struct_field_names,
+    reason = "each field has the name of its flag"
+)]
 pub(crate) struct FlightFlags {
     /// Write a bundle of the last events on an OOM; 'stormlog run' sees more of them
     #[arg(long)]
@@ -46,8 +49,8 @@ pub(crate) struct FlightFlags {
 }
 
 impl FlightFlags {
-    /// Number of events the recorder keeps for a bundle: all in memory by default, none when
-    /// bundles were not requested.
+    /// The number of events that the recorder keeps for a bundle: all in memory by default, `None`
+    /// when bundles were not requested.
     pub(crate) fn bundle_events(&self, at_hand: usize) -> Option<usize> {
         self.oom_flight_recorder.then(|| {
             let asked = self.oom_buffer_size.map(usize::try_from);
@@ -55,7 +58,7 @@ impl FlightFlags {
         })
     }
 
-    /// The flight recorder of a runtime and a command, when requested.
+    /// The flight recorder for a runtime and a command, if it was requested.
     pub(crate) fn recorder(&self, backend: &str, command: &'static str) -> Option<FlightRecorder> {
         let roots = Roots::default();
         self.oom_flight_recorder
@@ -77,7 +80,7 @@ pub(crate) struct FlightRecorder {
 }
 
 impl FlightRecorder {
-    /// For the host memory of a program that runs under `stormlog run`.
+    /// Makes a recorder for the host memory of a program under `stormlog run`.
     pub(crate) fn of_host(root: PathBuf, retention: Retention) -> Self {
         let roots = Roots::default();
         Self {
@@ -93,8 +96,8 @@ impl FlightRecorder {
         }
     }
 
-    /// Writes a bundle when an exception that ended a process means that memory ran out, unless
-    /// the process has left one itself.
+    /// Writes a bundle when an exception that ended a process means that memory ran out, unless the
+    /// process has written one itself.
     pub(crate) fn of_exception(
         &mut self,
         recorder: &Recorder,
@@ -136,8 +139,8 @@ impl FlightRecorder {
         }
     }
 
-    /// Writes a bundle when the kernel has killed a process of this control group since the
-    /// last look.
+    /// Writes a bundle when the kernel has killed a process of this control group since the last
+    /// call.
     pub(crate) fn look(&mut self, recorder: &Recorder) -> anyhow::Result<Option<PathBuf>> {
         let kills = self.group.as_ref().and_then(MemoryGroup::oom_kills);
         let before = self.kills;
@@ -338,7 +341,7 @@ mod tests {
         assert!(text("metadata.json").contains("message_pattern:out of memory"));
         let events = stormlog_format::json::parse(text("events.json").as_bytes()).unwrap();
         assert!(matches!(events, Value::List(events) if events.len() == 2));
-        // Only one bundle is to be kept.
+        // The retention keeps only one bundle.
         write(&roots.sys, "fs/cgroup/job/memory.events", "oom_kill 4\n");
         let second = flight.look(&recorder).unwrap().unwrap();
         assert!(second.exists() && !first.exists());

@@ -1,5 +1,5 @@
-//! Flags for logging a result to W&B or `MLflow`: checked before any work starts, and after it
-//! no more than a warning when a service fails.
+//! Flags for logging a result to W&B or `MLflow`. The flags are checked before any work starts;
+//! after the work, a service that fails is only a warning.
 
 use stormlog_capture::redact::redacted_text;
 use stormlog_format::{Map, Text, Value};
@@ -23,7 +23,10 @@ pub(crate) struct Integrations {
 
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Logging to Weights & Biases")]
-#[expect(clippy::struct_field_names, reason = "the names are the flags")]
+#[expect(
+    clippy::struct_field_names,
+    reason = "each field has the name of its flag"
+)]
 struct Wandb {
     /// Log the result to Weights & Biases
     #[arg(long)]
@@ -59,7 +62,10 @@ struct Wandb {
 
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Logging to MLflow")]
-#[expect(clippy::struct_field_names, reason = "the names are the flags")]
+#[expect(
+    clippy::struct_field_names,
+    reason = "each field has the name of its flag"
+)]
 struct Mlflow {
     /// Log the result to MLflow
     #[arg(long)]
@@ -129,7 +135,7 @@ impl Integrations {
         let Some(finished) = finished else {
             return Ok(());
         };
-        // A service may take its time, and writes to the terminal on its own.
+        // A service may be slow, and it writes to the terminal itself.
         console.out.flush()?;
         for request in requests {
             let Some(services) = &mut console.services else {
@@ -155,7 +161,7 @@ impl Integrations {
         Ok(())
     }
 
-    /// The requested services; the other flags of a service alone have no effect.
+    /// The requested services. Other flags of a service have no effect alone.
     fn requests(&self) -> Vec<Request> {
         let Self { wandb, mlflow } = self;
         let mut requests = Vec::new();
@@ -215,8 +221,8 @@ fn request<const N: usize>(
     Request { service, settings }
 }
 
-/// The error text of a service for printing: one line, cut to a maximum length, without the
-/// password that a server address may contain.
+/// Prepares the error text of a service for printing: one line, cut to a maximum length, without a
+/// password in a server address.
 fn redacted_line(complaint: String) -> String {
     let complaint = redacted_text(Text::from(complaint));
     let complaint = complaint.to_str_lossy();
@@ -229,7 +235,7 @@ mod tests {
     use super::*;
     use crate::services::Services;
 
-    /// Remembers the calls, and refuses when configured to.
+    /// A service that records its calls and fails when configured to.
     #[derive(Default)]
     struct Fake {
         asked: Vec<String>,

@@ -1,4 +1,4 @@
-//! `stormlog issues`: recurring trouble, what people say about it, and a gate for CI.
+//! `stormlog issues`: recurring problems, the decisions about them, and a gate for CI.
 
 mod diff;
 mod gate;
@@ -162,7 +162,7 @@ struct Found {
     store: Store,
     issues: Vec<Issue>,
     states: States,
-    /// Why the states could not be read; the issues do not depend on them.
+    /// Why the states could not be read. The issues themselves do not depend on them.
     damaged: Option<SidecarError>,
 }
 
@@ -190,7 +190,7 @@ impl ArtifactSet {
         first.map_or(Path::new("."), PathBuf::as_path)
     }
 
-    /// The states in the file that was named, or in that of the artifacts.
+    /// Reads the states from the given file, or from that of the artifacts.
     fn states(&self) -> Result<Option<States>, SidecarError> {
         match &self.sidecar {
             Some(file) => read_states(file),
@@ -224,7 +224,7 @@ impl Found {
             let known = known.strip_prefix("issue:").unwrap_or(&known);
             known.starts_with(wanted)
         };
-        // Ids that earlier versions printed still name their issues.
+        // Ids that earlier versions printed still select their issues.
         let means =
             |issue: &&Issue| begins(&issue.fingerprint_id) || issue.former_ids.iter().any(begins);
         let mut found = self.issues.iter().filter(means);
@@ -241,7 +241,7 @@ impl Found {
         }
     }
 
-    /// The same, or a failure when the states could not be read and matter.
+    /// Returns the issues, or an error when their states could not be read.
     fn sound(self) -> anyhow::Result<Self> {
         match self.damaged {
             None => Ok(self),

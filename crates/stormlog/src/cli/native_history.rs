@@ -1,4 +1,4 @@
-//! The flags that ask for the history of PyTorch's CUDA allocator.
+//! Flags that request the history of PyTorch's CUDA allocator.
 
 use stormlog_capture::collect::nvml::Share;
 

@@ -1,4 +1,4 @@
-//! The pictures that `--visualization` writes beside an analysis.
+//! Draws the pictures that `--visualization` writes beside an analysis.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +8,10 @@ use stormlog_report::{Canvas, Kind, Story, Theme, draw, html_page, to_png};
 
 use super::run_files::write_whole;
 
-/// Device pixels to a pixel: sharp on paper.
+/// Device pixels per pixel; 2 is sharp on paper.
 const SCALE: f32 = 2.0;
 
-/// The story of the first run of a report, with what was found in it.
+/// The story of the first run of a report, with its findings.
 pub(crate) fn story_of(loaded: &[Loaded], report: &Report, rank: Option<i64>) -> Option<Story> {
     let run = report.runs.first()?;
     let sessions: Vec<&LoadedSession> = loaded
@@ -27,7 +27,7 @@ pub(crate) fn story_of(loaded: &[Loaded], report: &Report, rank: Option<i64>) ->
     (story.samples() > 0).then_some(story)
 }
 
-/// Writes the timeline as a picture and as a page; gives their paths.
+/// Writes the timeline as a picture and as a page; returns their paths.
 pub(crate) fn write_timeline(story: &Story, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let picture = write_picture(story, Kind::Timeline, folder, "timeline.png")?;
     let page = folder.join("timeline.html");
@@ -36,7 +36,7 @@ pub(crate) fn write_timeline(story: &Story, folder: &Path) -> anyhow::Result<Vec
     Ok(vec![picture, page])
 }
 
-/// Writes a picture; gives its path.
+/// Writes a picture; returns its path.
 pub(crate) fn write_picture(
     story: &Story,
     kind: Kind,

@@ -1,4 +1,4 @@
-//! `stormlog plot`: a picture or a page of what was recorded.
+//! `stormlog plot`: draws a recording as a picture or a page.
 
 use std::path::{Path, PathBuf};
 
@@ -152,7 +152,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let kind = Kind::from(arguments.kind);
     let default = || PathBuf::from(format!("{}.html", kind.name()));
     let path = arguments.output.clone().unwrap_or_else(default);
-    // Before the loading: a wrong name should not cost the wait.
+    // Checked before loading, so that a wrong name is reported at once.
     let output = Output::of(&path)?;
     let theme = Theme::from(arguments.theme);
     if let [snapshot] = &*arguments.paths

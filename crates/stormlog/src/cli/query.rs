@@ -1,4 +1,4 @@
-//! `stormlog query`: questions over many artifacts.
+//! `stormlog query`: queries over many artifacts.
 
 mod findings;
 mod output;

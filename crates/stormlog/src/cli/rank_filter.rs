@@ -1,6 +1,6 @@
-//! Which ranks are meant: `all`, or numbers and ranges such as `0,2,4-7`.
+//! Selects ranks: `all`, or numbers and ranges such as `0,2,4-7`.
 
-/// A choice of ranks.
+/// A selection of ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RankFilter {
     All,
@@ -8,7 +8,7 @@ pub(crate) enum RankFilter {
 }
 
 impl RankFilter {
-    /// Whether a rank is meant.
+    /// Whether a rank is selected.
     pub(crate) fn keeps(&self, rank: i64) -> bool {
         match self {
             Self::All => true,

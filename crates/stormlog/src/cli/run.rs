@@ -1,4 +1,4 @@
-//! `stormlog run`: record an unmodified program.
+//! `stormlog run`: records an unmodified program.
 
 use std::ffi::OsString;
 use std::fs;
@@ -39,13 +39,17 @@ pub(crate) struct Arguments {
     /// Seconds between samples
     #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = positive_seconds)]
     interval: Duration,
+    /// Attribute the CUDA driver's allocations to libraries and lines (PyTorch);
+    /// ends when the program starts a profiler
+    #[arg(long)]
+    driver_allocations: bool,
     /// Print no summary
     #[arg(long, short)]
     quiet: bool,
     /// Command to run, with its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
-    // Last: its heading would apply to the arguments behind it.
+    // This comes last, because its help heading would apply to all arguments after it.
     #[command(flatten)]
     exports: ExportFlags,
 }
@@ -55,13 +59,18 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         Some(directory) => directory.clone(),
         None => Path::new("stormlog-runs").join(stamp()),
     };
-    // The program may change its directory.
+    // The path is made absolute, because the program may change its directory.
     let root = std::path::absolute(&root).unwrap_or(root);
+    let driver = [("STORMLOG_RUN_DRIVER_ALLOCATIONS", OsString::from("1"))];
     let plan = Plan {
         root: &root,
         command: &arguments.command,
         interval: arguments.interval,
-        variables: &[],
+        variables: if arguments.driver_allocations {
+            &driver
+        } else {
+            &[]
+        },
     };
     let mut warn = |problem: &str| {
         // The program's exit code is passed through even when this cannot be written.
@@ -87,8 +96,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(child::exit_of(ended.status))
 }
 
-/// Starts to watch the recording. A flag that makes no sense is an error; that a thread cannot be
-/// started does not keep the program from running.
+/// Starts to watch the recording. An invalid flag is an error. A thread that cannot be started does
+/// not keep the program from running.
 fn watch(
     flags: &ExportFlags,
     root: &Path,
@@ -96,7 +105,7 @@ fn watch(
 ) -> anyhow::Result<Option<Online>> {
     let targets = flags.targets()?;
     let identity = IdentityArguments::default().resolve().ok();
-    // Each rank of a job has a parent of its own, which watches that rank.
+    // Each rank of a job has its own parent process, which watches only that rank.
     let rank = identity.filter(|identity| identity.world_size > 1);
     let watched = Watched::Sinks {
         root: root.to_path_buf(),
@@ -110,7 +119,8 @@ fn watch(
     )
 }
 
-/// Prints one line, once per launcher, on standard error: standard output belongs to the program.
+/// Prints one line, once per launcher, on standard error, because standard output belongs to the
+/// program.
 fn summarize(root: &Path, ended: &Ended, console: &mut Console<'_>) {
     let identity = IdentityArguments::default().resolve();
     if identity.is_ok_and(|identity| identity.rank > 0) {
@@ -118,7 +128,7 @@ fn summarize(root: &Path, ended: &Ended, console: &mut Console<'_>) {
     }
     let how = ended.describe();
     let summary = match verdict(root) {
-        // This headline already describes the end, with more detail.
+        // This headline already describes the end in more detail.
         Some(verdict) if verdict.starts_with("Ended ") => verdict,
         Some(verdict) => format!("{how}; {verdict}"),
         None => how,
@@ -134,11 +144,11 @@ fn summarize(root: &Path, ended: &Ended, console: &mut Console<'_>) {
     let _ = writeln!(console.err, "{line}");
 }
 
-/// A recording beyond this many bytes, such as that of hundreds of ranks, is not analysed while the
-/// program's exit code waits.
+/// A larger recording, such as that of hundreds of ranks, is not analyzed here, because the exit
+/// code of the program waits for it.
 const MOST_ANALYSED: u64 = 1 << 30;
 
-/// Returns the verdict on the latest run of a directory, in one clause.
+/// The verdict on the latest run of a directory, with its note.
 fn verdict(root: &Path) -> Option<String> {
     if recorded_bytes(root) > MOST_ANALYSED {
         return None;
@@ -152,10 +162,9 @@ fn verdict(root: &Path) -> Option<String> {
     let report = report.ok()?;
     let started = |run: &&RunReport| run.sessions.iter().map(|one| one.started_at_ns).max();
     let last = report.runs.iter().max_by_key(started)?;
-    let headline = last.diagnosis.headline();
-    // The caller prints how the run ended before this clause.
-    let clause = headline.split("; ended ").next().unwrap_or(&headline);
-    Some(for_terminal(clause).into_owned())
+    // The caller prints how the run ended before it.
+    let headline = last.diagnosis.headline_without_end();
+    Some(for_terminal(&headline).into_owned())
 }
 
 fn recorded_bytes(root: &Path) -> u64 {
@@ -167,7 +176,7 @@ fn recorded_bytes(root: &Path) -> u64 {
         .sum()
 }
 
-/// A path as a shell takes it, relative to the current directory where it is below it.
+/// A path for a shell, relative to the current directory if it is below it.
 fn shell_word(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let path = path.strip_prefix(&here).unwrap_or(path);

@@ -1,4 +1,4 @@
-//! The files of runs: found, loaded together, and reports written whole.
+//! Finds the files of runs, loads them together, and writes reports atomically.
 
 use std::path::{Path, PathBuf};
 
@@ -11,14 +11,14 @@ use super::artifact::{load_failure, warn_of_damage};
 use crate::console::Console;
 use crate::progress::Progress;
 
-/// Paths that a user named: files, sinks, bundles or folders of them.
+/// Paths that a user gave: files, sinks, bundles or folders of them.
 pub(crate) struct RunFiles<'a> {
     pub(crate) paths: &'a [PathBuf],
     pub(crate) skip_damaged: bool,
 }
 
 impl RunFiles<'_> {
-    /// Loads everything, in the order named, and warns of what could not be read.
+    /// Loads everything in the given order, and warns about what could not be read.
     pub(crate) fn load(&self, console: &mut Console<'_>) -> anyhow::Result<Vec<Loaded>> {
         let paths = self.paths.iter().map(PathBuf::as_path);
         let progress = Progress::through(paths, console.err_is_terminal);
@@ -40,7 +40,7 @@ impl RunFiles<'_> {
     }
 }
 
-/// Warns on standard error of the files of a folder that have no telemetry.
+/// Prints warnings about the files of a folder that contain no telemetry.
 pub(crate) fn warn_of_skipped(files: &[PathBuf], console: &mut Console<'_>) -> std::io::Result<()> {
     for file in files {
         let file = shown(file).display().to_string();
@@ -53,7 +53,7 @@ pub(crate) fn warn_of_skipped(files: &[PathBuf], console: &mut Console<'_>) -> s
     Ok(())
 }
 
-/// Writes a file so that it is there whole or not at all.
+/// Writes a file atomically: it is either complete or not there.
 pub(crate) fn write_whole(file: &Path, content: &[u8]) -> anyhow::Result<()> {
     crate::write_whole(file, content).with_context(|| {
         format!(

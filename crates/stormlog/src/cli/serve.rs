@@ -1,13 +1,12 @@
 //! `stormlog serve`: the runs under some folders as pages for a browser.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use stormlog_analysis::query::Surroundings;
-use stormlog_export::{Levels, Recordings, prometheus};
 use stormlog_report::escape::for_terminal;
-use stormlog_serve::{Binding, Machine, Render, ServeError, Token, metrics, router};
+use stormlog_serve::{Binding, Machine, ServeError, Token, router};
 
 use crate::Exit;
 use crate::console::Console;
@@ -70,8 +69,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let pages = router(arguments.paths.clone(), machine, binding.stopping())?;
     let (address, url) = (binding.address(), binding.url());
     let is_loopback = binding.is_loopback();
-    let numbers = metrics(prometheus::CONTENT_TYPE, current(arguments.paths.clone()));
-    let server = binding.serve(pages.merge(numbers))?;
+    let server = binding.serve(pages)?;
     if arguments.json {
         let document = serde_json::json!({
             "address": address.to_string(),
@@ -98,19 +96,6 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     }
     server.stop();
     Ok(Exit::Fine)
-}
-
-/// Renders the numbers of all recordings that are being written.
-fn current(paths: Vec<PathBuf>) -> Render {
-    let recordings = Mutex::new(Recordings::default());
-    Arc::new(move || {
-        let mut recordings = recordings.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut levels = Levels::default();
-        for path in &paths {
-            recordings.read_below(path, now_ns(), &mut levels);
-        }
-        prometheus::render(&levels)
-    })
 }
 
 /// Adds what to do when an address is taken.

@@ -8,9 +8,11 @@ use stormlog_analysis::timeline::{self, Member, newest_first, read_oom_bundles, 
 use stormlog_analysis::{
     Gathered, LoadOptions, Loaded, LoadedSession, OnError, Overview, Peak, gather,
 };
-use stormlog_report::analyze::{end, resources};
+use stormlog_report::analyze::{end, ledger_text, resources};
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{add_removed, bytes, damage_json, removed_lines, time};
+use stormlog_report::{
+    add_removed, bytes, damage_json, ledger_lines, ledgers_json, removed_lines, time,
+};
 
 use super::allocator_snapshot;
 use super::artifact::{load_failure, warn_of_damage};
@@ -40,6 +42,8 @@ pub(crate) struct Arguments {
 
 /// Sessions listed; `--json` lists all of them.
 const ROWS: usize = 20;
+/// Devices whose ledger is shown, likewise.
+const LEDGERS: usize = 8;
 
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     if is_pickle(&arguments.path) {
@@ -58,13 +62,14 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     drop(progress);
     let sessions = gathered.loaded.iter_mut().flat_map(|one| &mut one.sessions);
     settle_statuses(sessions);
-    let runs = runs_json(&gathered);
+    let (runs, ledgers) = runs_of(&gathered, console.width());
     let loaded = gathered.joined();
     if arguments.json {
         let document = as_json(&arguments.path.to_string_lossy(), &loaded, runs);
         writeln!(console.out, "{}", serde_json::to_string_pretty(&document)?)?;
     } else {
         print(&arguments.path.to_string_lossy(), &loaded, console)?;
+        write!(console.out, "{ledgers}")?;
         warn_of_damage(&loaded.damage, console)?;
     }
     Ok(Exit::Fine)
@@ -198,8 +203,9 @@ fn ranges(numbers: impl IntoIterator<Item = i64>) -> String {
     runs.into_iter().map(run).collect::<Vec<_>>().join(",")
 }
 
-/// What was recorded of each run, the newest first, with the numbers of `stormlog analyze`.
-fn runs_json(gathered: &Gathered) -> Value {
+/// What was recorded of each run, the newest first, with the numbers of `stormlog analyze`; and what
+/// used the devices of the newest, as text.
+fn runs_of(gathered: &Gathered, width: usize) -> (Value, String) {
     let numbered = gathered.loaded.iter().enumerate();
     let mut sessions: Vec<(usize, &LoadedSession)> = numbered
         .flat_map(|(artifact, one)| one.sessions.iter().map(move |session| (artifact, session)))
@@ -209,10 +215,18 @@ fn runs_json(gathered: &Gathered) -> Value {
         artifact: *artifact,
         session,
     });
+    let mut text: Option<String> = None;
     let run = |indices: Vec<usize>| {
         let sessions: Vec<&LoadedSession> = indices.iter().map(|&one| sessions[one].1).collect();
         let mut run = run_of(&sessions);
         read_oom_bundles(&mut run, &sessions);
+        text.get_or_insert_with(|| {
+            let mut text = String::new();
+            for ledger in ledger_lines(&run, LEDGERS) {
+                ledger_text(&mut text, &ledger, width);
+            }
+            text
+        });
         let ids = sessions
             .iter()
             .map(|session| session.summary.session_id.to_string());
@@ -222,9 +236,11 @@ fn runs_json(gathered: &Gathered) -> Value {
             "session_ids": ids.collect::<Vec<_>>(),
             "end": end(&run.end()),
             "resources": resources(&run),
+            "ledgers": ledgers_json(&run),
         })
     };
-    timeline::runs(members).into_iter().map(run).collect()
+    let runs = timeline::runs(members).into_iter().map(run).collect();
+    (runs, text.unwrap_or_default())
 }
 
 fn as_json(path: &str, loaded: &Loaded, runs: Value) -> Value {

@@ -1,4 +1,4 @@
-//! The flags by which the old commands name a sink.
+//! The flags of stormlog 0.3.9's commands that configure a sink.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,7 +12,10 @@ const MIB: u64 = 1 << 20;
 /// Flags of the sink.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Storing the session")]
-#[expect(clippy::struct_field_names, reason = "the names are the flags")]
+#[expect(
+    clippy::struct_field_names,
+    reason = "each field has the name of its flag"
+)]
 pub(crate) struct SinkFlags {
     /// Store the session in this directory
     #[arg(long, value_name = "DIR")]
@@ -32,7 +35,7 @@ pub(crate) struct SinkFlags {
 }
 
 impl SinkFlags {
-    /// The sink, if given.
+    /// The configuration of the sink, if a directory was given.
     pub(crate) fn config(&self) -> anyhow::Result<Option<SinkConfig>> {
         let Some(directory) = &self.telemetry_sink_dir else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! The paths that a question is asked over, and what is wrong with them.
+//! The paths of a query, and the problems with them.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use crate::console::Console;
 use crate::failure::hinted;
 use stormlog_format::file_names;
 
-/// This many warnings are listed; only the number of further ones is printed.
+/// How many warnings are listed; of further ones only the number is printed.
 const LISTED: usize = 10;
 
 /// Paths to query.
@@ -80,7 +80,7 @@ fn look_at(path: &Path) -> std::io::Result<()> {
 /// Prints the problems of the sources on standard error.
 pub(crate) fn warn(store: &Store, console: &mut Console<'_>) -> anyhow::Result<()> {
     let sources = &store.catalog().sources;
-    // The timeline of a diagnose bundle looks like telemetry by its name and is none.
+    // The name of a diagnose bundle's timeline looks like telemetry, but it is none.
     let is_timeline = |path: &Path| {
         path.file_name()
             .is_some_and(|name| name == file_names::TIMELINE)

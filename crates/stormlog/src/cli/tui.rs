@@ -1,4 +1,4 @@
-//! `stormlog tui`, and `stormlog` alone on a terminal: the interface to look around in.
+//! `stormlog tui`, and `stormlog` alone on a terminal: opens the terminal UI.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;

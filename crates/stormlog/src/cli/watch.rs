@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     while signals.take().is_none() && arguments.pid.is_none_or(is_alive) {
         std::thread::sleep(LOOK);
     }
-    // How the writer ended shows in the recording.
+    // The recording itself shows how the writer ended.
     online.finish(ProgramEnd::Failed, &mut |problem| {
         let _ = writeln!(console.err, "warning: {}", for_terminal(problem));
     });

@@ -1,4 +1,5 @@
-//! The bundle on disk: begun before the window, finished after it, honest in between.
+//! The bundle on disk: begun before the recording and finished after it. In between, its manifest
+//! marks it as unfinished.
 
 use std::borrow::Cow;
 use std::fs;
@@ -21,10 +22,10 @@ use crate::cli::write_whole;
 
 use super::Flavour;
 
-/// The version of manifests, that of stormlog 0.3.9.
+/// The version of manifests, which is that of stormlog 0.3.9.
 const MANIFEST_VERSION: i64 = 2;
 
-/// The error in the manifest while the diagnosis runs; it stays when the process is killed.
+/// The error in the manifest while the diagnosis runs. It stays when the process is killed.
 const NOT_ENDED: &str = "the diagnosis is still running, or was killed";
 
 /// The inputs of a bundle.
@@ -56,9 +57,9 @@ pub struct Bundle {
 /// The result of a diagnosis.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Where it is.
+    /// The directory of the bundle.
     pub directory: PathBuf,
-    /// Fine, a risk, or a failure.
+    /// Success, a memory risk, or a failure.
     pub exit: Exit,
     /// Raised flags and kinds of findings.
     pub raised: Vec<String>,
@@ -83,7 +84,8 @@ impl Bundle {
         };
         let begun = bundle.begin_files();
         if begun.is_err() {
-            // Nothing half-written stays behind; what was there before is not ours.
+            // A directory that this call created is removed again; files that were there before
+            // stay.
             let _ = fs::remove_file(bundle.directory.join(file_names::ENVIRONMENT));
             let _ = fs::remove_dir(&bundle.directory);
         }
@@ -96,7 +98,7 @@ impl Bundle {
         self.write_manifest(None, None, SessionStatus::Running, Some(NOT_ENDED))
     }
 
-    /// Where the bundle is.
+    /// The directory of the bundle.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -115,7 +117,7 @@ impl Bundle {
     /// Writes the reason why nothing could be recorded to the manifest.
     pub fn give_up(mut self, error: &anyhow::Error) {
         let error = format!("{error:#}");
-        // The error itself is on its way to the caller; a disk that is full too changes nothing.
+        // The caller gets the error itself, so a failed write of the manifest is ignored.
         let _ = self.write_manifest(
             Some((Exit::Failure, false)),
             None,
@@ -214,7 +216,7 @@ impl Bundle {
         }
     }
 
-    /// Writes the manifest; without an outcome, the diagnosis is still running.
+    /// Writes the manifest. Without an outcome, the manifest marks the diagnosis as still running.
     fn write_manifest(
         &mut self,
         outcome: Option<(Exit, bool)>,
@@ -269,7 +271,7 @@ fn status(session: &SessionSummary, ending: &Ending) -> SessionStatus {
     }
 }
 
-/// The samples of the subject; the device's counter replaces an unknown allocator counter.
+/// The samples of the subject. The device's counter replaces an unknown allocator counter.
 fn timeline(seen: &Seen, subject: &Subject) -> Value {
     let points = subject.points.iter().filter(|_| seen.has_window);
     let known: Vec<(f64, i64, i64)> = points

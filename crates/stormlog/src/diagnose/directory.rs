@@ -1,4 +1,4 @@
-//! Where a bundle goes: the path that was named, or a new directory inside an existing one.
+//! Chooses the directory of a bundle: the given path, or a new directory inside an existing one.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use anyhow::Context;
 /// At most this many directories are created within one second.
 const MOST_OF_ONE_SECOND: u32 = 10_000;
 
-/// Makes the directory of a bundle; `stamp` is the time as `20260101-000000`.
+/// Creates the directory of a bundle; `stamp` is the time as `20260101-000000`.
 pub(crate) fn make(output: Option<&Path>, prefix: &str, stamp: &str) -> anyhow::Result<PathBuf> {
     let wanted = output.unwrap_or(Path::new("."));
     let failure = || format!("cannot create the output directory '{}'", wanted.display());
@@ -31,7 +31,7 @@ fn inside(parent: &Path, prefix: &str, stamp: &str) -> io::Result<PathBuf> {
             format!("-{number}")
         };
         let directory = parent.join(format!("{prefix}-{stamp}{suffix}"));
-        // Making it is the test: two that start in the same second never share one.
+        // Creating it is the test, so two processes that start in the same second never share one.
         match fs::create_dir(&directory) {
             Err(error)
                 if error.kind() == io::ErrorKind::AlreadyExists && number < MOST_OF_ONE_SECOND =>

@@ -1,11 +1,11 @@
-//! `environment.json`: the machine and its GPU as far as they can be seen from outside a
-//! training process.
+//! `environment.json`: facts about the machine and its GPU that are visible from outside a training
+//! process.
 
 use stormlog_capture::collect::cgroup::{MemoryGroup, Roots, machine_room};
 use stormlog_capture::collect::nvml;
 use stormlog_format::{Map, Text, Value, byte_text};
 
-/// The machine, and a GPU of it when one is diagnosed.
+/// Facts about the machine, and about a GPU if one is diagnosed.
 pub fn environment(gpu: Option<u32>) -> Map {
     let mut map = Map::new();
     map.insert("system", Value::Map(system()));
@@ -65,7 +65,10 @@ pub fn fragmentation(gpu: &Map) -> Map {
     map
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a ratio is wanted")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "rounding the last byte does not matter in a ratio"
+)]
 fn ratio(part: Option<i64>, whole: Option<i64>) -> Value {
     match (part, whole) {
         (Some(part), Some(whole)) if whole > 0 => Value::Float(part as f64 / whole as f64),
@@ -82,7 +85,7 @@ fn system() -> Map {
     let whole = |value: Option<u64>| value.and_then(|bytes| i64::try_from(bytes).ok());
     let cores = std::thread::available_parallelism().ok();
     let cores = cores.and_then(|cores| i64::try_from(cores.get()).ok());
-    // What only Python knows, it says through variables; without it these are unknown.
+    // The Python package passes these facts in environment variables; without it they are unknown.
     let python = std::env::var("STORMLOG_PYTHON_VERSION").ok();
     let torch = match std::env::var("STORMLOG_TORCH_AVAILABLE").as_deref() {
         Ok("True") => Value::Bool(true),
@@ -120,7 +123,10 @@ fn system() -> Map {
     map
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a percentage is wanted")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "rounding the last byte does not matter in a percentage"
+)]
 fn used_percent(total: Option<u64>, free: Option<u64>) -> Value {
     match (total, free) {
         (Some(total), Some(free)) if total > 0 => {

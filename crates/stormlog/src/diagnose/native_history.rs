@@ -1,10 +1,10 @@
-//! The history of PyTorch's allocator in a bundle: asked of the command that is diagnosed, which
-//! records it in its own Python and leaves the files when it ends.
+//! The history of PyTorch's allocator in a bundle. The diagnosed command records it in its own
+//! Python and writes the files when it ends.
 
 use std::ffi::OsString;
 use std::path::Path;
 
-/// The variables with the child's settings: where to write the files, how many entries to keep.
+/// Environment variables for the child: where to write the files, and how many entries to keep.
 const DIRECTORY: &str = "STORMLOG_RUN_NATIVE_HISTORY";
 const ENTRIES: &str = "STORMLOG_RUN_NATIVE_HISTORY_ENTRIES";
 
@@ -25,7 +25,7 @@ const SNAPSHOT: &str = "cuda_allocator_snapshot.pickle";
 pub(super) const MISSING: &str = "no process left a history of PyTorch's allocator: none \
     allocated CUDA memory with PyTorch, or it was killed";
 
-/// The variables that make a child record.
+/// The variables that make a child record its history.
 pub(super) fn variables(bundle: &Path, entries: u64) -> [(&'static str, OsString); 2] {
     [
         (DIRECTORY, bundle.into()),
@@ -33,7 +33,7 @@ pub(super) fn variables(bundle: &Path, entries: u64) -> [(&'static str, OsString
     ]
 }
 
-/// The files in a bundle: its own, then those of further processes below it.
+/// The history files in a bundle: its own, then those of further processes in directories below it.
 pub(super) fn found(bundle: &Path) -> Vec<String> {
     let mut below: Vec<String> = std::fs::read_dir(bundle)
         .into_iter()

@@ -1,5 +1,5 @@
-//! What a window showed: the recorded sessions, and the samples of the device, or of the
-//! process, that the summary speaks of.
+//! The content of a recorded window: the sessions, and the samples of the device or process that
+//! the summary describes.
 
 use stormlog_analysis::{Events, Loaded, LoadedSession};
 use stormlog_format::{
@@ -9,10 +9,10 @@ use stormlog_format::{
 /// How a recording ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Ending {
-    /// Complete.
+    /// The recording is complete.
     #[default]
     Complete,
-    /// Early, with the reason.
+    /// The recording ended early, with the reason.
     CutShort(String),
     /// The diagnosed command failed, with the description of its end.
     Failed(String),
@@ -53,7 +53,7 @@ pub(super) struct Subject {
 }
 
 impl Seen {
-    /// A session that is at hand without having been stored.
+    /// Makes a session from events in memory, without a sink.
     pub fn of_events(session: SessionSummary, events: &[stormlog_format::Event]) -> Loaded {
         Loaded {
             sessions: vec![LoadedSession {
@@ -115,7 +115,7 @@ impl Seen {
     }
 }
 
-/// Whether the error is one of the kernel's kills, which are counted where they happen.
+/// Whether the error is a kill by the kernel. These are counted separately.
 fn is_kill(metadata: &Map) -> bool {
     let reason = metadata
         .get(metadata_keys::OOM_REASON)
@@ -161,7 +161,7 @@ impl Subject {
 }
 
 impl Point {
-    /// Bytes in use: the allocator's counter, else the device's.
+    /// Bytes in use: the allocator's counter, or the device's if that is unknown.
     pub(super) fn level(&self) -> Option<i64> {
         let counters = &self.counters;
         counters
@@ -170,7 +170,10 @@ impl Point {
     }
 
     /// The used share of the device, 0 to 1.
-    #[expect(clippy::cast_precision_loss, reason = "a ratio is wanted")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "rounding the last byte does not matter in a ratio"
+    )]
     pub(super) fn utilization(&self) -> Option<f64> {
         let counters = &self.counters;
         let used = counters
@@ -181,7 +184,10 @@ impl Point {
     }
 
     /// The unused share of reserved memory, 0 to 1.
-    #[expect(clippy::cast_precision_loss, reason = "a ratio is wanted")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "rounding the last byte does not matter in a ratio"
+    )]
     pub(super) fn fragmentation(&self) -> Option<f64> {
         let counters = &self.counters;
         let reserved = counters

@@ -1,4 +1,4 @@
-//! The summary of a window: numbers, flags and what to do. What is unknown is null.
+//! The summary of a diagnosis: numbers, flags and advice. Unknown values are null.
 
 use std::collections::BTreeSet;
 
@@ -8,16 +8,16 @@ use stormlog_format::{Map, Text, Value};
 
 use super::seen::{Point, Seen, Subject};
 
-/// Memory is nearly full at this utilization.
+/// Memory counts as nearly full at this utilization.
 const HIGH_UTILIZATION: f64 = 0.85;
-/// The allocator is fragmented at this share of unused reserved memory.
+/// The allocator counts as fragmented at this share of unused reserved memory.
 const FRAGMENTED: f64 = 0.3;
 
 /// The summary of a diagnosis.
 pub(super) struct Summary {
     /// `diagnostic_summary.json`.
     pub(super) map: Map,
-    /// The raised names: flags, then kinds of findings.
+    /// The raised flags, then the kinds of findings.
     pub(super) raised: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ impl Summary {
             .iter()
             .map(|finding| finding.kind.as_str())
             .collect();
-        // The findings themselves say more than the flag that there are some.
+        // The findings themselves are listed instead of the flag for them.
         let raised = flags
             .iter()
             .filter(|(name, raised)| *raised && *name != "memory_finding")
@@ -99,9 +99,9 @@ impl Summary {
     }
 }
 
-/// Whether a finding is a risk to the run; a single spike or a slightly larger rank is not.
+/// Whether a finding is a risk to the run. A single spike or a slightly larger rank is not.
 fn is_risk(finding: &Finding) -> bool {
-    // Growth is a risk to the next, longer run even where this one ended by itself.
+    // Growth is a risk to a longer run, even if this run ended normally.
     let grows = matches!(
         finding.kind,
         Kind::AllocatorLeak | Kind::HiddenDrift | Kind::HostLeak

@@ -1,4 +1,4 @@
-//! The window of a diagnosis: a process, a command or a GPU, sampled until the time is over.
+//! Records a process, a command or a GPU for a diagnosis, until the time is over.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -33,11 +33,11 @@ pub(crate) enum Target {
     Command(Vec<OsString>),
     /// A GPU, with all its users.
     Gpu(u32),
-    /// This process, when nothing else was given.
+    /// This process, when no target was given.
     Own,
 }
 
-/// How it is watched.
+/// How the target is recorded.
 #[derive(Clone, Debug)]
 pub(crate) struct Watch {
     pub(crate) flavour: Flavour,
@@ -144,7 +144,7 @@ fn collectors(watch: &Watch) -> anyhow::Result<Vec<Box<dyn Collector>>> {
     })
 }
 
-/// What was recorded: from memory while all of it is there, else from the sink.
+/// The recorded events: from memory if all of them are there, otherwise from the sink.
 fn recorded(recorder: &Recorder, bundle: &Bundle) -> Loaded {
     let statistics = recorder.device_statistics(None);
     let dropped = statistics.get("history_dropped_events");
@@ -215,7 +215,7 @@ fn group(watch: &Watch) -> Option<MemoryGroup> {
     let pid = match watch.target {
         Target::Process(pid) => Some(pid),
         Target::Own | Target::Command(_) => None,
-        // A GPU's memory is in no control group.
+        // The memory of a GPU is not part of a control group.
         Target::Gpu(_) => return None,
     };
     MemoryGroup::of_process(&Roots::default(), pid)
@@ -228,7 +228,10 @@ fn oom_kills(watch: &Watch) -> u64 {
 }
 
 /// The used share of the control group's limit, when that limit is the effective one.
-#[expect(clippy::cast_precision_loss, reason = "a ratio is wanted")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "rounding the last byte does not matter in a ratio"
+)]
 fn group_utilization(watch: &Watch) -> Option<f64> {
     let group = group(watch)?;
     let room = cgroup::room(&Roots::default(), Some(&group));

@@ -1,4 +1,4 @@
-//! One look at a run: what is recorded so far, and what the detectors find in it.
+//! Analyzes a run that is being recorded: loads what was recorded so far and runs the detectors.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,18 +13,19 @@ use stormlog_export::alert::Subject;
 
 use super::sendable_text;
 
-/// Where the events of looks come from.
+/// Where the events come from.
 pub(crate) enum FindingsSource {
     /// Sinks below a directory, of all ranks or of one.
     Sinks { root: PathBuf, rank: Option<i64> },
-    /// The sink of a recorder; without one, its last events.
+    /// The sink of a recorder, or its last events if it has none.
     Recorder(Arc<Recorder>),
 }
 
-/// Looks again and again.
+/// Analyzes the same source repeatedly.
 pub(super) struct Looker {
     source: Source,
-    /// The detectors run in parallel where they can; the watched program needs the cores.
+    /// A pool of one thread. The detectors would otherwise use all cores, which the watched program
+    /// needs.
     pool: Option<rayon::ThreadPool>,
 }
 
@@ -32,7 +33,8 @@ enum Source {
     Sinks(Box<LiveRun>),
     Recorder {
         recorder: Arc<Recorder>,
-        /// Known once the sink is open: it may have to go beside the directory that was asked for.
+        /// Known once the sink is open, because it may use another directory than the requested
+        /// one.
         sink: Option<Box<LiveRun>>,
     },
 }
@@ -57,13 +59,14 @@ impl Looker {
         }
     }
 
-    /// What is found, nothing while nothing is recorded, and the processor time that it took.
+    /// Returns the findings (`None` while nothing is recorded) and the processor time that this
+    /// took.
     pub(super) fn look(&mut self) -> (Result<Option<LiveLook>, TooLarge>, Duration) {
         let source = &mut self.source;
         let mut work = || {
             let (before, start) = (processor_time(), Instant::now());
             let found = source.look();
-            // On a busy machine a look waits much longer for a core than it works.
+            // On a busy machine an analysis waits much longer for a core than it works.
             let cost = processor_time().zip(before);
             let cost = cost.map_or(start.elapsed(), |(after, before)| {
                 after.saturating_sub(before)
@@ -111,7 +114,7 @@ fn in_memory(recorder: &Recorder, options: &detect::Options) -> Option<LiveLook>
     })
 }
 
-/// What an alert says about a run.
+/// Describes the run in an alert.
 pub(super) fn subject_of(run: &Run, recording: Option<String>) -> Subject {
     let mut hosts = run.tracks.iter().map(|track| track.host.as_str());
     let job = run.tracks.iter().find_map(|track| track.job_id.as_deref());
@@ -124,16 +127,17 @@ pub(super) fn subject_of(run: &Run, recording: Option<String>) -> Subject {
     }
 }
 
-/// The processor time of this thread; nothing where the kernel does not count it.
+/// The processor time of this thread; `None` where the kernel does not count it.
 fn processor_time() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let nanos = text.split_ascii_whitespace().next()?.parse().ok()?;
     Some(Duration::from_nanos(nanos))
 }
 
-/// Leaves the cores to the watched program.
+/// Lowers the priority of this thread, so that the watched program gets the cores.
 pub(super) fn lower_priority() {
-    // On Linux this is the priority of the calling thread alone. Without it the thread still works.
+    // On Linux this sets the priority of the calling thread only. If it fails, the thread still
+    // works.
     let _ = rustix::process::setpriority_process(None, 19);
 }
 

@@ -1,4 +1,4 @@
-//! The current state of a watched run, for those who ask and for those to whom it is sent.
+//! The current state of a watched run, for servers that are asked for it and for receivers.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use stormlog_format::Event;
 
 use super::look::FindingsSource;
 
-/// Of the events in memory the last are asked for: several of each device.
+/// How many of the last events in memory are read, which is several for each device.
 const LAST_EVENTS: i64 = 512;
 
 /// What is watched.
@@ -24,7 +24,7 @@ pub(crate) enum Watched {
     /// A recorder of this process.
     Recorder {
         recorder: Arc<Recorder>,
-        /// Whether the driver's list of processes is added: nothing else is known of them.
+        /// Whether the driver's list of processes is added, when nothing else is known about them.
         lists_processes: bool,
     },
 }
@@ -35,7 +35,8 @@ pub(crate) struct State {
     pub(super) alerts: Option<Arc<Delivery>>,
     pub(super) otlp: Option<Arc<Delivery>>,
     recordings: Mutex<Recordings>,
-    /// How many findings of each kind and severity the last look found; nothing before it.
+    /// How many findings of each kind and severity the last analysis found; `None` before the first
+    /// one.
     findings: Mutex<Option<Vec<(Kind, Severity, i64)>>>,
     problem: Mutex<Option<String>>,
 }
@@ -56,7 +57,7 @@ impl State {
         }
     }
 
-    /// Where looks find events.
+    /// Where analyses find events.
     pub(super) fn findings_source(&self) -> FindingsSource {
         match &self.watched {
             Watched::Sinks { root, rank } => FindingsSource::Sinks {
@@ -67,7 +68,7 @@ impl State {
         }
     }
 
-    /// Where the recording is, as a user would name it.
+    /// The path of the recording, as a user would write it.
     pub(super) fn recording(&self) -> Option<String> {
         let path = match &self.watched {
             Watched::Sinks { root, .. } => Some(root.clone()),
@@ -107,7 +108,7 @@ impl State {
         levels
     }
 
-    /// Remembers what a look found.
+    /// Stores the findings of an analysis.
     pub(super) fn keep_findings(&self, diagnosis: &Diagnosis) {
         let findings = diagnosis.findings();
         let severities = [Severity::Warning, Severity::Critical];
@@ -162,7 +163,7 @@ fn of_recorder(recorder: &Recorder, recordings: &mut Recordings, now_ns: i64, le
     );
 }
 
-/// What each process holds on each GPU of this machine.
+/// Adds the memory of each process on each GPU of this machine.
 fn add_processes(now_ns: i64, levels: &mut Levels) {
     let host = host_name();
     for gpu in nvml::gpus().unwrap_or_default() {

@@ -1,4 +1,4 @@
-//! Compressed files of an artifact: looked through as what they decompress to.
+//! Checks compressed files of an artifact by their decompressed content.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write as _};
@@ -9,11 +9,11 @@ use stormlog_analysis::regular_file;
 use super::{Looked, Search};
 use crate::export::{Compressed, Compression};
 
-/// What loading a compressed file accepts too: anything beyond it is no telemetry.
+/// The same limits as for loading; a file beyond them is not telemetry.
 const SMALL_FILE: u64 = 16 << 20;
 const LARGEST_RATIO: u64 = 256;
 
-/// Looks through a compressed file; the copy is compressed in the same way.
+/// Checks a compressed file. A copy is compressed in the same way.
 pub(super) fn search(search: &Search<'_>, compression: Compression) -> io::Result<Looked> {
     let Some(folder) = search.copy.parent() else {
         return Ok(Looked::Unreadable);
@@ -29,7 +29,7 @@ pub(super) fn search(search: &Search<'_>, compression: Compression) -> io::Resul
         }
         .run_plain()?,
         Ok(false) => Looked::TooLarge,
-        // Cut short or damaged: what cannot be looked through does not leave the machine.
+        // The file is cut short or damaged. A file that cannot be checked is not sent.
         Err(_) => Looked::Unreadable,
     };
     if matches!(looked, Looked::Copied) {
@@ -43,7 +43,7 @@ pub(super) fn search(search: &Search<'_>, compression: Compression) -> io::Resul
     Ok(looked)
 }
 
-/// Whether all of it was written.
+/// Decompresses a file; returns whether all of it was written.
 fn decompress(file: &Path, compression: Compression, plain: &Path) -> io::Result<bool> {
     let source = regular_file::open(file)?;
     let limit = SMALL_FILE.max(source.metadata()?.len().saturating_mul(LARGEST_RATIO));

@@ -1,9 +1,10 @@
-//! Names of files without what looks like a secret.
+//! Removes what looks like a secret from file names.
 
 use stormlog_capture::redact::redacted_text;
 use stormlog_format::Text;
 
-/// The name with `/` between folders; what a file is follows from its ending, which stays.
+/// Redacts a name with `/` between folders. The ending stays, because it determines the kind of the
+/// file.
 pub(super) fn harmless(name: &str) -> String {
     let parts: Vec<String> = name.split('/').map(harmless_part).collect();
     parts.join("/")
@@ -16,7 +17,7 @@ fn harmless_part(part: &str) -> String {
     }
     let kept = part.rsplit_once('.').and_then(|(stem, ending)| {
         let kept = format!("{}.{ending}", hidden(stem));
-        // Where the ending belongs to the secret, it does not stay.
+        // If the ending is part of the secret, it is removed too.
         (kept != part && hidden(&kept) == kept).then_some(kept)
     });
     kept.unwrap_or(whole)
@@ -24,7 +25,7 @@ fn harmless_part(part: &str) -> String {
 
 fn hidden(text: &str) -> String {
     let hidden = redacted_text(Text::from(text)).to_str_lossy().into_owned();
-    // An address may be cut at its slashes; a part of a path has none.
+    // A redacted address may contain slashes, which a part of a path must not.
     hidden.replace('/', "_")
 }
 

@@ -1,5 +1,5 @@
-//! The thread for what is quickly done, so that it need not wait until a large artifact is
-//! loaded: folders, exports, what machine this is.
+//! The thread for short work (folders, exports, facts about the machine), which must not wait until
+//! a large artifact is loaded.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -13,7 +13,7 @@ use super::model::Machine;
 use super::{export, folder, recent};
 use crate::machine::on_this_machine;
 
-/// A door to the thread.
+/// The handle of the thread.
 pub(crate) struct Clerk {
     requests: Sender<Effect>,
 }
@@ -25,9 +25,9 @@ impl Clerk {
         Self { requests }
     }
 
-    /// Asks for something; the answer comes as a message.
+    /// Sends a request; the answer arrives as a message.
     pub(crate) fn request(&self, effect: Effect) {
-        // The thread is gone only when the program ends.
+        // The thread ends only with the program.
         let _ = self.requests.send(effect);
     }
 }
@@ -47,7 +47,7 @@ fn work(inbox: &Receiver<Effect>, replies: &Sender<Message>) {
                     Err(error) => Message::NotDone(format!("{error:#}")),
                 }
             }
-            // The worker's and the loop's own.
+            // Other effects are handled by the worker and by the main loop.
             _ => continue,
         };
         if replies.send(reply).is_err() {

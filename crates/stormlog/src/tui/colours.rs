@@ -1,19 +1,19 @@
-//! Says the sixteen colours in the words that every terminal knows.
+//! Rewrites colour codes to the sixteen colours that every terminal knows.
 //!
-//! crossterm asks for all colours by their number among 256 (`38;5;1`), which terminals of
-//! sixteen colours need not understand; what is written here passes on as `31`.
+//! crossterm writes all colours by their number among 256 (`38;5;1`), which a terminal with sixteen
+//! colours may not understand. This writer replaces such a sequence by `31`.
 
 use std::io::{self, Write};
 
-/// Longer than any sequence that asks for colours; what is longer passes on unchanged.
+/// Longer than any sequence that sets colours. Longer sequences are passed through unchanged.
 const LONGEST: usize = 64;
 
-/// A writer that rewrites requests for colours on their way to a terminal.
+/// A writer that rewrites colour codes for a terminal.
 pub(crate) struct SixteenColours<W: Write> {
     inner: W,
-    /// An escape sequence that has not ended yet.
+    /// An escape sequence that is not yet complete.
     pending: Vec<u8>,
-    /// What is ready to be passed on.
+    /// Bytes that are ready to be written.
     ready: Vec<u8>,
 }
 
@@ -46,7 +46,7 @@ impl<W: Write> SixteenColours<W> {
     }
 }
 
-/// A request for colours with its numbers said the old way.
+/// Rewrites the numbers of a colour sequence in the old form.
 fn rewrite(numbers: &[u8], ready: &mut Vec<u8>) {
     ready.extend(b"\x1b[");
     let mut rest = numbers.split(|byte| *byte == b';');
@@ -90,7 +90,7 @@ impl<W: Write> Write for SixteenColours<W> {
         Ok(bytes.len())
     }
 
-    /// Passes on what is ready, in one piece: a frame is seen whole.
+    /// Writes everything that is ready at once, so that a frame appears as a whole.
     fn flush(&mut self) -> io::Result<()> {
         let ready = std::mem::take(&mut self.ready);
         self.inner.write_all(&ready)?;

@@ -1,5 +1,5 @@
-//! The run on the screen beside another artifact or a saved baseline, as in
-//! `stormlog compare`.
+//! Compares the run on the screen with another artifact or a saved baseline, as `stormlog compare`
+//! does.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use stormlog_report::compare::to_text;
 
 use super::model::Comparison;
 
-/// What is loaded, compared with what is at a path.
+/// Compares the loaded run with the one at a path.
 pub(crate) fn with(loaded: &[Loaded], source: &Path, base: &Path) -> anyhow::Result<Comparison> {
     let options = LoadOptions {
         on_error: OnError::Skip,

@@ -1,4 +1,4 @@
-//! What an update wants done that is not its own to do.
+//! Effects: work that an update requests and that others carry out.
 
 use std::path::PathBuf;
 
@@ -7,49 +7,49 @@ use stormlog_format::{Event, Text};
 
 use super::sampler::Target;
 
-/// Something to do outside the model.
+/// Work outside the model.
 #[derive(Clone, Debug)]
 pub(crate) enum Effect {
-    /// Leave.
+    /// Quit the program.
     Quit,
-    /// Find out what machine this is.
+    /// Read facts about this machine.
     AskMachine,
-    /// List what some paths hold, then load the run that they mean.
+    /// List the sessions of some paths, then load the run that they contain.
     Open(Vec<PathBuf>),
-    /// Look again at what is open and grows.
+    /// Load again what is open and grows.
     Refresh,
-    /// List the runs that were recorded here.
+    /// List the recent runs.
     ListRuns,
-    /// The same as `Open` for the paths that a typed text means.
+    /// The same as `Open` for the paths in a typed text.
     OpenText(String),
     /// Load one session with the other ranks of its job.
     OpenSession(String),
-    /// Make the pictures and findings of another run of those that are loaded.
+    /// Draw and analyze another of the loaded runs.
     ShowRun(usize),
     /// Load another artifact to compare with.
     Compare(String),
-    /// Note a decision about an issue.
+    /// Store a decision about an issue.
     Decide(Text, DecidedState),
-    /// List the folder that a half-typed path is in.
+    /// List the folder of a partly typed path.
     List(String),
     /// Write events to `./exports`.
     Export(Vec<Event>, ExportFormat),
-    /// Draw what is shown to `./visualizations`.
+    /// Draw what is shown into `./visualizations`.
     SavePlot(PlotFormat, Option<(i64, i64)>, Vec<i64>),
-    /// Sample something while the interface runs.
+    /// Sample a target while the interface runs.
     Watch(Target),
     /// Stop sampling.
     StopWatching,
 }
 
-/// How events are written.
+/// The format of exported events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExportFormat {
     Json,
     Csv,
 }
 
-/// How plots are written.
+/// The format of saved plots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlotFormat {
     Png,

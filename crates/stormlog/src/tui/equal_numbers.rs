@@ -1,5 +1,5 @@
-//! Every front end shows the same numbers of a run: `analyze --format json`, `show --json`, the data
-//! of a page and the terminal interface, for every run in the fixtures.
+//! Tests that every front end shows the same numbers of a run: `analyze --format json`, `show
+//! --json`, the data of a page and the terminal UI, for every run in the fixtures.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,9 +16,9 @@ use super::run::Run;
 use super::worker::Worker;
 use crate::{Console, Dialect, Exit};
 
-/// Runs that are compared at a time.
+/// How many runs are compared at a time.
 const THREADS: usize = 4;
-/// Panels of devices and lines of host memory that a page has at the most.
+/// The most device panels and host memory lines of a page.
 const MOST_DEVICES: usize = 4;
 const MOST_HOSTS: usize = 8;
 
@@ -34,7 +34,7 @@ fn fixtures() -> Vec<PathBuf> {
     all
 }
 
-/// Standard output of a command, where it succeeds.
+/// The standard output of a command, if it succeeds.
 fn output(arguments: &[&str]) -> Option<Vec<u8>> {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut console = Console {
@@ -55,7 +55,7 @@ fn document(arguments: &[&str]) -> Option<Value> {
     Some(serde_json::from_slice(&out).expect("JSON"))
 }
 
-/// The data of the page of a run.
+/// The data of a run's page.
 fn page(path: &str) -> Value {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("page.html");
@@ -67,7 +67,7 @@ fn page(path: &str) -> Value {
     serde_json::from_str(spec).expect("JSON")
 }
 
-/// The run that the terminal interface shows.
+/// The run that the terminal UI shows.
 fn on_screen(path: &Path) -> Run {
     let (replies, inbox) = channel();
     let worker = Worker::start(replies);
@@ -92,7 +92,7 @@ struct Numbers {
     peaks: [Option<i64>; 3],
 }
 
-/// Rank, process and device; no device is host memory.
+/// Rank, pid and device; without a device it is host memory.
 type Key = (i64, i64, Option<i64>);
 
 fn of_report(resources: &Value) -> BTreeMap<Key, Numbers> {
@@ -119,7 +119,7 @@ fn of_report(resources: &Value) -> BTreeMap<Key, Numbers> {
         .collect()
 }
 
-/// What a page says of the same; equal lines share a name, such as `allocated = reserved`.
+/// The numbers on a page. Equal lines share a name, such as `allocated = reserved`.
 fn of_page(spec: &Value) -> BTreeMap<Key, Numbers> {
     let mut all: BTreeMap<Key, Numbers> = BTreeMap::new();
     for track in spec["tracks"].as_array().expect("tracks") {
@@ -137,11 +137,11 @@ fn of_page(spec: &Value) -> BTreeMap<Key, Numbers> {
             let peak = series["peak"].as_i64();
             let measures: [&str; 3] = match device {
                 Some(_) => ["allocated", "reserved", "device used"],
-                // Host memory is one number on pictures.
+                // Pictures show host memory as one number.
                 None => ["host memory", "", ""],
             };
             for (of_measure, measure) in numbers.peaks.iter_mut().zip(measures) {
-                // A rank's host memory bears the name of the rank where there are several.
+                // With several ranks, host memory has the name of its rank.
                 let is_named = name.split(" = ").any(|part| part == measure);
                 let is_rank = measure == "host memory" && name.starts_with("rank ");
                 if is_named || is_rank {
@@ -153,7 +153,7 @@ fn of_page(spec: &Value) -> BTreeMap<Key, Numbers> {
     all
 }
 
-/// What the tracks of the screen say of the same; of host memory one number.
+/// The numbers of the tracks on the screen; host memory has only one.
 fn of_screen(run: &Run) -> BTreeMap<Key, Numbers> {
     let mut all: BTreeMap<Key, Numbers> = BTreeMap::new();
     for track in run.story.tracks() {
@@ -247,7 +247,7 @@ fn screen_agrees(name: &str, run: &Value, resources: &BTreeMap<Key, Numbers>, sc
         );
     }
     let ranks = run["ranks"].as_array().expect("ranks");
-    // The screen has those with findings first.
+    // The screen lists ranks with findings first.
     let mut on_screen: Vec<_> = screen.ranks.iter().collect();
     on_screen.sort_by_key(|line| line.rank);
     let lines: Vec<Value> = on_screen
@@ -391,7 +391,8 @@ fn findings_agree(name: &str, analysis: &Value, spec: &Value, screen: &Run) {
 #[test]
 fn every_front_end_shows_the_same_numbers_of_every_fixture_run() {
     let fixtures = fixtures();
-    // Threads of their own: those of the pool must not wait for the worker, which uses the pool.
+    // These are separate threads, because threads of the pool must not wait for the worker, which
+    // uses the pool.
     let compared: usize = std::thread::scope(|scope| {
         let fixtures = &fixtures;
         let part = move |first: usize| {
@@ -407,6 +408,6 @@ fn every_front_end_shows_the_same_numbers_of_every_fixture_run() {
         });
         counts.sum()
     });
-    // Some fixtures are there to be refused, or hold nothing but snapshots.
+    // Some fixtures are meant to be refused or contain only snapshots.
     assert!(compared >= 80, "only {compared} runs were compared");
 }

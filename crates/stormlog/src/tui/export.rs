@@ -1,4 +1,4 @@
-//! Writes what the screen shows to files, named by the time.
+//! Writes what the screen shows to files with the time in their names.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -1,13 +1,13 @@
-//! What a half-typed path could become: the entries of its folder, and names with wild cards.
+//! Completes a partly typed path: the entries of its folder, and names with wildcards.
 
 use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobMatcher};
 
-/// What makes a text a pattern.
+/// Characters that make a text a pattern.
 const WILD: [char; 4] = ['*', '?', '[', '{'];
 
-/// Folders larger than this are not listed to the end.
+/// At most this many entries of a folder are listed.
 const MOST: usize = 2000;
 
 /// An entry of a folder.
@@ -17,7 +17,7 @@ pub(crate) struct Entry {
     pub(crate) is_folder: bool,
 }
 
-/// The folder that a half-typed path is in, and the beginning of the name in it.
+/// The folder of a partly typed path, and the beginning of the name in it.
 pub(crate) fn split(text: &str) -> (PathBuf, &str) {
     match text.rfind('/') {
         Some(index) => (home(&text[..=index]), &text[index + 1..]),
@@ -25,7 +25,7 @@ pub(crate) fn split(text: &str) -> (PathBuf, &str) {
     }
 }
 
-/// A path with `~` for the home folder.
+/// Replaces `~` by the home folder.
 pub(crate) fn home(text: &str) -> PathBuf {
     match (text.strip_prefix("~/"), std::env::var_os("HOME")) {
         (Some(rest), Some(home)) => Path::new(&home).join(rest),
@@ -33,7 +33,7 @@ pub(crate) fn home(text: &str) -> PathBuf {
     }
 }
 
-/// The entries that a half-typed path could become, folders first.
+/// The entries that complete a partly typed path, folders first.
 pub(crate) fn entries(text: &str) -> Vec<Entry> {
     let (folder, beginning) = split(text);
     let Ok(listing) = folder.read_dir() else {
@@ -61,10 +61,10 @@ pub(crate) fn entries(text: &str) -> Vec<Entry> {
     entries
 }
 
-/// The paths that a text means: one, several with blanks between them, or all that its wild
-/// cards match, in whichever part of a path they are.
+/// The paths in a text: one, several separated by spaces, or all that match its wildcards in any
+/// part of the path.
 pub(crate) fn paths(text: &str) -> Vec<PathBuf> {
-    // A name may have blanks in it.
+    // A name may contain spaces.
     if home(text).exists() {
         return vec![home(text)];
     }
@@ -92,7 +92,7 @@ fn of_pattern(pattern: &str) -> Vec<PathBuf> {
     found
 }
 
-/// What one part of a pattern matches in a folder, in order.
+/// The paths in a folder that match one part of a pattern, in order.
 fn of_part(folder: &Path, part: &str) -> Vec<PathBuf> {
     if !part.contains(WILD) {
         let path = folder.join(part);
@@ -119,7 +119,7 @@ fn of_part(folder: &Path, part: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The pattern of one part of a path; nothing when it is none.
+/// Compiles the pattern of one part of a path; `None` when it is invalid.
 fn glob(pattern: &str) -> Option<GlobMatcher> {
     let glob = GlobBuilder::new(pattern).literal_separator(true).build();
     glob.ok().map(|glob| glob.compile_matcher())

@@ -1,4 +1,4 @@
-//! What the terminal reports, turned into messages by a thread of its own.
+//! Turns terminal events into messages on a separate thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,10 +11,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::message::Message;
 
-/// How often the thread looks whether it should end.
+/// How often the thread checks whether it should end.
 const POLL: Duration = Duration::from_millis(100);
 
-/// The thread, while the interface is shown.
+/// The thread that runs while the interface is shown.
 pub(super) struct Input {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -44,8 +44,8 @@ impl Drop for Input {
         let Some(thread) = self.thread.take() else {
             return;
         };
-        // crossterm reads the end of a terminal that is gone over and over and never returns;
-        // then the thread ends with the process. The terminal may go while we wait.
+        // When the terminal is gone, crossterm reads its end again and again and never returns;
+        // then the thread ends with the process. The terminal may also go away during this wait.
         while !thread.is_finished() {
             if is_terminal_gone() {
                 return;
@@ -56,7 +56,7 @@ impl Drop for Input {
     }
 }
 
-/// Waits for something to be reported and sends it on; nothing when that is not possible any more.
+/// Waits for an event and sends it on; `None` when that is no longer possible.
 fn pass_on(sender: &Sender<Message>) -> Option<()> {
     if event::poll(POLL).ok()? {
         let event = event::read().ok()?;
@@ -67,7 +67,7 @@ fn pass_on(sender: &Sender<Message>) -> Option<()> {
     Some(())
 }
 
-/// Whether the window was closed or the connection lost, as the kernel knows.
+/// Whether the window was closed or the connection lost, according to the kernel.
 pub(super) fn is_terminal_gone() -> bool {
     let stdout = rustix::stdio::stdout();
     let mut asked = [PollFd::from_borrowed_fd(stdout, PollFlags::empty())];

@@ -1,10 +1,10 @@
-//! Keys: one table that the interface obeys and that the help screen shows.
+//! Key bindings: one table for the interface and for the help screen.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::model::Tab;
 
-/// What a key asks for.
+/// The action of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Quit,
@@ -50,12 +50,12 @@ pub(crate) enum Action {
     ExportCsv,
 }
 
-/// A key, where it works and what it does.
+/// A key, the tab where it works, and its action.
 pub(crate) struct Binding {
-    /// The key as people read it.
+    /// The name of the key for people.
     pub(crate) label: &'static str,
     codes: &'static [KeyCode],
-    /// The tab where it works; everywhere when none.
+    /// The tab where the key works; `None` means everywhere.
     pub(crate) tab: Option<Tab>,
     action: Action,
     pub(crate) help: &'static str,
@@ -351,11 +351,11 @@ pub(crate) const BINDINGS: &[Binding] = &[
     ),
 ];
 
-/// What holds on every tab and is always shown.
+/// The keys that are always shown because they work on every tab.
 const LAST: &str = "? help  q quit";
 
-/// The keys of a tab in one line of a width; those that have no room are on the help screen. Without
-/// lines there is nothing to choose.
+/// The keys of a tab in one line. Keys that do not fit are on the help screen. Keys for selecting
+/// are left out when there are no lines.
 pub(crate) fn footer(tab: Tab, width: usize, has_lines: bool) -> String {
     let here = BINDINGS.iter().filter(|binding| binding.tab == Some(tab));
     let more = BINDINGS.iter().filter(|binding| binding.tab.is_none());
@@ -382,8 +382,8 @@ pub(crate) fn footer(tab: Tab, width: usize, has_lines: bool) -> String {
 }
 
 impl Action {
-    /// What the action is called in the footer, with its key where one text stands for a pair; nothing
-    /// for what has no place there.
+    /// The name of the action in the footer, with a label when one text stands for two keys. `None`
+    /// for actions that the footer leaves out.
     fn short(self) -> Option<(Option<&'static str>, &'static str)> {
         let name = match self {
             Self::Open => "open",
@@ -421,7 +421,7 @@ impl Action {
     }
 }
 
-/// What a key asks for on a tab.
+/// The action of a key on a tab.
 pub(crate) fn action(key: KeyEvent, tab: Tab) -> Option<Action> {
     if key.modifiers.contains(KeyModifiers::CONTROL) {
         return (key.code == Char('c')).then_some(Action::Quit);
@@ -429,7 +429,7 @@ pub(crate) fn action(key: KeyEvent, tab: Tab) -> Option<Action> {
     let fits = |binding: &&Binding| binding.codes.contains(&key.code);
     let here = BINDINGS.iter().filter(fits);
     let here = here.filter(|binding| binding.tab.is_none_or(|of| of == tab));
-    // What a tab says about a key comes before what holds everywhere.
+    // Bindings of the tab come before those that work everywhere.
     here.max_by_key(|binding| binding.tab.is_some())
         .map(|binding| binding.action)
 }

@@ -1,4 +1,4 @@
-//! What can happen.
+//! Messages: everything that can happen.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use super::model::{Comparison, Machine};
 use super::outline::Outline;
 use super::recent::Recent;
 
-/// A run that goes on, as it is by now.
+/// The current state of a running job.
 #[derive(Debug)]
 pub(crate) struct Fresh {
     pub(crate) report: Arc<Report>,
     pub(crate) story: Story,
     pub(crate) rows: Vec<SessionRow>,
     pub(crate) issues: Vec<Issue>,
-    /// When it was looked at.
+    /// When it was analyzed.
     pub(crate) at_ns: i64,
-    /// Whether it still goes on.
+    /// Whether the run still goes on.
     pub(crate) is_live: bool,
 }
 
@@ -43,48 +43,48 @@ pub(crate) enum Message {
     Wheel(bool, u16, u16),
     /// The size of the window in columns and rows.
     Resized(u16, u16),
-    /// What machine this is.
+    /// Facts about this machine.
     Machine(Machine),
     /// These paths are being opened.
     Opened(Vec<PathBuf>),
-    /// What the paths hold, from their manifests.
+    /// The sessions of the paths, from their manifests.
     Sessions(Vec<SessionRow>),
-    /// What their rollups say, where there are any.
+    /// Totals from their rollups, if there are any.
     Outline(Outline),
     /// Bytes read, and bytes in total.
     Progress(u64, u64),
-    /// Everything is read; now it is looked through.
+    /// Everything is read and is being analyzed.
     Looking,
-    /// The run is loaded and looked through.
+    /// The run is loaded and analyzed.
     Run(Arc<Report>, Box<Story>),
-    /// The run goes on, and is looked at again from time to time.
+    /// The run is still being recorded and will be analyzed again from time to time.
     Live,
-    /// The run as it is by now.
+    /// The current state of the run.
     Refreshed(Box<Fresh>),
-    /// Runs that were recorded here, the newest first.
+    /// Recent runs, newest first.
     Recent(Vec<Recent>),
-    /// Another run of those that are loaded.
+    /// Another of the loaded runs, drawn.
     Shown(usize, Box<Story>),
     /// The issues of the artifacts.
     Issues(Vec<Issue>),
-    /// The other artifact, to compare with.
+    /// The comparison with another artifact.
     Compared(Box<Comparison>),
-    /// What a folder holds, and which.
+    /// The typed path, and the entries of its folder.
     Listed(String, Vec<Entry>),
-    /// Fresh events of what is watched.
+    /// New events of the watched target.
     Watched(Vec<Event>),
-    /// What is watched cannot be read.
+    /// The watched target cannot be read.
     WatchFailed(String),
-    /// Something went well that the user asked for.
+    /// A requested action succeeded.
     Done(String),
-    /// Something did not.
+    /// A requested action failed.
     NotDone(String),
-    /// What was opened, analysed or compared could not be.
+    /// Opening, analyzing or comparing failed.
     Failed(String),
 }
 
 impl Message {
-    /// What an event of the terminal means, if anything.
+    /// The message for a terminal event, if there is one.
     pub(crate) fn of_event(event: &Terminal) -> Option<Self> {
         match event {
             Terminal::Key(key) if key.kind != KeyEventKind::Release => Some(Self::Key(*key)),

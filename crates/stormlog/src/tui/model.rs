@@ -1,4 +1,4 @@
-//! Everything that the interface knows. Nothing here reads files, clocks or the terminal.
+//! The complete state of the interface. Nothing here reads files, clocks or the terminal.
 
 use std::path::PathBuf;
 
@@ -51,39 +51,39 @@ impl Tab {
     }
 }
 
-/// What machine this is.
+/// Facts about this machine.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Machine {
     pub(crate) host: String,
     /// Name and size of each GPU.
     pub(crate) gpus: Vec<String>,
-    /// Why no GPU can be seen.
+    /// Why no GPU is visible.
     pub(crate) no_gpu: Option<String>,
 }
 
-/// How far loading is.
+/// The state of loading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loading {
-    /// Nothing is asked for.
+    /// Nothing is being loaded.
     Idle,
     /// Bytes read, and bytes in total.
     Busy(u64, u64),
-    /// Everything is read and being looked through.
+    /// Everything is read and is being analyzed.
     Looking,
-    /// All is here.
+    /// Everything is loaded.
     Ready,
 }
 
-/// The run beside another one.
+/// The run compared with another one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Comparison {
-    /// What it is compared with.
+    /// The name of the other run.
     pub(crate) name: String,
-    /// What there is to say, line by line, safe to show.
+    /// The text of the comparison, line by line, with control characters removed.
     pub(crate) lines: Vec<String>,
 }
 
-/// What the lower half of the diagnostics shows.
+/// What the lower half of the diagnostics tab shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pane {
     Findings,
@@ -96,15 +96,15 @@ pub(crate) enum Pane {
 pub(crate) struct Dialog {
     pub(crate) purpose: Purpose,
     pub(crate) text: String,
-    /// Whether the text is still the one to begin with, which the first letter replaces.
+    /// Whether the text is still the initial one, which the first typed letter replaces.
     pub(crate) is_fresh: bool,
-    /// What the text could become.
+    /// Entries that complete the text.
     pub(crate) entries: Vec<Entry>,
-    /// Which of the entries is chosen.
+    /// The selected entry.
     pub(crate) chosen: Option<usize>,
 }
 
-/// What a dialog is for.
+/// The purpose of a dialog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Open,
@@ -127,13 +127,13 @@ impl Purpose {
         }
     }
 
-    /// Whether the text is a path that folders can complete.
+    /// Whether the text is a path that can be completed.
     pub(crate) fn is_path(self) -> bool {
         matches!(self, Self::Open | Self::Compare)
     }
 }
 
-/// How sessions are sorted.
+/// The sort order of sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SortBy {
     Start,
@@ -163,7 +163,7 @@ impl SortBy {
     }
 }
 
-/// Everything.
+/// The complete state.
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) tab: Tab,
@@ -174,31 +174,31 @@ pub(crate) struct Model {
     pub(crate) machine: Machine,
     pub(crate) paths: Vec<PathBuf>,
     pub(crate) loading: Loading,
-    /// When a run that goes on was last looked at.
+    /// When a running job was last analyzed.
     pub(crate) live_ns: Option<i64>,
-    /// Runs that were recorded here, once they are listed.
+    /// Recent runs, once they are listed.
     pub(crate) recent: Option<Vec<Recent>>,
     pub(crate) sessions: Vec<SessionRow>,
     pub(crate) session_filter: String,
     pub(crate) session_sort: SortBy,
-    /// What rollups say until the events are read.
+    /// Totals from rollups, until the events are read.
     pub(crate) outline: Option<Outline>,
     pub(crate) run: Option<Run>,
     pub(crate) pane: Pane,
-    /// The chosen line of the table of ranks.
+    /// The selected line of the table of ranks.
     pub(crate) rank_cursor: usize,
     pub(crate) comparison: Option<Comparison>,
     pub(crate) ranks: RankFilter,
-    /// How the rank filter was written.
+    /// The text of the rank filter.
     pub(crate) ranks_text: String,
     pub(crate) issues: Option<Vec<Issue>>,
     pub(crate) monitor: Monitor,
     pub(crate) plot: PlotView,
-    /// The chosen line of each tab.
+    /// The selected line of each tab.
     pub(crate) cursors: [usize; 6],
     pub(crate) dialog: Option<Dialog>,
     pub(crate) help: bool,
-    /// What was done or went wrong last; `true` for what went wrong.
+    /// The last result; `true` marks an error.
     pub(crate) note: Option<(bool, String)>,
 }
 
@@ -238,17 +238,17 @@ impl Model {
         }
     }
 
-    /// Whether more is about to come, so that frames may be gathered.
+    /// Whether more messages are expected soon, so that several are handled per frame.
     pub(crate) fn is_busy(&self) -> bool {
         matches!(self.loading, Loading::Busy(..) | Loading::Looking)
     }
 
-    /// The chosen line of the tab that is shown.
+    /// The selected line of the current tab.
     pub(crate) fn cursor(&self) -> usize {
         self.cursors[self.tab.index()]
     }
 
-    /// The sessions that the filter keeps, as they are sorted.
+    /// The sessions that match the filter, sorted.
     pub(crate) fn listed_sessions(&self) -> Vec<&SessionRow> {
         let wanted = self.session_filter.to_lowercase();
         let contains = |row: &&SessionRow| {
@@ -275,7 +275,7 @@ impl Model {
         rows
     }
 
-    /// How many lines the tab that is shown has to choose from.
+    /// The number of selectable lines on the current tab.
     pub(crate) fn lines(&self) -> usize {
         match self.tab {
             Tab::Overview => self.offered().len(),
@@ -291,7 +291,7 @@ impl Model {
         }
     }
 
-    /// The runs to choose from while nothing is open.
+    /// The runs that are offered while nothing is open.
     pub(crate) fn offered(&self) -> &[Recent] {
         match &self.recent {
             Some(runs) if self.paths.is_empty() => runs,
@@ -299,7 +299,7 @@ impl Model {
         }
     }
 
-    /// The findings of the shown run about the ranks that are chosen.
+    /// The findings of the shown run for the selected ranks.
     pub(crate) fn shown_findings(&self) -> Vec<&stormlog_analysis::detect::Finding> {
         let Some(run) = self.run.as_ref().and_then(Run::shown) else {
             return Vec::new();
@@ -313,13 +313,13 @@ impl Model {
         findings
     }
 
-    /// The ranks of the shown run that are chosen.
+    /// The selected ranks of the shown run.
     pub(crate) fn shown_ranks(&self) -> Vec<&RankLine> {
         let ranks = self.run.iter().flat_map(|run| &run.ranks);
         ranks.filter(|line| self.ranks.keeps(line.rank)).collect()
     }
 
-    /// The phases of the shown run that a chosen rank was in.
+    /// The phases of the shown run for the selected ranks.
     pub(crate) fn shown_phases(&self) -> Vec<&PhaseLine> {
         let phases = self.run.iter().flat_map(|run| &run.phases);
         phases

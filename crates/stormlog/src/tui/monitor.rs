@@ -1,30 +1,30 @@
-//! What is watched right now: the last events, alerts by what they say, health and limits.
+//! The live view: the last events, grouped alerts, health and limits of the watched target.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use stormlog_format::{Event, EventType, Text, metadata_keys};
 use stormlog_report::clean;
 
-/// Events that are kept; at half a second apart, more than an hour.
+/// How many events are kept. At two samples a second this is more than an hour.
 const KEPT: usize = 10_000;
-/// Points of a sparkline that are kept.
+/// How many points of a sparkline are kept.
 const POINTS: usize = 2_000;
-/// Alerts of different words that are kept.
+/// How many groups of alerts are kept.
 const ALERTS: usize = 50;
 
-/// Writers gather events for a few seconds before they write; less is no silence.
+/// Writers buffer events for a few seconds, so a shorter silence is normal.
 const LONG_SILENCE_NS: i64 = 5_000_000_000;
 
 /// One device, or the memory of processes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lane {
-    /// Time and bytes in use.
+    /// Times, and bytes in use.
     pub(crate) points: VecDeque<(i64, i64)>,
     pub(crate) total: Option<i64>,
     pub(crate) peak: i64,
 }
 
-/// Alerts that say the same.
+/// Alerts with the same text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AlertGroup {
     pub(crate) severity: &'static str,
@@ -34,23 +34,23 @@ pub(crate) struct AlertGroup {
     words: String,
 }
 
-/// What a collector says about itself.
+/// The health that a collector reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Health {
     pub(crate) status: String,
-    /// Why it is not well.
+    /// Why the collector is not healthy.
     pub(crate) reason: Option<String>,
 }
 
-/// How long nothing has come.
+/// The time since the last event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Silence {
     pub(crate) length_ns: i64,
-    /// Whether it is longer than the interval of sampling explains.
+    /// Whether it is longer than the sampling interval explains.
     pub(crate) is_long: bool,
 }
 
-/// Shares of the memory from which an alert is raised, in percent.
+/// The shares of memory at which alerts are raised, in percent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Limits {
     pub(crate) warning: f64,
@@ -67,7 +67,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Two numbers, the first below the second.
+    /// Parses two numbers, of which the first is lower.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let numbers: Vec<f64> = text
             .split([' ', ',', '/', '%'])
@@ -87,27 +87,27 @@ impl Limits {
     }
 }
 
-/// What is watched.
+/// The state of the live view.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Monitor {
-    /// What is watched, for people; nothing when nothing is.
+    /// The description of the target; `None` when nothing is watched.
     pub(crate) what: Option<String>,
-    /// By rank and device.
+    /// Lanes by rank and device.
     pub(crate) lanes: BTreeMap<(i64, i64), Lane>,
     pub(crate) events: VecDeque<Event>,
-    /// The latest first.
+    /// Groups of alerts, latest first.
     pub(crate) alerts: Vec<AlertGroup>,
     pub(crate) limits: Limits,
-    /// Why there are no fresh numbers.
+    /// Why there are no new numbers.
     pub(crate) failure: Option<String>,
-    /// What the collector of each rank says about itself.
+    /// The health of each rank's collector.
     pub(crate) health: BTreeMap<i64, Health>,
-    /// Whether a lane was above a limit at its last sample, so that an alert is raised once.
+    /// The limit that a lane exceeded at its last sample, so that each alert is raised once.
     above: BTreeMap<(i64, i64), &'static str>,
 }
 
 impl Monitor {
-    /// Begins to watch something else.
+    /// Starts to watch another target.
     pub(crate) fn begin(&mut self, what: String) {
         *self = Self {
             what: Some(what),
@@ -116,7 +116,7 @@ impl Monitor {
         };
     }
 
-    /// Takes in fresh events.
+    /// Adds new events.
     pub(crate) fn take(&mut self, events: Vec<Event>) {
         self.failure = None;
         for event in events {
@@ -128,7 +128,7 @@ impl Monitor {
         }
     }
 
-    /// How long nothing has come from what is watched.
+    /// The time since the last event of the target.
     pub(crate) fn silence(&self, now_ns: i64) -> Option<Silence> {
         let last = self.events.back().filter(|_| self.what.is_some())?;
         let length_ns = now_ns.saturating_sub(last.timestamp_ns).max(0);
@@ -139,7 +139,7 @@ impl Monitor {
         })
     }
 
-    /// Alerts in all groups.
+    /// The number of alerts in all groups.
     pub(crate) fn alert_count(&self) -> usize {
         self.alerts.iter().map(|alert| alert.count).sum()
     }
@@ -223,7 +223,7 @@ impl Monitor {
     }
 }
 
-/// What a lane is called.
+/// The name of a lane.
 pub(crate) fn lane_name(rank: i64, device: i64) -> String {
     match device {
         -1 => format!("rank {rank} host"),
@@ -231,17 +231,20 @@ pub(crate) fn lane_name(rank: i64, device: i64) -> String {
     }
 }
 
-/// What share of the whole is used.
-#[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
+/// The used share of the total, in percent.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the value is shown with one decimal"
+)]
 pub(crate) fn percent(used: i64, total: i64) -> f64 {
     used as f64 / total as f64 * 100.0
 }
 
-/// A share in percent of a total, in bytes.
+/// Converts a percentage of a total to bytes.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
-    reason = "a line on a plot"
+    reason = "rounding does not matter for a line on the screen"
 )]
 pub(crate) fn share_of(total: i64, percent: f64) -> i64 {
     (total as f64 * percent / 100.0) as i64

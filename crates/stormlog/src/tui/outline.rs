@@ -1,25 +1,25 @@
-//! What rollups say of a run before its events are read: peaks, alerts and a coarse curve.
+//! What rollups show of a run before its events are read: peaks, alerts and a coarse curve.
 
 use stormlog_format::rollup::{Peak, RollupFile, WindowRollup};
 
-/// What is known before the events are.
+/// The facts known before the events are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outline {
     pub(crate) peak_allocated: Option<i64>,
     pub(crate) peak_used: Option<i64>,
-    /// The rank with the most used.
+    /// The rank with the highest use.
     pub(crate) peak_rank: Option<i64>,
     pub(crate) alerts: i64,
     pub(crate) ooms: i64,
     pub(crate) degraded: i64,
-    /// When each window begins, with the most that was used in it; in order of time.
+    /// The start of each window and the highest use in it, in order of time.
     pub(crate) curve: Vec<(i64, i64)>,
-    /// When the last window ends.
+    /// The end of the last window.
     pub(crate) end_ns: i64,
 }
 
 impl Outline {
-    /// What the rollups of some sinks come to.
+    /// Combines the rollups of several sinks.
     pub(crate) fn of(files: &[RollupFile]) -> Self {
         let mut outline = Self::default();
         for session in files.iter().flat_map(|file| &file.sessions) {

@@ -1,18 +1,18 @@
-//! Styles: the sixteen colours that every terminal has, or none of them.
+//! Styles with the sixteen colours that every terminal has, or without colours.
 
 use ratatui::style::{Color, Modifier, Style};
 use stormlog_report::Measure;
 
-/// How a curve is drawn: without colours, dotted lines distinguish them.
+/// How a curve is drawn. Without colours, dotted lines distinguish curves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pen {
     pub(crate) colour: Color,
-    /// One in this many columns is drawn.
+    /// One column in this many is drawn.
     pub(crate) every: usize,
 }
 
 impl Pen {
-    /// What stands for the curve in legends.
+    /// The symbol of the curve in legends.
     pub(crate) fn sample(self) -> &'static str {
         match self.every {
             1 => "━",
@@ -51,7 +51,7 @@ impl Palette {
 
     #[expect(
         clippy::unused_self,
-        reason = "a style like the others, the same in every palette"
+        reason = "callers use it like the other styles, which depend on the palette"
     )]
     pub(crate) fn selected(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
@@ -69,7 +69,7 @@ impl Palette {
         }
     }
 
-    /// The pen of a measure's curve; its colour is that of pictures, as far as there is one.
+    /// The pen for the curve of a measure. Its colour is close to that of pictures.
     pub(crate) fn pen(self, measure: Measure) -> Pen {
         let (colour, every) = match measure {
             Measure::Allocated => (Color::Blue, 6),
@@ -89,7 +89,7 @@ impl Palette {
         }
     }
 
-    /// The colour of a severity where only a colour will do.
+    /// The colour of a severity, where a style cannot be used.
     pub(crate) fn severity_colour(self, severity: &str) -> Color {
         self.severity(severity).fg.unwrap_or(if self.colours {
             Color::DarkGray

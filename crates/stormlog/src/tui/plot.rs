@@ -1,26 +1,26 @@
-//! The part of the time that the plot shows, and where its cursor is.
+//! The time range that the plot shows, and the position of its cursor.
 
-/// The view of the plot; nothing means everything.
+/// The view of the plot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PlotView {
-    /// Which of the shown tracks.
+    /// The index among the shown tracks.
     pub(crate) track: usize,
-    /// The shown part of the time.
+    /// The shown time range; `None` means everything.
     pub(crate) part: Option<(i64, i64)>,
-    /// Where the cursor is.
+    /// The time at the cursor.
     pub(crate) cursor_ns: Option<i64>,
 }
 
-/// The least that can be shown.
+/// The shortest time range that can be shown.
 const CLOSEST_NS: i64 = 1_000_000;
 
 impl PlotView {
-    /// What is shown of a track's time.
+    /// The time range that is shown of a track.
     pub(crate) fn shown(&self, whole: (i64, i64)) -> (i64, i64) {
         self.part.unwrap_or(whole)
     }
 
-    /// Shows a larger (above 1) or smaller part around the cursor.
+    /// Shows a longer (factor above 1) or shorter range around the cursor.
     pub(crate) fn zoom(&mut self, whole: (i64, i64), factor: f64) {
         let (from, to) = self.shown(whole);
         let length = scaled(to - from, factor).max(CLOSEST_NS.min(whole.1 - whole.0));
@@ -33,7 +33,7 @@ impl PlotView {
         self.set(whole, start, length);
     }
 
-    /// Shows a larger or smaller part, so that what is at a share of the width stays there.
+    /// Shows a longer or shorter range; the time at `share` of the width keeps its position.
     pub(crate) fn zoom_at(&mut self, whole: (i64, i64), share: f64, factor: f64) {
         let (from, to) = self.shown(whole);
         let length = scaled(to - from, factor).max(CLOSEST_NS.min(whole.1 - whole.0));
@@ -45,20 +45,20 @@ impl PlotView {
         self.set(whole, start, length);
     }
 
-    /// The moment at a share of the width.
+    /// The time at a share of the width.
     pub(crate) fn at_share(&self, whole: (i64, i64), share: f64) -> i64 {
         let (from, to) = self.shown(whole);
         from + scaled(to - from, share.clamp(0.0, 1.0))
     }
 
-    /// Moves by a part of what is shown.
+    /// Moves the range by a part of its length.
     pub(crate) fn pan(&mut self, whole: (i64, i64), by: f64) {
         let (from, to) = self.shown(whole);
         let moved = from.saturating_add(scaled(to - from, by));
         self.set(whole, moved, to - from);
     }
 
-    /// Moves the cursor by a hundredth of what is shown, and the view with it.
+    /// Moves the cursor by hundredths of the shown range, and the view with it.
     pub(crate) fn move_cursor(&mut self, whole: (i64, i64), steps: i64) {
         let (from, to) = self.shown(whole);
         let at = self.cursor_ns.unwrap_or(from + (to - from) / 2);
@@ -66,7 +66,7 @@ impl PlotView {
         self.put_cursor(whole, at.saturating_add(steps * step));
     }
 
-    /// Puts the cursor somewhere, and moves the view so that it can be seen.
+    /// Sets the cursor, and moves the view so that the cursor is visible.
     pub(crate) fn put_cursor(&mut self, whole: (i64, i64), at: i64) {
         let at = at.clamp(whole.0, whole.1);
         self.cursor_ns = Some(at);
@@ -85,7 +85,7 @@ impl PlotView {
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
-    reason = "a part of a window needs no nanoseconds"
+    reason = "rounding to nanoseconds does not matter when zooming"
 )]
 fn scaled(length: i64, factor: f64) -> i64 {
     (length as f64 * factor) as i64

@@ -1,9 +1,9 @@
-//! Points of a curve, gathered into the columns of a plot so that no peak is lost.
+//! Gathers the points of a curve into plot columns, so that no peak is lost.
 
-/// The lowest and the highest value in each of some columns; nothing where no point is.
+/// The lowest and the highest value of each column; `None` where there is no point.
 pub(crate) type Columns = Vec<Option<(i64, i64)>>;
 
-/// Gathers points of time and value into columns of a span.
+/// Gathers points (time and value) into the columns of a time span.
 pub(crate) fn columns(
     points: impl IntoIterator<Item = (i64, i64)>,
     (from, to): (i64, i64),

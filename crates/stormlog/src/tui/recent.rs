@@ -1,4 +1,4 @@
-//! The runs that were recorded here, for an interface that was started without a path.
+//! Lists recent runs, for an interface that was started without a path.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -10,29 +10,29 @@ use stormlog_format::SessionStatus;
 
 use crate::machine::on_this_machine;
 
-/// Where `stormlog run` records by default.
+/// The folder into which `stormlog run` records by default.
 pub(crate) const FOLDER: &str = "stormlog-runs";
 /// The most runs that are listed.
 const MOST: usize = 50;
-/// Entries of a folder beyond this are not looked at.
+/// At most this many entries of a folder are read.
 const MOST_ENTRIES: usize = 5_000;
 
 /// A run that can be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Recent {
     pub(crate) path: PathBuf,
-    /// Unknown for a pack, which is not opened to list it.
+    /// `None` for a pack, which is not opened to list it.
     pub(crate) started_ns: Option<i64>,
     pub(crate) lasted_ns: Option<i64>,
     pub(crate) status: Option<SessionStatus>,
     pub(crate) ranks: usize,
 }
 
-/// The runs in a folder and in its folder of runs, the newest first.
+/// The runs in a folder and in its folder of runs, newest first.
 pub(crate) fn runs(here: &Path) -> Vec<Recent> {
     let mut found = entries(&here.join(FOLDER));
     found.extend(entries(here));
-    // The newest by their names on disk, so that of thousands only these are opened.
+    // Sorted by modification time, so that only the newest of thousands are opened.
     found.sort_by_key(|(modified, path)| (std::cmp::Reverse(*modified), path.clone()));
     found.truncate(MOST);
     let mut runs: Vec<Recent> = found.into_iter().map(|(_, path)| recent(path)).collect();
@@ -51,7 +51,7 @@ fn entries(folder: &Path) -> Vec<(Option<SystemTime>, PathBuf)> {
         .collect()
 }
 
-/// Whether a folder is a sink, or has the host memory of a run.
+/// Whether a folder is a sink, or contains the host memory of a run.
 fn is_run(path: &Path) -> bool {
     path.is_dir()
         && !path.is_symlink()
@@ -80,7 +80,7 @@ fn recent(path: PathBuf) -> Recent {
     run.lasted_ns = ended
         .zip(run.started_ns)
         .map(|(end, start)| end.saturating_sub(start));
-    // One that goes on is the one to open; else the least trustworthy says what to expect.
+    // A running session decides; otherwise the least complete one does.
     run.status = rows.iter().map(|row| row.effective_status).max();
     let mut ranks: Vec<i64> = rows.iter().map(|row| row.summary.rank).collect();
     ranks.sort_unstable();

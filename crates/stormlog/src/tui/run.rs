@@ -1,4 +1,4 @@
-//! The run on the screen, with what its tables show made once instead of in every frame.
+//! The run on the screen. Its tables are computed once and not in every frame.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use stormlog_analysis::detect::{Kind, Severity};
 use stormlog_analysis::timeline::RankCoverage;
 use stormlog_report::{Mark, Measure, Phase, Story, Track, UNKNOWN};
 
-/// Phases that are looked at backwards from a moment before it counts as outside of all.
+/// How many phases before a moment are searched for the one that contains it.
 const PHASES_BACK: usize = 10_000;
 
 /// The run on the screen.
@@ -16,31 +16,31 @@ const PHASES_BACK: usize = 10_000;
 pub(crate) struct Run {
     pub(crate) report: Arc<Report>,
     pub(crate) story: Story,
-    /// Which run of the report is shown.
+    /// The index of the shown run in the report.
     pub(crate) index: usize,
-    /// What happened, on the shared clock, in order of time.
+    /// Marks on the shared clock, in order of time.
     pub(crate) marks: Vec<Mark>,
-    /// Every rank that the run should have, those with findings first.
+    /// All ranks that the run should have; those with findings come first.
     pub(crate) ranks: Vec<RankLine>,
-    /// What the phases came to, the longest first.
+    /// Totals of the phases, longest first.
     pub(crate) phases: Vec<PhaseLine>,
 }
 
-/// A rank, as a line of a table.
+/// A line of the table of ranks.
 #[derive(Clone, Debug)]
 pub(crate) struct RankLine {
     pub(crate) rank: i64,
-    /// What was recorded of it, if anything.
+    /// What was recorded of the rank; `None` if nothing was.
     pub(crate) coverage: Option<RankCoverage>,
-    /// The most memory outside the allocator.
+    /// The peak of hidden memory.
     pub(crate) hidden_peak: Option<i64>,
-    /// The gravest finding about it.
+    /// The most severe finding of the rank.
     pub(crate) finding: Option<(Severity, Kind)>,
-    /// Whether trouble of all ranks began here.
+    /// Whether a problem of all ranks began here.
     pub(crate) is_first_cause: bool,
 }
 
-/// All stretches of one phase, as a line of a table.
+/// All occurrences of one phase, as a line of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PhaseLine {
     pub(crate) path: String,
@@ -78,20 +78,20 @@ impl Run {
         self.story = story;
     }
 
-    /// The run that is shown.
+    /// The shown run.
     pub(crate) fn shown(&self) -> Option<&RunReport> {
         self.report.runs.get(self.index)
     }
 
-    /// Which rank moved first, in a sentence. The rule of stormlog 0.3.9 would name one of any ranks
-    /// that breathe; ours only where one stands out.
+    /// A sentence about the rank that changed first. The rule of stormlog 0.3.9 would name a rank
+    /// even if all of them only fluctuate; ours names one only if it stands out.
     pub(crate) fn first_cause(&self) -> Option<&str> {
         let mut findings = self.shown()?.diagnosis.findings().into_iter();
         let first = findings.find(|finding| finding.kind == Kind::RankFirstCause)?;
         Some(&first.explanation)
     }
 
-    /// The innermost phase that a rank was in at a moment.
+    /// The innermost phase of a rank at a time.
     pub(crate) fn phase_at(&self, rank: i64, at_ns: i64) -> Option<&Phase> {
         let phases = self.story.phases();
         let end = phases.partition_point(|phase| phase.start_ns <= at_ns);
@@ -103,7 +103,7 @@ impl Run {
             .max_by_key(|phase| phase.depth)
     }
 
-    /// The index of the track that the verdict is about: that of the most severe finding.
+    /// The index of the track that the verdict concerns: that of the most severe finding.
     pub(crate) fn main_track(&self) -> Option<usize> {
         let rank = self.shown().and_then(|run| {
             let findings = run.diagnosis.findings();
@@ -141,7 +141,7 @@ fn rank_lines(run: &RunReport, story: &Story) -> Vec<RankLine> {
             line.hidden_peak = line.hidden_peak.max(peak);
         }
     }
-    // The gravest come first, and the first to come stays.
+    // The most severe findings come first, and the first one of a rank is kept.
     for finding in run.diagnosis.findings() {
         let of_rank = finding.rank.map(i64::from);
         let Some(line) = of_rank.and_then(|rank| lines.get_mut(&rank)) else {
@@ -151,7 +151,8 @@ fn rank_lines(run: &RunReport, story: &Story) -> Vec<RankLine> {
         line.finding.get_or_insert((finding.severity, finding.kind));
     }
     let mut lines: Vec<RankLine> = lines.into_values().collect();
-    // What needs attention first: the cause, then the gravest, then those without any samples.
+    // Lines that need attention come first: the first cause, then the most severe, then ranks
+    // without samples.
     lines.sort_by_key(|line| {
         let severity = line.finding.map(|(severity, _)| severity);
         std::cmp::Reverse((line.is_first_cause, severity, line.coverage.is_none()))
@@ -190,7 +191,7 @@ fn phase_lines(story: &Story) -> Vec<PhaseLine> {
     lines
 }
 
-/// The most of some values between two moments, where any is known.
+/// The highest known value between two times.
 fn peak_between(times: &[i64], values: &[i64], (from, to): (i64, i64)) -> Option<i64> {
     let start = times.partition_point(|time| *time < from);
     let end = times.partition_point(|time| *time <= to).max(start);

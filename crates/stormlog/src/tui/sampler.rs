@@ -19,7 +19,7 @@ use crate::machine::now_ns;
 /// Time between two samples.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// What to watch.
+/// The target to watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     Gpus,
@@ -42,7 +42,7 @@ impl Sampler {
         }
     }
 
-    /// Watches something; what was watched before is left.
+    /// Starts to watch a target and stops watching the previous one.
     pub(crate) fn watch(&mut self, target: Target) {
         self.stop();
         let stop = Arc::new(AtomicBool::new(false));
@@ -72,7 +72,7 @@ impl Sampler {
         });
     }
 
-    /// Watches nothing any more.
+    /// Stops watching.
     pub(crate) fn stop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -84,7 +84,7 @@ impl Drop for Sampler {
     }
 }
 
-/// Where the events come from.
+/// The source of the events.
 enum Source {
     Collectors(Vec<Box<dyn Collector>>, Text),
     Machine(Text),

@@ -1,4 +1,4 @@
-//! The terminal while the interface has it; given back whatever happens.
+//! Takes over the terminal for the interface, and restores it in every case.
 
 use std::io::{Stdout, stdout};
 use std::sync::Once;
@@ -15,17 +15,17 @@ use ratatui::crossterm::terminal::{
 
 use super::colours::SixteenColours;
 
-/// Whether the interface has the terminal. A panic takes it away; nothing is drawn then.
+/// Whether the interface has the terminal. A panic restores the terminal; then nothing is drawn.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 static HOOK: Once = Once::new();
 
-/// The terminal in raw mode on its other screen.
+/// The terminal in raw mode on its alternate screen.
 pub(crate) struct Guard {
     pub(crate) terminal: Terminal<CrosstermBackend<SixteenColours<Stdout>>>,
 }
 
 impl Guard {
-    /// Takes the terminal; a panic, of whatever thread, gives it back before it prints.
+    /// Takes over the terminal. A panic of any thread restores it before the panic is printed.
     pub(crate) fn enter(mouse: bool) -> anyhow::Result<Self> {
         HOOK.call_once(|| {
             let previous = std::panic::take_hook();
@@ -36,7 +36,7 @@ impl Guard {
         });
         TAKEN.store(true, Ordering::SeqCst);
         enable_raw_mode()?;
-        // From here on an error leaves through the guard's end.
+        // From here on, an error drops the guard, which restores the terminal.
         let terminal = Terminal::new(CrosstermBackend::new(SixteenColours::new(stdout())));
         if terminal.is_err() {
             give_back();
@@ -44,7 +44,7 @@ impl Guard {
         let guard = Self {
             terminal: terminal?,
         };
-        // ratatui's own clearing asks where the cursor is, which not every terminal answers.
+        // ratatui's own clearing asks for the cursor position, which not every terminal reports.
         execute!(stdout(), EnterAlternateScreen, Clear(ClearType::All))?;
         if mouse {
             execute!(stdout(), EnableMouseCapture)?;
@@ -52,7 +52,7 @@ impl Guard {
         Ok(guard)
     }
 
-    /// Whether a panic of some thread has taken the terminal away.
+    /// Whether a panic of some thread has restored the terminal.
     pub(crate) fn is_lost() -> bool {
         !TAKEN.load(Ordering::SeqCst)
     }
@@ -64,10 +64,10 @@ impl Drop for Guard {
     }
 }
 
-/// Gives the terminal back, once.
+/// Restores the terminal once.
 fn give_back() {
     if TAKEN.swap(false, Ordering::SeqCst) {
-        // Nothing can be done about a terminal that is gone.
+        // If the terminal is gone, nothing can be done.
         let _ = disable_raw_mode();
         let _ = execute!(stdout(), DisableMouseCapture, LeaveAlternateScreen, Show);
     }
@@ -83,7 +83,7 @@ mod tests {
     #[ignore = "run by the test below, in a terminal"]
     fn takes_the_terminal_and_panics() {
         let _guard = Guard::enter(true).unwrap();
-        // Of another thread, which the interface's own loop does not see.
+        // The panic is on another thread, which the main loop does not see.
         let thread = std::thread::spawn(|| panic!("on purpose"));
         assert!(thread.join().is_err() && Guard::is_lost());
     }

@@ -1,4 +1,4 @@
-//! Every screen as it is read, and what keys do, without a terminal.
+//! Tests of every screen as text, and of the keys, without a terminal.
 
 mod mouse;
 
@@ -56,7 +56,7 @@ fn event(rank: i64, at_ns: i64, kind: &str, allocated: i64) -> Event {
 fn session(rank: i64) -> LoadedSession {
     let mut events: Vec<Event> = (0..400)
         .map(|step| {
-            // Rank 1 keeps a little of every step from the middle on.
+            // From the middle on, rank 1 keeps a little of every step.
             let kept = if rank == 1 { (step - 200).max(0) } else { 0 };
             let breath = (step % 4) * (GIB / 8);
             event(
@@ -131,7 +131,7 @@ fn issue() -> Issue {
     }
 }
 
-/// A model with a run of two ranks, as messages make it.
+/// A model with a run of two ranks, built from messages.
 fn loaded() -> Model {
     showing(&[session(0), session(1)])
 }
@@ -375,7 +375,7 @@ fn phases_and_the_way_to_the_timeline() {
         shown.contains("rank 1 device 1") && shown.contains("has grown by"),
         "{shown}"
     );
-    // A rank without findings has only its line.
+    // A rank without findings shows only its line.
     press(&mut model, "4f0\n\n");
     assert!(screen(&model, 120, 40).contains("rank 0 device 0"));
 }
@@ -466,7 +466,7 @@ fn collectors_tell_how_they_are() {
         assert!(shown.contains(text), "{text} in\n{shown}");
     }
     assert!(!shown.contains('\u{1b}'));
-    // The chosen lane is the one whose timeline is drawn.
+    // The timeline shows the selected lane.
     press(&mut model, "jj");
     assert_eq!(model.cursor(), 2);
 }

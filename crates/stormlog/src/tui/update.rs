@@ -1,4 +1,4 @@
-//! What a message changes. Pure: what has to be done outside comes back as effects.
+//! Applies messages to the model. This is pure: work outside the model is returned as effects.
 
 mod dialog;
 mod plot;
@@ -18,12 +18,12 @@ use super::sampler::Target;
 use super::view::{self, Hit};
 pub(crate) use plot::shown_tracks;
 
-/// How a followed sink is named.
+/// The prefix of a followed sink's name.
 const SINK: &str = "sink ";
-/// Lines of a page.
+/// How many lines a page key moves.
 const PAGE: usize = 10;
 
-/// Takes in a message.
+/// Applies a message to the model.
 pub(crate) fn update(model: &mut Model, message: Message) -> Vec<Effect> {
     match message {
         Message::Key(key) => return key_pressed(model, key),
@@ -48,7 +48,7 @@ pub(crate) fn update(model: &mut Model, message: Message) -> Vec<Effect> {
         }
         Message::Live => {
             model.live_ns = Some(model.now_ns);
-            // What else the user watches is not taken away.
+            // Another target that the user watches is not replaced.
             let what = model.monitor.what.as_deref();
             if what.is_none_or(|what| what.starts_with(SINK)) {
                 return watch_sink(model);
@@ -92,7 +92,7 @@ pub(crate) fn update(model: &mut Model, message: Message) -> Vec<Effect> {
 }
 
 fn key_pressed(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
-    // A key right behind Esc reaches us as one with Alt, of which we have none.
+    // Terminals report Esc followed quickly by a key as that key with Alt. No binding uses Alt.
     if key.modifiers.contains(KeyModifiers::ALT) {
         let mut effects = key_pressed(model, KeyEvent::from(KeyCode::Esc));
         let modifiers = key.modifiers - KeyModifiers::ALT;
@@ -202,7 +202,7 @@ fn show_pane(model: &mut Model, pane: Pane) {
     }
 }
 
-/// The chosen finding where it began; without one the chosen rank.
+/// Shows the selected finding at its onset, or the selected rank if there is no finding.
 fn show_on_timeline(model: &mut Model) {
     let findings = model.shown_findings();
     let finding = findings
@@ -228,7 +228,7 @@ fn clicked(model: &mut Model, column: u16, row: u16) -> Vec<Effect> {
         Some(Hit::Line(index)) => {
             let is_chosen = model.cursor() == index;
             model.cursors[model.tab.index()] = index;
-            // A second click opens what the first one chose.
+            // A second click opens the selected line.
             let opens = matches!(model.tab, Tab::Overview | Tab::Sessions | Tab::Diagnostics);
             if is_chosen && opens {
                 return act(model, Action::Choose);
@@ -252,7 +252,7 @@ fn wheel_turned(model: &mut Model, up: bool, column: u16, row: u16) -> Vec<Effec
     Vec::new()
 }
 
-/// Another run is on the screen: what was chosen in the one before means nothing.
+/// Resets the selections when another run is shown.
 fn begin_run(model: &mut Model) {
     model.plot = PlotView::default();
     model.outline = None;
@@ -264,7 +264,7 @@ fn begin_run(model: &mut Model) {
     model.plot.track = index.unwrap_or(0);
 }
 
-/// The same run with more in it: what was chosen stays chosen.
+/// Updates a run that has grown, and keeps the selections.
 fn refresh(model: &mut Model, fresh: Fresh) {
     let names = |model: &Model| -> Vec<(String, i64, i64)> {
         let tracks = model.run.as_ref().map_or(&[][..], |run| run.story.tracks());

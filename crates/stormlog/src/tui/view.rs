@@ -1,4 +1,4 @@
-//! Draws the model. Reads only: nothing here changes anything.
+//! Draws the model. Nothing here changes anything.
 
 mod diagnostics;
 mod help;
@@ -22,7 +22,7 @@ use stormlog_report::escape::for_terminal;
 use super::keys;
 use super::model::{Dialog, Loading, Model, Tab};
 
-/// The least that the interface can be drawn in.
+/// The smallest window in which the interface can be drawn.
 const LEAST: (u16, u16) = (40, 12);
 
 /// Draws everything.
@@ -55,7 +55,7 @@ pub(crate) fn draw(model: &Model, frame: &mut Frame<'_>) {
     }
 }
 
-/// The names of the tabs, the tab, and the line of status.
+/// Splits the screen into tab names, tab content and status line.
 fn parts(area: Rect) -> [Rect; 3] {
     let rows = [
         Constraint::Length(1),
@@ -88,13 +88,13 @@ pub(crate) enum Hit {
     Line(usize),
     /// A line of the table of ranks.
     Rank(usize),
-    /// A share of the width of the plot.
+    /// A position on the plot, as a share of its width.
     Plot(f64),
     /// An entry of the folder in a dialog.
     Entry(usize),
 }
 
-/// What is at a column and a row of the screen, from the same layouts as are drawn.
+/// What is at a column and a row of the screen, from the same layouts that are drawn.
 pub(crate) fn hit(model: &Model, column: u16, row: u16) -> Option<Hit> {
     let position = Position::new(column, row);
     let [_, body, _] = parts(Rect::new(0, 0, model.size.0, model.size.1));
@@ -125,13 +125,13 @@ pub(crate) fn hit(model: &Model, column: u16, row: u16) -> Option<Hit> {
 fn tab_at(column: u16) -> Option<Tab> {
     let mut end = 0;
     Tab::ALL.into_iter().find(|tab| {
-        // The name, its number and the blanks before them.
+        // The name, its number and the spaces before them.
         end += tab.name().len() + 3;
         usize::from(column) < end
     })
 }
 
-/// The line of a list at a position, when the list is scrolled to a selected line.
+/// The line of a list at a position, when the list is scrolled to the selected line.
 fn line_at(list: Rect, position: Position, chosen: usize, count: usize) -> Option<usize> {
     let row = list.contains(position).then(|| position.y - list.y)?;
     let chosen = chosen.min(count.saturating_sub(1));
@@ -139,12 +139,12 @@ fn line_at(list: Rect, position: Position, chosen: usize, count: usize) -> Optio
     (index < count).then_some(index)
 }
 
-/// What a frame around an area leaves.
+/// The area inside a frame.
 fn inside(area: Rect) -> Rect {
     area.inner(Margin::new(1, 1))
 }
 
-/// What a line of headings leaves.
+/// The area below a header line.
 fn below_header(area: Rect) -> Rect {
     Rect {
         y: area.y + 1,
@@ -153,7 +153,7 @@ fn below_header(area: Rect) -> Rect {
     }
 }
 
-/// The last line: how far loading is, what was done last, and the keys of the tab.
+/// The status line: progress of loading, the last result, and the keys of the tab.
 fn status(model: &Model) -> Line<'static> {
     let mut spans = Vec::new();
     if model.is_busy() {
@@ -192,14 +192,14 @@ fn status(model: &Model) -> Line<'static> {
     Line::from(spans)
 }
 
-/// Something that moves while work goes on.
+/// A symbol that moves while work goes on.
 fn spinner(now_ns: i64) -> &'static str {
     const STATES: [&str; 8] = ["⣾ ", "⣽ ", "⣻ ", "⢿ ", "⡿ ", "⣟ ", "⣯ ", "⣷ "];
     let index = usize::try_from(now_ns / 33_000_000).unwrap_or(0);
     STATES[index % STATES.len()]
 }
 
-/// Entries of a dialog that there is room for.
+/// How many entries of a dialog fit.
 fn dialog_room(dialog: &Dialog, body: Rect) -> usize {
     let room = usize::from(body.height).saturating_sub(5);
     dialog.entries.len().min(room)
@@ -211,7 +211,7 @@ fn dialog_area(dialog: &Dialog, body: Rect) -> Rect {
     Rect::new(body.x + 3, body.y + 1, width, height.min(body.height - 1))
 }
 
-/// The first entry that is shown.
+/// The index of the first entry that is shown.
 fn dialog_first(dialog: &Dialog, body: Rect) -> usize {
     let listed = dialog_room(dialog, body);
     dialog
@@ -237,7 +237,7 @@ fn draw_dialog(model: &Model, dialog: &Dialog, frame: &mut Frame<'_>, body: Rect
     frame.render_widget(Paragraph::new(lines).block(block), area);
 }
 
-/// A frame with a title; what it leaves inside.
+/// Draws a frame with a title; returns the area inside it.
 fn framed(model: &Model, frame: &mut Frame<'_>, area: Rect, title: &str) -> Rect {
     let title = Span::styled(format!(" {title} "), model.palette.heading());
     let block = Block::bordered()
@@ -248,7 +248,7 @@ fn framed(model: &Model, frame: &mut Frame<'_>, area: Rect, title: &str) -> Rect
     inner
 }
 
-/// What there is to say when nothing is loaded.
+/// The text when nothing is loaded.
 fn nothing_yet(model: &Model) -> &'static str {
     if model.is_busy() {
         "loading; shown when all events are read"
@@ -259,7 +259,7 @@ fn nothing_yet(model: &Model) -> &'static str {
     }
 }
 
-/// The first line to show so that the chosen one can be seen.
+/// The first line to show, so that the selected line is visible.
 fn first_line(chosen: usize, room: usize) -> usize {
     (chosen + 1).saturating_sub(room)
 }

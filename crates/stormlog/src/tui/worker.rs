@@ -1,5 +1,4 @@
-//! The thread that loads and looks through artifacts for the interface, one request after
-//! the other.
+//! The thread that loads and analyzes artifacts for the interface, one request after the other.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -24,10 +23,10 @@ use super::outline::Outline;
 use crate::live::Pace;
 use crate::machine::{now_ns, on_this_machine, settle_statuses};
 
-/// Progress is reported no more often than frames are drawn.
+/// Progress is reported at most as often as frames are drawn.
 const REPORT_EVERY: Duration = Duration::from_millis(33);
 
-/// A door to the thread.
+/// The handle of the thread.
 pub(crate) struct Worker {
     requests: Sender<Effect>,
 }
@@ -39,23 +38,23 @@ impl Worker {
         Self { requests }
     }
 
-    /// Asks for something; the answer comes as a message.
+    /// Sends a request; the answer arrives as a message.
     pub(crate) fn request(&self, effect: Effect) {
-        // The thread is gone only when the program ends.
+        // The thread ends only with the program.
         let _ = self.requests.send(effect);
     }
 }
 
-/// What the thread has at hand.
+/// The state of the thread.
 struct Desk {
     replies: Sender<Message>,
     store: Option<Store>,
     paths: Vec<PathBuf>,
     loaded: Vec<Loaded>,
     report: Option<(Arc<Report>, Story)>,
-    /// A session of the run that is shown.
+    /// The id of a session of the shown run.
     shown: Option<String>,
-    /// When to look again, while a session goes on.
+    /// When to analyze again, while a session is running.
     pace: Option<Pace>,
 }
 
@@ -72,7 +71,7 @@ impl Desk {
         }
     }
 
-    /// The next thing to do; to look again when nothing else is asked for meanwhile.
+    /// The next request, or a refresh when none arrives in time.
     fn next(&self, inbox: &Receiver<Effect>) -> Option<Effect> {
         let Some(pace) = &self.pace else {
             return inbox.recv().ok();
@@ -98,7 +97,7 @@ impl Desk {
                 Effect::Compare(text) => self.compare(&folder::home(&text)),
                 Effect::Decide(id, state) => self.decide(&id, state),
                 Effect::SavePlot(format, part, ranks) => self.save_plot(format, part, &ranks),
-                // The clerk's and the loop's own.
+                // Other effects are handled by the clerk and by the main loop.
                 _ => Ok(()),
             };
             if let Err(error) = done
@@ -112,14 +111,15 @@ impl Desk {
         }
     }
 
-    #[expect(clippy::unnecessary_wraps, reason = "it ends what may fail before it")]
+    #[expect(clippy::unnecessary_wraps, reason = "its callers return this result")]
     fn reply(&self, message: Message) -> anyhow::Result<()> {
-        // The receiver is gone when the program ends; the next receive ends the thread.
+        // At the end of the program the receiver no longer exists; the next receive ends the
+        // thread.
         let _ = self.replies.send(message);
         Ok(())
     }
 
-    /// The manifests first, for the first screen; then everything.
+    /// Reads the manifests first, for the first screen, and then everything.
     fn open(&mut self, paths: Vec<PathBuf>) -> anyhow::Result<()> {
         let begin = Instant::now();
         self.pace = None;
@@ -167,14 +167,14 @@ impl Desk {
         Ok(())
     }
 
-    /// Whether a session goes on.
+    /// Whether a session is running.
     fn is_running(&self) -> bool {
         let mut sessions = self.loaded.iter().flat_map(|loaded| &loaded.sessions);
         sessions.any(|session| session.summary.status == SessionStatus::Running)
     }
 
-    /// Looks again at what grows. A file that is renamed or deleted meanwhile is there, or no longer
-    /// named, the next time.
+    /// Loads again what has grown. A file that is being renamed or deleted is read or dropped at
+    /// the next refresh.
     fn refresh(&mut self) -> anyhow::Result<()> {
         let begin = Instant::now();
         let opened = Store::open(&self.paths);
@@ -238,7 +238,7 @@ impl Desk {
         self.reply(Message::Run(report, Box::new(story)))
     }
 
-    /// Analyzes everything that is loaded, with the run of a session first.
+    /// Analyzes everything that is loaded; the run of the given session comes first.
     fn analyzed(&mut self, session_id: Option<&str>) -> anyhow::Result<(Arc<Report>, Story)> {
         let mut report = analyze(&self.loaded, &AnalyzeOptions::default())?;
         let is_wanted =
@@ -357,7 +357,7 @@ impl Desk {
     }
 }
 
-/// A session of a run, which names it also when there are more runs the next time.
+/// A session id of a run, which still identifies it when there are more runs later.
 fn session_of(report: &Report, index: usize) -> Option<String> {
     let session = report.runs.get(index)?.sessions.first()?;
     Some(session.session_id.to_str_lossy().into_owned())

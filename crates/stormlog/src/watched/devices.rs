@@ -1,5 +1,5 @@
-//! GPUs that a program uses and that no process of it records from inside: a program without
-//! Python, or whose interpreter our hook did not reach.
+//! Records GPUs from outside when no process of the program records them from inside: a program
+//! without Python, or one whose interpreter our hook did not reach.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,13 +18,14 @@ use super::{Ended, OUTSIDE, Plan, free_name};
 use crate::last_words;
 use crate::recording::{Capture, gpu_collectors};
 
-/// How often the driver is asked who uses its GPUs.
+/// How often the driver's list of processes is read.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// A program that records itself says so within this many looks after it took a GPU.
+/// A program that records itself announces this within this many checks after it started to use a
+/// GPU.
 const PATIENCE: u32 = 3;
 
-/// Watches the driver's list of processes on a thread of its own.
+/// Watches the driver's list of processes on its own thread.
 pub(super) struct OutsideDevices {
     stop: Sender<()>,
     thread: std::thread::JoinHandle<()>,
@@ -117,10 +118,10 @@ fn start(
     Some(recorder)
 }
 
-/// The program records itself: what was seen from outside is not needed.
+/// Deletes the recording from outside, because the program records itself.
 fn forget(recorder: &Arc<Recorder>) {
     recorder.stop(SessionStatus::Completed);
-    // Not always the one that was asked for: another process may have been faster.
+    // The sink may be in another directory than the requested one, if another process was faster.
     if let Some(directory) = recorder.sink_directory() {
         let _ = fs::remove_dir_all(directory);
     }

@@ -1,4 +1,4 @@
-//! The log of a run: its host memory, its processes, how it began and how it ended.
+//! The log of a run: its host memory, its processes, its start and its end.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,13 +18,14 @@ use super::{Ended, Exception, Plan, free_name};
 use crate::cli::FlightRecorder;
 use crate::recording::{Capture, MAX_EVENTS};
 
-/// The source of a run's own log.
+/// The source name of a run's own log.
 pub(super) const SOURCE: &str = "stormlog.run.host";
 
-/// How many events a bundle of host memory holds.
+/// How many events a bundle of host memory contains.
 const BUNDLE_EVENTS: usize = 600;
 
-/// Readings that wait for the thread that looks for growth, which looks several times a second.
+/// How many readings may wait for the thread that detects growth, which runs several times a
+/// second.
 const WAITING_LEVELS: usize = 64;
 
 pub(super) struct HostRecording {
@@ -66,7 +67,7 @@ impl HostRecording {
         };
         let recorder = capture.recorder_of(MAX_EVENTS, Some(BUNDLE_EVENTS));
         recorder.start()?;
-        // Without a thread for them there are samples all the same.
+        // Without a thread for inspections, samples are recorded all the same.
         let inspections = Inspections::start(levels, inbox.to_path_buf(), recorder.clone());
         Ok(Self {
             recorder,
@@ -97,7 +98,7 @@ impl HostRecording {
         }
         let mut bundles = FlightRecorder::of_host(root.join("oom_dumps"), Retention::default());
         for exception in exceptions {
-            // A device's recorder inside the process has written its own.
+            // A device recorder inside the process has written its own bundle.
             let written = bundles.of_exception(&self.recorder, exception);
             if let Err(error) = written {
                 warn(&format!(

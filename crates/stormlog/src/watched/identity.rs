@@ -1,4 +1,4 @@
-//! What a run is: its id, its command, where it was started, and by what.
+//! The identity of a run: its id, its command, and where and by what it was started.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use stormlog_analysis::regular_file;
 use stormlog_capture::redact::{redacted, redacted_words};
 use stormlog_format::{DistributedIdentity, Map, Text, Value, new_session_id};
 
-/// A run that an outer command has named already.
+/// The environment variable with the id of a run that an outer command has already assigned.
 pub(super) const RUN_ID: &str = "STORMLOG_RUN_ID";
 
-/// Variables that all processes of one launch share, and that differ between launches.
+/// Environment variables that all processes of one launch share and that differ between launches.
 const LAUNCH_IDS: [&str; 6] = [
     "TORCHELASTIC_RUN_ID",
     "PMIX_NAMESPACE",
@@ -31,7 +31,7 @@ const LAUNCHERS: [&str; 7] = [
     "horovodrun",
 ];
 
-/// The id of this run. Ranks that a launcher starts one by one find the same id, each for itself.
+/// The id of this run. Ranks that a launcher starts one by one compute the same id.
 pub(super) fn run_id(root: &Path, identity: &DistributedIdentity) -> String {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     if let Some(id) = variable(RUN_ID) {
@@ -49,7 +49,7 @@ pub(super) fn run_id(root: &Path, identity: &DistributedIdentity) -> String {
     new_session_id().to_string()
 }
 
-/// What the first event of a run says of it.
+/// The description of a run in its first event.
 pub(super) fn describe(
     id: &str,
     command: &[OsString],
@@ -75,7 +75,7 @@ pub(super) fn describe(
     map
 }
 
-/// The name by which people know what runs: the script, the module, or the command itself.
+/// The name of a program for people: the script, the module, or the command itself.
 pub(super) fn program(words: &[String]) -> String {
     let script = words
         .iter()
@@ -122,10 +122,10 @@ fn launcher(words: &[String]) -> Option<String> {
     })
 }
 
-/// No file of git that names a commit is longer, `packed-refs` of large repositories included.
+/// A longer file is not read. Even `packed-refs` of large repositories is shorter.
 const MOST_GIT_BYTES: u64 = 64 << 20;
 
-/// The text of one of git's files, which may belong to another user.
+/// Reads one of git's files, which may belong to another user.
 fn text_of(file: impl AsRef<Path>) -> Option<String> {
     let bytes = regular_file::read(file.as_ref(), MOST_GIT_BYTES).ok()?;
     String::from_utf8(bytes).ok()
@@ -138,7 +138,7 @@ fn git_commit(directory: &Path) -> Option<String> {
     let git = if git.is_dir() {
         git
     } else {
-        // A worktree has a file that names its directory.
+        // A worktree has a file that contains the path of its git directory.
         let text = text_of(&git)?;
         let named = PathBuf::from(text.trim().strip_prefix("gitdir: ")?);
         git.parent()?.join(named)
@@ -148,7 +148,7 @@ fn git_commit(directory: &Path) -> Option<String> {
     let Some(reference) = head.strip_prefix("ref: ") else {
         return is_commit(head).then(|| head.to_owned());
     };
-    // Branches of a worktree are in the repository that it belongs to.
+    // The branches of a worktree are in the repository that it belongs to.
     let common = text_of(git.join("commondir"));
     let common = common.map_or_else(|| git.clone(), |path| git.join(path.trim()));
     let loose = text_of(common.join(reference));

@@ -1,6 +1,6 @@
-//! What the processes of a run leave for the command that started them: that the hook ran, that
-//! a device is recorded from inside, the exception that ended a process, and what its containers
-//! hold. What the command leaves for them is a request for the latter.
+//! The inbox of a run, in which its processes leave reports for the command that started them: that
+//! the hook ran, that a device is recorded from inside, the exception that ended a process, and
+//! what its containers hold. The command leaves requests for the last of these.
 
 use std::fs::{self, OpenOptions};
 use std::io::Read;
@@ -17,19 +17,19 @@ use stormlog_format::{Map, ProcessIdentity, Value};
 
 use super::inject::own_directory;
 
-/// What begins the name of an inbox.
+/// The prefix of an inbox's name.
 const PREFIX: &str = ".inbox-";
 
-/// The file that names the process of an inbox.
+/// The file that identifies the process of an inbox.
 const OWNER: &str = "owner";
 
-/// A report is a few lines; whatever is longer is not one of ours.
+/// A longer file is not a report, which has only a few lines.
 const LONGEST_REPORT: u64 = 1 << 18;
 
-/// How many frames of a traceback a record holds, the innermost ones.
+/// How many frames of a traceback a record contains; the innermost ones are kept.
 const MOST_FRAMES: usize = 24;
 
-/// What launchers raise when a process that they started has failed.
+/// Exceptions that launchers raise when a process that they started has failed.
 const CHILD_FAILURES: [&str; 4] = [
     "ChildFailedError",
     "ProcessRaisedException",
@@ -37,14 +37,15 @@ const CHILD_FAILURES: [&str; 4] = [
     "CalledProcessError",
 ];
 
-/// The inbox of one run; it goes when the run is over.
+/// The inbox of one run. It is deleted when the run is over.
 pub(super) struct Inbox {
     directory: PathBuf,
 }
 
 impl Inbox {
-    /// Makes the inbox below the directory of a run. Ranks that a launcher starts one by one have
-    /// one run id and one directory; each has its own inbox, which goes when that rank ends.
+    /// Creates the inbox below the directory of a run. Ranks that a launcher starts one by one
+    /// share a run id and a directory; each has its own inbox, which is deleted when that rank
+    /// ends.
     pub(super) fn create(root: &Path, run_id: &str, rank: i64) -> anyhow::Result<Self> {
         remove_leftovers(root);
         let run = run_id.get(..8).unwrap_or(run_id);
@@ -68,7 +69,7 @@ impl Inbox {
         has(&self.directory, "python-")
     }
 
-    /// The exceptions that ended processes, the earliest first.
+    /// The exceptions that ended processes, earliest first.
     pub(super) fn exceptions(&self) -> Vec<Exception> {
         let names = names(&self.directory).into_iter();
         let reports = names.filter(|name| name.starts_with("exception-") && !name.contains('.'));
@@ -80,8 +81,27 @@ impl Inbox {
     }
 }
 
-/// Deletes the inboxes that killed commands of this user left in the directory of a run. Those of
-/// other machines and containers, which cannot be seen from here, stay.
+/// The errors of host memory that processes reported when they were raised, with their files, but
+/// for those that ended their process: these have a report of their own.
+pub(super) fn survived(inbox: &Path) -> Vec<(PathBuf, Exception)> {
+    let found = names(inbox).into_iter();
+    let found = found.filter(|name| name.starts_with("survived-") && !name.contains('.'));
+    let found = found.filter_map(|name| {
+        let path = inbox.join(name);
+        let error = Exception::parse(&read(&path)?)?;
+        let end = inbox.join(format!("exception-{}", error.pid));
+        let end = read(&end).and_then(|report| Exception::parse(&report));
+        let is_end =
+            end.is_some_and(|end| (&end.class, &end.message) == (&error.class, &error.message));
+        (!is_end).then_some((path, error))
+    });
+    let mut found: Vec<_> = found.collect();
+    found.sort_by_key(|(_, error)| error.time_ns);
+    found
+}
+
+/// Deletes the inboxes that killed commands of this user left in the directory of a run. Inboxes of
+/// other machines and containers stay, because their processes are not visible here.
 fn remove_leftovers(root: &Path) {
     let Some(here) = own_identity() else {
         return;
@@ -137,7 +157,7 @@ fn names(directory: &Path) -> Vec<String> {
         .collect()
 }
 
-/// The text of a report; nothing for a link, a pipe or what is not there.
+/// Reads a report; `None` for a link, a pipe or a missing file.
 pub(super) fn read(path: &Path) -> Option<String> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = OpenOptions::new()
@@ -161,13 +181,13 @@ pub(crate) struct Exception {
     pub(crate) class: String,
     pub(crate) module: String,
     pub(crate) message: String,
-    /// The traceback, outermost first.
+    /// The traceback, outermost frame first.
     pub(crate) frames: Vec<Frame>,
-    /// What the process found out about memory that ran out, as JSON.
+    /// What the process found out about the cause of an out-of-memory error, as JSON.
     pub(crate) cause: Option<String>,
 }
 
-/// One line of a traceback.
+/// One frame of a traceback.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) file: String,
@@ -222,12 +242,12 @@ impl Exception {
         (!found.class.is_empty()).then_some(found)
     }
 
-    /// Whether the process failed because one that it had started did.
+    /// Whether the process failed because one of its own children had failed.
     pub(super) fn is_of_child(&self) -> bool {
         CHILD_FAILURES.contains(&self.class.as_str())
     }
 
-    /// `MemoryError` and `builtins` are one name; other classes have their module in front.
+    /// The name of the class. Classes of `builtins` have no module in front, others do.
     pub(crate) fn name(&self) -> String {
         match self.module.as_str() {
             "" | "builtins" => self.class.clone(),
@@ -244,18 +264,18 @@ impl Exception {
         }
     }
 
-    /// The innermost line of the user's own code: not of the standard library or of a package.
+    /// The innermost frame of the user's own code, not of the standard library or a package.
     pub(crate) fn line(&self) -> Option<&Frame> {
         self.users_frames().next().or(self.frames.last())
     }
 
-    /// The calls in the user's own code, the innermost first.
+    /// The frames in the user's own code, innermost first.
     fn users_frames(&self) -> impl Iterator<Item = &Frame> {
         self.frames.iter().rev().filter(|frame| !frame.is_library())
     }
 
-    /// What is known about the request that failed: its size and its cause. A process that had
-    /// no room for an inspection left its traceback all the same.
+    /// What is known about a failed request for memory: its size and its cause. A process without
+    /// enough memory for an inspection still leaves its traceback.
     pub(crate) fn failed_request(&self) -> Map {
         let mut map = Map::new();
         if let Some(bytes) = requested_bytes(&self.message) {
@@ -277,7 +297,7 @@ impl Exception {
         map
     }
 
-    /// The exception as records hold it.
+    /// The exception as records contain it.
     pub(crate) fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("pid", i64::from(self.pid));
@@ -298,7 +318,7 @@ impl Exception {
     }
 }
 
-/// The text that the hook made one word or one line of.
+/// Restores a text that the hook escaped into one word or one line.
 pub(super) fn unescaped(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut letters = text.chars();
@@ -379,7 +399,7 @@ mod tests {
         let site = cause.get("site").unwrap().as_map().unwrap();
         assert_eq!(site.get("line"), Some(&Value::Int(8)));
         assert!(matches!(cause.get("call_path"), Some(Value::List(calls)) if calls.len() == 1));
-        // What the process found out itself counts, unless it is torn.
+        // The cause that the process itself found is used, unless it is torn.
         let found = format!("{report}cause {{\"operation\": \"a\\\\nb\"}}\n");
         let request = Exception::parse(&found).unwrap().failed_request();
         let cause = request.get("cause").unwrap().as_map().unwrap();

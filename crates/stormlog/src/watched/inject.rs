@@ -1,7 +1,7 @@
-//! How the interpreters of a program find our hook: a `sitecustomize` in front of their path.
+//! Makes the interpreters of a program find our hook: a `sitecustomize` at the front of their path.
 //!
-//! The path outlives the run in the environment of processes that go on, so it must be one
-//! that no other user can create: the installed package, or a directory of the user's own.
+//! The path stays in the environment of processes that outlive the run, so no other user may be
+//! able to create it. It is the installed package, or a directory of the user.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-/// What the child's interpreter runs before the program.
+/// The code that the child's interpreter runs before the program.
 const HOOK: &str = include_str!("../../../../python/stormlog/_inject/sitecustomize.py");
 
-/// The variable in which the Python package says where it is installed.
+/// The environment variable in which the Python package gives its installation directory.
 const PACKAGE: &str = "STORMLOG_RUN_PACKAGE";
 
 /// The value of `PYTHONPATH` that leads to the hook.
@@ -50,7 +50,7 @@ fn hook_directory() -> anyhow::Result<PathBuf> {
     Ok(directory)
 }
 
-/// Makes a directory that only this user can write to, or checks that it is one.
+/// Creates a directory that only this user can write to, or checks that it is one.
 pub(super) fn own_directory(path: &Path) -> anyhow::Result<()> {
     DirBuilder::new()
         .recursive(true)

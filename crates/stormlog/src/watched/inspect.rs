@@ -1,8 +1,8 @@
-//! Closer looks at processes whose host memory rises: what inside holds more and more.
+//! Inspects processes whose host memory rises, to find what inside them grows.
 //!
 //! Only the process itself knows its objects. A request in the run's inbox asks it, and its answer
-//! is recorded as soon as it is there, so that it outlives the process. What the process has
-//! mapped meanwhile is read from outside. Nothing here decides that something leaks.
+//! is recorded as soon as it arrives, so that it survives the process. The mappings of the process
+//! are read from outside. Nothing here decides that something leaks.
 
 mod answer;
 
@@ -16,36 +16,41 @@ use std::time::{Duration, Instant};
 use stormlog_capture::collect::mappings::Mappings;
 use stormlog_capture::collect::rising::Rising;
 use stormlog_capture::collect::tree::Levels;
+use stormlog_capture::oom::classify_any;
 use stormlog_capture::record::Recorder;
+use stormlog_capture::record::clock::now_ns;
 use stormlog_format::{Map, Value};
 
 use super::inbox;
 use answer::Answer;
 
-/// The type of the event that an answer becomes.
+/// The type of the event that stores an answer.
 pub(super) const EVENT: &str = "memory_evidence";
 
-/// How often answers and levels are looked at.
+/// How often answers and levels are checked.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// A process answers within this time, or not at all.
+/// An error that did not end its process within this time was caught.
+const SURVIVED: Duration = Duration::from_secs(2);
+
+/// A request without an answer after this time is dropped.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// Between two requests to one process; what an inspection may cost is given for a minute.
+/// Least time between two requests to one process. The cost limit of an inspection is per minute.
 const PAUSE: Duration = Duration::from_mins(1);
 
-/// Requests to one process, to all together, and those that are open at one time.
+/// The most requests to one process, to all processes together, and open at one time.
 const MOST_OF_PROCESS: u32 = 3;
 const MOST_OF_RUN: u32 = 32;
 const MOST_OPEN: usize = 4;
 
-/// Growth after which a program without our hook has shown what it maps.
+/// After this much growth, the mappings of a program without our hook are recorded.
 const ENOUGH_GROWTH: u64 = 16 << 20;
 
-/// Mappings that a record names.
+/// How many mappings a record names.
 const MOST_MAPPINGS: usize = 4;
 
-/// Watches the levels of a run's processes on a thread of its own.
+/// Watches the levels of a run's processes on its own thread.
 pub(super) struct Inspections {
     stop: Sender<()>,
     thread: JoinHandle<()>,
@@ -71,8 +76,9 @@ impl Inspections {
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK) {
                 work.look(&levels);
             }
-            // What came last, before the inbox goes.
+            // Takes the last answers before the inbox is deleted.
             work.take_answers();
+            work.take_survived(Duration::ZERO);
         };
         let builder = std::thread::Builder::new().name("stormlog-inspect".into());
         Ok(Self {
@@ -81,7 +87,7 @@ impl Inspections {
         })
     }
 
-    /// Records what is left and ends.
+    /// Records the remaining answers and ends.
     pub(super) fn finish(self) {
         drop(self.stop);
         let _ = self.thread.join();
@@ -95,11 +101,11 @@ struct Work {
     rising: Rising,
     latest: Levels,
     open: Vec<Request>,
-    /// Every request until now.
+    /// All requests so far.
     asked: Vec<Asked>,
 }
 
-/// A process that is looked at.
+/// A process that is being inspected.
 struct Request {
     pid: u32,
     since: Instant,
@@ -126,10 +132,11 @@ impl Work {
             self.ask(pid);
         }
         self.take_answers();
+        self.take_survived(SURVIVED);
         self.drop_late();
     }
 
-    /// Asks a process, unless it was asked enough.
+    /// Sends a request to a process, unless it already got enough.
     fn ask(&mut self, pid: u32) {
         let earlier = || self.asked.iter().filter(|one| one.pid == pid);
         let is_enough = earlier().count() >= MOST_OF_PROCESS as usize
@@ -141,7 +148,7 @@ impl Work {
         };
         let mappings = Mappings::read(Path::new("/proc"), pid);
         let is_python = inbox::is_marked(&self.inbox, "python", pid);
-        // An interpreter without our hook knows its objects, but nothing asks it.
+        // An interpreter without our hook knows its objects, but cannot be asked.
         let is_mute = mappings.as_ref().is_none_or(Mappings::has_interpreter) && !is_python;
         if is_mute || (is_python && fs::write(self.request(pid), b"").is_err()) {
             return;
@@ -170,7 +177,7 @@ impl Work {
         of_pid.map(|(_, anonymous)| *anonymous)
     }
 
-    /// Records the answers that have come in.
+    /// Records the answers that have arrived.
     fn take_answers(&mut self) {
         for request in std::mem::take(&mut self.open) {
             let is_done = if request.is_python {
@@ -190,7 +197,7 @@ impl Work {
             return false;
         };
         let _ = fs::remove_file(&path);
-        // The program wrote it, and may have written anything.
+        // The program wrote it, so it may contain anything.
         let answer = Answer::parse(&text).filter(|answer| answer.pid == request.pid);
         let Some(answer) = answer else {
             return true;
@@ -204,7 +211,7 @@ impl Work {
         answer.is_final
     }
 
-    /// A program without Python, or without our hook, has mappings only.
+    /// Records the mappings of a program without Python or without our hook.
     fn take_mappings(&mut self, request: &Request) -> bool {
         let level = self.level(request.pid).unwrap_or(0);
         if level < request.anonymous.saturating_add(ENOUGH_GROWTH) {
@@ -242,7 +249,23 @@ impl Work {
         self.recorder.record(EVENT, 0, &context, metadata);
     }
 
-    /// Takes back requests that are not answered.
+    /// Records the errors of host memory that processes caught so long ago.
+    fn take_survived(&self, after: Duration) {
+        for (path, error) in inbox::survived(&self.inbox) {
+            let age = now_ns().saturating_sub(error.time_ns);
+            if u128::from(age.unsigned_abs()) < after.as_nanos() {
+                continue;
+            }
+            let _ = fs::remove_file(path);
+            if let Some(reason) = classify_any(&error.facts()) {
+                let mut request = error.failed_request();
+                request.insert("caught", Value::Bool(true));
+                self.recorder.record_oom(&reason, request);
+            }
+        }
+    }
+
+    /// Withdraws requests that are not answered in time.
     fn drop_late(&mut self) {
         let inbox = self.inbox.clone();
         let latest = std::mem::take(&mut self.latest);

@@ -19,7 +19,7 @@ fn snapshot(folder: &Path, pickle: &[u8]) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// What a run that must fail says, which ends with code 1 and has a hint.
+/// The output of a run that must fail with exit code 1 and a hint.
 fn refused(arguments: &[&str]) -> String {
     let output = stormlog(arguments).output().expect("it starts");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -93,7 +93,7 @@ fn names_that_cannot_be_read_are_warned_of_and_nobody_waits_for_them() {
         assert_eq!(output.status.code(), Some(0));
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    // It has no end, and its reported size is 0.
+    // The file has no end, and its reported size is 0.
     std::os::unix::fs::symlink("/dev/zero", &names).expect("a link");
     assert!(warned().contains("it is a character device, not a regular file"));
     fs::remove_file(&names).expect("the link");

@@ -1,11 +1,11 @@
-//! Artifacts to ask questions about, and the program in a folder of theirs.
+//! Artifacts for queries, and functions that run the program in their folder.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-/// What a call of the program left.
+/// The result of a call of the program.
 pub(crate) struct Called {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,

@@ -1,5 +1,5 @@
-//! Whole commands on input that is odd, empty or contradicts itself: an answer or a clear error,
-//! never a panic or a made-up finding.
+//! Runs whole commands on input that is unusual, empty or contradictory: there is an answer or a
+//! clear error, never a panic or an invented finding.
 
 use std::path::{Path, PathBuf};
 
@@ -84,7 +84,7 @@ fn stormlog(arguments: &[&str]) -> Answer {
     }
 }
 
-/// The document of a command that must succeed, or nothing when it says why it cannot.
+/// The document of a command that must succeed; `None` when it explains why it cannot.
 fn document(arguments: &[&str]) -> Option<Value> {
     let answer = stormlog(&[arguments, &["--format", "json"]].concat());
     match answer.code {
@@ -98,7 +98,7 @@ fn document(arguments: &[&str]) -> Option<Value> {
     }
 }
 
-/// Nothing can be found in these, whatever their numbers.
+/// Events in which nothing can be found, whatever their numbers.
 fn dull() -> impl Strategy<Value = Vec<Moment>> {
     let bytes = prop_oneof![Just(0), 1..80 * GIB, Just(i64::MAX / 4)];
     let step = prop_oneof![Just(1), Just(SECOND), 1..3600 * SECOND];
@@ -156,7 +156,7 @@ fn dull() -> impl Strategy<Value = Vec<Moment>> {
     ]
 }
 
-/// Anything that the rules of records allow.
+/// Any events that the rules of records allow.
 fn wild() -> impl Strategy<Value = Vec<Moment>> {
     let time = prop_oneof![Just(0), 0..1000 * SECOND, 0..i64::MAX];
     let bytes = prop_oneof![Just(0), 0..80 * GIB, Just(i64::MAX)];

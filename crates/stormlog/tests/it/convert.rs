@@ -171,7 +171,7 @@ fn peak_of_converting(path: &Path) -> u64 {
         assert_cmd::cargo::cargo_bin("stormlog").display(),
         path.display()
     );
-    // Every thread has blocks of its own; how many cores a machine has is not the question.
+    // Every thread has its own blocks, so the number of threads is fixed.
     let output = std::process::Command::new("sh")
         .args(["-c", &script])
         .env("RAYON_NUM_THREADS", "2")

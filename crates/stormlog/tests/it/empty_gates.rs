@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::artifacts::{call, record, session, write_sink};
 use crate::support::folder;
 
-/// Things that hold no event: empty, garbage, cut off.
+/// Files without events: empty, garbage, cut off.
 fn write_nothings(folder: &Path) {
     let at = |name: &str| folder.join(name);
     std::fs::create_dir(at("empty")).expect("a folder");

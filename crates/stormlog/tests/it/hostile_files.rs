@@ -1,4 +1,4 @@
-//! Every reading command against files that are none: FIFOs, devices, sockets, links out of the
+//! Runs every reading command against special files: FIFOs, devices, sockets, links out of the
 //! artifact. Each command ends in time, names the file, and shows nothing from outside.
 
 use std::fs;
@@ -12,7 +12,7 @@ use assert_cmd::cargo::CommandCargoExt as _;
 
 use crate::support::{folder, root};
 
-/// What stands in for a file of an artifact.
+/// What replaces a file of an artifact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trap {
     Fifo,
@@ -30,11 +30,11 @@ const TRAPS: [Trap; 5] = [
     Trap::Outside,
 ];
 
-/// What must appear in no output.
+/// A text that must not appear in any output.
 const SECRET: &str = "outside-5e3d";
 
 impl Trap {
-    /// Puts the trap where a file was; gives what has to live as long.
+    /// Replaces a file by the trap; returns what must stay alive meanwhile.
     fn set(self, file: &Path, outside: &Path) -> Option<UnixListener> {
         let _ = fs::remove_file(file);
         let fifo = |path: &Path| {
@@ -57,7 +57,7 @@ impl Trap {
     }
 }
 
-/// Runs a command, which has to end by itself within a generous time and little memory.
+/// Runs a command, which must end by itself within a generous time and little memory.
 fn call(directory: &Path, arguments: &[&str]) -> Output {
     let program = Command::cargo_bin("stormlog").expect("the program is built");
     let mut command = Command::new("sh");
@@ -135,7 +135,7 @@ const COMMANDS: [&[&str]; 13] = [
     &["issues", "check", "artifact"],
 ];
 
-/// The text of what lies outside, whatever it is taken for.
+/// A file outside of the artifact with the secret text.
 fn secret(folder: &Path) -> PathBuf {
     let file = folder.join("secret.json");
     let record = format!(
@@ -183,7 +183,7 @@ fn try_commands(artifact: &Artifact, file: &str, trap: Trap) {
         );
         assert!(!text.contains(SECRET), "{case}: {text}");
         assert!(!text.contains("panicked"), "{case}: {text}");
-        // What a command needs and cannot read is named, with what it is.
+        // A file that a command needs and cannot read is named, with its type.
         if command[0] == "validate" && is_there && file != "metadata.json" {
             assert_ne!(output.status.code(), Some(0), "{case}: {text}");
             assert!(text.contains(file), "{case}: {text}");

@@ -1,4 +1,4 @@
-//! `stormlog issues`: states that last, changes that are not lost, a gate that holds.
+//! `stormlog issues`: states persist, concurrent changes are not lost, and the gate works.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::artifacts::{FIRST_NS, call, program, record, session, write_sink};
 
-/// A sink with as many different alerts.
+/// Makes a sink with this many different alerts.
 fn write_alerts(directory: &Path, count: usize) {
     let records: Vec<Value> = (0..count)
         .map(|place| {

@@ -1,4 +1,4 @@
-//! The program as people and scripts meet it: a process, its two streams, its exit code.
+//! Tests of the program as people and scripts use it: a process, its two streams, its exit code.
 
 mod allocator_snapshots;
 mod artifacts;

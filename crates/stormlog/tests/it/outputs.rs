@@ -1,5 +1,5 @@
-//! What commands write: files that honour the umask, cells that are no formulas, text that does
-//! nothing where it is shown.
+//! What commands write: files that respect the umask, cells that are not formulas, and text without
+//! effects where it is shown.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -126,7 +126,7 @@ fn no_cell_is_a_formula_and_all_come_back() {
         let expected = FORMULAS.map(|formula| format!("'{formula}"));
         assert_eq!(cells, expected);
     }
-    // What we read is what was written.
+    // The loaded events equal the written ones.
     let called = call(folder.path(), &["convert", "events.csv", "again.json"]);
     assert_eq!(called.code, Some(0), "{}", called.err);
     let again = fs::read_to_string(folder.path().join("again.json")).expect("a file");

@@ -1,5 +1,5 @@
 //! `stormlog pack`: what is in the file, that every command opens it, and that a bad one is refused.
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+#![allow(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -428,4 +428,76 @@ fn bad_packs_are_refused() {
     made(&path, &[(file, "zeros.json", &bomb)], (1, bomb.len()));
     assert!(fs::metadata(&path).unwrap().len() < 200_000);
     refused("out of proportion to its size");
+}
+
+#[test]
+fn a_pack_that_is_killed_leaves_no_half_file() {
+    let folder = folder();
+    let (run, temporary) = (folder.path().join("run"), folder.path().join("tmp"));
+    fs::create_dir_all(&run).unwrap();
+    fs::create_dir(&temporary).unwrap();
+    let line = fs::read(root().join("fixtures/runs/two_ranks/segment-000001.jsonl")).unwrap();
+    // A secret, so that a copy is made.
+    let secret = b"{\"metadata\": {\"password\": \"hunter2hunter2\"}}\n";
+    fs::write(run.join("segment-000001.jsonl"), line.repeat(400)).unwrap();
+    fs::write(run.join("segment-000002.jsonl"), secret).unwrap();
+    let output = folder.path().join("run.stormlog");
+    let names = |folder: &Path, prefix: &str| {
+        let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
+        let names = entries.map(|entry| entry.file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with(prefix)).count()
+    };
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_stormlog"));
+    command.env("TMPDIR", &temporary);
+    command.args(["pack", text(&run), "-o", text(&output), "--force"]);
+    command.stdout(std::process::Stdio::null());
+    let is_killed = (0..20).any(|_| {
+        let mut packing = command.spawn().unwrap();
+        while names(folder.path(), ".stormlog-pack-") == 0 {
+            if packing.try_wait().unwrap().is_some() {
+                // It was faster than we looked.
+                fs::remove_file(&output).unwrap();
+                return false;
+            }
+        }
+        packing.kill().unwrap();
+        packing.wait().unwrap();
+        !output.exists()
+    });
+    assert!(is_killed);
+    assert_eq!(names(folder.path(), ".stormlog-pack-"), 1);
+    assert_eq!(names(&temporary, "stormlog-"), 1);
+    assert!(command.status().unwrap().success());
+    assert!(output.exists());
+    assert_eq!(names(folder.path(), ".stormlog-pack-"), 0);
+    assert_eq!(names(&temporary, "stormlog-"), 0);
+}
+
+#[test]
+fn packs_in_a_folder_are_read_with_it() {
+    let folder = folder();
+    let run = recording("runs/h200_leak_graph", &folder.path().join("run"));
+    let sent = folder.path().join("sent");
+    fs::create_dir(&sent).unwrap();
+    pack(&run, &sent.join("run.stormlog"));
+    let verdict = |path: &Path| {
+        let report: serde_json::Value =
+            serde_json::from_str(&out(&["analyze", text(path), "--json"])).unwrap();
+        (report["verdict"].clone(), report["findings"].clone())
+    };
+    let alone = verdict(&run);
+    assert!(!alone.0.is_null() || !alone.1.is_null());
+    assert_eq!(verdict(&sent), alone);
+    // Beside its original it counts once, and one that is damaged is named.
+    fs::write(sent.join("broken.stormlog"), "no pack").unwrap();
+    let output = stormlog(&["analyze", text(folder.path())])
+        .output()
+        .unwrap();
+    let (code, error) = (
+        output.status.code(),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(matches!(code, Some(0 | 2)), "{error}");
+    assert!(error.contains("broken.stormlog"), "{error}");
+    assert_eq!(verdict(folder.path()).1, alone.1);
 }

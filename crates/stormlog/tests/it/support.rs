@@ -1,4 +1,4 @@
-//! Runs the program and tidies what it said.
+//! Runs the program and normalises its output.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! A chain of files that is being read on a thread of its own.
+//! A chain of files that a thread of its own reads.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -20,11 +20,11 @@ use crate::query::store::Store;
 pub(super) struct Cursor {
     pub(super) source: usize,
     pub(super) receiver: Receiver<Message>,
-    /// Events that were read and are not listed yet.
+    /// Events that were read but not listed yet.
     pub(super) pending: BinaryHeap<Row>,
     pub(super) read: u64,
     pub(super) has_ended: bool,
-    /// The session of the event listed last.
+    /// The session of the last listed event.
     pub(super) home: Option<Arc<Home>>,
 }
 
@@ -34,7 +34,8 @@ pub(super) enum Message {
     Failed(PathBuf, LoadError),
 }
 
-/// An event that waits to be listed; the earliest is the greatest, as a heap wants it.
+/// An event waiting to be listed. The earliest event is the greatest, because the heap returns the
+/// greatest first.
 pub(super) struct Row {
     pub(super) timestamp_ns: i64,
     pub(super) index_in_chain: u64,
@@ -51,7 +52,7 @@ impl Row {
         self.event().map(|event| &event.origin().session_id)
     }
 
-    /// The order of rows of different chains.
+    /// The sort key for rows of different chains.
     pub(super) fn key(&self) -> (i64, Option<&Text>) {
         (self.timestamp_ns, self.session_id())
     }
@@ -79,7 +80,7 @@ impl PartialEq for Row {
 impl Eq for Row {}
 
 impl Cursor {
-    /// Reads until as many events wait as are sorted, or until the end.
+    /// Reads until a full window of events is waiting, or until the end.
     pub(super) fn fill(&mut self, window: usize, store: &Store) {
         let source = &store.catalog().sources[self.source];
         while !self.has_ended && self.pending.len() < window {
@@ -106,7 +107,7 @@ impl Cursor {
     }
 }
 
-/// Reads the files of a chain; stops early when the receiver is gone.
+/// Reads the files of a chain. Stops early when the receiver is dropped.
 pub(super) fn read_chain(
     source: &Source,
     files: &[PathBuf],
@@ -131,7 +132,7 @@ pub(super) fn read_chain(
     }
 }
 
-/// The events that a filter accepts, without the others' memory.
+/// The events that a filter accepts, copied so that the others can be freed.
 fn wanted(events: &Events, filter: &EventFilter) -> Events {
     if !filter.is_narrow() {
         return events.clone();

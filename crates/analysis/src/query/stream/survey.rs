@@ -1,4 +1,4 @@
-//! What is found out about files before their events are merged: sizes, sessions, order in time.
+//! Examines files before their events are merged: sizes, sessions and order in time.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::query::scan::last_time;
 /// A compressed file counts as this many times its size.
 const EXPANDS: u64 = 16;
 
-/// What rows say about the session of an event.
+/// The session of an event, as shown in rows.
 #[derive(Debug)]
 pub(super) struct Home {
     pub(super) session_id: Text,
@@ -30,7 +30,7 @@ pub(super) struct Home {
     pub(super) status: &'static str,
 }
 
-/// What is known of sessions, by their ids.
+/// Sessions, by their ids.
 pub(super) type Homes = HashMap<Text, Arc<Home>>;
 
 /// Files whose events follow each other in time.
@@ -41,7 +41,7 @@ pub(super) struct Chain {
     pub(super) last_ns: i64,
 }
 
-/// Hands over the events of a file until `visit` has had enough.
+/// Passes the events of a file to `visit` until it returns false.
 pub(super) fn stream(
     source: &Source,
     file: &Path,
@@ -87,7 +87,7 @@ pub(super) fn size_of(source: &Source) -> u64 {
     sizes.fold(0, u64::saturating_add)
 }
 
-/// Files as chains: each begins when the one before it has ended.
+/// Arranges files in chains. Each file of a chain begins after the previous one has ended.
 pub(super) fn chains(source: usize, mut files: Vec<(i64, &PathBuf)>, waiting: &mut Vec<Chain>) {
     files.sort();
     let mut own: Vec<Chain> = Vec::new();
@@ -109,13 +109,13 @@ pub(super) fn chains(source: usize, mut files: Vec<(i64, &PathBuf)>, waiting: &m
     waiting.extend(own);
 }
 
-/// What one pass over a file that has no manifest of its own shows of its sessions, and the time
-/// of its first event. Nothing when the file cannot be read, or is not in an order that the
-/// window can sort: then it has to be loaded.
+/// Examines a file without a manifest of its own in one pass, and returns its sessions and the time
+/// of its first event. `None` when the file cannot be read, or when its events are too far out of
+/// order for the window. Such a file must be loaded.
 pub(super) fn survey(source: &Source) -> Option<(Homes, Option<i64>)> {
     let mut stopped: HashMap<Text, bool> = HashMap::new();
     let (mut first_ns, mut latest_ns) = (None::<i64>, i64::MIN);
-    // The latest times up to places before the current one.
+    // The latest times seen before earlier positions.
     let mut latest_before: VecDeque<i64> = VecDeque::new();
     let mut settled_ns = i64::MIN;
     let mut is_sortable = true;
@@ -161,12 +161,13 @@ pub(super) fn survey(source: &Source) -> Option<(Homes, Option<i64>)> {
     is_sortable.then(|| (homes.collect(), first_ns))
 }
 
-/// What all segments of a sink show of sessions that its manifest does not give them to.
+/// Finds the sessions in all segments of a sink whose manifest assigns segments to the wrong
+/// sessions.
 pub(super) fn survey_sink(source: &Source) -> Homes {
     let mut found = HashMap::new();
     for file in &source.event_paths {
         let mut stopped = HashMap::new();
-        // What cannot be read is reported where the file is listed.
+        // Errors are reported when the file is listed.
         let _ = stream(source, file, &mut |events| {
             for event in events.iter() {
                 note_session(&mut stopped, event);

@@ -1,4 +1,5 @@
-//! One process of a tree: its memory by kind, through files that the kernel ties to it.
+//! One process of a tree. The memory of the process, by kind, is read through files that the kernel
+//! ties to the process.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -12,26 +13,27 @@ use super::super::process_tree::parent_of;
 use crate::kept_file::KeptFile;
 use crate::redact::redacted_words;
 
-/// What walking the page tables of a process may cost: the kernel holds a lock meanwhile that
+/// The longest time that a walk of the page tables may take. Meanwhile the kernel holds a lock that
 /// the process needs to map and unmap memory.
 const LONGEST_WALK: Duration = Duration::from_millis(5);
 
-/// What a walk costs before one was measured; one process is never asked first at its largest.
+/// The assumed cost of a walk before one was measured. It keeps a large process from being walked
+/// at all at first.
 const ASSUMED_WALK_PER_GIB: Duration = Duration::from_millis(60);
 
-/// How often the page tables may be walked.
+/// Least time between two walks of the page tables.
 const WALK_PERIOD: Duration = Duration::from_secs(1);
 
-/// Between a fork and the program that follows it there may be this much time.
+/// The longest time between a fork and the program that the child then runs.
 const YOUTH: Duration = Duration::from_secs(1);
 
-/// How many characters of a command name a process.
+/// The name of a process has at most this many characters of its command.
 const LONGEST_NAME: usize = 160;
 
 /// Resident memory by kind, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
-    /// Private to the process, or shared with a parent until one of them writes.
+    /// Private to the process, or shared with its parent until one of them writes.
     pub anonymous: u64,
     /// Shared memory: `/dev/shm`, System V, anonymous shared mappings.
     pub shared: u64,
@@ -46,19 +48,19 @@ impl Parts {
     }
 }
 
-/// What a process is to the one that started it.
+/// What a process is to its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The root of the tree.
     Program,
-    /// A fork that runs its parent's program, or one of Python's `multiprocessing`.
+    /// A fork that runs its parent's program, or a worker of Python's `multiprocessing`.
     Worker,
-    /// Another program.
+    /// A process that runs another program.
     Subprocess,
 }
 
 impl Role {
-    /// The word in records.
+    /// The role as records spell it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Program => "program",
@@ -76,7 +78,7 @@ pub(super) struct Process {
     pub(super) role: Role,
     pub(super) name: String,
     pub(super) parts: Parts,
-    /// Memory that a fork got from its parent and that the parent counts already.
+    /// Anonymous memory that a fork inherited from its parent, which the parent already counts.
     inherited: u64,
     directory: PathBuf,
     command: Vec<u8>,
@@ -86,24 +88,24 @@ pub(super) struct Process {
     walked_at: Option<Instant>,
 }
 
-/// A walk of the page tables.
+/// The result of a walk of the page tables.
 #[derive(Clone, Copy, Debug)]
 struct Walk {
-    /// What the process had at that time, and its share of it: pages that several processes
-    /// have count in parts.
+    /// The unreclaimable memory at that time, and the process's share of it. A page of several
+    /// processes counts for each in part.
     unreclaimable: u64,
     share: u64,
     per_byte: f64,
 }
 
-/// The first reading of a process that its parent may share memory with.
+/// The parent of a process, which may share memory with it.
 pub(super) struct Ancestor<'a> {
     pub(super) command: &'a [u8],
     pub(super) anonymous: u64,
 }
 
 impl Process {
-    /// Opens a process; nothing when it is gone or a zombie.
+    /// Opens a process. `None` when it has ended or is a zombie.
     pub(super) fn open(proc: &Path, pid: u32, root: u32) -> Option<Self> {
         let directory = proc.join(pid.to_string());
         let status = KeptFile::new(File::open(directory.join("status")).ok()?).ok()?;
@@ -136,7 +138,8 @@ impl Process {
         }
     }
 
-    /// Says what the process is to its parent. A fork has all of its parent's memory at first.
+    /// Sets the role of the process and the memory inherited from its parent. A new fork shares all
+    /// of its parent's memory.
     pub(super) fn relate(&mut self, parent: Option<&Ancestor<'_>>) {
         if self.role == Role::Program {
             return;
@@ -163,12 +166,12 @@ impl Process {
         }
     }
 
-    /// Whether the process was just started, when it may still be on its way to its program.
+    /// Whether the process was started so recently that it may still have to run its own program.
     pub(super) fn is_young(&self) -> bool {
         self.opened.elapsed() < YOUTH
     }
 
-    /// Whether the process runs another program than when it was last looked at.
+    /// Whether the process runs another program than at the last check.
     pub(super) fn has_changed_program(&mut self) -> bool {
         let command = fs::read(self.directory.join("cmdline")).unwrap_or_default();
         if command.is_empty() || command == self.command {
@@ -180,8 +183,8 @@ impl Process {
         true
     }
 
-    /// The share of its memory that counts for this process alone, and whether pages that it
-    /// has together with others are in it once at most.
+    /// The bytes that count for this process alone, and whether shared pages are certainly counted
+    /// at most once.
     pub(super) fn counted_once(&mut self) -> (u64, bool) {
         self.walk_when_affordable();
         let now = self.parts.unreclaimable();
@@ -226,7 +229,7 @@ impl Process {
         });
     }
 
-    /// The process as records name it.
+    /// The process as records describe it.
     pub(super) fn describe(&self) -> Map {
         let mut map = Map::new();
         map.insert("pid", i64::from(self.pid));
@@ -237,12 +240,15 @@ impl Process {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "an estimate of a cost")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "rounding does not matter in an estimated cost"
+)]
 fn float(bytes: u64) -> f64 {
     bytes as f64
 }
 
-/// The lines of `status` that say what is resident; a zombie has none.
+/// Parses the lines of `status` with resident memory. A zombie has none.
 fn read_parts(status: &KeptFile) -> Option<Parts> {
     let mut buffer = [0_u8; 4096];
     let length = status.get().ok()?.read_at(&mut buffer, 0).ok()?;
@@ -259,7 +265,14 @@ fn is_multiprocessing(command: &[u8]) -> bool {
     text.contains("multiprocessing.spawn") || text.contains("multiprocessing.forkserver")
 }
 
-/// The command without secrets, short enough for a record; without one, the kernel's name.
+/// The command of any process without secrets; none where it is not known.
+pub(super) fn name_of_process(proc: &Path, pid: u32) -> Option<String> {
+    let directory = proc.join(pid.to_string());
+    let command = fs::read(directory.join("cmdline")).ok()?;
+    Some(name_of(&directory, &command)).filter(|name| !name.is_empty())
+}
+
+/// The command without secrets, shortened for a record, or else the kernel's name of the process.
 fn name_of(directory: &Path, command: &[u8]) -> String {
     let words = command
         .split(|byte| *byte == 0)
@@ -298,6 +311,13 @@ mod tests {
             anonymous: own,
         }));
         assert_eq!((process.role, process.inherited), (Role::Subprocess, 0));
+    }
+
+    #[test]
+    fn a_process_has_a_name_while_it_lives() {
+        let proc = Path::new("/proc");
+        assert!(name_of_process(proc, std::process::id()).is_some());
+        assert_eq!(name_of_process(proc, u32::MAX), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The thread that writes what a [`BackgroundSink`](super::BackgroundSink) was given.
+//! The thread that writes the events of a [`BackgroundSink`](super::BackgroundSink).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError, Weak};
@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use stormlog_format::{Event, SessionStatus, SessionSummary};
 
 use super::Shared;
-use crate::process::own_identity;
 use crate::store::clock::now_ns;
 use crate::store::config::SinkConfig;
 use crate::store::error::SinkError;
@@ -15,21 +14,21 @@ use crate::store::fork::Holder;
 use crate::store::thinning::thinner::Thinner;
 use crate::store::writer::{Flush, Writer, taken_over};
 
-/// The writing thread looks at the queue at least this often, and what is in it then survives
-/// the process.
+/// The writing thread empties the queue at least this often. Events that it has written survive the
+/// process.
 const LONGEST_SLEEP: Duration = Duration::from_millis(250);
 
-/// It does not look more often than this.
+/// The writing thread empties the queue at most this often.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(5);
 
-/// How long it goes on trying to end a session on a disk that takes nothing. The program waits
-/// for it at its end.
+/// How long it tries to end a session on a disk that accepts no writes. The program waits for this
+/// at its end.
 const LAST_TRIES: Duration = Duration::from_millis(200);
 
-/// After it could not be opened, a sink is left alone for this long.
+/// How long to wait before a sink that could not be opened is tried again.
 const OPEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// What the writing thread was asked for since it last looked.
+/// What the writing thread was asked to do since it last looked.
 struct Work {
     overflow: u64,
     flushes_wanted: u64,
@@ -42,10 +41,10 @@ struct Thread<'a> {
     config: SinkConfig,
     session: SessionSummary,
     open_again: Instant,
-    /// Taken from the queue, not yet given to the writer.
+    /// Events taken from the queue and not yet passed to the writer.
     waiting: VecDeque<Event>,
     recorded_events: u64,
-    /// Dropped before there was a writer to count them.
+    /// Events dropped before there was a writer to count them.
     unreported_drops: u64,
     flushes_done: u64,
     problem: Option<String>,
@@ -53,7 +52,7 @@ struct Thread<'a> {
     thinner: Thinner,
 }
 
-/// The writing thread's life: until the session has ended.
+/// The main function of the writing thread. The function returns when the session has ended.
 pub(super) fn write_in_background(
     shared: &Arc<Shared>,
     config: SinkConfig,
@@ -91,7 +90,7 @@ pub(super) fn write_in_background(
 }
 
 impl Thread<'_> {
-    /// Waits until there is something to do, at most so long, and takes all of it.
+    /// Waits at most `sleep` for something to do, and takes all of it.
     fn take_work(&mut self, sleep: Duration) -> Work {
         let mut state = self.shared.lock();
         let is_idle = state.queue.len() < self.shared.batch
@@ -110,7 +109,7 @@ impl Thread<'_> {
         }
     }
 
-    /// Writes what waits; gives how long nothing needs to be done.
+    /// Writes all waiting events; returns how long nothing needs to be done.
     fn write(&mut self, work: &Work) -> Duration {
         self.unreported_drops += work.overflow;
         let mut writer = self.shared.writer();
@@ -126,7 +125,7 @@ impl Thread<'_> {
                 .enter_session(Some(event.session_id.as_bytes()))
                 .and_then(|()| writer.append_event(&event));
             match appended {
-                // What could not be written yet stays in the writer's buffer.
+                // Events that could not be written yet stay in the writer's buffer.
                 Ok(()) | Err(SinkError::Io { .. }) => self.recorded_events += 1,
                 Err(SinkError::BufferFull { .. }) => {}
                 Err(SinkError::TakenOver { .. }) => self.was_taken_over = true,
@@ -134,7 +133,7 @@ impl Thread<'_> {
             }
         }
         if work.flushes_wanted > self.flushes_done {
-            // A failure is kept by the writer and reported with the rest.
+            // The writer keeps a failure, and it is reported with the others.
             let _ = writer.flush(Flush::Now);
             self.flushes_done = work.flushes_wanted;
         }
@@ -147,8 +146,8 @@ impl Thread<'_> {
         writer.idle_for().clamp(SHORTEST_SLEEP, LONGEST_SLEEP)
     }
 
-    /// Thins the sink for a moment; gives how long to wait before the next one, if there is
-    /// more to do.
+    /// Thins the sink for one slice; returns how long to wait before the next slice, or `None` when
+    /// there is nothing more to do.
     fn thin(&mut self) -> Option<Duration> {
         let shared = self.shared;
         self.thinner.work(&mut |work| {
@@ -163,12 +162,7 @@ impl Thread<'_> {
         if slot.is_some() || Instant::now() < self.open_again {
             return;
         }
-        // The manifest of the plain sink is that of stormlog 0.3.9; its sessions are those of
-        // this process, or of one that the caller knows better.
-        let session = SessionSummary {
-            recorder: own_identity(),
-            ..self.session.clone()
-        };
+        let session = self.session.clone();
         let opened = Writer::open(self.config.clone()).and_then(|mut writer| {
             writer.start_session(Some(session))?;
             Ok(writer)
@@ -188,12 +182,12 @@ impl Thread<'_> {
 
     fn drop_what_is_too_much(&mut self) {
         let too_many = self.waiting.len().saturating_sub(self.shared.capacity);
-        // The oldest go: what happened last is what the user will ask for.
+        // The oldest events are dropped, because users ask about the latest ones.
         self.waiting.drain(..too_many);
         self.unreported_drops += too_many as u64;
     }
 
-    /// Ends the session, whatever the disk says.
+    /// Ends the session, even if the disk accepts no writes.
     fn finish(mut self, status: SessionStatus) {
         let end = Instant::now() + LAST_TRIES;
         let mut slot = self.shared.writer();
@@ -232,7 +226,7 @@ impl Thread<'_> {
         self.session.ended_at_ns = Some(now_ns());
         drop(slot);
         self.report();
-        // Closes the files and gives the directory free.
+        // Closes the files and releases the directory.
         *self.shared.writer() = None;
         let mut state = self.shared.lock();
         state.session = self.session;

@@ -1,9 +1,9 @@
 //! Rewrites a group of closed segments into one, in slices.
 //!
-//! A first pass selects the lines that survive, a second one copies them into a temporary file
-//! byte by byte. Both read blocks of [`BLOCK`] bytes, so memory is bounded by the longest line,
-//! one bit per line and [`select`](super::select)'s tracks. The segments themselves are not
-//! touched before the writer has announced the rewrite in the manifest.
+//! A first pass selects the lines that survive; a second pass copies them to a temporary file, byte
+//! by byte. Both read blocks of [`BLOCK`] bytes, so memory is bounded by the longest line, one bit
+//! per line and the tracks of [`select`](super::select). The segments stay unchanged until the
+//! writer has announced the rewrite in the manifest.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -19,25 +19,25 @@ use super::select::{Sample, Selected, Selection};
 use crate::files::{create_new, open_regular};
 use crate::kept_file::KeptFile;
 
-/// How many bytes are read at a time: about a millisecond's work.
+/// How many bytes are read at a time, about a millisecond of work.
 const BLOCK: usize = 128 << 10;
 
-/// A segment with a longer line is left alone.
+/// A segment with a longer line is not rewritten.
 const LONGEST_LINE: usize = 16 << 20;
 
-/// What ends the name of a segment that is being rewritten.
+/// The end of the name of a segment that is being rewritten.
 pub(crate) const TEMPORARY_SUFFIX: &str = ".thin.tmp";
 
-/// Whether a file is what a killed rewrite left behind.
+/// Whether a file is a leftover of a killed rewrite.
 pub(crate) fn is_temporary(name: &str) -> bool {
     name.starts_with(stormlog_format::SEGMENT_PREFIX) && name.ends_with(TEMPORARY_SUFFIX)
 }
 
-/// A rewrite under way.
+/// A rewrite in progress.
 #[derive(Debug)]
 pub(crate) struct Rewrite {
     directory: PathBuf,
-    /// What is rewritten, oldest first.
+    /// The segments to rewrite, oldest first.
     inputs: Vec<Segment>,
     interval_ns: i64,
     temporary: PathBuf,
@@ -49,16 +49,16 @@ enum Pass {
     Select(Blocks, Box<Selection>),
     Copy(Blocks, Selected, Output),
     Done(Outcome),
-    /// Between two states, or after an error.
+    /// Used between two states, and after an error.
     Failed,
 }
 
-/// What came of it.
+/// The result of a rewrite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Every line survives and there is nothing to merge.
+    /// Every line survives and nothing needs to be merged.
     Unchanged,
-    /// The temporary file is complete and on the disk.
+    /// The temporary file is complete and on disk.
     Written {
         event_count: i64,
         size_bytes: i64,
@@ -67,11 +67,11 @@ pub(crate) enum Outcome {
     },
 }
 
-/// What became of the segments whose lines went into another one.
+/// What happened to the segments whose lines are now in another segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OldFiles {
     Deleted,
-    /// Some could not be deleted.
+    /// Some of them could not be deleted.
     Left,
 }
 
@@ -105,7 +105,7 @@ impl Rewrite {
         self.interval_ns
     }
 
-    /// Works until a time; gives the outcome when the work is done.
+    /// Works until `until`; returns the outcome when the work is done.
     pub(crate) fn work(&mut self, until: Instant) -> io::Result<Option<Outcome>> {
         loop {
             match std::mem::replace(&mut self.pass, Pass::Failed) {
@@ -153,7 +153,8 @@ impl Rewrite {
 
     fn written(&self, selected: &Selected, mut output: Output) -> io::Result<Outcome> {
         output.write()?;
-        // The size of the file shows whether the rewrite has happened.
+        // The size of the file shows whether the rewrite has happened, so it must differ from the
+        // old size.
         if self.inputs.first().map(|segment| segment.size_bytes) == Some(signed(output.bytes)) {
             output.pending.push(b'\n');
             output.write()?;
@@ -167,7 +168,7 @@ impl Rewrite {
         })
     }
 
-    /// The rewrite as the manifest announces it; nothing when there is nothing to do.
+    /// The announcement for the manifest. `None` when nothing changes.
     pub(crate) fn announcement(&self) -> Option<Rewriting> {
         let Pass::Done(Outcome::Written {
             event_count,
@@ -199,8 +200,8 @@ impl Rewrite {
         })
     }
 
-    /// Puts the new file in the place of the first segment and deletes the others. Only after
-    /// the manifest has announced it.
+    /// Renames the new file over the first segment and deletes the others. Must be called only
+    /// after the manifest has announced it.
     pub(crate) fn replace_files(&self) -> io::Result<OldFiles> {
         let mut names = self
             .inputs
@@ -227,7 +228,7 @@ impl Rewrite {
 
 impl Drop for Rewrite {
     fn drop(&mut self) {
-        // Nothing is left of it after it was renamed.
+        // After the rename this file no longer exists.
         let _ = std::fs::remove_file(&self.temporary);
     }
 }
@@ -236,7 +237,7 @@ fn signed(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// The file that survivors are copied to.
+/// The file to which survivors are copied.
 #[derive(Debug)]
 struct Output {
     file: KeptFile,
@@ -285,7 +286,7 @@ impl Output {
     }
 }
 
-/// The lines of some files, a block at a time.
+/// Reads the lines of several files, one block at a time.
 #[derive(Debug)]
 struct Blocks {
     files: Vec<PathBuf>,
@@ -304,13 +305,13 @@ impl Blocks {
         }
     }
 
-    /// The same files from the beginning.
+    /// Starts again with the same files.
     fn again(&self) -> Self {
         Self::of(self.files.clone())
     }
 
-    /// Gives the lines of the next block that have something on them, without their newlines.
-    /// False at the end.
+    /// Passes the lines of the next block that are not blank to `take`, without their newlines.
+    /// Returns false at the end.
     fn next(&mut self, take: &mut dyn FnMut(Line<'_, '_>)) -> io::Result<bool> {
         let Some(file) = &self.open else {
             let Some(path) = self.files.get(self.next) else {
@@ -327,7 +328,7 @@ impl Blocks {
         give_lines(&self.buffer[..whole], take);
         self.buffer.drain(..whole);
         if is_end {
-            // The last line has no newline: what a killed writer left counts if it is whole.
+            // The last line has no newline. If a killed writer left it complete, it counts.
             if json::parse(&self.buffer).is_ok() {
                 give_lines(&self.buffer, take);
             }
@@ -373,7 +374,7 @@ impl Line<'_, '_> {
                 selection.look(Sample::of_record(&record).as_ref());
             }
             _ => {
-                // Another version, or damage, which survives.
+                // A record of another version is parsed here; a damaged line survives.
                 let event = match json::parse(self.text) {
                     Ok(Value::Map(record)) => {
                         event_from_record(&record, &RecordDefaults::default()).ok()

@@ -1,17 +1,17 @@
-//! Which lines of a segment survive.
+//! Selects the lines of a segment that survive.
 //!
-//! All that are no samples, and of each track and interval the samples with the first, the last,
-//! the least and the greatest `allocator_allocated_bytes`, the least and the greatest
-//! `device_used_bytes` and the greatest `allocator_reserved_bytes`. Samples taken at the end of
-//! an optimizer step form tracks of their own, one per optimizer. The rule can be applied again
-//! with a longer interval: what it keeps then is what it would have kept of all lines.
+//! All lines that are not samples survive. Of each track and interval these samples survive: the
+//! first, the last, those with the lowest and highest `allocator_allocated_bytes`, those with the
+//! lowest and highest `device_used_bytes`, and the one with the highest `allocator_reserved_bytes`.
+//! Samples at the end of an optimizer step form tracks of their own, one per optimizer. Applying
+//! the rule again with a longer interval keeps the same lines as applying it to all original lines.
 
 use std::collections::HashMap;
 
 use stormlog_format::scan::RawRecord;
 use stormlog_format::{Event, EventType, Map, Value, json, metadata_keys};
 
-/// Types of events that are thinned.
+/// Event types that are thinned.
 const THINNED_TYPES: [&str; 2] = [EventType::Sample.as_str(), EventType::Step.as_str()];
 
 fn is_thinned(event_type: &[u8]) -> bool {
@@ -19,10 +19,10 @@ fn is_thinned(event_type: &[u8]) -> bool {
     types.any(|thinned| thinned.as_bytes() == event_type)
 }
 
-/// More tracks than this at once are not followed; their samples survive.
+/// At most this many tracks are followed at once. Samples of further tracks survive.
 const MOST_TRACKS: usize = 4096;
 
-/// Marks the lines of a group of segments that survive.
+/// Marks the surviving lines of a group of segments.
 #[derive(Debug)]
 pub(super) struct Selection {
     interval_ns: i64,
@@ -30,9 +30,9 @@ pub(super) struct Selection {
     /// One bit per line.
     survivors: Vec<u64>,
     tracks: HashMap<Track, Interval>,
-    /// Session ids, by number, so that a track needs no allocation.
+    /// Session ids by number, so that a track needs no allocation.
     sessions: Vec<Vec<u8>>,
-    /// The latest sample that was looked at.
+    /// The time of the latest sample so far.
     latest_ns: i64,
 }
 
@@ -72,7 +72,7 @@ impl Interval {
         }
     }
 
-    /// Takes a sample into account. Of equal values the first one survives.
+    /// Adds a sample. Of equal values the first survives.
     fn add(&mut self, line: usize, values: [Option<i64>; 5]) {
         self.last = line;
         for (extreme, value) in self.extremes.iter_mut().zip(values) {
@@ -91,7 +91,7 @@ impl Interval {
 }
 
 impl Selection {
-    /// A selection with intervals of a length; zero lets every line survive.
+    /// A selection with intervals of this length. With zero, every line survives.
     pub(super) fn new(interval_ns: i64) -> Self {
         Self {
             interval_ns,
@@ -103,7 +103,8 @@ impl Selection {
         }
     }
 
-    /// Looks at the next line, given as the sample that it is; any other line survives.
+    /// Adds the next line. `sample` is `None` for a line that is not a sample; such a line
+    /// survives.
     pub(super) fn look(&mut self, sample: Option<&Sample<'_>>) {
         let line = self.lines;
         self.lines += 1;
@@ -177,19 +178,19 @@ impl Selection {
     }
 }
 
-/// The lines that survive.
+/// The surviving lines.
 #[derive(Debug)]
 pub(super) struct Selected {
     lines: usize,
     survivors: Vec<u64>,
-    /// How many lines do not.
+    /// How many lines do not survive.
     pub(super) dropped: u64,
-    /// The latest sample.
+    /// The time of the latest sample.
     pub(super) latest_ns: i64,
 }
 
 impl Selected {
-    /// Whether a line survives; one that was not there when lines were selected does.
+    /// Whether a line survives. Lines added after the selection survive.
     pub(super) fn survives(&self, line: usize) -> bool {
         line >= self.lines || self.survivors[line / 64] & (1 << (line % 64)) != 0
     }
@@ -200,14 +201,14 @@ impl Selected {
 pub(super) struct Sample<'a> {
     session_id: &'a [u8],
     timestamp_ns: i64,
-    /// Without its session.
+    /// The track, without its session.
     track: Track,
-    /// Bytes allocated, used and reserved.
+    /// Allocated, used and reserved bytes.
     values: [Option<i64>; 3],
 }
 
 impl<'a> Sample<'a> {
-    /// The sample of a record; nothing when the record must survive.
+    /// The sample of a record. `None` when the record must survive.
     pub(super) fn of_record(record: &RawRecord<'a>) -> Option<Self> {
         let mentions = |key: &str| memchr::memmem::find(record.metadata, key.as_bytes()).is_some();
         let series = if EventType::Sample.is(record.event_type)
@@ -239,7 +240,7 @@ impl<'a> Sample<'a> {
         })
     }
 
-    /// The sample of an event; nothing when the event must survive.
+    /// The sample of an event. `None` when the event must survive.
     pub(super) fn of_event(event: &'a Event) -> Option<Self> {
         let counters = &event.counters;
         Some(Self {
@@ -262,8 +263,7 @@ impl<'a> Sample<'a> {
 }
 
 impl Series {
-    /// The series of an event; nothing when it must survive. A sample with a severity is an
-    /// alert.
+    /// The series of an event. `None` when it must survive. A sample with a severity is an alert.
     fn of(event_type: &[u8], metadata: &Map) -> Option<Self> {
         if !is_thinned(event_type) || metadata.contains(metadata_keys::SEVERITY) {
             return None;
@@ -385,7 +385,7 @@ mod tests {
         assert_eq!(survivors(&events, 100), [0, 1, 4, 5, 6, 10, 11]);
     }
 
-    /// Thinning step by step ends with what thinning at once keeps.
+    /// Thinning in several steps keeps the same lines as thinning once.
     #[test]
     fn levels_compose() {
         let mut state = 1_u64;

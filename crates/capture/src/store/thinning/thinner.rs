@@ -1,8 +1,8 @@
-//! Thins a sink on its background thread, a slice at a time.
+//! Thins a sink on its background thread, one slice at a time.
 //!
 //! Segments are read and copied without the writer, so an append never waits for that. The writer
-//! is needed for two moments of each rewrite: when the manifest announces it, and when the
-//! writer's list of segments is brought up to date.
+//! is needed only twice per rewrite: to announce it in the manifest, and to update its list of
+//! segments.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -11,25 +11,25 @@ use super::rewrite::{Outcome, Rewrite};
 use crate::store::error::SinkError;
 use crate::store::writer::Writer;
 
-/// How long a slice takes. A background thread does nothing else meanwhile; what is recorded
-/// waits in memory.
+/// The length of a slice. The background thread does nothing else meanwhile, and new events wait in
+/// memory.
 const SLICE: Duration = Duration::from_millis(10);
 
-/// How long it rests between slices, so that the watched program has the processor.
+/// The pause between two slices, which leaves the processor to the watched program.
 const PAUSE: Duration = Duration::from_millis(30);
 
-/// Calls a function with the sink's writer, while the sink has one.
+/// Calls a function with the sink's writer, if the sink has one.
 pub(crate) type Access<'a> = dyn FnMut(&mut dyn FnMut(&mut Writer)) + 'a;
 
-/// What a background thread remembers between slices.
+/// The state of the background thread between slices.
 #[derive(Debug, Default)]
 pub(crate) struct Thinner {
     rewrite: Option<Rewrite>,
 }
 
 impl Thinner {
-    /// Works for one slice when there is something to thin; gives how long to wait for the
-    /// next one. A sink over its budget is worked on without a pause.
+    /// Works for one slice if there is something to thin; returns how long to wait before the next
+    /// one. A sink above its budget is thinned without pauses.
     pub(crate) fn work(&mut self, access: &mut Access<'_>) -> Option<Duration> {
         if self.rewrite.is_none() {
             access(&mut |writer| self.rewrite = writer.begin_rewrite());
@@ -59,7 +59,7 @@ impl Thinner {
         Some(pause)
     }
 
-    /// Leaves the segments as they are.
+    /// Cancels a rewrite in progress; the segments stay unchanged.
     pub(crate) fn stop(&mut self, writer: Option<&mut Writer>) {
         if self.rewrite.take().is_some()
             && let Some(writer) = writer
@@ -69,8 +69,8 @@ impl Thinner {
     }
 }
 
-/// Whether a rewrite that failed may work later. Otherwise its segments cannot be read, and
-/// others are thinned in their place.
+/// Whether a failed rewrite may succeed later. Otherwise its segments cannot be read, and other
+/// segments are thinned instead.
 fn may_pass(error: &io::Error) -> bool {
     use io::ErrorKind::{
         NotFound, OutOfMemory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
@@ -92,7 +92,7 @@ fn finish(rewrite: &Rewrite, outcome: &Outcome, access: &mut Access<'_>) {
     let Some(lock) = lock else {
         return;
     };
-    // A later sink of this process waits here before it looks at the segments.
+    // A later sink of this process waits here before it reads the segments.
     let _replacing = lock.take();
     let mut announced: Result<bool, SinkError> = Ok(false);
     access(&mut |writer| announced = writer.announce_rewrite(rewrite));

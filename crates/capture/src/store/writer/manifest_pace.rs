@@ -1,4 +1,4 @@
-//! When the manifest is replaced, and with what.
+//! Decides when the manifest is replaced, and builds it.
 
 use std::time::Instant;
 
@@ -9,18 +9,18 @@ use crate::files::Durability;
 use crate::store::error::SinkError;
 use crate::store::manifest;
 
-/// How often the manifest may be replaced while events rush in: this many times at once,
-/// then this many times a second. Counts in it may be late by the difference, never the
-/// events, which are in the segment before.
+/// Limits how often the manifest is replaced while many events arrive: this many times in a row,
+/// then this many times a second. Its counts may therefore be late. The events are not, because
+/// they are in the segment first.
 const MANIFEST_BURST: f64 = 64.0;
 const MANIFESTS_PER_SECOND: f64 = 20.0;
 
-/// The manifest on disk, as far as the writer knows.
+/// What the writer knows about the manifest on disk.
 #[derive(Debug)]
 pub(super) struct ManifestState {
-    /// Whether the one on disk is behind.
+    /// Whether the manifest on disk is out of date.
     pub(super) stale: bool,
-    /// How many replacements may follow each other now.
+    /// How many replacements may follow directly now.
     allowance: f64,
     refilled: Instant,
 }

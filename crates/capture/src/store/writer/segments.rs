@@ -1,4 +1,4 @@
-//! The segments of a sink: opened, closed, given up, pruned.
+//! Opens, closes, abandons and prunes the segments of a sink.
 
 use std::collections::HashSet;
 use std::io;
@@ -11,10 +11,10 @@ use crate::store::error::SinkError;
 use crate::store::lock::{self, Claimed};
 use crate::store::segment::{SegmentWriter, is_plain_name};
 
-/// How many sessions of which no segment is left stay in the manifest, the newest ones.
+/// How many sessions without segments stay in the manifest; the newest ones stay.
 const KEPT_WITHOUT_SEGMENTS: usize = 32;
 
-/// How many names in a row may be taken before a segment counts as impossible.
+/// How many taken names in a row are skipped before creating a segment fails.
 const MOST_SKIPPED_NAMES: u32 = 1000;
 
 impl Writer {
@@ -23,8 +23,8 @@ impl Writer {
         sizes.fold(0, i64::saturating_add)
     }
 
-    /// Opens the segment that the next lines go to: the last one while it is open and of
-    /// the active session, else a new one.
+    /// Opens the segment for the next lines: the last one if it is open and belongs to the active
+    /// session, otherwise a new one.
     pub(super) fn open_segment(&mut self) -> Result<(), SinkError> {
         if self.open.is_some() {
             return Ok(());
@@ -47,7 +47,7 @@ impl Writer {
                 self.open = Some(open);
                 Ok(())
             }
-            // Deleted, or not a file of ours any more.
+            // The file was deleted or is no longer ours.
             Some(Err(_)) => {
                 self.give_up_segment();
                 self.begin_segment()
@@ -56,7 +56,7 @@ impl Writer {
         }
     }
 
-    /// Makes the next segment. Names that are taken, by whatever, are skipped.
+    /// Creates the next segment. Taken names are skipped.
     fn begin_segment(&mut self) -> Result<(), SinkError> {
         let mut skipped = 0;
         let (name, open) = loop {
@@ -94,10 +94,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Drops the oldest sessions of which no segment is left, beyond the newest few: each start
-    /// would make the manifest longer for ever, and every flush writes all of it.
+    /// Removes the oldest sessions without segments and keeps the newest few. Without this, each
+    /// start of the program would make the manifest longer, and every flush writes the whole
+    /// manifest.
     pub(super) fn forget_sessions_without_segments(&mut self) {
-        // Whose events an adopted segment holds is not known.
+        // The sessions of an adopted segment's events are not known.
         if self
             .segments
             .iter()
@@ -140,7 +141,8 @@ impl Writer {
         }
     }
 
-    /// Leaves a segment that cannot be written to; segments that are gone leave the list.
+    /// Abandons a segment that cannot be written. Segments that no longer exist are removed from
+    /// the list.
     pub(super) fn give_up_segment(&mut self) {
         self.close_segment();
         let directory = &self.directory;
@@ -185,7 +187,7 @@ impl Writer {
     /// Deletes a segment and counts it.
     pub(super) fn delete_segment(&mut self, index: usize) {
         let segment = self.segments.remove(index);
-        // The list comes from a file: it must not make us delete elsewhere.
+        // The list comes from a file, so a name in it must not delete files elsewhere.
         if let Some(name) = segment.filename.as_str().filter(|name| is_plain_name(name)) {
             let _ = std::fs::remove_file(self.directory.join(name));
         }
@@ -201,7 +203,7 @@ impl Writer {
         self.manifest.stale = true;
     }
 
-    /// Creates the directory again after it was removed, with a lock of its own.
+    /// Creates and locks the directory again after it was removed.
     pub(super) fn restore_directory(&mut self) -> Result<(), SinkError> {
         let Claimed { directory, claim } =
             lock::claim(&self.directory).map_err(SinkError::io("make", &self.directory))?;

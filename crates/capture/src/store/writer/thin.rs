@@ -1,5 +1,5 @@
-//! Thinning as the writer sees it: which segments are rewritten, and what that changes. The work
-//! itself is done by [`Rewrite`], without the writer.
+//! The writer's part of thinning: which segments are rewritten, and what that changes. [`Rewrite`]
+//! does the work itself, without the writer.
 
 use std::time::{Duration, Instant};
 
@@ -12,12 +12,12 @@ use crate::store::lock::SegmentsLock;
 use crate::store::thinning::rewrite::{OldFiles, Outcome, Rewrite};
 use crate::store::thinning::{COARSEST_INTERVAL_NS, Plan, plan};
 
-/// After a failure nothing is thinned for this long, doubled each time.
+/// How long thinning pauses after a failure. The time doubles with each failure.
 const FIRST_BACK_OFF: Duration = Duration::from_secs(1);
 const LONGEST_BACK_OFF: Duration = Duration::from_mins(1);
 
 impl Writer {
-    /// Whether a rewrite is under way or there is something to thin.
+    /// Whether a rewrite is in progress or there is something to thin.
     pub(crate) fn thins(&self) -> bool {
         !self.in_work.is_empty() || self.wants_thinning()
     }
@@ -44,8 +44,8 @@ impl Writer {
         budget.is_some_and(|budget| self.retained_bytes().cast_unsigned() > budget)
     }
 
-    /// The next segments to rewrite. When nothing can be thinned any more, whole segments are
-    /// deleted instead.
+    /// The next segments to rewrite. When nothing more can be thinned, whole segments are deleted
+    /// instead.
     pub(crate) fn begin_rewrite(&mut self) -> Option<Rewrite> {
         if !self.may_thin() {
             return None;
@@ -71,7 +71,7 @@ impl Writer {
         self.in_work.contains(&segment.filename)
     }
 
-    /// Announces a finished rewrite in the manifest; false when it must not be carried out,
+    /// Announces a finished rewrite in the manifest. Returns false when it must not be carried out,
     /// because its segments have changed meanwhile or nothing would change.
     pub(crate) fn announce_rewrite(&mut self, rewrite: &Rewrite) -> Result<bool, SinkError> {
         let is_as_before = |input: &Segment| self.segments.iter().any(|known| known == input);
@@ -91,15 +91,15 @@ impl Writer {
         Ok(true)
     }
 
-    /// Takes a rewrite into account whose files are in place.
+    /// Updates the list of segments after the files of a rewrite are in place.
     pub(crate) fn settle_rewrite(&mut self, rewrite: &Rewrite, files: OldFiles) {
         self.in_work.clear();
         self.thin_again = None;
         let Some(rewriting) = self.rewriting.take() else {
             return;
         };
-        // While a superfluous file is there, the manifest must mark it as superfluous.
-        // The next sink deletes it; this one thins no more.
+        // While a superfluous file exists, the manifest must mark it. The next sink deletes it;
+        // this one stops thinning.
         self.rewriting = (files == OldFiles::Left).then(|| Rewriting {
             thinned: Thinned::default(),
             ..rewriting.clone()
@@ -112,8 +112,8 @@ impl Writer {
             segment.thinned_interval_ns = rewriting.thinned_interval_ns;
         }
         self.thinned = self.thinned.plus(rewriting.thinned);
-        // Rollups speak of every event that was recorded; without all of them they would have
-        // to be read from the segments again.
+        // Rollups cover every recorded event. After thinning, some events are gone, so rollups
+        // would have to be computed from the segments again.
         self.rollups = None;
         self.manifest.stale = true;
     }
@@ -123,12 +123,19 @@ impl Writer {
         self.claim.segments()
     }
 
-    /// A rewrite was stopped before it changed anything.
+    /// For the end of a sink, see [`Claim::wait_for_replaced_segments`].
+    ///
+    /// [`Claim::wait_for_replaced_segments`]: crate::store::lock::Claim::wait_for_replaced_segments
+    pub(crate) fn wait_for_replaced_segments(&self) {
+        self.claim.wait_for_replaced_segments();
+    }
+
+    /// Ends a rewrite that was stopped before it changed anything.
     pub(crate) fn cancel_rewrite(&mut self) {
         self.in_work.clear();
     }
 
-    /// Ends a rewrite that changes no file, or was not carried out.
+    /// Ends a rewrite that changes no file or was not carried out.
     pub(crate) fn end_rewrite(&mut self, rewrite: &Rewrite, outcome: &Outcome) {
         self.in_work.clear();
         if *outcome == Outcome::Unchanged
@@ -139,7 +146,7 @@ impl Writer {
         }
     }
 
-    /// Segments that cannot be rewritten count as thinned as far as possible.
+    /// Marks segments that cannot be rewritten as thinned as far as possible.
     pub(crate) fn spare_segments(&mut self, rewrite: &Rewrite) {
         self.in_work.clear();
         for segment in &mut self.segments {
@@ -150,7 +157,7 @@ impl Writer {
         self.manifest.stale = true;
     }
 
-    /// A rewrite failed: it is tried again later. The manifest announces nothing any more.
+    /// Ends a failed rewrite, to be tried again later. The manifest no longer announces it.
     pub(crate) fn give_up_rewrite(&mut self) {
         self.in_work.clear();
         self.manifest.stale |= self.rewriting.take().is_some();

@@ -1,4 +1,4 @@
-//! Segments whose last bytes only the system has, and when the disk is asked for them.
+//! Segments whose last bytes are not yet on disk, and when they are synced.
 
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::kept_file::KeptFile;
 
-/// How long the disk is left alone after it was asked. One that is asked all the time is slow
-/// for everybody, and in a rush most segments are pruned before they need to be on it.
+/// Least time between two syncs. Constant syncing slows down the disk for all programs, and when
+/// many events arrive, most segments are pruned before they need to be on disk.
 const PACE: Duration = Duration::from_millis(250);
 
 /// How many segments may wait.
@@ -36,7 +36,7 @@ impl Unsynced {
         if self.files.len() >= MOST {
             self.files.retain(has_a_name);
         }
-        // What falls off the list is left to the system, as it would be without us.
+        // Segments beyond the limit are synced by the system when it chooses.
         if self.files.len() < MOST {
             self.files.push(file);
         }
@@ -46,12 +46,12 @@ impl Unsynced {
         self.files.is_empty()
     }
 
-    /// How long the disk is still left alone.
+    /// Time until the next sync may start.
     pub(super) fn due_in(&self) -> Duration {
         PACE.saturating_sub(self.asked.elapsed())
     }
 
-    /// All of them when it is time, without those that were pruned meanwhile.
+    /// Takes all waiting segments when a sync is due, without those that were pruned meanwhile.
     pub(super) fn take_due(&mut self) -> Vec<Arc<KeptFile>> {
         if self.is_empty() || !self.due_in().is_zero() {
             return Vec::new();
@@ -59,7 +59,7 @@ impl Unsynced {
         self.take()
     }
 
-    /// All of them, whatever the time.
+    /// Takes all waiting segments, even if no sync is due.
     pub(super) fn take(&mut self) -> Vec<Arc<KeptFile>> {
         self.asked = Instant::now();
         let mut files = std::mem::take(&mut self.files);

@@ -1,4 +1,4 @@
-//! `stormlog issues check`: fails a build when trouble is new or back.
+//! `stormlog issues check`: fails a build when issues are new or regressed.
 
 use std::path::{Path, PathBuf};
 
@@ -78,7 +78,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let judge = |issue: &Issue| {
         let own = found.states.state_of(issue, now);
         let before = baseline.state_of(issue, now);
-        // An ignore on either side is kept; a regression on either side is reported.
+        // An issue that either side ignores or has resolved does not fail; a regression on either
+        // side does.
         let verdict = match (own, before) {
             ("ignored" | "resolved", _) | (_, "ignored" | "resolved") => return None,
             ("regressed", _) | (_, "regressed") => Failing::Regressed,
@@ -113,8 +114,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(exit)
 }
 
-/// Fails where a verdict would be about nothing, or not about all that is there: a gate that saw
-/// nothing does not pass.
+/// Fails when there is nothing to judge or a source could not be read, because a gate that saw
+/// nothing must not pass.
 fn saw_everything(store: &Store, sources: &Sources) -> anyhow::Result<()> {
     if let Some(unread) = store.unread().first() {
         let text = format!("cannot check '{}': {}", unread.path, unread.message);
@@ -124,7 +125,7 @@ fn saw_everything(store: &Store, sources: &Sources) -> anyhow::Result<()> {
         ));
     }
     let mut paths = sources.paths.iter();
-    // With --lenient a path may be missing as long as another one is there.
+    // With --lenient a path may be missing as long as another path has data.
     let empty = if sources.lenient {
         let has_some = paths.any(|path| store.has_evidence(path));
         sources.paths.first().filter(|_| !has_some)
@@ -138,7 +139,7 @@ fn saw_everything(store: &Store, sources: &Sources) -> anyhow::Result<()> {
                 "nothing to check in '{}': no events, no OOM bundle",
                 path.display()
             ),
-            "name a recorded run: the folder that holds manifest.json, or one above it",
+            "give the folder of a recorded run, which contains manifest.json, or a folder above it",
         )),
     }
 }
@@ -154,7 +155,7 @@ fn known_before(path: &Path, console: &mut Console<'_>) -> anyhow::Result<States
     if path.is_file() {
         match read_states(path) {
             Ok(states) => return Ok(states.unwrap_or_default()),
-            // It may be a file of telemetry, unless it says that it is one of states.
+            // The file may be telemetry, unless it declares that it contains states.
             Err(SidecarError::NotStates {
                 cause: StateError::WrongFormat | StateError::NotAnObject,
                 ..

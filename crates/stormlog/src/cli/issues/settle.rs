@@ -1,4 +1,4 @@
-//! `stormlog issues resolve`, `ignore` and `reopen`: what people say about an issue.
+//! `stormlog issues resolve`, `ignore` and `reopen`: store decisions about an issue.
 
 use anyhow::Context;
 use clap::Args;

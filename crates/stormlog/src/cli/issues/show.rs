@@ -1,4 +1,4 @@
-//! `stormlog issues show`: one issue, its evidence and the way to it.
+//! `stormlog issues show`: one issue, its evidence, and where to find it.
 
 use std::fmt::Write as _;
 
@@ -120,14 +120,14 @@ fn detail_text(key: &str, value: &Value) -> String {
     }
 }
 
-/// Computed bytes, which may be fractional.
+/// Formats computed bytes, which may be fractional.
 fn size(value: f64) -> String {
-    #[expect(clippy::cast_possible_truncation, reason = "it saturates")]
+    #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
     let whole = value as i64;
     bytes::human(whole)
 }
 
-/// When, where and in which file.
+/// The time, the session and the file of a piece of evidence.
 fn way_to(link: &EvidenceLink) -> String {
     let mut parts = vec![link.timestamp_ns.map_or("no time".into(), time::moment)];
     let mut part = |name: &str, text: &Option<Text>| {

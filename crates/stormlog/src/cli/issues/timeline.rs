@@ -1,17 +1,17 @@
-//! What the memory did around a piece of evidence, as a few lines of text.
+//! Draws the memory around a piece of evidence in a few lines of text.
 
 use stormlog_analysis::issue::EvidenceLink;
 use stormlog_analysis::query::{EventFilter, EventRow, Store};
 use stormlog_format::{EventType, Value};
 use stormlog_report::{bytes, time};
 
-/// Half the width of the timeline of a single moment.
+/// How much time before and after a single moment is shown.
 const AROUND_NS: i64 = 30_000_000_000;
 
 /// Columns of the timeline.
 const WIDTH: usize = 48;
 
-/// Events listed below the timeline.
+/// How many events are listed below the timeline.
 const LISTED: usize = 8;
 
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -24,7 +24,7 @@ struct Window {
 }
 
 impl Window {
-    /// The range around a moment; for a finding, its time span and the same length before it.
+    /// The range around a moment. For a finding it is its time span and the same length before it.
     fn of(link: &EvidenceLink) -> Option<Self> {
         let at_ns = link.timestamp_ns?;
         let end = link.metadata.get("end_ns").and_then(Value::as_int);
@@ -38,7 +38,7 @@ impl Window {
         })
     }
 
-    /// The column of a time.
+    /// The column for a time.
     fn column(self, time_ns: i64) -> usize {
         let (from, to) = (i128::from(self.span_ns.0), i128::from(self.span_ns.1));
         let since = i128::from(time_ns) - from;
@@ -49,7 +49,7 @@ impl Window {
     }
 }
 
-/// Memory around a piece of evidence, and the other events of that time.
+/// Draws memory around a piece of evidence, and lists the other events of that time.
 pub(super) fn around(link: &EvidenceLink, store: &Store) -> Option<Vec<String>> {
     let window = Window::of(link)?;
     let events = store.events(&EventFilter {
@@ -91,7 +91,7 @@ pub(super) fn around(link: &EvidenceLink, store: &Store) -> Option<Vec<String>> 
     (lines.len() > 1).then_some(lines)
 }
 
-/// The highest value of each column as a bar, and the range of values.
+/// Draws the highest value of each column as a bar, with the range of values.
 fn bars(
     name: &str,
     values: impl Iterator<Item = (i64, Option<i64>)>,

@@ -1,5 +1,5 @@
-//! What `tfmemprof` and `jaxmemprof` share: a device in megabytes, watched from outside of the
-//! program that uses it.
+//! Code that `tfmemprof` and `jaxmemprof` share. Both programs watch a device from outside the
+//! program that uses it, and print megabytes.
 
 pub(crate) mod analyze;
 pub(crate) mod info;
@@ -9,15 +9,15 @@ pub(crate) use stormlog_compat::framework::Framework;
 
 use crate::diagnose::Flavour;
 
-/// What a framework's program calls itself and its sessions.
+/// The names that a framework's program and its sessions have.
 pub(crate) struct Names {
-    /// The framework as people write it.
+    /// The framework's own name.
     pub(crate) framework: &'static str,
-    /// The program.
+    /// The name of the program.
     pub(crate) program: &'static str,
-    /// The source of recorded sessions.
+    /// The source name of recorded sessions.
     pub(crate) session_source: &'static str,
-    /// Whose diagnose bundle it is.
+    /// The flavour of the diagnose bundle.
     pub(crate) flavour: Flavour,
 }
 
@@ -39,8 +39,11 @@ pub(crate) fn names(framework: Framework) -> Names {
     }
 }
 
-/// Bytes in megabytes.
-#[expect(clippy::cast_precision_loss, reason = "megabytes are floats here")]
+/// Converts bytes to megabytes.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "stormlog 0.3.9 stores megabytes as floats"
+)]
 pub(crate) fn megabytes(bytes: i64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }

@@ -72,7 +72,7 @@ pub(crate) fn run(program: &Jaxmemprof, console: &mut Console<'_>) -> anyhow::Re
     }
 }
 
-/// Fails when JAX is not installed; the Python package reports that in a variable.
+/// Fails when JAX is not installed. The Python package reports that in an environment variable.
 fn needs_jax() -> anyhow::Result<()> {
     if std::env::var("STORMLOG_JAX_AVAILABLE").as_deref() == Ok("False") {
         return Err(hinted(

@@ -1,4 +1,5 @@
-//! Findings about runs that go on, as they appear: the detectors look again at what is recorded.
+//! Reports findings about running jobs as they appear: the detectors analyze the recording again
+//! and again.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -14,20 +15,20 @@ use stormlog_report::analyze::cause_lines;
 use crate::live::Pace;
 use crate::machine::settle_statuses;
 
-/// What makes a finding the same one the next time; its numbers grow.
+/// What identifies a finding across analyses. Its numbers change.
 type Key = (String, Kind, Option<u32>, i64);
 
 /// Remembers what was reported.
 #[derive(Default)]
 pub(super) struct Findings {
-    /// How grave each was, and whether its cause was named.
+    /// The severity of each finding, and whether its cause was named.
     known: HashMap<Key, (Severity, bool)>,
     pace: Option<Pace>,
 }
 
 impl Findings {
-    /// What is new since the last look, when it is time to look. Runs that have ended are left out,
-    /// unless `ended_too`.
+    /// Returns the findings that are new since the last analysis, when another analysis is due.
+    /// Runs that have ended are left out, unless `ended_too` is set.
     pub(super) fn look(&mut self, paths: &[PathBuf], ended_too: bool) -> Vec<Sighting> {
         if self.pace.as_ref().is_some_and(|pace| !pace.is_due()) {
             return Vec::new();
@@ -43,7 +44,7 @@ impl Findings {
             on_error: OnError::Skip,
             ..LoadOptions::default()
         };
-        // A path where nothing is recorded yet, or a file that is being renamed: the next look reads it.
+        // Nothing is recorded yet, or a file is being renamed: the next analysis reads it.
         let Ok(mut gathered) = gather(paths, &options) else {
             return Vec::new();
         };
@@ -73,7 +74,7 @@ impl Findings {
         found
     }
 
-    /// Whether there is something new about a finding.
+    /// Whether something about a finding is new.
     fn note(&mut self, key: Key, finding: &Finding) -> bool {
         let now = (finding.severity, finding.cause.is_some());
         match self.known.insert(key, now) {

@@ -1,4 +1,4 @@
-//! Rows for people and for programs.
+//! Prints rows for people and for programs.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -28,7 +28,7 @@ pub(crate) struct Flat {
 #[group(multiple = false)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is a flag of the command line"
+    reason = "each field is a command line flag"
 )]
 struct FlatForm {
     /// Print a JSON list

@@ -1,4 +1,4 @@
-//! The questions and their flags, as clap reads them.
+//! The queries and their flags, as clap parses them.
 
 use clap::Args;
 use stormlog_analysis::issue::fingerprint::{ISSUE_KINDS, ISSUE_STATES};
@@ -8,7 +8,10 @@ use super::output::{Flat, Nested};
 use crate::cli::sources::Sources;
 
 /// List runs: described by stormlog_run.json, or sessions of one job
-#[expect(clippy::doc_markdown, reason = "the help shows it as it is")]
+#[expect(
+    clippy::doc_markdown,
+    reason = "the help prints this text without Markdown"
+)]
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   stormlog query runs experiments/

@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         for sighting in watch.look() {
             print(&sighting, arguments.json, console)?;
         }
-        // Findings are looked for anew at a pace of their own.
+        // Findings are searched again at their own pace.
         for finding in findings.look(&arguments.sources.paths, arguments.from_start) {
             print(&finding, arguments.json, console)?;
         }

@@ -1,4 +1,4 @@
-//! What the mouse does, on the screens as they are drawn.
+//! Tests of the mouse on the drawn screens.
 
 use super::{SECOND, START, loaded, press, screen};
 use crate::tui::effect::Effect;
@@ -18,12 +18,12 @@ fn clicks_choose_tabs() {
     assert_eq!(model.tab, Tab::Monitoring);
 }
 
-/// Where a text is on the screen.
+/// The position of a text on the screen.
 fn position_of(model: &Model, text: &str) -> (u16, u16) {
     let shown = screen(model, model.size.0, model.size.1);
     let found = shown.lines().enumerate().find_map(|(row, line)| {
         let before = line.split_once(text)?.0;
-        // The quotation mark before each line.
+        // The screen has a quotation mark before each line.
         Some((before.chars().count() - 1, row))
     });
     let (column, row) = found.unwrap_or_else(|| panic!("no {text} in\n{shown}"));
@@ -90,7 +90,7 @@ fn entries_of_a_folder_are_clicked() {
     let effects = click(&mut model, "runs/");
     assert!(matches!(&effects[..], [Effect::List(text)] if text == "runs/"));
     assert_eq!(model.dialog.as_ref().unwrap().text, "runs/");
-    // Tabs behind a dialog are out of reach.
+    // A dialog covers the tabs.
     update(&mut model, Message::Click(15, 0));
     assert_eq!(model.tab, Tab::Overview);
 }

@@ -1,4 +1,4 @@
-//! What keys and the mouse do to the line that the user types.
+//! Applies keys and mouse events to the line that the user types.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -72,7 +72,7 @@ pub(super) fn type_into(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
         return Vec::new();
     };
     match dialog.purpose {
-        // Filtered while it is typed.
+        // The list is filtered while the user types.
         Purpose::FilterSessions => {
             model.session_filter.clone_from(&dialog.text);
             model.cursors[Tab::Sessions.index()] = 0;
@@ -83,7 +83,7 @@ pub(super) fn type_into(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
     }
 }
 
-/// Takes the entry that was clicked into the text.
+/// Puts the clicked entry into the text.
 pub(super) fn choose(model: &mut Model, index: usize) -> Vec<Effect> {
     let Some(dialog) = &mut model.dialog else {
         return Vec::new();
@@ -94,7 +94,7 @@ pub(super) fn choose(model: &mut Model, index: usize) -> Vec<Effect> {
     vec![Effect::List(dialog.text.clone())]
 }
 
-/// Takes the chosen entry, or the only one, into the text.
+/// Puts the selected entry, or the first one, into the text.
 fn complete(dialog: &mut Dialog) {
     let index = dialog.chosen.or((!dialog.entries.is_empty()).then_some(0));
     if let Some(entry) = index.and_then(|index| dialog.entries.get(index)) {

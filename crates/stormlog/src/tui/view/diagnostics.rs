@@ -1,4 +1,4 @@
-//! Ranks in a table, findings with their evidence and advice, phases, and comparison.
+//! Draws the ranks as a table, findings with their evidence and advice, phases, and the comparison.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Position, Rect};
@@ -45,7 +45,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     }
 }
 
-/// The table of ranks, and what the pane shows.
+/// Splits the area into the table of ranks and the pane below it.
 fn halves(area: Rect) -> [Rect; 2] {
     Layout::vertical([Constraint::Percentage(40), Constraint::Percentage(60)]).areas(area)
 }
@@ -270,8 +270,11 @@ fn evidence(model: &Model, finding: &Finding) -> Vec<Line<'static>> {
     lines
 }
 
-/// A number of the evidence, in the unit that its name ends with.
-#[expect(clippy::cast_possible_truncation, reason = "whole bytes are meant")]
+/// Formats a number of the evidence in the unit that its name ends with.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the number is shown in whole bytes"
+)]
 fn number(name: &str, value: f64) -> String {
     if name.ends_with("_bytes") {
         bytes::human(value.round() as i64)
@@ -297,7 +300,7 @@ fn compared(model: &Model, comparison: &Comparison, frame: &mut Frame<'_>, area:
         .skip(model.cursor())
         .take(usize::from(inner.height))
         .map(|(index, line)| match index {
-            // The outcome.
+            // The first line is the outcome.
             0 => Line::styled(line.as_str(), model.palette.heading()),
             _ => Line::from(line.as_str()),
         })

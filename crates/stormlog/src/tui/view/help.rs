@@ -1,4 +1,4 @@
-//! The help, from the table of keys.
+//! Draws the help screen from the table of keys.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};

@@ -1,4 +1,4 @@
-//! Issues in a table, and everything about the chosen one.
+//! Draws the table of issues and the details of the selected one.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Position, Rect};

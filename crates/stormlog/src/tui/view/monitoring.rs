@@ -1,4 +1,4 @@
-//! What is watched right now.
+//! Draws the live view of the watched target.
 
 use std::collections::BTreeMap;
 
@@ -58,8 +58,8 @@ fn hint(model: &Model) -> Vec<Line<'static>> {
     .collect()
 }
 
-/// The lanes that there is room for beside the timeline of the chosen one: each a line of
-/// numbers and one of bars.
+/// Draws as many lanes as fit beside the timeline of the selected one. Each lane has a line of
+/// numbers and a line of bars.
 fn lanes(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let [list, plot] = halves(model, area);
     let shown = usize::from(list.height / LANE);
@@ -83,10 +83,10 @@ fn lanes(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     }
 }
 
-/// Lines that a lane takes in the list.
+/// Lines of a lane in the list.
 const LANE: u16 = 2;
 
-/// The list of lanes, and the timeline of one of them.
+/// Splits the area into the list of lanes and the timeline of one lane.
 fn halves(model: &Model, area: Rect) -> [Rect; 2] {
     let wanted = u16::try_from(model.monitor.lanes.len()).unwrap_or(u16::MAX);
     let most = (area.height.saturating_sub(5) / LANE).max(1);
@@ -129,7 +129,7 @@ fn sparkline(model: &Model, frame: &mut Frame<'_>, area: Rect, lane: &Lane) {
     frame.render_widget(sparkline, area);
 }
 
-/// Everything that is kept of a lane, with the limits that it comes near to.
+/// Draws all points of a lane, with the limits that are near.
 fn timeline(model: &Model, frame: &mut Frame<'_>, area: Rect, lane: &Lane) {
     let ends = lane.points.front().zip(lane.points.back());
     let Some(((from, _), (to, _))) = ends.filter(|_| area.height > 2) else {
@@ -256,7 +256,7 @@ fn health(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(lines), inner);
 }
 
-/// How the collectors are: how many of each state, and why the worst is not well.
+/// Describes the collectors: how many are in each state, and why the worst one is not healthy.
 fn collectors(model: &Model) -> Vec<Line<'static>> {
     let monitor = &model.monitor;
     if monitor.health.is_empty() {

@@ -1,4 +1,4 @@
-//! The first screen: what is open, what is wrong with it, what machine this is.
+//! Draws the first screen: what is open, its problems, and facts about the machine.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Position, Rect};
@@ -7,7 +7,7 @@ use ratatui::widgets::{Paragraph, Wrap};
 use stormlog_analysis::issue::Issue;
 use stormlog_report::analyze::note_line;
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{Measure, bytes, time};
+use stormlog_report::{Measure, bytes, ledger_lines, time};
 
 use super::timeline::Timeline;
 use super::{below_header, framed, inside, line_at, nothing_yet, recent};
@@ -26,7 +26,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     plot(model, frame, lower);
 }
 
-/// The run at a position of the screen, while there are runs to choose from.
+/// The run at a position of the screen, while runs are offered.
 pub(super) fn line_of(model: &Model, area: Rect, position: Position) -> Option<usize> {
     let [_, lower] = Layout::vertical(ROWS).areas(area);
     let list = below_header(inside(lower));
@@ -131,6 +131,10 @@ fn verdict(model: &Model, frame: &mut Frame<'_>, area: Rect) {
                 let line = note_line(note);
                 lines.push(Line::from(for_terminal(&line).into_owned()));
             }
+            for ledger in ledger_lines(&run.timeline, 1) {
+                let line = ledger.sentence();
+                lines.push(Line::from(for_terminal(&line).into_owned()));
+            }
             if !run.missing_ranks.is_empty() {
                 let count = run.missing_ranks.len();
                 lines.push(Line::from(format!("{count} ranks without samples")));
@@ -185,7 +189,7 @@ fn plot(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     .draw(frame, inner);
 }
 
-/// The curve that rollups give, until the events are read.
+/// Draws the curve from rollups until the events are read.
 fn outline(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let outline = model.outline.as_ref();
     let known = outline.and_then(|outline| Some((outline, outline.curve.first()?.0)));
@@ -214,7 +218,7 @@ fn outline(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     .draw(frame, inner);
 }
 
-/// What rollups say before there is a verdict.
+/// The facts from rollups, before there is a verdict.
 fn from_rollups(model: &Model, outline: &Outline) -> Vec<Line<'static>> {
     let known = |value: Option<i64>| value.map_or_else(|| "unknown".to_owned(), bytes::human);
     let rank = outline.peak_rank.map(|rank| format!(" on rank {rank}"));

@@ -1,4 +1,4 @@
-//! The runs to choose from when the interface is started without a path.
+//! Draws the list of recent runs when the interface was started without a path.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Rect};

@@ -1,4 +1,4 @@
-//! Everything that was found, sorted and filtered.
+//! Draws the sessions, sorted and filtered.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Position, Rect};
@@ -83,7 +83,7 @@ pub(super) fn line_of(model: &Model, area: Rect, position: Position) -> Option<u
     line_at(list, position, model.cursor(), model.lines())
 }
 
-/// When a session began: to the second, in narrow windows without the year to the minute.
+/// The start of a session: to the second, or in narrow windows to the minute and without the year.
 fn start_text(at_ns: i64, is_wide: bool) -> String {
     let text = time::moment(at_ns);
     let (from, to) = if is_wide { (0, 19) } else { (5, 16) };

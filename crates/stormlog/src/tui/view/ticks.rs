@@ -1,7 +1,7 @@
-//! Where the axes of a timeline have their ticks: at numbers that people count in.
+//! Computes axis ticks of a timeline at round numbers.
 
 const SECOND: i64 = 1_000_000_000;
-/// Steps of time, in nanoseconds.
+/// Possible distances of time ticks, in nanoseconds.
 const TIMES: [i64; 22] = [
     SECOND / 1000,
     SECOND / 100,
@@ -26,16 +26,16 @@ const TIMES: [i64; 22] = [
     43_200 * SECOND,
     86_400 * SECOND,
 ];
-/// Columns from one tick of time to the next, at least.
+/// Least number of columns between two time ticks.
 const APART: usize = 18;
-/// Rows from one tick of memory to the next, at least.
+/// Least number of rows between two memory ticks.
 const ROWS_APART: u16 = 3;
 
-/// Multiples of a power of two, the lowest first.
+/// Ticks at multiples of a power of two, lowest first.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
-    reason = "what is drawn is far below an exbibyte"
+    reason = "drawn values are far below an exbibyte"
 )]
 pub(super) fn of_bytes(height: f64, rows: u16) -> Vec<i64> {
     let most = f64::from((rows / ROWS_APART).max(1));
@@ -49,12 +49,12 @@ pub(super) fn of_bytes(height: f64, rows: u16) -> Vec<i64> {
         .collect()
 }
 
-/// Columns and times of multiples of a round step.
+/// Columns and times of ticks at multiples of a round step.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "columns are coarse"
+    reason = "a column is coarser than the rounding error"
 )]
 pub(super) fn of_time(from: i64, to: i64, width: usize) -> Vec<(usize, i64)> {
     let length = to.saturating_sub(from).max(1);

@@ -1,4 +1,4 @@
-//! A timeline in braille: two columns and four rows of dots to a character.
+//! Draws a timeline in braille: each character has two columns and four rows of dots.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -13,32 +13,31 @@ use super::ticks;
 use crate::tui::palette::{Palette, Pen};
 use crate::tui::points::Columns;
 
-/// Room for the numbers on the left.
+/// Width of the numbers on the left.
 const SCALE: u16 = 10;
-/// Between sparse samples the line continues for this many columns; a sampling gap is wider
-/// than this by far.
+/// Samples at most this many columns apart are joined by a line. A sampling gap is much wider.
 const JOINED: f64 = 12.0;
-/// A limit beyond this multiple of the peak is not drawn: it would press the curve flat.
+/// A limit above this multiple of the peak is not drawn, because it would flatten the curve.
 const NEAR: i64 = 4;
 
-/// What to draw.
+/// The content of a timeline.
 pub(super) struct Timeline<'a> {
-    /// The curves for a number of columns, the last one on top.
+    /// Computes the curves for a number of columns; the last curve is on top.
     pub(super) curves: &'a dyn Fn(usize) -> Vec<(Pen, Columns)>,
     pub(super) span: (i64, i64),
-    /// What counts as zero on the axis of time.
+    /// The zero of the time axis.
     pub(super) start_ns: i64,
     pub(super) cursor_ns: Option<i64>,
     /// Times of marks, each with its colour.
     pub(super) marks: Vec<(i64, Color)>,
-    /// Values worth a line of their own, each with its colour.
+    /// Values with a horizontal line, each with its colour.
     pub(super) levels: Vec<(i64, Color)>,
-    /// The most that the resource can hold, where it is known.
+    /// The limit of the resource, if it is known.
     pub(super) limit: Option<i64>,
     pub(super) palette: Palette,
 }
 
-/// Where the dots are in the area of a timeline.
+/// The area of the dots in the area of a timeline.
 pub(super) fn dots(area: Rect) -> Rect {
     let [upper, _] = Layout::vertical([Constraint::Min(1), Constraint::Length(1)]).areas(area);
     let [_, plot] =
@@ -47,7 +46,10 @@ pub(super) fn dots(area: Rect) -> Rect {
 }
 
 impl Timeline<'_> {
-    #[expect(clippy::cast_precision_loss, reason = "dots are coarse")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a dot is coarser than the rounding error"
+    )]
     pub(super) fn draw(&self, frame: &mut Frame<'_>, area: Rect) {
         let plot = dots(area);
         let count = usize::from(plot.width) * 2;
@@ -97,13 +99,13 @@ impl Timeline<'_> {
         self.times(frame, area, plot);
     }
 
-    /// Ticks on the axis of memory, and the limit.
+    /// Draws the ticks of the memory axis, and the limit.
     fn values(&self, frame: &mut Frame<'_>, area: Rect, height: f64, limit: Option<i64>) {
         let rows = area.height.saturating_sub(1);
         let mut taken = Vec::new();
         let mut label = |value: i64, text: String, style: Style| {
             let row = row_of(value, height, rows);
-            // The first to be there stays: the limit, then ticks from below.
+            // The first label in a row stays: the limit, then the ticks from below.
             if taken.contains(&row) {
                 return;
             }
@@ -127,7 +129,7 @@ impl Timeline<'_> {
         }
     }
 
-    /// Ticks on the axis of time.
+    /// Draws the ticks of the time axis.
     fn times(&self, frame: &mut Frame<'_>, area: Rect, plot: Rect) {
         let width = usize::from(plot.width);
         let from = self.span.0.saturating_sub(self.start_ns);
@@ -158,14 +160,17 @@ impl Timeline<'_> {
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "rows are coarse"
+    reason = "a row is coarser than the rounding error"
 )]
 fn row_of(value: i64, height: f64, rows: u16) -> u16 {
     let share = (1.0 - value as f64 / height).clamp(0.0, 1.0);
     ((share * f64::from(rows)) as u16).min(rows.saturating_sub(1))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "dots are coarse")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a dot is coarser than the rounding error"
+)]
 fn curve(context: &mut Context<'_>, pen: Pen, columns: &Columns) {
     let mut last: Option<(f64, f64)> = None;
     for (index, column) in columns.iter().enumerate() {
@@ -174,7 +179,7 @@ fn curve(context: &mut Context<'_>, pen: Pen, columns: &Columns) {
         if index % pen.every != 0 {
             continue;
         }
-        // A dotted line is not joined, or it would be no dotted one.
+        // The points of a dotted line are not joined.
         let joined = last.filter(|last| pen.every == 1 && at - last.0 < JOINED);
         if let Some((before, level)) = joined {
             context.draw(&Stroke::new(before, level, at, low, pen.colour));

@@ -1,4 +1,4 @@
-//! The timeline with zoom, pan and a cursor that reads exact values.
+//! Draws the timeline with zoom, pan and a cursor that reads exact values.
 
 use std::fmt::Write as _;
 
@@ -75,7 +75,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(values(model, run, track, span)), readout);
 }
 
-/// The legend, the plot and what the cursor reads.
+/// Splits the area into the legend, the plot and the values at the cursor.
 fn rows(inner: Rect) -> [Rect; 3] {
     let rows = [
         Constraint::Length(1),
@@ -85,7 +85,7 @@ fn rows(inner: Rect) -> [Rect; 3] {
     Layout::vertical(rows).areas(inner)
 }
 
-/// Where the dots are, when there is a plot.
+/// The area of the dots, if there is a plot.
 pub(super) fn dots_area(model: &Model, area: Rect) -> Option<Rect> {
     if shown_tracks(model).is_empty() {
         return None;
@@ -109,7 +109,7 @@ fn keys(model: &Model) -> Line<'static> {
     Line::from(spans)
 }
 
-/// What the sample under the cursor says, to the byte.
+/// The exact values of the sample at the cursor.
 fn values(model: &Model, run: &Run, track: &Track, span: (i64, i64)) -> Vec<Line<'static>> {
     let at = model.plot.cursor_ns.unwrap_or(span.1);
     let Some(index) = track.nearest(at) else {
@@ -158,7 +158,7 @@ fn values(model: &Model, run: &Run, track: &Track, span: (i64, i64)) -> Vec<Line
     ]
 }
 
-/// What happened within a hundredth of the width of a moment, the nearest of several.
+/// The nearest mark within a hundredth of the width around a time.
 fn mark_near(run: &Run, rank: i64, at: i64, span: (i64, i64)) -> Option<&Mark> {
     let near = span.1.saturating_sub(span.0) / 100;
     let away = |mark: &&Mark| mark.time_ns.saturating_sub(at).saturating_abs();

@@ -1,19 +1,19 @@
-//! The answer of a process: a few lines of text that the watched program may have forged.
+//! Parses the answer of a process: a few lines of text that the watched program may have forged.
 
 use stormlog_capture::redact::redacted_text;
 use stormlog_format::{Map, Value};
 
 use super::super::inbox::unescaped;
 
-/// Holders of one answer, and the longest name of one.
+/// The most holders in an answer, and the longest name of a holder.
 const MOST_HOLDERS: usize = 8;
 const LONGEST_NAME: usize = 400;
 
-/// No process has more memory, and no inspection takes longer.
+/// Larger numbers are invalid: no process has more memory, and no inspection takes longer.
 const MOST_BYTES: i64 = 1 << 50;
 const LONGEST_S: f64 = 3600.0;
 
-/// What holds more memory than before.
+/// A container that holds more memory than before.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Holder {
     kind: String,
@@ -37,10 +37,10 @@ struct Line {
 pub(super) struct Answer {
     pub(super) pid: u32,
     seconds: f64,
-    /// Growth of the process, and how much of it Python's objects explain.
+    /// Growth of the process, and the part of it that Python objects explain.
     grown: i64,
     objects: i64,
-    /// Whether everything was looked at.
+    /// Whether all objects were inspected.
     is_complete: bool,
     cost_us: i64,
     pub(super) is_final: bool,
@@ -48,7 +48,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Reads an answer; nothing when a line is not as we write it.
+    /// Parses an answer; `None` when a line does not have our format.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut answer = Self::default();
         for line in text.lines() {

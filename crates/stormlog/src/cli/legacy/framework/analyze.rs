@@ -1,4 +1,4 @@
-//! `analyze`: what the file of a recording shows, by the rules of the framework's analyzer.
+//! `analyze`: analyzes a recorded file by the rules of the framework's analyzer.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ use crate::cli::pictures::write_picture;
 use crate::cli::write_whole;
 use crate::console::Console;
 
-/// The picture's name when none is given.
+/// The default name of the picture.
 pub(crate) const PICTURE: &str = "memory_timeline.png";
 
 const MOST_RECOMMENDATIONS: usize = 5;
@@ -27,7 +27,10 @@ const MB: f64 = 1_048_576.0;
 
 /// What every framework's `analyze` takes.
 #[derive(Debug, clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each field is a command line flag"
+)]
 pub(crate) struct Arguments {
     /// File written by 'track' or 'monitor'
     #[arg(long, value_name = "FILE")]
@@ -49,24 +52,24 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Where a picture was asked for beside `--visualize`.
+/// Where a picture is written, if one was requested with other flags than `--visualize`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Picture<'a> {
     pub(crate) folder: Option<&'a Path>,
     pub(crate) name: Option<&'a str>,
 }
 
-/// No recording of this kind is longer.
+/// A longer file is not read.
 const LARGEST: u64 = 1 << 30;
 
-/// What a recording holds.
+/// The content of a recorded file.
 struct Recording {
-    /// Megabytes.
+    /// Use in megabytes.
     usage: Vec<f64>,
-    /// Epoch seconds.
+    /// Times in epoch seconds.
     times: Vec<f64>,
     seconds: f64,
-    /// Megabytes, as the file says.
+    /// The peak in megabytes, as stored in the file.
     peak: Option<f64>,
     average: Option<f64>,
 }
@@ -121,7 +124,10 @@ impl Recording {
         pairs.filter(|pair| is_step(pair[0], pair[1])).count()
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "pixels are coarser")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a pixel is much coarser than the rounding error"
+    )]
     fn story(&self) -> Story {
         let points = self.times.iter().zip(&self.usage).map(|(time, size)| {
             let bytes = (size * MB) as i64;
@@ -131,7 +137,7 @@ impl Recording {
     }
 }
 
-/// What the analyses say.
+/// The results of the analyses.
 struct Findings {
     leaks: Vec<Map>,
     patterns: Vec<Map>,
@@ -185,7 +191,7 @@ fn analyze(framework: Framework, recording: &Recording, arguments: &Arguments) -
     if arguments.optimize {
         let peak = recording.peak.unwrap_or(0.0);
         let growth = recording.growth();
-        // A recording from outside does not know what an allocator reserves.
+        // A recording from outside does not contain what an allocator reserves.
         let share = Fragmentation::default().score;
         let worth = efficiency(peak, growth, share, Some(usage));
         let mut advice = suggestions(framework, peak, growth, share, &[]);

@@ -1,4 +1,4 @@
-//! `info`: what this machine is and has.
+//! `info`: prints facts about this machine.
 
 use stormlog_capture::collect::cgroup::{Roots, machine_room};
 use stormlog_capture::collect::nvml;
@@ -63,7 +63,10 @@ pub(crate) fn run(
     Ok(Exit::Fine)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the value is shown with two digits"
+)]
 fn gigabytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 30)
 }

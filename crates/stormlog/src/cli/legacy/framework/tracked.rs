@@ -19,14 +19,14 @@ use crate::console::Console;
 use crate::recording::{Capture, gpu_collectors, own_collector, until_end};
 use crate::signals::Signals;
 
-/// Every sample comes with at most a handful of other events.
+/// The most events per sample, used to size the history.
 const EVENTS_PER_SAMPLE: usize = 4;
 
 /// Whose memory is recorded.
 pub(crate) enum Subject {
     /// This GPU, through its driver.
     Gpu(u32),
-    /// This GPU; the recording process where the machine has none.
+    /// This GPU, or the recording process on a machine without a GPU.
     GpuOrProcess(u32),
     /// The recording process.
     Process,
@@ -65,7 +65,7 @@ pub(crate) struct Tracking {
     pub(crate) threshold_mb: Option<f64>,
     pub(crate) identity: DistributedIdentity,
     pub(crate) sink: Option<SinkConfig>,
-    /// How many samples are kept at hand.
+    /// How many samples are kept in memory.
     pub(crate) max_history: usize,
     /// How many events are kept for a bundle.
     pub(crate) bundle_events: Option<usize>,
@@ -82,7 +82,7 @@ pub(crate) struct Recording {
 }
 
 impl Tracking {
-    /// The recording, not yet started; signals are waited for from here on.
+    /// Makes the recording without starting it. Signals are watched from here on.
     pub(crate) fn recording(self) -> anyhow::Result<Recording> {
         let (collectors, source) = self.subject.collectors()?;
         let capture = Capture {
@@ -99,7 +99,8 @@ impl Tracking {
         let max_events = self.max_history.saturating_mul(EVENTS_PER_SAMPLE);
         Ok(Recording {
             recorder: capture.recorder_of(max_events, self.bundle_events),
-            // Before the start is printed: a signal from then on ends the recording cleanly.
+            // Registered before the start is printed, so that a later signal ends the recording
+            // cleanly.
             signals: Signals::that_end()?,
             framework: self.framework,
             source,
@@ -110,7 +111,7 @@ impl Tracking {
 }
 
 impl Recording {
-    /// The runtime that bundles name.
+    /// The name of the runtime in bundles.
     pub(crate) fn backend(&self) -> &'static str {
         match (self.framework, self.source) {
             (_, Source::Process) => "cpu",
@@ -119,7 +120,7 @@ impl Recording {
         }
     }
 
-    /// Records until the time is over or a signal asks to end; `look` is called meanwhile.
+    /// Records until the time is over or a signal requests the end. `look` is called meanwhile.
     pub(crate) fn run(
         &self,
         duration: Option<Duration>,
@@ -150,7 +151,7 @@ impl Recording {
     }
 }
 
-/// A moment and the bytes of the device.
+/// The time and the bytes in use on the device.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     time: f64,
@@ -172,7 +173,7 @@ impl Sample {
     }
 }
 
-/// One alert for every time that memory goes above the threshold, not for every sample.
+/// Makes one alert each time memory rises above the threshold, not one per sample.
 fn crossings(samples: &[Sample], threshold_mb: f64) -> Vec<Value> {
     let mut was_above = false;
     let mut alerts = Vec::new();
@@ -194,7 +195,7 @@ fn crossings(samples: &[Sample], threshold_mb: f64) -> Vec<Value> {
     alerts
 }
 
-/// What was seen, in the units of these programs.
+/// The results, in the units of these programs.
 pub(crate) struct Tracked {
     framework: Framework,
     source: Source,
@@ -209,7 +210,10 @@ impl Tracked {
         sizes.fold(0.0, f64::max)
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a count of samples")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a count of samples is exact as a float"
+    )]
     fn average(&self) -> f64 {
         let sum: f64 = self.samples.iter().map(|sample| sample.megabytes()).sum();
         sum / self.samples.len().max(1) as f64

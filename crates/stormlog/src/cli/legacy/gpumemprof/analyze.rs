@@ -1,4 +1,5 @@
-//! `gpumemprof analyze`: the printed lines of stormlog 0.3.9, and its report with our findings.
+//! `gpumemprof analyze`: prints the lines of stormlog 0.3.9, and writes its report with our
+//! findings.
 
 use std::path::{Path, PathBuf};
 
@@ -58,10 +59,10 @@ enum Format {
     Txt,
 }
 
-/// What a file turned out to be.
+/// What a file contains.
 enum Outcome {
     Analyzed(Box<Report>, Box<Analyses>, Vec<Loaded>),
-    /// JSON that is no telemetry, with its keys.
+    /// JSON that is not telemetry, with its keys.
     Other(Vec<String>),
 }
 
@@ -69,7 +70,7 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let mut outcome = match read(arguments) {
         Ok(outcome) => outcome,
         Err(message) => {
-            // Scripts of today look for these lines on standard output.
+            // Existing scripts look for these lines on standard output.
             writeln!(console.out, "{}", for_terminal(&message))?;
             return Ok(Exit::Failure);
         }
@@ -128,7 +129,7 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(exit)
 }
 
-/// stormlog 0.3.9 draws ranks side by side and nothing else; the timeline is an addition.
+/// Draws pictures. stormlog 0.3.9 draws only ranks side by side; the timeline is an addition.
 fn visualize(
     arguments: &Arguments,
     outcome: &Outcome,
@@ -184,7 +185,7 @@ fn size(path: &Path) -> u64 {
     entries.map(|entry| size(&entry.path())).sum()
 }
 
-/// Reads and analyzes; errors have the texts of stormlog 0.3.9.
+/// Reads and analyzes a file. Errors have the texts of stormlog 0.3.9.
 fn read(arguments: &Arguments) -> Result<Outcome, String> {
     let input = &arguments.input_file;
     if !input.exists() {
@@ -219,7 +220,7 @@ fn read(arguments: &Arguments) -> Result<Outcome, String> {
     ))
 }
 
-/// Of longer files the keys are not listed.
+/// The keys of longer files are not listed.
 const LARGEST: u64 = 1 << 30;
 
 fn top_level_keys(file: &Path) -> Vec<String> {

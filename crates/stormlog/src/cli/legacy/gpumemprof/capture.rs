@@ -1,4 +1,4 @@
-//! What `monitor` and `track` share: the device, its recorder, and sizes as they print them.
+//! Code that `monitor` and `track` share: the device, its recorder, and the format of sizes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(super) enum Mode {
 }
 
 impl Mode {
-    /// The runtime that bundles name.
+    /// The name of the runtime in bundles.
     pub(super) fn backend(self) -> &'static str {
         match self {
             Self::Gpu => "cuda",
@@ -28,9 +28,12 @@ impl Mode {
         }
     }
 
-    /// A size in the unit of the mode.
+    /// Formats a size in the unit of the mode.
     pub(super) fn size(self, bytes: i64) -> String {
-        #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "the value is shown with two digits"
+        )]
         let bytes = bytes as f64;
         match self {
             Self::Gpu => format!("{:.2} GB", bytes / f64::from(1 << 30)),
@@ -39,8 +42,8 @@ impl Mode {
     }
 }
 
-/// A recorder of the GPU asked for; of this process when there is no GPU at all and none was
-/// asked for.
+/// Makes a recorder for the requested GPU. Without a GPU in the machine and without a request, it
+/// records this process.
 pub(super) fn recorder(
     device: Option<u32>,
     interval: Duration,
@@ -71,7 +74,7 @@ pub(super) fn recorder(
     Ok((capture.recorder_of(MAX_EVENTS, bundle_events), mode))
 }
 
-/// A number of the statistics.
+/// Reads a number of the statistics.
 pub(super) fn number(statistics: &Map, key: &str) -> i64 {
     statistics.get(key).and_then(Value::as_int).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! `gpumemprof diagnose`: the bundle of old, with a verdict over the whole window.
+//! `gpumemprof diagnose`: the bundle of stormlog 0.3.9, with a verdict over the whole window.
 
 use crate::Exit;
 use crate::cli::diagnose::{Common, Device, diagnose};

@@ -1,4 +1,4 @@
-//! `gpumemprof info`: what this machine is and has.
+//! `gpumemprof info`: prints facts about this machine.
 
 use stormlog_capture::collect::cgroup::{MemoryGroup, Roots, machine_room};
 use stormlog_capture::collect::{host, nvml};

@@ -1,4 +1,4 @@
-//! `gpumemprof monitor`: watch the memory for a while.
+//! `gpumemprof monitor`: watches the memory for a while.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::console::Console;
 use crate::recording::{positive_seconds, until_end};
 use crate::signals::Signals;
 
-/// A line is printed this often.
+/// Time between two printed lines.
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
 /// Monitor memory usage for a while

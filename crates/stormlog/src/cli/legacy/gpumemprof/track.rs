@@ -1,4 +1,4 @@
-//! `gpumemprof track`: record until stopped, with alerts.
+//! `gpumemprof track`: records until it is stopped, with alerts.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::recording::{IdentityArguments, MAX_EVENTS, positive_seconds, until_en
 use crate::services::Finished;
 use crate::signals::Signals;
 
-/// A status line is printed this often.
+/// Time between two status lines.
 const STATUS_EVERY: Duration = Duration::from_secs(10);
 
 /// Track memory in real time, with alerts
@@ -179,8 +179,8 @@ fn announce(arguments: &Arguments, mode: Mode, console: &mut Console<'_>) -> any
     Ok(())
 }
 
-/// The alerts that came since the last time. Those of one sample come together, so the time
-/// of the last one shows which are new.
+/// The alerts since the last call. All alerts of one sample arrive together, so the time of the
+/// last one shows which are new.
 fn new_alerts(recorder: &Recorder, reported_until_ns: &mut i64) -> Vec<Arc<TrackedEvent>> {
     let query = EventQuery {
         alerts_only: true,

@@ -1,4 +1,4 @@
-//! `jaxmemprof diagnose`: the bundle of old, with a verdict over the whole window.
+//! `jaxmemprof diagnose`: the bundle of stormlog 0.3.9, with a verdict over the whole window.
 
 use super::needs_jax;
 use super::selector::{Selector, selector};

@@ -1,12 +1,12 @@
-//! JAX's way to name a device: an index, or a backend.
+//! Parses a device as JAX names it: an index or a backend.
 
 use crate::cli::diagnose::Device;
 use crate::cli::legacy::framework::tracked::Subject;
 
-/// The device that was asked for.
+/// The requested device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Selector {
-    /// The device of this number; the first may be the CPU.
+    /// The device with this index. Index 0 may be the CPU.
     Index(u32),
     /// The first GPU.
     Gpu,
@@ -14,7 +14,7 @@ pub(super) enum Selector {
     Cpu,
 }
 
-/// A selector, or why it is none.
+/// Parses a selector, or explains why it is invalid.
 pub(super) fn selector(text: &str) -> Result<Selector, String> {
     if let Ok(index) = text.trim().parse() {
         return Ok(Selector::Index(index));

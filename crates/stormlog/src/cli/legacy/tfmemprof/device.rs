@@ -1,9 +1,9 @@
-//! TensorFlow's names of devices: `/GPU:0`, `/CPU:0`.
+//! Parses TensorFlow's device names: `/GPU:0`, `/CPU:0`.
 
 use crate::cli::diagnose::Device;
 use crate::cli::legacy::framework::tracked::Subject;
 
-/// What a name asks to record.
+/// What to record for a name.
 pub(super) fn subject(name: &str) -> Subject {
     match number(name) {
         Some(number) => Subject::GpuOrProcess(number),
@@ -11,7 +11,7 @@ pub(super) fn subject(name: &str) -> Subject {
     }
 }
 
-/// What a name asks to diagnose.
+/// What to diagnose for a name.
 pub(super) fn device(name: &str) -> Device {
     match number(name) {
         Some(number) => Device::Preferred(number),
@@ -19,7 +19,7 @@ pub(super) fn device(name: &str) -> Device {
     }
 }
 
-/// The number of a GPU; nothing for the CPU.
+/// The index of a GPU; `None` for the CPU.
 fn number(name: &str) -> Option<u32> {
     let name = name.to_ascii_lowercase();
     if name.contains("cpu") {

@@ -1,4 +1,4 @@
-//! `tfmemprof diagnose`: the bundle of old, with a verdict over the whole window.
+//! `tfmemprof diagnose`: the bundle of stormlog 0.3.9, with a verdict over the whole window.
 
 use super::device;
 use crate::Exit;

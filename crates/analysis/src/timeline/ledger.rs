@@ -1,0 +1,232 @@
+//! What uses a device: its last ledger, read from events `memory_ledger`. Numbers that are not known
+//! stay so; only the rest is computed here, from what is known.
+
+use stormlog_format::{Map, Value};
+
+use super::windows::{Site, bytes, list, site, text};
+
+/// Who holds memory of a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Owner {
+    /// The CUDA context of the recorded process.
+    Context,
+    /// PyTorch's common pool.
+    Pool,
+    /// PyTorch's private pools: those of CUDA graphs, and others that the program made.
+    PrivatePools(u64),
+    /// A library that allocates through the driver, and the line that led there.
+    Library {
+        /// Its name; none where no caller could be found.
+        name: Option<String>,
+        /// The line of Python, where it is known.
+        site: Option<Site>,
+    },
+    /// Another process.
+    Process {
+        /// Its number; none for all that have little.
+        pid: Option<i64>,
+        /// Its command, where it could be read.
+        name: Option<String>,
+    },
+}
+
+/// One line of a ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LedgerEntry {
+    /// Who holds it.
+    pub owner: Owner,
+    /// How much it is.
+    pub bytes: i64,
+}
+
+/// What uses a device.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ledger {
+    /// When it was read.
+    pub at_ns: i64,
+    /// The device as a whole, as the driver counts it.
+    pub used_bytes: Option<i64>,
+    /// Who holds how much: the recorded process first, then libraries and other processes, the
+    /// largest first.
+    pub entries: Vec<LedgerEntry>,
+    /// What no entry explains; none where the device's own number is unknown or contradicts them.
+    pub rest_bytes: Option<i64>,
+    /// What is not known and therefore part of the rest, each in words.
+    pub unknown: Vec<String>,
+    /// Managed memory, which is on the device or on the host and in no sum.
+    pub managed_bytes: i64,
+}
+
+/// Sums may exceed the driver's number by this share: they are read one after another.
+const SKEW: i64 = 50;
+
+impl Ledger {
+    /// What an event says; none where it is no ledger.
+    pub(super) fn of(at_ns: i64, metadata: &Map) -> Option<Self> {
+        let ledger = metadata.get("ledger")?.as_map()?;
+        let reserved = bytes(ledger, "reserved_bytes")?;
+        let mut found = Self {
+            at_ns,
+            used_bytes: bytes(ledger, "used_bytes"),
+            ..Self::default()
+        };
+        found.add_process(ledger, reserved);
+        found.add_libraries(ledger);
+        found.add_others(ledger);
+        let known = found.entries.iter().map(|entry| entry.bytes);
+        let known = known.fold(0_i64, i64::saturating_add);
+        found.rest_bytes = found.used_bytes.and_then(|used| {
+            let rest = used.saturating_sub(known);
+            (rest >= -(used / SKEW)).then_some(rest.max(0))
+        });
+        Some(found)
+    }
+
+    fn add(&mut self, owner: Owner, bytes: i64) {
+        if bytes > 0 {
+            self.entries.push(LedgerEntry { owner, bytes });
+        }
+    }
+
+    fn add_process(&mut self, ledger: &Map, reserved: i64) {
+        let private = ledger.get("private_pools").and_then(Value::as_map);
+        let apart = private
+            .and_then(|private| bytes(private, "reserved_bytes"))
+            .map_or(0, |apart| apart.min(reserved));
+        self.add(Owner::Pool, reserved - apart);
+        if let Some(private) = private {
+            let pools = private.get("pools").and_then(Value::as_int);
+            let pools = pools.and_then(|pools| u64::try_from(pools).ok());
+            self.add(Owner::PrivatePools(pools.unwrap_or(0)), apart);
+        }
+        let context = ledger.get("context").and_then(Value::as_map);
+        if let Some(bytes) = context.and_then(|context| bytes(context, "bytes")) {
+            self.add(Owner::Context, bytes);
+            return;
+        }
+        let reason = context.and_then(|context| text(context, "reason"));
+        self.unknown.push(match reason {
+            Some(reason) => format!("the CUDA context ({reason})"),
+            None => "the CUDA context".to_owned(),
+        });
+    }
+
+    fn add_libraries(&mut self, ledger: &Map) {
+        let driver = ledger.get("driver").and_then(Value::as_map);
+        let state = driver.and_then(|driver| text(driver, "state"));
+        let reason = driver.and_then(|driver| text(driver, "reason"));
+        match (state.as_deref(), reason) {
+            (Some("on"), _) => {}
+            (Some("ended"), Some(reason)) => {
+                let what = format!("what libraries allocated later ({reason})");
+                self.unknown.push(what);
+            }
+            (Some("unavailable"), Some(reason)) => {
+                let what = format!("what libraries allocate ({reason})");
+                self.unknown.push(what);
+            }
+            _ => self.unknown.push("what libraries allocate".to_owned()),
+        }
+        for one in list(ledger, "libraries") {
+            let Some(size) = bytes(one, "bytes") else {
+                continue;
+            };
+            if text(one, "kind").as_deref() == Some("managed") {
+                self.managed_bytes = self.managed_bytes.saturating_add(size);
+                continue;
+            }
+            let owner = Owner::Library {
+                name: text(one, "library"),
+                site: one.get("site").and_then(Value::as_map).and_then(site),
+            };
+            self.add(owner, size);
+        }
+    }
+
+    fn add_others(&mut self, ledger: &Map) {
+        if !matches!(ledger.get("others"), Some(Value::List(_))) {
+            self.unknown.push("other processes".to_owned());
+        }
+        for one in list(ledger, "others") {
+            let owner = Owner::Process {
+                pid: one.get("pid").and_then(Value::as_int),
+                name: text(one, "name"),
+            };
+            self.add(owner, bytes(one, "bytes").unwrap_or(0));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Option<Ledger> {
+        match stormlog_format::json::parse(json.as_bytes()) {
+            Ok(Value::Map(map)) => Ledger::of(7, &map),
+            other => panic!("{other:?} is no object"),
+        }
+    }
+
+    #[test]
+    fn what_a_recorder_writes_is_read() {
+        let found = read(
+            r#"{"ledger": {"version": 1, "used_bytes": 1000, "reserved_bytes": 300,
+            "context": {"bytes": 200, "reason": null},
+            "private_pools": {"pools": 2, "reserved_bytes": 100, "allocated_bytes": 50},
+            "driver": {"state": "on", "reason": null},
+            "libraries": [{"library": "libcublas.so.13", "kind": "device", "bytes": 150, "blocks": 6},
+                {"library": "a.so", "kind": "managed", "bytes": 70, "blocks": 1},
+                {"library": "ctypes", "kind": "device", "bytes": 50, "blocks": 1,
+                 "site": {"file": "/a/train.py", "line": 8, "function": "f"}}],
+            "others": [{"pid": 12, "name": "python serve.py", "bytes": 250}]}}"#,
+        );
+        let found = found.unwrap();
+        let sizes: Vec<i64> = found.entries.iter().map(|entry| entry.bytes).collect();
+        assert_eq!(sizes, [200, 100, 200, 150, 50, 250]);
+        assert_eq!(found.entries[1].owner, Owner::PrivatePools(2));
+        assert_eq!((found.rest_bytes, found.managed_bytes), (Some(50), 70));
+        assert!(found.unknown.is_empty(), "{:?}", found.unknown);
+        let Owner::Library {
+            site: Some(site), ..
+        } = &found.entries[4].owner
+        else {
+            panic!("{:?}", found.entries[4]);
+        };
+        assert_eq!(site.place(), "train.py:8");
+    }
+
+    #[test]
+    fn what_is_not_known_is_named_and_not_zero() {
+        let found = read(
+            r#"{"ledger": {"used_bytes": null, "reserved_bytes": 300, "private_pools": null,
+            "context": {"bytes": null, "reason": "the driver does not list this process"},
+            "driver": {"state": "off", "reason": null}, "libraries": null, "others": null}}"#,
+        );
+        let found = found.unwrap();
+        assert_eq!(found.entries.len(), 1);
+        assert_eq!((found.used_bytes, found.rest_bytes), (None, None));
+        assert_eq!(
+            found.unknown,
+            [
+                "the CUDA context (the driver does not list this process)",
+                "what libraries allocate",
+                "other processes"
+            ]
+        );
+    }
+
+    #[test]
+    fn nonsense_is_left_out() {
+        assert_eq!(read("{}"), None);
+        assert_eq!(read(r#"{"ledger": {"reserved_bytes": -1}}"#), None);
+        let found = read(
+            r#"{"ledger": {"used_bytes": 10, "reserved_bytes": 9223372036854775807,
+            "private_pools": {"reserved_bytes": 9223372036854775807}, "context": 3,
+            "libraries": [7, {"bytes": "x"}, {"bytes": 5}], "others": [{"pid": "x", "bytes": 3}]}}"#,
+        );
+        let found = found.unwrap();
+        assert_eq!(found.rest_bytes, None, "the entries contradict the driver");
+        assert_eq!(found.entries.len(), 3);
+    }
+}

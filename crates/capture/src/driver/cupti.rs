@@ -1,0 +1,411 @@
+//! Callbacks of CUPTI for the driver's functions that allocate and free memory.
+//!
+//! The library is that of PyTorch or of the CUDA toolkit, loaded at run time. Functions are looked
+//! up by their names, because their numbers belong to a version of CUPTI; the parameters of each
+//! are fixed by the driver's interface.
+
+#![expect(
+    unsafe_code,
+    reason = "CUPTI is a C library: functions are found by name, and parameters come as pointers"
+)]
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::caller;
+use super::holdings::{self, Block, Key, Kind};
+use super::questions::DESK;
+
+const DRIVER_API: u32 = 1;
+/// The numbers of the driver's functions that are looked at for their names.
+const MOST_FUNCTIONS: u32 = 2048;
+const ENTER: u32 = 0;
+const EXIT: u32 = 1;
+/// The line of smaller allocations is not looked for.
+const SMALLEST_WITH_LINE: u64 = 1 << 20;
+/// `CU_MEM_LOCATION_TYPE_DEVICE`.
+const ON_DEVICE: c_int = 1;
+
+type Result = c_int;
+type Subscriber = *mut c_void;
+type Callback = unsafe extern "C" fn(*mut c_void, u32, u32, *const CallbackData);
+
+/// What CUPTI passes to a callback.
+#[repr(C)]
+struct CallbackData {
+    site: u32,
+    function_name: *const c_char,
+    parameters: *const c_void,
+    return_value: *const c_int,
+    symbol_name: *const c_char,
+    context: *mut c_void,
+    context_uid: u32,
+    correlation_data: *mut u64,
+    correlation_id: u32,
+}
+
+/// Functions of CUPTI.
+struct Library {
+    subscribe: unsafe extern "C" fn(*mut Subscriber, Callback, *mut c_void) -> Result,
+    unsubscribe: unsafe extern "C" fn(Subscriber) -> Result,
+    enable: unsafe extern "C" fn(u32, Subscriber, u32, u32) -> Result,
+    function_name: unsafe extern "C" fn(u32, u32, *mut *const c_char) -> Result,
+    device_of: unsafe extern "C" fn(*mut c_void, *mut u32) -> Result,
+    reason: unsafe extern "C" fn(Result, *mut *const c_char) -> Result,
+}
+
+/// What a function of the driver does, and where its parameters say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    /// Pointer to the address, bytes.
+    Alloc(Kind),
+    /// Pointer to the address, pointer to the pitch, width, height.
+    AllocPitch,
+    /// Pointer to the handle, bytes, properties.
+    Create,
+    /// The address.
+    Free,
+    /// The handle.
+    Release,
+}
+
+/// The functions, also under the names for a default stream per thread.
+const FUNCTIONS: [(&str, Call); 12] = [
+    ("cuMemAlloc_v2", Call::Alloc(Kind::Device)),
+    ("cuMemAllocPitch_v2", Call::AllocPitch),
+    ("cuMemAllocManaged", Call::Alloc(Kind::Managed)),
+    ("cuMemAllocAsync", Call::Alloc(Kind::Pool)),
+    ("cuMemAllocAsync_ptsz", Call::Alloc(Kind::Pool)),
+    ("cuMemAllocFromPoolAsync", Call::Alloc(Kind::Pool)),
+    ("cuMemAllocFromPoolAsync_ptsz", Call::Alloc(Kind::Pool)),
+    ("cuMemCreate", Call::Create),
+    ("cuMemFree_v2", Call::Free),
+    ("cuMemFreeAsync", Call::Free),
+    ("cuMemFreeAsync_ptsz", Call::Free),
+    ("cuMemRelease", Call::Release),
+];
+
+/// The library and the numbers of the functions; set before the first callback.
+static LIBRARY: OnceLock<Library> = OnceLock::new();
+static CALLS: OnceLock<Vec<(u32, Call)>> = OnceLock::new();
+
+/// The subscription while there is one.
+static SUBSCRIBER: Mutex<Option<Handle>> = Mutex::new(None);
+
+struct Handle(Subscriber);
+
+// SAFETY: a handle of CUPTI is an address that any thread may pass back to it.
+unsafe impl Send for Handle {}
+
+fn subscriber() -> std::sync::MutexGuard<'static, Option<Handle>> {
+    SUBSCRIBER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Has CUPTI report allocations; the reason why it does not.
+pub(super) fn subscribe(paths: &[PathBuf]) -> std::result::Result<(), String> {
+    // CUPTI ends a process that has no driver.
+    if open(c"libcuda.so.1", libc::RTLD_NOLOAD).is_none() {
+        return Err("the NVIDIA driver is not loaded".to_owned());
+    }
+    if LIBRARY.get().is_none() {
+        // A second thread that loads it too loads the same.
+        let _ = LIBRARY.set(load(paths)?);
+    }
+    let library = LIBRARY.get().ok_or("CUPTI is not loaded")?;
+    let calls = CALLS.get_or_init(|| library.calls());
+    let frees = calls.iter().any(|(_, call)| *call == Call::Free);
+    if !frees
+        || !calls
+            .iter()
+            .any(|(_, call)| *call == Call::Alloc(Kind::Device))
+    {
+        return Err("this CUPTI does not know the driver's allocations".to_owned());
+    }
+    let mut held = subscriber();
+    let mut handle = std::ptr::null_mut();
+    // SAFETY: the function has this type; `on_call` stays loaded as long as the process lives, as
+    // Python unloads no extension module.
+    let result = unsafe { (library.subscribe)(&raw mut handle, on_call, std::ptr::null_mut()) };
+    library.check("cuptiSubscribe", result)?;
+    for (number, _) in calls {
+        // SAFETY: the handle is that of the subscription above.
+        let result = unsafe { (library.enable)(1, handle, DRIVER_API, *number) };
+        if let Err(error) = library.check("cuptiEnableCallback", result) {
+            // SAFETY: as above; the handle is not used again.
+            unsafe { (library.unsubscribe)(handle) };
+            return Err(error);
+        }
+    }
+    *held = Some(Handle(handle));
+    Ok(())
+}
+
+/// Ends the subscription, so that another may begin.
+pub(super) fn unsubscribe() {
+    let handle = subscriber().take();
+    if let Some((library, handle)) = LIBRARY.get().zip(handle) {
+        // SAFETY: the handle is that of the subscription, which is taken out and not used again.
+        unsafe { (library.unsubscribe)(handle.0) };
+    }
+}
+
+/// Names under which a process has CUPTI loaded already, the newest first.
+const LOADED: [&CStr; 3] = [c"libcupti.so.13", c"libcupti.so.12", c"libcupti.so.11.0"];
+
+/// Loads CUPTI: the one that the process has, else the first of `paths` that can be loaded.
+fn load(paths: &[PathBuf]) -> std::result::Result<Library, String> {
+    let mut reason = "no libcupti found".to_owned();
+    for name in LOADED {
+        if let Some(handle) = open(name, libc::RTLD_NOLOAD) {
+            return Library::of(handle);
+        }
+    }
+    for path in paths {
+        let Ok(name) = CString::new(path.as_os_str().as_bytes()) else {
+            continue;
+        };
+        match open(&name, 0) {
+            Some(handle) => return Library::of(handle),
+            None => reason = format!("cannot load {}", shown(path)),
+        }
+    }
+    Err(reason)
+}
+
+fn shown(path: &Path) -> String {
+    format!("'{}'", path.display())
+}
+
+fn open(name: &CStr, flags: c_int) -> Option<*mut c_void> {
+    // SAFETY: the name ends with a zero byte. Loading runs the library's own initialisation, which
+    // is what PyTorch does with the same library.
+    let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | flags) };
+    (!handle.is_null()).then_some(handle)
+}
+
+/// A function of a library by its name.
+fn symbol(handle: *mut c_void, name: &CStr) -> std::result::Result<*mut c_void, String> {
+    // SAFETY: the handle is that of a loaded library, which is never closed.
+    let found = unsafe { libc::dlsym(handle, name.as_ptr()) };
+    if found.is_null() {
+        return Err(format!("CUPTI has no {}", name.to_string_lossy()));
+    }
+    Ok(found)
+}
+
+impl Library {
+    fn of(handle: *mut c_void) -> std::result::Result<Self, String> {
+        let find = |name| symbol(handle, name);
+        // SAFETY: the functions have these types in every version of CUPTI since 6.0.
+        unsafe {
+            Ok(Self {
+                subscribe: std::mem::transmute::<
+                    *mut c_void,
+                    unsafe extern "C" fn(*mut Subscriber, Callback, *mut c_void) -> Result,
+                >(find(c"cuptiSubscribe")?),
+                unsubscribe: std::mem::transmute::<
+                    *mut c_void,
+                    unsafe extern "C" fn(Subscriber) -> Result,
+                >(find(c"cuptiUnsubscribe")?),
+                enable: std::mem::transmute::<
+                    *mut c_void,
+                    unsafe extern "C" fn(u32, Subscriber, u32, u32) -> Result,
+                >(find(c"cuptiEnableCallback")?),
+                function_name: std::mem::transmute::<
+                    *mut c_void,
+                    unsafe extern "C" fn(u32, u32, *mut *const c_char) -> Result,
+                >(find(c"cuptiGetCallbackName")?),
+                device_of: std::mem::transmute::<
+                    *mut c_void,
+                    unsafe extern "C" fn(*mut c_void, *mut u32) -> Result,
+                >(find(c"cuptiGetDeviceId")?),
+                reason: std::mem::transmute::<
+                    *mut c_void,
+                    unsafe extern "C" fn(Result, *mut *const c_char) -> Result,
+                >(find(c"cuptiGetResultString")?),
+            })
+        }
+    }
+
+    /// An error with CUPTI's own name for it.
+    fn check(&self, what: &str, result: Result) -> std::result::Result<(), String> {
+        if result == 0 {
+            return Ok(());
+        }
+        let mut name = std::ptr::null();
+        // SAFETY: the function sets the pointer to a text of its own, or leaves it.
+        let known = unsafe { (self.reason)(result, &raw mut name) };
+        let name = if known == 0 && !name.is_null() {
+            // SAFETY: CUPTI's texts end with a zero byte and are never freed.
+            unsafe { CStr::from_ptr(name) }.to_string_lossy()
+        } else {
+            "unknown error".into()
+        };
+        Err(format!("{what} failed: {name} ({result})"))
+    }
+
+    /// The numbers of our functions in this version.
+    fn calls(&self) -> Vec<(u32, Call)> {
+        let mut found = Vec::new();
+        for number in 1..MOST_FUNCTIONS {
+            let mut name = std::ptr::null();
+            // SAFETY: the function sets the pointer to a text of its own, or fails for a number
+            // that it does not know.
+            let result = unsafe { (self.function_name)(DRIVER_API, number, &raw mut name) };
+            if result != 0 || name.is_null() {
+                // The numbers have no gaps.
+                break;
+            }
+            // SAFETY: CUPTI's texts end with a zero byte and are never freed.
+            let name = unsafe { CStr::from_ptr(name) }.to_bytes();
+            let call = FUNCTIONS.iter().find(|(own, _)| own.as_bytes() == name);
+            found.extend(call.map(|(_, call)| (number, *call)));
+        }
+        found
+    }
+
+    /// The device of a context.
+    fn device(&self, context: *mut c_void) -> Option<u32> {
+        if context.is_null() {
+            return None;
+        }
+        let mut device = 0;
+        // SAFETY: the context is the current one of this thread, as CUPTI passed it.
+        let result = unsafe { (self.device_of)(context, &raw mut device) };
+        (result == 0).then_some(device)
+    }
+}
+
+/// Called by CUPTI on the thread that calls the driver, at the beginning and the end of a call.
+unsafe extern "C" fn on_call(
+    _user: *mut c_void,
+    domain: u32,
+    number: u32,
+    data: *const CallbackData,
+) {
+    // A panic must not cross CUPTI.
+    let _ = catch_unwind(AssertUnwindSafe(|| {
+        if domain != DRIVER_API || data.is_null() {
+            return;
+        }
+        let calls = CALLS.get().map_or(&[][..], Vec::as_slice);
+        let Some((_, call)) = calls.iter().find(|(own, _)| *own == number) else {
+            return;
+        };
+        // SAFETY: CUPTI passes a valid description for the time of the call.
+        let data = unsafe { &*data };
+        if data.parameters.is_null() {
+            return;
+        }
+        match (data.site, call) {
+            // An address may be given out again as soon as the call has ended.
+            // SAFETY: these functions have one address or handle as their first parameter.
+            (ENTER, Call::Free) => freed(Key::Address(unsafe { data.parameter(0) })),
+            // SAFETY: as above.
+            (ENTER, Call::Release) => freed(Key::Handle(unsafe { data.parameter(0) })),
+            (EXIT, Call::Alloc(_) | Call::AllocPitch | Call::Create) => allocated(data, *call),
+            _ => {}
+        }
+    }));
+}
+
+impl CallbackData {
+    /// A parameter of eight bytes by its place.
+    ///
+    /// # Safety
+    /// The function must have one there.
+    unsafe fn parameter(&self, place: usize) -> u64 {
+        // SAFETY: CUPTI passes the parameters as a C structure, whose fields before and at this
+        // place have eight bytes.
+        unsafe { self.parameters.cast::<u64>().add(place).read() }
+    }
+
+    /// A parameter that is an address, by its place.
+    ///
+    /// # Safety
+    /// The function must have one there.
+    unsafe fn pointer<T>(&self, place: usize) -> *const T {
+        // SAFETY: as for `parameter`.
+        unsafe { self.parameters.cast::<*const T>().add(place).read() }
+    }
+
+    /// Whether the call has ended without an error.
+    fn has_succeeded(&self) -> bool {
+        // SAFETY: at the end of a call the pointer leads to the driver's result.
+        !self.return_value.is_null() && unsafe { *self.return_value } == 0
+    }
+}
+
+fn freed(key: Key) {
+    holdings::all().remove(key);
+}
+
+fn allocated(data: &CallbackData, call: Call) {
+    if !data.has_succeeded() {
+        return;
+    }
+    // SAFETY: every function that allocates has as its first parameter the address at which it has
+    // put the new address or handle, and it has succeeded.
+    let result = unsafe {
+        let place = data.pointer::<u64>(0);
+        if place.is_null() {
+            return;
+        }
+        place.read()
+    };
+    let library = LIBRARY.get();
+    let device = || library.and_then(|library| library.device(data.context));
+    // SAFETY: the parameters of each function are those that `Call` describes.
+    let (key, bytes, kind, device) = unsafe {
+        match call {
+            Call::Create => {
+                let properties = data.pointer::<c_int>(2);
+                // Type, handle types, type of location, its number.
+                if properties.is_null() || *properties.add(2) != ON_DEVICE {
+                    return;
+                }
+                let device = u32::try_from(*properties.add(3)).ok();
+                (Key::Handle(result), data.parameter(1), Kind::Device, device)
+            }
+            Call::AllocPitch => {
+                let pitch = data.pointer::<u64>(1);
+                let pitch = if pitch.is_null() { 0 } else { *pitch };
+                let bytes = pitch
+                    .max(data.parameter(2))
+                    .saturating_mul(data.parameter(3));
+                (Key::Address(result), bytes, Kind::Device, device())
+            }
+            Call::Alloc(kind) => (Key::Address(result), data.parameter(1), kind, device()),
+            Call::Free | Call::Release => return,
+        }
+    };
+    let library = caller::library();
+    let asks = bytes >= SMALLEST_WITH_LINE && !is_of_pytorch(library.as_deref());
+    let site = asks
+        .then(|| DESK.ask(this_thread()))
+        .flatten()
+        .map(Arc::new);
+    let block = Block {
+        bytes,
+        device,
+        kind,
+        library,
+        site,
+    };
+    holdings::all().add(key, block);
+}
+
+/// PyTorch's pools have lines of their own, and its allocator holds a lock.
+fn is_of_pytorch(library: Option<&str>) -> bool {
+    library.is_some_and(|name| name.starts_with("libc10_cuda"))
+}
+
+/// This thread by the number that Python knows it by.
+fn this_thread() -> u64 {
+    // SAFETY: the function has no conditions.
+    let thread = unsafe { libc::pthread_self() };
+    thread as u64
+}

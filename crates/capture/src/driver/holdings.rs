@@ -1,0 +1,188 @@
+//! The allocations of the driver that are in use, with their owners.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+
+/// Allocations that are followed at a time, about 8 MiB; further ones are counted.
+const MOST_BLOCKS: usize = 1 << 16;
+
+/// A line of Python.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Site {
+    /// The file as the interpreter knows it.
+    pub file: String,
+    /// The line in it, from 1.
+    pub line: u32,
+    /// The function around it.
+    pub function: String,
+}
+
+/// What kind of memory an allocation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// On the device from the start.
+    Device,
+    /// From a pool of the driver, which keeps freed memory.
+    Pool,
+    /// Managed memory, which is on the device or on the host.
+    Managed,
+}
+
+impl Kind {
+    /// The word for it in a recording.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Device => "device",
+            Self::Pool => "pool",
+            Self::Managed => "managed",
+        }
+    }
+}
+
+/// What an allocation is known by until it is freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Key {
+    Address(u64),
+    Handle(u64),
+}
+
+/// One allocation.
+#[derive(Clone, Debug)]
+pub(super) struct Block {
+    pub(super) bytes: u64,
+    /// The device by the number that the process gives it; none where it is not known.
+    pub(super) device: Option<u32>,
+    pub(super) kind: Kind,
+    /// The library that asked for it; none where no caller could be found.
+    pub(super) library: Option<Arc<str>>,
+    pub(super) site: Option<Arc<Site>>,
+}
+
+/// What one owner holds on one device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The device by the number that the process gives it; none where it is not known.
+    pub device: Option<u32>,
+    /// What kind of memory it is.
+    pub kind: Kind,
+    /// The library that asked for it; none where no caller could be found.
+    pub library: Option<String>,
+    /// The line of Python that led there, where it is known.
+    pub site: Option<Site>,
+    /// How much it is.
+    pub bytes: u64,
+    /// In how many allocations.
+    pub blocks: u64,
+}
+
+/// All allocations in use.
+#[derive(Default)]
+pub(super) struct Holdings {
+    blocks: HashMap<Key, Block>,
+    missed: u64,
+}
+
+impl Holdings {
+    pub(super) fn add(&mut self, key: Key, block: Block) {
+        if self.blocks.len() >= MOST_BLOCKS && !self.blocks.contains_key(&key) {
+            self.missed += 1;
+            return;
+        }
+        self.blocks.insert(key, block);
+    }
+
+    pub(super) fn remove(&mut self, key: Key) {
+        self.blocks.remove(&key);
+    }
+
+    pub(super) fn missed(&self) -> u64 {
+        self.missed
+    }
+
+    /// The sums by device, kind, library and line; the most bytes first.
+    pub(super) fn summed(&self) -> Vec<Held> {
+        let mut sums: BTreeMap<_, (u64, u64)> = BTreeMap::new();
+        for block in self.blocks.values() {
+            let owner = (block.device, block.kind, &block.library, &block.site);
+            let sum = sums.entry(owner).or_default();
+            sum.0 = sum.0.saturating_add(block.bytes);
+            sum.1 += 1;
+        }
+        let sums = sums
+            .into_iter()
+            .map(|((device, kind, library, site), sum)| Held {
+                device,
+                kind,
+                library: library.as_deref().map(str::to_owned),
+                site: site.as_deref().cloned(),
+                bytes: sum.0,
+                blocks: sum.1,
+            });
+        let mut held: Vec<Held> = sums.collect();
+        held.sort_by_key(|one| std::cmp::Reverse(one.bytes));
+        held
+    }
+}
+
+static ALL: LazyLock<Mutex<Holdings>> = LazyLock::new(Mutex::default);
+
+/// The holdings of this process.
+pub(super) fn all() -> MutexGuard<'static, Holdings> {
+    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(bytes: u64, library: &str) -> Block {
+        Block {
+            bytes,
+            device: Some(0),
+            kind: Kind::Device,
+            library: Some(library.into()),
+            site: None,
+        }
+    }
+
+    #[test]
+    fn what_is_freed_is_no_longer_held() {
+        let mut holdings = Holdings::default();
+        holdings.add(Key::Address(1), block(10, "libcublas.so.13"));
+        holdings.add(Key::Address(2), block(20, "libcublas.so.13"));
+        holdings.add(Key::Handle(1), block(5, "libnccl.so.2"));
+        holdings.remove(Key::Address(1));
+        holdings.remove(Key::Address(7));
+        let held = holdings.summed();
+        let held: Vec<_> = held
+            .iter()
+            .map(|one| (one.library.as_deref(), one.bytes, one.blocks))
+            .collect();
+        assert_eq!(
+            held,
+            [
+                (Some("libcublas.so.13"), 20, 1),
+                (Some("libnccl.so.2"), 5, 1)
+            ]
+        );
+    }
+
+    #[test]
+    fn an_address_that_is_used_again_is_counted_once() {
+        let mut holdings = Holdings::default();
+        holdings.add(Key::Address(1), block(10, "a.so"));
+        holdings.add(Key::Address(1), block(30, "b.so"));
+        assert_eq!(holdings.summed().len(), 1);
+        assert_eq!(holdings.summed()[0].bytes, 30);
+    }
+
+    #[test]
+    fn further_allocations_are_counted() {
+        let mut holdings = Holdings::default();
+        for address in 0..=MOST_BLOCKS as u64 {
+            holdings.add(Key::Address(address), block(1, "a.so"));
+        }
+        assert_eq!(holdings.missed(), 1);
+        assert_eq!(holdings.summed()[0].blocks, MOST_BLOCKS as u64);
+    }
+}

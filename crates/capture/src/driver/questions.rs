@@ -1,0 +1,189 @@
+//! Which line of Python a thread is at that allocates through the driver.
+//!
+//! The thread itself cannot ask the interpreter: it has given it up, and taking it while a
+//! library's lock is held may wait for ever. So it asks a thread of the recorder and waits a
+//! moment; its frames stand still meanwhile. Nothing is asked when that took too much of the time.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::Site;
+
+/// How long a thread waits for its line.
+const PATIENCE: Duration = Duration::from_millis(3);
+
+/// What threads may wait in all, in any so long.
+const BUDGET: Duration = Duration::from_millis(150);
+const PERIOD: Duration = Duration::from_mins(1);
+
+/// After so many questions in a row without an answer none are asked until the period ends: the
+/// program holds the interpreter while it allocates.
+const MOST_UNANSWERED: u32 = 8;
+
+/// A thread that waits for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// Which question it is.
+    pub number: u64,
+    /// The thread, by the number that Python's `threading.get_ident` has for it.
+    pub thread: u64,
+}
+
+pub(super) struct Desk {
+    state: Mutex<Papers>,
+    asked: Condvar,
+    answered: Condvar,
+}
+
+struct Papers {
+    is_staffed: bool,
+    last: u64,
+    open: Option<Question>,
+    answer: Option<Answer>,
+    spent: Duration,
+    unanswered: u32,
+    period: Option<Instant>,
+}
+
+/// The line of a thread; none where it is at none of the user's code.
+struct Answer(Option<Site>);
+
+pub(super) static DESK: Desk = Desk::new();
+
+impl Desk {
+    const fn new() -> Self {
+        Self {
+            state: Mutex::new(Papers {
+                is_staffed: false,
+                last: 0,
+                open: None,
+                answer: None,
+                spent: Duration::ZERO,
+                unanswered: 0,
+                period: None,
+            }),
+            asked: Condvar::new(),
+            answered: Condvar::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Papers> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The line that a thread is at, where somebody answers in time.
+    pub(super) fn ask(&self, thread: u64) -> Option<Site> {
+        let now = Instant::now();
+        let mut papers = self.lock();
+        if papers.period.is_none_or(|begun| now - begun >= PERIOD) {
+            (papers.period, papers.spent, papers.unanswered) = (Some(now), Duration::ZERO, 0);
+        }
+        let may_ask = papers.is_staffed
+            && papers.open.is_none()
+            && papers.spent < BUDGET
+            && papers.unanswered < MOST_UNANSWERED;
+        if !may_ask {
+            return None;
+        }
+        papers.last += 1;
+        let question = Question {
+            number: papers.last,
+            thread,
+        };
+        (papers.open, papers.answer) = (Some(question), None);
+        self.asked.notify_one();
+        let waits = |papers: &mut Papers| papers.answer.is_none();
+        let waited = self.answered.wait_timeout_while(papers, PATIENCE, waits);
+        let (mut papers, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        papers.open = None;
+        papers.spent += now.elapsed();
+        let answer = papers.answer.take();
+        papers.unanswered = answer.as_ref().map_or(papers.unanswered + 1, |_| 0);
+        answer.and_then(|answer| answer.0)
+    }
+
+    /// Waits for a question.
+    pub(super) fn next(&self, patience: Duration) -> Option<Question> {
+        let mut papers = self.lock();
+        papers.is_staffed = true;
+        let waits = |papers: &mut Papers| papers.open.is_none() || papers.answer.is_some();
+        let waited = self.asked.wait_timeout_while(papers, patience, waits);
+        let (papers, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        papers.open.filter(|_| papers.answer.is_none())
+    }
+
+    /// Answers, unless the thread no longer waits.
+    pub(super) fn answer(&self, question: Question, site: Option<Site>) {
+        let mut papers = self.lock();
+        if papers.open == Some(question) {
+            papers.answer = Some(Answer(site));
+            self.answered.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    fn site() -> Site {
+        Site {
+            file: "train.py".to_owned(),
+            line: 8,
+            function: "main".to_owned(),
+        }
+    }
+
+    #[test]
+    fn nobody_is_asked_before_somebody_listens() {
+        assert_eq!(Desk::new().ask(1), None);
+        assert_eq!(Desk::new().lock().last, 0);
+    }
+
+    #[test]
+    fn a_thread_gets_the_answer_to_its_question() {
+        let desk = Desk::new();
+        assert_eq!(desk.next(Duration::ZERO), None);
+        let is_over = AtomicBool::new(false);
+        let answer = thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    if let Some(question) = desk.next(Duration::from_millis(1)) {
+                        assert_eq!(question.thread, 7);
+                        desk.answer(question, Some(site()));
+                    }
+                }
+            });
+            let answer = (0..MOST_UNANSWERED).find_map(|_| desk.ask(7));
+            is_over.store(true, Ordering::Relaxed);
+            answer
+        });
+        // On a busy machine every answer may come too late.
+        assert!(answer.is_none_or(|answer| answer == site()));
+    }
+
+    #[test]
+    fn an_answer_that_comes_too_late_is_dropped() {
+        let desk = Desk::new();
+        desk.next(Duration::ZERO);
+        assert_eq!(desk.ask(7), None);
+        let late = Question {
+            number: 1,
+            thread: 7,
+        };
+        desk.answer(late, Some(site()));
+        assert_eq!(desk.ask(7), None);
+    }
+
+    #[test]
+    fn a_program_that_holds_the_interpreter_is_not_asked_for_long() {
+        let desk = Desk::new();
+        desk.next(Duration::ZERO);
+        for _ in 0..100 {
+            assert_eq!(desk.ask(7), None);
+        }
+        assert!(desk.lock().last <= u64::from(MOST_UNANSWERED));
+    }
+}

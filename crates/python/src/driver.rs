@@ -1,0 +1,141 @@
+//! The driver's side of a device: who holds memory on it, and what the driver allocated for whom.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use stormlog_capture::collect::{nvml, tree};
+use stormlog_capture::driver::{self, Question, Site, State};
+use stormlog_format::{Map, Text, Value};
+
+use crate::convert::Objects;
+
+/// A function of PyTorch with something to do before and after it. It is no function of Python, so
+/// the tracebacks of the program stay what they are.
+#[pyclass(frozen, module = "stormlog._core")]
+pub(crate) struct Around {
+    function: Py<PyAny>,
+    before: Option<Py<PyAny>>,
+    after: Option<Py<PyAny>>,
+}
+
+#[pymethods]
+impl Around {
+    #[new]
+    #[pyo3(signature = (function, *, before=None, after=None))]
+    fn new(function: Py<PyAny>, before: Option<Py<PyAny>>, after: Option<Py<PyAny>>) -> Self {
+        Self {
+            function,
+            before,
+            after,
+        }
+    }
+
+    /// The function's result or error; what the others raise stays here.
+    #[pyo3(signature = (*arguments, **options))]
+    fn __call__(
+        &self,
+        py: Python<'_>,
+        arguments: &Bound<'_, PyTuple>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
+        let call = |function: Option<&Py<PyAny>>| function.map(|function| function.call0(py));
+        let _ = call(self.before.as_ref());
+        let result = self.function.call(py, arguments, options)?;
+        let _ = call(self.after.as_ref());
+        Ok(result)
+    }
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// The memory of a GPU by the driver's number: used and total bytes, and the bytes of each process
+/// that the driver lists; none where the driver does not answer.
+#[pyfunction]
+pub(crate) fn device_shares(py: Python<'_>, index: u32) -> Option<(u64, u64, Vec<(u32, u64)>)> {
+    py.detach(|| {
+        let memory = nvml::device_memory(index).ok()?;
+        let shares = nvml::shares(index).unwrap_or_default();
+        let shares = shares.iter().map(|share| (share.pid, share.bytes));
+        Some((memory.used, memory.total, shares.collect()))
+    })
+}
+
+/// The command of a process without secrets; none where it cannot be read.
+#[pyfunction]
+pub(crate) fn process_name(pid: u32) -> Option<String> {
+    tree::process_name(pid)
+}
+
+/// Attributes the driver's allocations to libraries and lines from now on; the reason why it
+/// cannot.
+#[pyfunction]
+pub(crate) fn driver_start(libraries: Vec<PathBuf>) -> Option<String> {
+    driver::start(&libraries).err()
+}
+
+/// Gives CUPTI back to the program.
+#[pyfunction]
+pub(crate) fn driver_stop(py: Python<'_>, reason: &str) {
+    py.detach(|| driver::stop(reason));
+}
+
+/// Whether the driver's allocations are attributed ("off", "on", "ended"), and why no longer.
+#[pyfunction]
+pub(crate) fn driver_state() -> (&'static str, Option<String>) {
+    match driver::state() {
+        State::Off => ("off", None),
+        State::On => ("on", None),
+        State::Ended(reason) => ("ended", Some(reason)),
+    }
+}
+
+/// What the driver has allocated, by device, kind, library and line, and how many allocations
+/// were too many to follow.
+#[pyfunction]
+pub(crate) fn driver_held(py: Python<'_>) -> PyResult<(Vec<Bound<'_, PyDict>>, u64)> {
+    let held = py.detach(driver::held);
+    let described = held.iter().map(|one| {
+        let mut map = Map::new();
+        map.insert("device", one.device.map(i64::from));
+        map.insert("kind", one.kind.as_str());
+        let library = one.library.as_deref().map(Text::from);
+        map.insert("library", library);
+        map.insert("bytes", signed(one.bytes));
+        map.insert("blocks", signed(one.blocks));
+        if let Some(site) = &one.site {
+            let mut place = Map::new();
+            place.insert("file", &*site.file);
+            place.insert("line", i64::from(site.line));
+            place.insert("function", &*site.function);
+            map.insert("site", Value::Map(place));
+        }
+        Objects::default().map_to_python(py, &map)
+    });
+    Ok((described.collect::<PyResult<_>>()?, driver::missed()))
+}
+
+/// Waits for a thread that allocates and wants to know its line: the number of the question and
+/// that of the thread.
+#[pyfunction]
+pub(crate) fn driver_question(py: Python<'_>, patience_s: f64) -> Option<(u64, u64)> {
+    let patience = Duration::try_from_secs_f64(patience_s).unwrap_or_default();
+    let question = py.detach(|| driver::next_question(patience))?;
+    Some((question.number, question.thread))
+}
+
+/// Answers such a question with file, line and function, where they are known.
+#[pyfunction]
+#[pyo3(signature = (question, site))]
+pub(crate) fn driver_answer(question: (u64, u64), site: Option<(String, u32, String)>) {
+    let (number, thread) = question;
+    let site = site.map(|(file, line, function)| Site {
+        file,
+        line,
+        function,
+    });
+    driver::answer(Question { number, thread }, site);
+}

@@ -1,0 +1,39 @@
+//! Which exceptions mean that memory ran out, when they are raised.
+
+use pyo3::exceptions::{PyMemoryError, PyRuntimeError};
+use pyo3::prelude::*;
+
+/// What frameworks write when host memory or a device without an observer has run out.
+const TEXTS: [&str; 2] = ["DefaultCPUAllocator", "RESOURCE_EXHAUSTED"];
+
+/// Called by the interpreter for every exception that is raised, so it must cost next to nothing:
+/// it looks at the type, and at the text of a `RuntimeError` only.
+#[pyclass(frozen, module = "stormlog._core")]
+pub(crate) struct MemoryErrors {
+    then: Py<PyAny>,
+}
+
+#[pymethods]
+impl MemoryErrors {
+    /// Calls a function with each exception that means that memory ran out.
+    #[new]
+    fn new(then: Py<PyAny>) -> Self {
+        Self { then }
+    }
+
+    /// A failure stays here.
+    fn __call__(&self, _code: &Bound<'_, PyAny>, _offset: i64, error: &Bound<'_, PyAny>) {
+        let is_of_memory = error.is_instance_of::<PyMemoryError>()
+            || (error.is_instance_of::<PyRuntimeError>() && is_of_memory(error));
+        if is_of_memory {
+            let _ = self.then.call1(error.py(), (error,));
+        }
+    }
+}
+
+/// By the first argument: to make a text of an exception may run code of the program.
+fn is_of_memory(error: &Bound<'_, PyAny>) -> bool {
+    let first = error.getattr("args").and_then(|args| args.get_item(0));
+    let text = first.and_then(|first| Ok(first.cast::<pyo3::types::PyString>()?.to_string()));
+    text.is_ok_and(|text| TEXTS.iter().any(|part| text.contains(part)))
+}

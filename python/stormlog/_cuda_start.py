@@ -1,0 +1,47 @@
+"""Notices when PyTorch starts CUDA in this process, before a context exists on any device."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from . import _core
+
+# PyTorch imports this module when its compiled half is there and before it uses CUDA.
+_MODULE = "torch.cuda"
+
+
+class _OnImport:
+    def __init__(self, then: Callable[[], None]) -> None:
+        self._then = then
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        if name == _MODULE:
+            sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
+            # Whatever fails here must not reach the program.
+            with suppress(Exception):
+                _wrap(self._then)
+
+
+def notify(then: Callable[[], None]) -> None:
+    """Call a function on the thread that starts CUDA, once CUDA has started."""
+    if _MODULE in sys.modules:
+        _wrap(then)
+    else:
+        sys.meta_path.insert(0, _OnImport(then))
+
+
+def _wrap(then: Callable[[], None]) -> None:
+    functions: Any = sys.modules.get("torch._C")
+    original = getattr(functions, "_cuda_init", None)
+    # In a child of a fork the parent's may still be there.
+    if original is None or isinstance(original, _core.Around):
+        return
+
+    def started() -> None:
+        functions._cuda_init = original
+        then()
+
+    functions._cuda_init = _core.Around(original, after=started)

@@ -1,0 +1,101 @@
+"""Attributes what the CUDA driver allocates to libraries and lines (``--driver-allocations``).
+
+CUPTI calls the core back on the allocating thread. A thread here answers where in the program that
+thread is. CUPTI has room for one subscriber, so it is given back before a profiler of the program
+starts.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from . import _core
+from ._holders import roots
+from ._signals import left_to_the_program
+
+# Set by ``stormlog run --driver-allocations``.
+VARIABLE = "STORMLOG_RUN_DRIVER_ALLOCATIONS"
+_PATIENCE_S = 1.0
+_TOOLKITS = ("CUDA_HOME", "CUDA_PATH")
+# The functions of PyTorch through which every profiler of it starts.
+_STARTS = ("_prepare_profiler", "_enable_profiler")
+
+# Why it could not start.
+_failure: str | None = None
+
+
+def is_wanted() -> bool:
+    """Whether the user asked for it."""
+    return os.environ.get(VARIABLE) == "1"
+
+
+def state() -> dict[str, Any]:
+    """Whether the driver's allocations are attributed, and why not."""
+    name, reason = _core.driver_state()
+    if name == "off" and _failure is not None:
+        name, reason = "unavailable", _failure
+    return {"state": name, "reason": reason}
+
+
+def start() -> str | None:
+    """Begin; the reason why that is not possible. Called when CUDA has started and no context
+    exists."""
+    global _failure
+    _failure = _core.driver_start([str(path) for path in _libraries()])
+    if _failure is None:
+        _give_way()
+        thread = threading.Thread(target=_answer, name="stormlog-driver", daemon=True)
+        with left_to_the_program():
+            thread.start()
+    return _failure
+
+
+def _libraries() -> list[Path]:
+    """Where CUPTI may be, when PyTorch has not loaded it."""
+    found: list[Path] = []
+    for entry in sys.path:
+        packages = Path(entry, "nvidia")
+        if packages.is_dir():
+            found += packages.glob("cuda_cupti/lib/libcupti.so.*")
+            found += packages.glob("cu*/lib/libcupti.so.*")
+    toolkits = [os.environ[name] for name in _TOOLKITS if os.environ.get(name)]
+    for toolkit in [*toolkits, "/usr/local/cuda"]:
+        found += Path(toolkit, "extras", "CUPTI", "lib64").glob("libcupti.so.*")
+        found += Path(toolkit, "lib64").glob("libcupti.so.*")
+    return [path for path in found if path.is_file()]
+
+
+def _give_way() -> None:
+    """Give CUPTI back when the program starts a profiler."""
+
+    def stop() -> None:
+        _core.driver_stop("the program started a profiler, which needs CUPTI")
+
+    for name in ("torch.autograd.profiler", "torch._C._autograd"):
+        module: Any = sys.modules.get(name)
+        for function in _STARTS:
+            original = getattr(module, function, None)
+            if original is not None:
+                setattr(module, function, _core.Around(original, before=stop))
+
+
+def _answer() -> None:
+    while _core.driver_state()[0] == "on":
+        question = _core.driver_question(_PATIENCE_S)
+        if question is not None:
+            _core.driver_answer(question, _site(question[1]))
+
+
+def _site(thread: int) -> tuple[str, int, str] | None:
+    """The innermost line of the user's code that a thread is at."""
+    frame = sys._current_frames().get(thread)
+    while frame is not None:
+        code = frame.f_code
+        if roots.is_users(code.co_filename):
+            return code.co_filename, frame.f_lineno or 0, code.co_name
+        frame = frame.f_back
+    return None

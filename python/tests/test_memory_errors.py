@@ -1,0 +1,122 @@
+"""Errors of host memory that a program catches, which Python shows from version 3.12 on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import FAKE_TORCH
+from stormlog import _core, _oom_hooks
+from test_capture_commands import run
+from test_run import host_events, of_type, record
+
+
+def newer_python() -> str | None:
+    """An interpreter that can show raised exceptions."""
+    if sys.version_info >= (3, 12):
+        return sys.executable
+    versions = (Path.home() / ".pyenv" / "versions").glob("3.1[2-9].*/bin/python")
+    for found in sorted(map(str, versions)):
+        if subprocess.run([found, "-c", "import sys; sys.monitoring"]).returncode == 0:
+            return found
+    return None
+
+
+PYTHON = newer_python()
+pytestmark = pytest.mark.skipif(PYTHON is None, reason="needs Python 3.12")
+
+CPU_ALLOCATOR = (
+    "[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: "
+    "you tried to allocate 1125899906842624 bytes. Error code 12 (Cannot allocate memory)"
+)
+FAILURES = {
+    "MemoryError": "bytearray(1 << 50)",
+    "torch.DefaultCPUAllocator": f"fail(RuntimeError({CPU_ALLOCATOR!r}))",
+}
+
+
+def recorded(tmp_path: Path, end: str, failure: str) -> tuple[Any, Path, int]:
+    """A program that fails in `load` and then does what `end` says, and the line of the failure."""
+    script, out = tmp_path / "train.py", tmp_path / "out"
+    script.write_text(
+        "import torch\n"
+        "cache = [bytearray(1 << 20) for _ in range(48)]\n"
+        "def fail(error):\n"
+        "    raise error\n"
+        "def load():\n"
+        f"    return {failure}\n"
+        "for _ in range(1000):\n"
+        "    try:\n"
+        "        int('x')\n"
+        "    except ValueError:\n"
+        "        pass\n"
+        f"{end}\n"
+        "print('went on')\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(FAKE_TORCH)}
+    line = 4 if failure.startswith("fail(") else 6
+    return record(out, PYTHON, script, env=environment), out, line
+
+
+@pytest.mark.parametrize("reason", FAILURES)
+def test_an_error_that_is_caught_is_recorded_with_its_line(tmp_path: Path, reason: str) -> None:
+    end = "try:\n    load()\nexcept (MemoryError, RuntimeError):\n    pass"
+    result, out, line = recorded(tmp_path, end, FAILURES[reason])
+    assert (result.returncode, result.stdout) == (0, "went on\n"), result.stderr
+    (error,) = of_type(host_events(out), "error")
+    assert error.metadata["oom_reason"] == reason
+    cause = error.metadata["oom"]["cause"]
+    assert (cause["site"]["line"], cause["site"]["file"]) == (line, str(tmp_path / "train.py"))
+    assert cause["call_path"][-1]["function"] == "<module>"
+    assert any("cache" in one["holder"] for one in cause["holders"])
+    shown = run("analyze", out)
+    assert "went on" in shown.stdout, shown.stdout
+    # It is worth knowing, and no problem of a program that ended well.
+    assert "warning" not in shown.stdout and "critical" not in shown.stdout
+
+
+def test_an_error_that_ends_the_program_is_recorded_once(tmp_path: Path) -> None:
+    result, out, _ = recorded(tmp_path, "load()", FAILURES["MemoryError"])
+    assert result.returncode == 1
+    assert len(of_type(host_events(out), "error")) == 1
+    assert "Traceback" in result.stderr
+
+
+def test_an_error_of_a_device_is_reported_once() -> None:
+    class Tracker:
+        def __init__(self) -> None:
+            self.contexts: list[str] = []
+
+        def handle_exception(self, error: BaseException, /, *, context: str) -> None:
+            self.contexts.append(context)
+
+        def _on_allocator_oom(self, device: int, requested: int, limit: int, free: int) -> None:
+            raise NotImplementedError
+
+    tracker, error = Tracker(), RuntimeError("RESOURCE_EXHAUSTED: out of memory")
+    _oom_hooks.watch(tracker)
+    try:
+        _oom_hooks.on_raised(error)
+        _oom_hooks._on_uncaught(error)
+        _oom_hooks._on_uncaught(RuntimeError("RESOURCE_EXHAUSTED: another"))
+    finally:
+        _oom_hooks.unwatch(tracker)
+    assert tracker.contexts == ["exception", "uncaught exception"]
+
+
+def test_only_errors_of_memory_are_passed_on() -> None:
+    found: list[BaseException] = []
+    errors = _core.MemoryErrors(found.append)
+    memory = [
+        MemoryError(),
+        RuntimeError(CPU_ALLOCATOR),
+        RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes"),
+    ]
+    for error in [*memory, RuntimeError(), RuntimeError(5), ValueError(CPU_ALLOCATOR), 7]:
+        errors(None, 0, error)
+    assert found == memory
