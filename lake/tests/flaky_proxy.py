@@ -50,7 +50,7 @@ class FlakyProxy:
                 response = connection.getresponse()
                 data = response.read()
                 if kind == "after":
-                    # Done, and nobody learns of it.
+                    # The request was carried out, but its answer is lost.
                     self.drop()
                     return
                 self.answer(response.status, dict(response.getheaders()), data)

@@ -10,7 +10,7 @@ SECOND_NS = 1_000_000_000
 
 
 def event(session: str, number: int, event_type: str = "sample", rank: int = 0, **metadata: object) -> str:
-    """One line; the counters follow from the number, so that sums tell rows apart."""
+    """One line; the counters follow from the number, so that sums identify rows."""
     record = {
         "allocator_active_bytes": None,
         "allocator_allocated_bytes": 1_000_000 + 1_000 * number,

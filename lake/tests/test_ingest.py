@@ -207,7 +207,7 @@ def test_hostile_tables_give_an_error(lake, tmp_path, what):
     assert "panicked" not in done.stderr and "error: " in done.stderr
 
 
-def test_errors_say_what_to_do(lake, tmp_path):
+def test_errors_have_hints(lake, tmp_path):
     missing = lake("ingest", tmp_path / "no", "--to", tmp_path / "lake", code=1)
     assert missing.stderr == f"error: '{tmp_path}/no' does not exist\n"
     nothing = lake("doctor", "--at", tmp_path / "none", code=1)

@@ -84,7 +84,7 @@ def test_a_network_that_fails_loses_and_doubles_nothing(lake, tmp_path, server):
             for sink in sinks:
                 sink.sample(50)
                 sink.note()
-            # It may give up, but not leave something behind that is wrong.
+            # An ingest may fail, but must leave nothing wrong behind.
             done = subprocess.run(
                 [PROGRAM, "ingest", tmp_path / "runs", "--to", "s3://fleet/flaky"],
                 env={**os.environ, **env}, capture_output=True, text=True, timeout=600,

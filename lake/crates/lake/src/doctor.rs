@@ -100,7 +100,7 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<ExitCode> {
     })
 }
 
-/// What tables say about each other.
+/// Comparisons of tables with each other, each with what a row of its answer means.
 const BETWEEN: [(&str, &str); 4] = [
     (
         "samples are stored twice",

@@ -531,7 +531,7 @@ fn plain(row: &Object) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|_| json!({}))
 }
 
-/// The name of the user who owns a path; his number where the machine does not know it.
+/// The name of the user who owns a path, or the user's number where the machine has no name for it.
 fn owner(path: &Path) -> Option<String> {
     let uid = path.metadata().ok()?.uid();
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
