@@ -191,8 +191,16 @@ impl Store {
             for issue in anomalies {
                 found.add_issue(issue.clone());
             }
-            return;
+        } else {
+            self.gather_anomalies(&mut found);
         }
+        if with_findings {
+            self.gather_findings(&mut found);
+        }
+        found.finish()
+    }
+
+    fn gather_anomalies(&self, found: &mut Gathering<'_>) {
         for (index, source) in self.catalog().sources.iter().enumerate() {
             let sessions = &self.loaded(index).sessions;
             let hits: Vec<Vec<Hit<'_>>> = sessions
@@ -203,10 +211,6 @@ impl Store {
                 found.add(hit);
             }
         }
-        if with_findings {
-            self.gather_findings(&mut found);
-        }
-        found.finish()
     }
 
     fn gather_findings(&self, found: &mut Gathering<'_>) {
