@@ -11,6 +11,7 @@ mod row_set;
 use std::sync::Arc;
 
 use stormlog_format::json::parse;
+use stormlog_format::scan::RawRecord;
 use stormlog_format::{Counters, Event, EventType, Map, Text, Value, Version};
 
 pub(crate) use builder::ChunkBuilder;
@@ -372,6 +373,47 @@ impl Events {
         EventRef {
             chunk: &self.table.chunks[id.chunk as usize],
             row: id.row as usize,
+        }
+    }
+}
+
+/// Collects events that are stored as columns elsewhere, such as tables of a lake.
+#[derive(Debug)]
+pub struct EventsBuilder {
+    builder: ChunkBuilder,
+    full: Vec<Arc<Chunk>>,
+}
+
+impl Default for EventsBuilder {
+    fn default() -> Self {
+        Self {
+            builder: ChunkBuilder::with_capacity(0),
+            full: Vec::new(),
+        }
+    }
+}
+
+impl EventsBuilder {
+    /// Adds an event after those that were added before. Its texts are not checked: bytes that
+    /// are not UTF-8 are replaced when they are read.
+    pub fn push(&mut self, record: &RawRecord<'_>) {
+        self.builder.push_record(record);
+        self.full.extend(self.builder.take_if_full().map(Arc::new));
+    }
+
+    /// The events, in the order in which they were added.
+    #[must_use]
+    pub fn finish(self) -> Events {
+        let mut chunks = self.full;
+        chunks.push(Arc::new(self.builder.finish()));
+        let number = |place: usize| u32::try_from(place).unwrap_or(u32::MAX);
+        let rows = chunks.iter().enumerate().flat_map(|(chunk, of_chunk)| {
+            let chunk = number(chunk);
+            (0..number(of_chunk.len())).map(move |row| RowId { chunk, row })
+        });
+        Events {
+            rows: rows.collect(),
+            table: Arc::new(Table { chunks }),
         }
     }
 }

@@ -30,13 +30,14 @@ pub use catalog::{
     Artifacts, artifacts_at, device_artifacts_at, find_artifacts, manifest_path, read_manifest,
     segment_paths, sink_names, sinks_of_run, tidy,
 };
-pub use columns::{EventRef, Events, Origin, RowId};
+pub use columns::{EventRef, Events, EventsBuilder, Origin, RowId};
 pub use digest::record_id;
 pub use gather::{Gathered, gather};
 pub use load::{
     Artifact, Damage, LiveLook, LiveRun, LiveSessions, LoadError, LoadOptions, Loaded,
     LoadedSession, OnError, Removed, TooLarge, absolute, default_session, load_document,
-    load_events, load_sessions, loaded_of_events, rank_in_name, read_whole, stream_events,
+    load_events, load_sessions, loaded_of_events, open_text, rank_in_name, read_whole,
+    stream_events, stream_lines,
 };
 pub use overview::{Overview, Peak};
 pub use rollups::{read_rollups, rollup_path, session_rollup};

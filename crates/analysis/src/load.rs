@@ -18,6 +18,8 @@ mod removed;
 mod sessions;
 mod tail;
 
+use std::io::Read;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -236,6 +238,36 @@ pub(crate) fn stream_segment(
     };
     let mut take = |chunk: Chunk| visit(&Events::of_chunk(chunk));
     let files = LineFiles::of(sink, &artifact, options)?;
+    Ok(files.read_in_order(options, &mut take)?.damage)
+}
+
+/// Opens a file as the text that it holds, decompressed where it is compressed.
+pub fn open_text(file: &Path) -> Result<Box<dyn Read + Send>, LoadError> {
+    Ok(open(file)?.reader)
+}
+
+/// Hands over the events of the lines that begin between two places of a file, a bounded number at a
+/// time, and gives what could not be read. The file is a segment of the sink whose manifest is given,
+/// or stands alone. Places of compressed files are those of the text.
+pub fn stream_lines(
+    file: &Path,
+    manifest: Option<&Manifest>,
+    places: Range<u64>,
+    options: &LoadOptions<'_>,
+    visit: &mut dyn FnMut(&Events),
+) -> Result<Vec<Damage>, LoadError> {
+    let artifact = Artifact::Sink {
+        manifest: manifest.cloned(),
+        segments: vec![file.to_path_buf()],
+        damage: Vec::new(),
+    };
+    let mut take = |chunk: Chunk| {
+        visit(&Events::of_chunk(chunk));
+        true
+    };
+    let sink = file.parent().unwrap_or(file);
+    let path = if manifest.is_some() { sink } else { file };
+    let files = LineFiles::of(path, &artifact, options)?.between(places);
     Ok(files.read_in_order(options, &mut take)?.damage)
 }
 

@@ -46,6 +46,6 @@ pub use sessions::{SessionFilter, SessionRow};
 pub(crate) use sidecar::FILE_NAME as ATTACHMENTS_FILE;
 pub use sidecar::{AttachmentFilter, ExternalAttachment};
 pub use sightings::{Sighting, Watch};
-pub use store::Store;
+pub use store::{Store, StoreParts};
 pub use stream::EventStream;
 pub use summary::{GroupBy, Metric, SummaryRow};

@@ -28,7 +28,7 @@ pub use end::{End, RankEnd};
 pub use group::{Member, newest_first, runs};
 pub use host_look::{HostHolder, HostLook};
 pub use ledger::{Ledger, LedgerEntry, Owner};
-pub use oom_bundles::read_oom_bundles;
+pub use oom_bundles::{BundleNumbers, fill_oom_marks, read_oom_bundles};
 pub use oom_cause::{Failure, Held};
 pub use process::{Process, Role};
 pub(crate) use read::{program_name, program_of_start, run_id_of_start};

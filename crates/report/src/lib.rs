@@ -47,6 +47,7 @@ mod ranks;
 mod reduce;
 mod removed;
 mod request;
+pub mod rows;
 mod scale;
 mod scene;
 mod served;

@@ -13,6 +13,7 @@ mod export_flags;
 mod flight;
 mod integrations;
 mod issues;
+mod lake;
 mod legacy;
 mod native_history;
 mod pack;
@@ -85,6 +86,7 @@ enum Command {
     Pack(pack::Arguments),
     Tui(tui::Arguments),
     Watch(watch::Arguments),
+    Lake(lake::Arguments),
 }
 
 /// Whether a word is a command of the whole program.
@@ -125,6 +127,7 @@ pub(crate) fn run(
                 Command::Pack(arguments) => pack::run(&arguments, console),
                 Command::Tui(arguments) => tui::run(arguments, console),
                 Command::Watch(arguments) => watch::run(&arguments, console),
+                Command::Lake(arguments) => lake::run(&arguments, console),
             }
         }
         Dialect::Gpumemprof => {

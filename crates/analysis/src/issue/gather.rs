@@ -57,6 +57,18 @@ impl<'a> Gathering<'a> {
         see(issue, hit.evidence, &hit.peers);
     }
 
+    /// Adds an issue that was gathered elsewhere, after everything that was added before.
+    fn add_issue(&mut self, issue: Issue) {
+        match self.indices.get(&issue.fingerprint_id) {
+            Some(place) => self.issues[*place].join(issue),
+            None => {
+                self.indices
+                    .insert(issue.fingerprint_id.clone(), self.issues.len());
+                self.issues.push(issue);
+            }
+        }
+    }
+
     /// Adds what an event reports.
     pub(crate) fn add_event(&mut self, subject: Subject<'a>, evidence: EvidenceLink) {
         let known = self.recent.iter().find(|(known, ..)| *known == subject);
@@ -175,6 +187,20 @@ impl Store {
         for (subject, evidence) in reports {
             found.add_event(subject, evidence);
         }
+        if let Some(anomalies) = self.given_anomalies() {
+            for issue in anomalies {
+                found.add_issue(issue.clone());
+            }
+        } else {
+            self.gather_anomalies(&mut found);
+        }
+        if with_findings {
+            self.gather_findings(&mut found);
+        }
+        found.finish()
+    }
+
+    fn gather_anomalies(&self, found: &mut Gathering<'_>) {
         for (index, source) in self.catalog().sources.iter().enumerate() {
             let sessions = &self.loaded(index).sessions;
             let hits: Vec<Vec<Hit<'_>>> = sessions
@@ -185,10 +211,6 @@ impl Store {
                 found.add(hit);
             }
         }
-        if with_findings {
-            self.gather_findings(&mut found);
-        }
-        found.finish()
     }
 
     fn gather_findings(&self, found: &mut Gathering<'_>) {

@@ -38,6 +38,24 @@ impl EvidenceLink {
             ("metadata".into(), Value::Map(self.metadata)),
         ])
     }
+
+    /// Reads what [`to_map`](Self::to_map) wrote.
+    #[must_use]
+    pub fn from_map(map: &Map) -> Self {
+        let text = |key: &str| map.get(key).and_then(Value::as_text).cloned();
+        let int = |key: &str| map.get(key).and_then(Value::as_int);
+        let metadata = map.get("metadata").and_then(Value::as_map);
+        Self {
+            session_id: text("session_id"),
+            timestamp_ns: int("timestamp_ns"),
+            rank: int("rank"),
+            source_path: text("source_path"),
+            source_kind: text("source_kind"),
+            event_type: text("event_type"),
+            bundle_path: text("bundle_path"),
+            metadata: metadata.cloned().unwrap_or_default(),
+        }
+    }
 }
 
 /// One trouble with everything that was seen of it.
@@ -68,6 +86,56 @@ pub struct Issue {
 }
 
 impl Issue {
+    /// Reads what [`to_map`](Self::to_map) wrote, as an open issue; nothing when it is no issue.
+    #[must_use]
+    pub fn from_map(map: &Map) -> Option<Self> {
+        let text = |key: &str| map.get(key)?.as_text().cloned();
+        let object = |key: &str| map.get(key)?.as_map().cloned();
+        let list = |key: &str| match map.get(key) {
+            Some(Value::List(items)) => items.as_slice(),
+            _ => &[],
+        };
+        let evidence = list("evidence").iter().filter_map(Value::as_map);
+        let evidence: Vec<EvidenceLink> = evidence.map(EvidenceLink::from_map).collect();
+        let sessions = list("affected_sessions").iter().filter_map(Value::as_text);
+        let mut affected_sessions: Vec<Text> = sessions.cloned().collect();
+        affected_sessions.sort();
+        affected_sessions.dedup();
+        let dimensions = object("fingerprint")?.get("dimensions")?.as_map().cloned();
+        (!evidence.is_empty()).then_some(Self {
+            fingerprint_id: text("fingerprint_id")?,
+            kind: text("kind")?,
+            dimensions: dimensions?,
+            state: "open",
+            severity: text("severity")?,
+            title: text("title")?,
+            first_seen_ns: map.get("first_seen_ns").and_then(Value::as_int),
+            last_seen_ns: map.get("last_seen_ns").and_then(Value::as_int),
+            affected_sessions,
+            evidence,
+            details: object("details").unwrap_or_default(),
+            state_info: None,
+            former_ids: Vec::new(),
+        })
+    }
+
+    /// Adds what was seen of the same trouble later.
+    pub(super) fn join(&mut self, later: Self) {
+        if severity_rank(&later.severity) < severity_rank(&self.severity) {
+            self.severity = later.severity;
+        }
+        for (key, value) in later.details {
+            self.details.insert(key, value);
+        }
+        let first = [self.first_seen_ns, later.first_seen_ns];
+        self.first_seen_ns = first.into_iter().flatten().min();
+        self.last_seen_ns = self.last_seen_ns.max(later.last_seen_ns);
+        self.affected_sessions.extend(later.affected_sessions);
+        self.affected_sessions.sort();
+        self.affected_sessions.dedup();
+        self.evidence.extend(later.evidence);
+    }
+
     /// How often it was seen.
     pub fn hit_count(&self) -> i64 {
         i64::try_from(self.evidence.len()).unwrap_or(i64::MAX)

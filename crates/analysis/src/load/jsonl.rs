@@ -132,13 +132,18 @@ pub(crate) fn read_part(
     chunks: Chunks,
     take: &mut dyn FnMut(Chunk),
 ) -> Result<PartOutcome, LoadError> {
+    let failed = |source| read_error(path, source);
+    let mut source = open(path)?;
     let reader: Box<dyn Read + Send> = if part.start == 0 {
-        open(path)?.reader
-    } else {
-        let failed = |source| read_error(path, source);
+        source.reader
+    } else if source.compression == Compression::None {
         let mut file = regular_file::open(path).map_err(failed)?;
         file.seek(SeekFrom::Start(part.start - 1)).map_err(failed)?;
         Box::new(file)
+    } else {
+        let mut before = source.reader.by_ref().take(part.start - 1);
+        std::io::copy(&mut before, &mut std::io::sink()).map_err(failed)?;
+        source.reader
     };
     let buffer = BUFFER.take();
     let mut blocks = LineBlocks::new(reader, part.start.saturating_sub(1), part.end, buffer);

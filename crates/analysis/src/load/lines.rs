@@ -1,6 +1,7 @@
 //! Reads one or more files of lines, and reports their damage.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -82,6 +83,12 @@ impl<'a> LineFiles<'a> {
             defaults,
             damage,
         })
+    }
+
+    /// Of one file, only the lines that begin between two places.
+    pub(crate) fn between(mut self, places: Range<u64>) -> Self {
+        self.parts = vec![Part::between(places.start, places.end)];
+        self
     }
 
     /// Reads all files in parallel.

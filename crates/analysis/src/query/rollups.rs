@@ -10,7 +10,6 @@ use super::catalog::SourceKind;
 use super::evidence::{Evidence, evidence_id};
 use super::payload::path_text;
 use super::summary::{Group, GroupBy, Metric, SummaryRow};
-use crate::rollups::read_windows;
 
 impl super::Store {
     /// Computes the summary from rollups. `None` unless every source is a sink with up-to-date
@@ -44,10 +43,8 @@ impl super::Store {
 
     pub(crate) fn rollup_evidence(&self) -> Vec<Evidence> {
         let mut found = Vec::new();
-        for source in &self.catalog().sources {
-            let manifest = source.manifest.as_ref();
-            let file = manifest.and_then(|manifest| read_windows(&source.path, manifest));
-            let Some(file) = file else {
+        for (place, source) in self.catalog().sources.iter().enumerate() {
+            let Some(file) = self.rollup_windows(place) else {
                 continue;
             };
             for session in &file.sessions {

@@ -8,6 +8,7 @@ use stormlog_format::{Manifest, Map, SessionStatus, SessionSummary, Text, Value}
 
 use super::catalog::{Source, SourceKind};
 use super::liveness::{Surroundings, effective_status};
+use super::ooms::OomBundle;
 use super::payload::{path_text, text};
 use super::uncounted_events::uncounted_events;
 
@@ -95,28 +96,14 @@ impl super::Store {
     }
 
     pub(crate) fn all_sessions(&self, surroundings: Option<&Surroundings<'_>>) -> Vec<SessionRow> {
-        let mut bundles: HashMap<&Text, i64> = HashMap::new();
-        for bundle in &self.catalog().oom_bundles {
-            if let Some(id) = &bundle.session_id {
-                *bundles.entry(id).or_default() += 1;
-            }
+        if let Some(given) = self.given_sessions() {
+            return given.to_vec();
         }
         let mut rows = Vec::new();
         for (place, source) in self.catalog().sources.iter().enumerate() {
             rows.extend(self.sessions_of(place, source, surroundings));
         }
-        join_what_bundles_hold(&mut rows);
-        for row in &mut rows {
-            let count = bundles.get(&row.summary.session_id);
-            row.oom_bundle_count = count.copied().unwrap_or(0);
-        }
-        // The sort is stable: of equal sessions, the one found first comes first.
-        rows.sort_by(|a, b| {
-            let key =
-                |row: &SessionRow| (row.summary.started_at_ns, row.summary.session_id.clone());
-            key(b).cmp(&key(a))
-        });
-        rows
+        joined(rows, &self.catalog().oom_bundles)
     }
 
     /// One row per id. If an id occurs several times, the oldest session counts.
@@ -174,6 +161,25 @@ impl super::Store {
         }
         statuses
     }
+}
+
+/// The rows of all sources as one list, the newest first, with the number of their OOM bundles.
+pub(super) fn joined(mut rows: Vec<SessionRow>, oom_bundles: &[OomBundle]) -> Vec<SessionRow> {
+    let mut bundles: HashMap<&Text, i64> = HashMap::new();
+    for id in oom_bundles.iter().filter_map(|one| one.session_id.as_ref()) {
+        *bundles.entry(id).or_default() += 1;
+    }
+    join_what_bundles_hold(&mut rows);
+    for row in &mut rows {
+        let count = bundles.get(&row.summary.session_id);
+        row.oom_bundle_count = count.copied().unwrap_or(0);
+    }
+    // Stable, so that of equal sessions the one found first stays in front.
+    rows.sort_by(|a, b| {
+        let key = |row: &SessionRow| (row.summary.started_at_ns, row.summary.session_id.clone());
+        key(b).cmp(&key(a))
+    });
+    rows
 }
 
 /// Joins rows of the same session: a diagnose bundle may contain the sink that it was made from.

@@ -63,6 +63,31 @@ impl ExternalAttachment {
         map.insert("sidecar_path", self.sidecar_path.clone());
         map
     }
+
+    /// Reads what [`to_map`](Self::to_map) wrote.
+    #[must_use]
+    pub fn from_map(map: &Map) -> Option<Self> {
+        Some(Self {
+            title: text(map, "title")?,
+            kind: text(map, "kind")?,
+            attachment_id: text(map, "attachment_id"),
+            url: text(map, "url"),
+            path: text(map, "path"),
+            run_id: text(map, "run_id"),
+            session_id: text(map, "session_id"),
+            job_id: text(map, "job_id"),
+            rank: integer(map, "rank"),
+            start_ns: integer(map, "start_ns"),
+            end_ns: integer(map, "end_ns"),
+            created_at_utc: text(map, "created_at_utc"),
+            updated_at_utc: text(map, "updated_at_utc"),
+            storage: text(map, "storage")?,
+            source_namespace: text(map, "source_namespace"),
+            source_ref: text(map, "source_ref"),
+            metadata: payload::metadata(map),
+            sidecar_path: text(map, "sidecar_path")?,
+        })
+    }
 }
 
 /// The attachments of a sidecar, and warnings about invalid entries.

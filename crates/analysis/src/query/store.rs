@@ -9,11 +9,12 @@ use stormlog_format::rollup::RollupFile;
 
 use super::catalog::{Catalog, CatalogWarning, Source, SourceKind};
 use super::payload::path_text;
-use super::sessions::SessionRow;
+use super::sessions::{SessionRow, joined};
 use crate::catalog::{FileKind, resolved_manifest, tidy};
+use crate::issue::Issue;
 use crate::load::{Damage, LoadError, LoadOptions, Loaded, OnError, load_file, load_sessions};
 use crate::pack::unpacked;
-use crate::rollups::read_totals;
+use crate::rollups::{read_totals, read_windows};
 
 /// The contents of the given paths, ready for queries.
 ///
@@ -26,10 +27,28 @@ pub struct Store {
     sessions: OnceLock<Vec<SessionRow>>,
     /// Sources that a query with a filter has already scanned.
     scanned: Vec<AtomicBool>,
+    /// Hidden-memory anomalies, where everything was given and no file is read.
+    given: Option<Vec<Issue>>,
     /// Warnings since the catalog was created.
     found: Mutex<Vec<CatalogWarning>>,
     /// The warnings about sources with telemetry that could not be loaded.
     unread: Mutex<Vec<CatalogWarning>>,
+}
+
+/// What a store is made of that reads no file.
+#[derive(Debug, Default)]
+pub struct StoreParts {
+    /// What there is.
+    pub catalog: Catalog,
+    /// The sessions of all sources as recorded in their files, in the order of the sources.
+    pub sessions: Vec<SessionRow>,
+    /// The events of each source.
+    pub loaded: Vec<Loaded>,
+    /// The rollups of each source that has fresh ones, with their windows.
+    pub rollups: Vec<Option<RollupFile>>,
+    /// Hidden-memory anomalies, in the order of the sources. They come from all samples of a
+    /// session, of which a question may give some only.
+    pub anomalies: Vec<Issue>,
 }
 
 impl Store {
@@ -45,9 +64,41 @@ impl Store {
             rollups: catalog.sources.iter().map(|_| OnceLock::new()).collect(),
             sessions: OnceLock::new(),
             scanned: catalog.sources.iter().map(|_| false.into()).collect(),
+            given: None,
             catalog,
             found: Mutex::default(),
             unread: Mutex::default(),
+        }
+    }
+
+    /// A store over what is kept elsewhere, such as in tables of a lake. It opens no file: a path is
+    /// only a name here. Sources without an element of their own have no sessions.
+    #[must_use]
+    pub fn of_parts(parts: StoreParts) -> Self {
+        let StoreParts {
+            catalog,
+            sessions,
+            loaded,
+            rollups,
+            anomalies,
+        } = parts;
+        let sessions = joined(sessions, &catalog.oom_bundles);
+        let mut loaded = loaded.into_iter();
+        let mut rollups = rollups.into_iter();
+        let sources = catalog.sources.iter();
+        let (loaded, rollups) = sources
+            .map(|_| {
+                let loaded = Arc::new(loaded.next().unwrap_or_default());
+                let rollup = rollups.next().flatten().map(Arc::new);
+                (OnceLock::from(loaded), OnceLock::from(rollup))
+            })
+            .unzip();
+        Self {
+            loaded,
+            rollups,
+            sessions: OnceLock::from(sessions),
+            given: Some(anomalies),
+            ..Self::new(catalog)
         }
     }
 
@@ -112,6 +163,17 @@ impl Store {
         self.sessions.get_or_init(|| self.all_sessions(None))
     }
 
+    /// The sessions of a store that reads no file.
+    pub(crate) fn given_sessions(&self) -> Option<&[SessionRow]> {
+        let sessions = self.sessions.get().filter(|_| self.given.is_some());
+        sessions.map(Vec::as_slice)
+    }
+
+    /// The hidden-memory anomalies of a store that reads no file.
+    pub(crate) fn given_anomalies(&self) -> Option<&[Issue]> {
+        self.given.as_deref()
+    }
+
     /// The sessions of a source with their events. When the source cannot be loaded, the result is
     /// empty and a warning is added.
     pub(crate) fn loaded(&self, place: usize) -> Arc<Loaded> {
@@ -165,6 +227,15 @@ impl Store {
         let source = &self.catalog.sources[place];
         let read = || read_totals(&source.path, source.manifest.as_ref()?).map(Arc::new);
         self.rollups[place].get_or_init(read).clone()
+    }
+
+    /// The same with the windows.
+    pub(crate) fn rollup_windows(&self, place: usize) -> Option<Arc<RollupFile>> {
+        if self.given.is_some() {
+            return self.rollups(place);
+        }
+        let source = &self.catalog.sources[place];
+        read_windows(&source.path, source.manifest.as_ref()?).map(Arc::new)
     }
 
     pub(crate) fn note_damage(&self, source: &Source, damage: &[Damage]) {

@@ -145,6 +145,11 @@ impl SummaryRow {
         map
     }
 
+    /// Sorts rows as answers list them.
+    pub fn sort(rows: &mut [Self]) {
+        rows.sort_by_cached_key(Self::sort_key);
+    }
+
     /// Rows are sorted by the text of their group, so rank 10 comes before rank 2.
     fn sort_key(&self) -> (Text, String, Text) {
         let rank = self.rank.map(|rank| rank.to_string()).unwrap_or_default();
@@ -169,7 +174,7 @@ impl super::Store {
             Some(rows) => rows,
             None => self.summarize_events(metric, group_by),
         };
-        rows.sort_by_cached_key(SummaryRow::sort_key);
+        SummaryRow::sort(&mut rows);
         rows
     }
 

@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use stormlog_format::Value;
 use stormlog_format::json::parse;
+use stormlog_format::{Map, Value};
 
 use super::run::Run;
 use super::track::OomMark;
@@ -34,14 +34,18 @@ pub fn read_oom_bundles(run: &mut Run, sessions: &[&LoadedSession]) {
         .collect();
     folders.sort();
     folders.dedup();
-    let mut bundles: Vec<Bundle> = folders
-        .iter()
-        .flat_map(|folder| bundles_in(folder))
-        .collect();
+    let bundles = folders.iter().flat_map(|folder| bundles_in(folder));
+    fill_oom_marks(run, bundles.collect());
+}
+
+/// Fills in what bundles know, given in the order of their names, about out-of-memory errors whose
+/// request is unknown.
+pub fn fill_oom_marks(run: &mut Run, mut bundles: Vec<BundleNumbers>) {
+    let lacks = |mark: &OomMark| mark.requested.is_none();
     for track in &mut run.tracks {
         for mark in track.ooms.iter_mut().filter(|mark| lacks(mark)) {
             // Bundles are named by time, so the first bundle belongs to the first error.
-            let own = |bundle: &Bundle| bundle.session_id == track.session_id;
+            let own = |bundle: &BundleNumbers| bundle.session_id == track.session_id;
             if let Some(place) = bundles.iter().position(own) {
                 bundles.remove(place).fill(mark);
             }
@@ -49,13 +53,34 @@ pub fn read_oom_bundles(run: &mut Run, sessions: &[&LoadedSession]) {
     }
 }
 
-#[derive(Debug, Default)]
-struct Bundle {
+/// The numbers that a bundle has about a failed request.
+#[derive(Clone, Debug, Default)]
+pub struct BundleNumbers {
     session_id: String,
     mark: OomMark,
 }
 
-impl Bundle {
+impl BundleNumbers {
+    /// Reads them from the file of a bundle that describes the exception.
+    #[must_use]
+    pub fn of(document: &Map) -> Option<Self> {
+        let session_id = document.get("session_id")?.as_text()?;
+        let numbers = document.get("custom_metadata")?.as_map()?;
+        let number = |key: &str| numbers.get(key)?.as_int().filter(|&bytes| bytes >= 0);
+        Some(Self {
+            session_id: session_id.to_str_lossy().into_owned(),
+            mark: OomMark {
+                requested: number("requested_bytes"),
+                limit: number("limit_bytes"),
+                free: number("free_bytes"),
+                allocated: number("sample_allocated_bytes"),
+                reserved: number("sample_reserved_bytes"),
+                used: number("sample_used_bytes"),
+                ..OomMark::default()
+            },
+        })
+    }
+
     fn fill(self, mark: &mut OomMark) {
         let known = self.mark;
         mark.requested = mark.requested.or(known.requested);
@@ -67,7 +92,7 @@ impl Bundle {
     }
 }
 
-fn bundles_in(folder: &Path) -> Vec<Bundle> {
+fn bundles_in(folder: &Path) -> Vec<BundleNumbers> {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Vec::new();
     };
@@ -80,24 +105,10 @@ fn bundles_in(folder: &Path) -> Vec<Bundle> {
         .collect()
 }
 
-fn read(folder: &Path, file: &Path) -> Option<Bundle> {
+fn read(folder: &Path, file: &Path) -> Option<BundleNumbers> {
     let bytes = regular_file::read_inside(folder, file, LARGEST_BYTES).ok()?;
     let Ok(Value::Map(document)) = parse(&bytes) else {
         return None;
     };
-    let session_id = document.get("session_id")?.as_text()?;
-    let numbers = document.get("custom_metadata")?.as_map()?;
-    let number = |key: &str| numbers.get(key)?.as_int().filter(|&bytes| bytes >= 0);
-    Some(Bundle {
-        session_id: session_id.to_str_lossy().into_owned(),
-        mark: OomMark {
-            requested: number("requested_bytes"),
-            limit: number("limit_bytes"),
-            free: number("free_bytes"),
-            allocated: number("sample_allocated_bytes"),
-            reserved: number("sample_reserved_bytes"),
-            used: number("sample_used_bytes"),
-            ..OomMark::default()
-        },
-    })
+    BundleNumbers::of(&document)
 }

@@ -1,10 +1,8 @@
 //! `stormlog query`: queries over many artifacts.
 
-mod columns;
 mod findings;
 mod output;
 mod questions;
-mod table;
 mod watch;
 
 use std::collections::HashMap;
@@ -17,14 +15,12 @@ use stormlog_analysis::query::{
     Store, SummaryRow,
 };
 use stormlog_format::Text;
+use stormlog_report::rows::{Columns, Rows};
 
 use super::sources::{Sources, warn};
 use crate::Exit;
 use crate::console::Console;
 use crate::machine::on_this_machine;
-use columns::Columns;
-use output::Rows;
-pub(crate) use output::cell;
 use questions::{Attachments, Correlate, Events, Issues, Ooms, Runs, Sessions, Summary};
 
 /// Query sinks, files and bundles: sessions, events, runs, issues, summaries

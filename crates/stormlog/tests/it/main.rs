@@ -9,6 +9,7 @@ mod empty_gates;
 mod help;
 mod hostile_files;
 mod issues;
+mod lake;
 mod outputs;
 mod pack;
 mod query;

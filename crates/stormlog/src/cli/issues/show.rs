@@ -7,11 +7,11 @@ use stormlog_analysis::issue::{EvidenceLink, Issue};
 use stormlog_analysis::query::Store;
 use stormlog_format::{Map, Text, Value};
 use stormlog_report::escape::for_terminal;
+use stormlog_report::rows::cell;
 use stormlog_report::{bytes, issues as render, time, wrap};
 
 use super::{ArtifactSet, Form, Format, json, timeline};
 use crate::Exit;
-use crate::cli::query::cell;
 use crate::console::Console;
 
 /// Show one issue: evidence, files, and what else happened at that time

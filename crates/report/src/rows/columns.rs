@@ -3,11 +3,12 @@
 use stormlog_format::Map;
 
 /// Columns that come first, most important first; the others follow in alphabetical order.
-#[derive(Clone, Copy)]
-pub(crate) struct Columns(pub(crate) &'static [&'static str]);
+#[derive(Clone, Copy, Debug)]
+pub struct Columns(pub &'static [&'static str]);
 
 impl Columns {
-    pub(crate) const RUNS: Self = Self(&[
+    /// Runs.
+    pub const RUNS: Self = Self(&[
         "run_id",
         "explicit",
         "title",
@@ -23,7 +24,8 @@ impl Columns {
         "sessions",
         "ranks",
     ]);
-    pub(crate) const ATTACHMENTS: Self = Self(&[
+    /// Files and links of runs.
+    pub const ATTACHMENTS: Self = Self(&[
         "run_id",
         "kind",
         "title",
@@ -38,7 +40,8 @@ impl Columns {
         "url",
         "path",
     ]);
-    pub(crate) const SESSIONS: Self = Self(&[
+    /// Sessions.
+    pub const SESSIONS: Self = Self(&[
         "session_id",
         "status",
         "started_at_ns",
@@ -56,7 +59,8 @@ impl Columns {
         "event_count",
         "oom_bundle_count",
     ]);
-    pub(crate) const EVENTS: Self = Self(&[
+    /// Events.
+    pub const EVENTS: Self = Self(&[
         "session_id",
         "timestamp_ns",
         "event_type",
@@ -71,7 +75,8 @@ impl Columns {
         "source_path",
         "session_status",
     ]);
-    pub(crate) const OOMS: Self = Self(&[
+    /// OOM bundles.
+    pub const OOMS: Self = Self(&[
         "bundle_path",
         "created_at_utc",
         "backend",
@@ -82,7 +87,8 @@ impl Columns {
         "exception_type",
         "exception_module",
     ]);
-    pub(crate) const ISSUES: Self = Self(&[
+    /// Issues.
+    pub const ISSUES: Self = Self(&[
         "fingerprint_id",
         "kind",
         "state",
@@ -94,7 +100,8 @@ impl Columns {
         "affected_sessions",
         "representative_evidence",
     ]);
-    pub(crate) const SUMMARY: Self = Self(&[
+    /// Values of a metric.
+    pub const SUMMARY: Self = Self(&[
         "metric",
         "group_by",
         "session_id",
@@ -107,7 +114,8 @@ impl Columns {
         "peak_gap_bytes",
         "sample_count",
     ]);
-    pub(crate) const CORRELATE: Self = Self(&[
+    /// Evidence around a moment.
+    pub const CORRELATE: Self = Self(&[
         "confidence",
         "kind",
         "title",
@@ -121,18 +129,22 @@ impl Columns {
         "reasons",
     ]);
 
-    /// The columns of rows: the known ones, then every other key, sorted.
-    pub(crate) fn of(self, rows: &[Map]) -> Vec<String> {
-        let mut others = std::collections::BTreeSet::new();
-        for row in rows {
-            for (key, _) in row.iter() {
-                let key = key.to_str_lossy();
-                if !self.0.contains(&&*key) {
-                    others.insert(key.into_owned());
-                }
+    /// Their names.
+    pub(super) fn names(self) -> Vec<String> {
+        self.0.iter().map(|name| (*name).to_owned()).collect()
+    }
+}
+
+/// The columns of rows: the known ones, then every other key, sorted.
+pub(super) fn of_rows(known: &[String], rows: &[Map]) -> Vec<String> {
+    let mut others = std::collections::BTreeSet::new();
+    for row in rows {
+        for (key, _) in row.iter() {
+            let key = key.to_str_lossy();
+            if !known.iter().any(|name| *name == key) {
+                others.insert(key.into_owned());
             }
         }
-        let known = self.0.iter().map(|name| (*name).to_owned());
-        known.chain(others).collect()
     }
+    known.iter().cloned().chain(others).collect()
 }

@@ -1,12 +1,12 @@
 //! Prints a table of rows: plain for programs, more readable on a terminal.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use stormlog_format::{Map, Value};
-use stormlog_report::escape::for_terminal;
-use stormlog_report::{bytes, time, wrap};
 
-use super::output::cell;
+use super::cell;
+use crate::escape::for_terminal;
+use crate::{bytes, time, wrap};
 
 /// Longer cells are cut on a terminal; `--raw` shows them completely.
 const WIDEST: usize = 48;
@@ -34,7 +34,7 @@ const OPTIONAL: [&str; 16] = [
 
 /// Which rows determine the widths of the columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Widths {
+pub(super) enum Widths {
     /// All rows of the table.
     OfAllRows,
     /// Only the first rows; more rows follow.
@@ -43,7 +43,7 @@ pub(crate) enum Widths {
 
 /// A table with fixed columns. On a terminal, numbers are readable, and columns that do not fit are
 /// dropped and named.
-pub(crate) struct Table<'a> {
+pub(super) struct Table<'a> {
     /// Each column and its width.
     columns: Vec<(&'a String, usize)>,
     dropped: Vec<&'a String>,
@@ -52,7 +52,7 @@ pub(crate) struct Table<'a> {
 
 impl<'a> Table<'a> {
     /// Makes a table for rows. On a terminal, columns that are empty in all rows are left out.
-    pub(crate) fn of(
+    pub(super) fn of(
         columns: &'a [String],
         rows: &[Map],
         widths: Widths,
@@ -94,7 +94,7 @@ impl<'a> Table<'a> {
     }
 
     /// Prints the first rows under the names of their columns.
-    pub(crate) fn print(&self, rows: &[Map], out: &mut dyn Write) -> anyhow::Result<()> {
+    pub(super) fn print(&self, rows: &[Map], out: &mut dyn Write) -> io::Result<()> {
         if rows.is_empty() {
             writeln!(out, "No rows.")?;
             return Ok(());
@@ -113,11 +113,11 @@ impl<'a> Table<'a> {
     }
 
     /// Prints further rows.
-    pub(crate) fn print_more(
+    pub(super) fn print_more(
         &self,
         rows: impl Iterator<Item = Map>,
         out: &mut dyn Write,
-    ) -> anyhow::Result<()> {
+    ) -> io::Result<()> {
         for row in rows {
             self.line(&self.cells(&row), out)?;
         }
@@ -125,7 +125,7 @@ impl<'a> Table<'a> {
     }
 
     /// Prints the names of the columns that did not fit, below the rows.
-    pub(crate) fn name_dropped(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+    pub(super) fn name_dropped(&self, out: &mut dyn Write) -> io::Result<()> {
         if self.dropped.is_empty() {
             return Ok(());
         }
@@ -151,7 +151,7 @@ impl<'a> Table<'a> {
         cells.collect()
     }
 
-    fn line(&self, cells: &[String], out: &mut dyn Write) -> anyhow::Result<()> {
+    fn line(&self, cells: &[String], out: &mut dyn Write) -> io::Result<()> {
         let mut text = String::new();
         for (cell, (_, column)) in cells.iter().zip(&self.columns) {
             if !text.is_empty() {

@@ -1,0 +1,229 @@
+//! Rows of an answer for people and for programs: JSON, lines, CSV and tables.
+
+mod columns;
+mod table;
+
+use std::io::{self, Write};
+
+use stormlog_format::json::{Layout, NonFinite, Writer};
+use stormlog_format::spreadsheet::{ROW_END, protected, push_row};
+use stormlog_format::{Map, Value, python_str};
+
+use crate::escape::for_terminal;
+pub use columns::Columns;
+use table::{Table, Widths};
+
+/// The first rows of a stream, this many, set the column widths of its table. A longer cell
+/// further down moves the rest of its line.
+const MEASURED: usize = 4096;
+
+/// Rows of an answer.
+#[derive(Debug)]
+pub struct Rows<I> {
+    /// The columns that come first, in order.
+    columns: Vec<String>,
+    maps: I,
+    /// The JSON document that replaces the list of rows.
+    document: Option<Map>,
+    /// Whether there may be more rows than fit into memory. All of them have the same keys.
+    is_stream: bool,
+}
+
+impl<I: Iterator<Item = Map>> Rows<I> {
+    /// Rows under some columns.
+    #[must_use]
+    pub fn new(columns: Columns, rows: I) -> Self {
+        Self::named(columns.names(), rows)
+    }
+
+    /// Rows under columns that are known when the program runs.
+    #[must_use]
+    pub fn named(columns: Vec<String>, rows: I) -> Self {
+        Self {
+            columns,
+            maps: rows,
+            document: None,
+            is_stream: false,
+        }
+    }
+
+    /// The same rows, of which there may be more than fit into memory.
+    #[must_use]
+    pub fn streamed(mut self) -> Self {
+        self.is_stream = true;
+        self
+    }
+
+    /// The same rows with a JSON document that replaces their list.
+    #[must_use]
+    pub fn with_document(mut self, document: Map) -> Self {
+        self.document = Some(document);
+        self
+    }
+}
+
+/// How rows are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// A JSON list, or the document of the rows.
+    Json,
+    /// One JSON object per line.
+    Jsonl,
+    /// Comma-separated values.
+    Csv,
+    /// A table.
+    Table,
+}
+
+/// Prints rows.
+#[derive(Clone, Copy, Debug)]
+pub struct Printer {
+    /// How rows are printed.
+    pub form: Form,
+    /// Whether numbers are exact and text is not escaped.
+    pub raw: bool,
+    /// `None` when the output is not a terminal.
+    pub terminal_width: Option<usize>,
+}
+
+impl Printer {
+    /// Prints the rows.
+    pub fn print<I: Iterator<Item = Map>>(
+        self,
+        rows: Rows<I>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        match self.form {
+            Form::Json => match rows.document {
+                Some(document) => {
+                    writeln!(out, "{}", writer(Layout::Indented).map_to_string(&document))?;
+                    Ok(())
+                }
+                None => json_list(rows.maps, out),
+            },
+            Form::Jsonl => {
+                for row in rows.maps {
+                    writeln!(out, "{}", writer(Layout::Line).map_to_string(&row))?;
+                }
+                Ok(())
+            }
+            Form::Csv => self.csv(&rows.columns, rows.maps, out),
+            Form::Table => {
+                let terminal_width = self.terminal_width.filter(|_| !self.raw);
+                let is_asked = is_asked_for_effective_status(&rows.columns);
+                let mut maps = rows
+                    .maps
+                    .map(|row| if is_asked { row } else { for_table(row) });
+                let measured = if rows.is_stream { MEASURED } else { usize::MAX };
+                let first: Vec<Map> = maps.by_ref().take(measured).collect();
+                let mut maps = maps.peekable();
+                let widths = if maps.peek().is_some() {
+                    Widths::OfFirstRows
+                } else {
+                    Widths::OfAllRows
+                };
+                let columns = columns::of_rows(&rows.columns, &first);
+                let table = Table::of(&columns, &first, widths, terminal_width);
+                table.print(&first, out)?;
+                drop(first);
+                table.print_more(maps, out)?;
+                table.name_dropped(out)
+            }
+        }
+    }
+
+    /// The columns of stormlog 0.3.9; further values are in JSON only.
+    fn csv(
+        self,
+        columns: &[String],
+        rows: impl Iterator<Item = Map>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let is_asked = is_asked_for_effective_status(columns);
+        let mut rows = rows
+            .map(|mut row| {
+                if !is_asked {
+                    row.remove(EFFECTIVE_STATUS);
+                }
+                row
+            })
+            .peekable();
+        // Rows of one kind have the same keys.
+        let names = match rows.peek() {
+            Some(first) => columns::of_rows(columns, std::slice::from_ref(first)),
+            None => columns.to_vec(),
+        };
+        let mut text = String::new();
+        push_row(&mut text, &names, ROW_END);
+        for row in rows {
+            let cells = names.iter().map(|name| self.csv_cell(row.get(name)));
+            push_row(&mut text, cells, ROW_END);
+            out.write_all(text.as_bytes())?;
+            text.clear();
+        }
+        out.write_all(text.as_bytes())?;
+        out.flush()?;
+        Ok(())
+    }
+
+    fn csv_cell(self, value: Option<&Value>) -> String {
+        let text = match value {
+            None | Some(Value::Null) => return String::new(),
+            Some(value @ (Value::Text(_) | Value::List(_) | Value::Map(_))) => cell(value),
+            Some(number) => return cell(number),
+        };
+        let text = if self.terminal_width.is_some() {
+            for_terminal(&text).into_owned()
+        } else {
+            text
+        };
+        if self.raw {
+            text
+        } else {
+            protected(&text).into_owned()
+        }
+    }
+}
+
+/// The key of a session's status as it is now; stormlog 0.3.9 does not know it.
+const EFFECTIVE_STATUS: &str = "effective_status";
+
+fn is_asked_for_effective_status(columns: &[String]) -> bool {
+    columns.iter().any(|name| name == EFFECTIVE_STATUS)
+}
+
+/// Tables show a session's effective status when it differs from the status in the file.
+fn for_table(mut row: Map) -> Map {
+    let effective = row.get(EFFECTIVE_STATUS);
+    if effective.is_some() && effective == row.get("status") {
+        row.remove(EFFECTIVE_STATUS);
+    }
+    row
+}
+
+fn writer(layout: Layout) -> Writer {
+    Writer::new(layout).sorted().non_finite(NonFinite::Bare)
+}
+
+/// Writes a list of objects one at a time.
+fn json_list(rows: impl Iterator<Item = Map>, out: &mut dyn Write) -> io::Result<()> {
+    let mut text = String::new();
+    let mut is_first = true;
+    for row in rows {
+        text.clear();
+        text.push_str(if is_first { "[\n  " } else { ",\n  " });
+        is_first = false;
+        writer(Layout::Indented).value(&mut text, &Value::Map(row), 1);
+        out.write_all(text.as_bytes())?;
+    }
+    out.write_all(if is_first { b"[]\n" } else { b"\n]\n" })?;
+    Ok(())
+}
+
+/// A value as one cell: nested values as JSON, the others in Python's spelling.
+pub fn cell(value: &Value) -> String {
+    match value {
+        Value::List(_) | Value::Map(_) => writer(Layout::Line).to_string(value),
+        value => python_str(value).to_string(),
+    }
+}

@@ -1,0 +1,119 @@
+//! Diagnosis where the data is: the detectors run as aggregates of the engine.
+
+use stormlog_format::json::parse;
+use stormlog_format::{Map, Value};
+
+use crate::asker::{Asker, quoted};
+use crate::columns::Texts;
+use crate::error::AskError;
+use crate::event_rows::{EventQuery, event_columns};
+use crate::functions::DIAGNOSED;
+
+/// Which runs to diagnose, and how far ahead to look.
+#[derive(Clone, Debug)]
+pub struct DiagnoseOptions {
+    /// Only this run.
+    pub run_id: Option<String>,
+    /// Only runs of this job.
+    pub job_id: Option<String>,
+    /// How far ahead running out of memory counts as a risk, in hours.
+    pub oom_horizon_hours: f64,
+}
+
+/// What the detectors find in one run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunDiagnosis {
+    /// The id of the run in the tables; runs of a job that was started again share it.
+    pub run_id: String,
+    /// The sessions, the newest first.
+    pub session_ids: Vec<String>,
+    /// The verdict in one line.
+    pub headline: String,
+    /// Whether there were too few samples to judge.
+    pub is_too_short: bool,
+    /// The findings with the keys of `stormlog analyze --format json`, the gravest first.
+    pub findings: Vec<Map>,
+}
+
+impl Asker {
+    /// Diagnoses runs, in the order of their ids.
+    pub async fn diagnose(&self, options: &DiagnoseOptions) -> Result<Vec<RunDiagnosis>, AskError> {
+        let mut diagnosed = Vec::new();
+        for batch in self.batches(&query(options)).await? {
+            let run_id = Texts::of(&batch, "run_id")?;
+            let diagnosis = Texts::of(&batch, "diagnosis")?;
+            for row in 0..batch.num_rows() {
+                diagnosed.extend(read(run_id.text(row), diagnosis.text(row))?);
+            }
+        }
+        diagnosed.sort_by(|a, b| a.run_id.cmp(&b.run_id));
+        Ok(diagnosed)
+    }
+}
+
+fn read(run_id: &str, text: &str) -> Result<Vec<RunDiagnosis>, AskError> {
+    let broken = || AskError::Engine(format!("run '{run_id}' has no readable diagnosis"));
+    let Ok(Value::List(runs)) = parse(text.as_bytes()) else {
+        return Err(broken());
+    };
+    let runs = runs.iter().map(|run| {
+        let run = run.as_map().ok_or_else(broken)?;
+        let list = |key: &str| match run.get(key) {
+            Some(Value::List(items)) => items.as_slice(),
+            _ => &[],
+        };
+        let ids = list("session_ids").iter().filter_map(Value::as_text);
+        let findings = list("findings").iter().filter_map(Value::as_map);
+        let headline = run.get("headline").and_then(Value::as_text);
+        Ok(RunDiagnosis {
+            run_id: run_id.to_owned(),
+            session_ids: ids.map(ToString::to_string).collect(),
+            headline: headline.ok_or_else(broken)?.to_string(),
+            is_too_short: run.get("is_too_short") == Some(&Value::Bool(true)),
+            findings: findings.cloned().collect(),
+        })
+    });
+    runs.collect()
+}
+
+/// Both aggregates in one statement: events by session, then sessions by run. A session that is listed
+/// at several paths is taken once.
+fn query(options: &DiagnoseOptions) -> String {
+    let mut conditions = vec!["TRUE".to_owned()];
+    if let Some(run) = &options.run_id {
+        conditions.push(format!("run_id = {}", quoted(run)));
+    }
+    if let Some(job) = &options.job_id {
+        conditions.push(format!("job_id = {}", quoted(job)));
+    }
+    let condition = conditions.join(" AND ");
+    let events = EventQuery {
+        with: String::new(),
+        of_samples: Some("TRUE".to_owned()),
+        of_events: Some("TRUE".to_owned()),
+    };
+    // Without a condition every session is wanted, and a join would only cost time.
+    let chosen = if conditions.len() > 1 { "chosen" } else { "" };
+    let columns = event_columns().into_iter().map(|(name, _)| name);
+    let columns: Vec<&str> = columns.collect();
+    let session = DIAGNOSED.map(|name| format!("chosen.{name}")).join(", ");
+    format!(
+        "WITH numbered AS (SELECT *, row_number() OVER (PARTITION BY source_id, session_id \
+          ORDER BY source_path) AS copy FROM sessions WHERE {condition}), \
+         chosen AS (SELECT * FROM numbered WHERE copy = 1), \
+         recorded AS ({}), \
+         tracks AS (SELECT source_id, session_id, session_events({}) AS events \
+          FROM recorded GROUP BY source_id, session_id), \
+         bundles AS (SELECT session_id, array_agg(details ORDER BY bundle_path) AS details \
+          FROM ooms WHERE details IS NOT NULL AND session_id IS NOT NULL GROUP BY session_id) \
+         SELECT chosen.run_id AS run_id, diagnose_run({session}, tracks.events, bundles.details, \
+          CAST({} AS DOUBLE)) AS diagnosis \
+         FROM chosen LEFT JOIN tracks ON chosen.source_id = tracks.source_id \
+          AND chosen.session_id = tracks.session_id \
+         LEFT JOIN bundles ON chosen.session_id = bundles.session_id \
+         GROUP BY chosen.run_id",
+        events.sql(chosen),
+        columns.join(", "),
+        options.oom_horizon_hours,
+    )
+}

@@ -1,0 +1,126 @@
+//! Rows of one group, as they travel between the stages of an aggregate: Arrow's stream format in one
+//! binary value.
+
+use std::io::Cursor;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch};
+use datafusion::arrow::compute::{cast, concat_batches};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use datafusion::arrow::ipc::reader::StreamReader;
+use datafusion::arrow::ipc::writer::StreamWriter;
+use datafusion::common::ScalarValue;
+use datafusion::error::Result;
+
+/// Rows that an accumulator has seen.
+#[derive(Debug)]
+pub(super) struct PackedRows {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+    bytes: usize,
+}
+
+impl PackedRows {
+    /// No rows of some columns. Texts are kept in dictionaries: most of them repeat.
+    pub(super) fn new(columns: &[(&str, DataType)]) -> Self {
+        let fields = columns.iter().map(|(name, data_type)| {
+            let data_type = match data_type {
+                DataType::Utf8 => {
+                    DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+                }
+                other => other.clone(),
+            };
+            Field::new(*name, data_type, true)
+        });
+        Self {
+            schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
+            batches: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    /// Adds rows; texts may come as views or dictionaries.
+    pub(super) fn push(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let fields = self.schema.fields().iter();
+        let columns = fields
+            .zip(values)
+            .map(|(field, value)| match field.data_type() {
+                // The types of lists differ in the names of their items only.
+                DataType::List(_) => Ok(ArrayRef::clone(value)),
+                wanted => Ok(cast(value, wanted)?),
+            });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let fields = self
+            .schema
+            .fields()
+            .iter()
+            .zip(&columns)
+            .map(|(field, column)| Field::new(field.name(), column.data_type().clone(), true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        self.keep(RecordBatch::try_new(schema, columns)?);
+        Ok(())
+    }
+
+    fn keep(&mut self, batch: RecordBatch) {
+        let sizes = batch.columns().iter().map(|column| {
+            let data = column.to_data();
+            data.get_slice_memory_size().unwrap_or(0)
+        });
+        self.bytes += sizes.sum::<usize>();
+        self.batches.push(batch);
+    }
+
+    /// Adds the rows of packed states.
+    pub(super) fn merge(&mut self, states: &ArrayRef) -> Result<()> {
+        for packed in states.as_binary::<i64>().iter().flatten() {
+            for batch in StreamReader::try_new(Cursor::new(packed), None)? {
+                self.keep(batch?);
+            }
+        }
+        Ok(())
+    }
+
+    /// All rows as one batch.
+    pub(super) fn joined(&self) -> Result<RecordBatch> {
+        match self.batches.as_slice() {
+            [] => Ok(RecordBatch::new_empty(SchemaRef::clone(&self.schema))),
+            [only] => Ok(only.clone()),
+            [first, ..] => Ok(concat_batches(&first.schema(), &self.batches)?),
+        }
+    }
+
+    /// The rows as one value.
+    pub(super) fn pack(&self) -> Result<ScalarValue> {
+        let schema = self
+            .batches
+            .first()
+            .map_or_else(|| SchemaRef::clone(&self.schema), RecordBatch::schema);
+        pack(&schema, &self.batches)
+    }
+
+    /// Bytes in memory.
+    pub(super) fn size(&self) -> usize {
+        size_of::<Self>() + self.bytes
+    }
+}
+
+/// Batches as one value.
+pub(super) fn pack(schema: &Schema, batches: &[RecordBatch]) -> Result<ScalarValue> {
+    let mut writer = StreamWriter::try_new(Vec::new(), schema)?;
+    for batch in batches {
+        writer.write(batch)?;
+    }
+    Ok(ScalarValue::LargeBinary(Some(writer.into_inner()?)))
+}
+
+/// The batches of a value. The bytes may come from an executor of another version.
+pub(super) fn unpack(packed: &[u8]) -> Result<Vec<RecordBatch>> {
+    let batches = StreamReader::try_new(Cursor::new(packed), None)?;
+    Ok(batches.collect::<Result<_, _>>()?)
+}
+
+/// The only field of the state of our aggregates.
+pub(super) fn state_field(name: &str) -> Vec<FieldRef> {
+    let name = format!("{name}[packed]");
+    vec![Arc::new(Field::new(name, DataType::LargeBinary, true))]
+}

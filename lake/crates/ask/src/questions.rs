@@ -1,0 +1,214 @@
+//! The questions of `stormlog query`, with the same rows. SQL selects what a question needs; the same
+//! code as for files makes the rows, so that the answers cannot differ in their form.
+
+use std::collections::HashMap;
+
+use futures::TryStreamExt;
+use stormlog_analysis::issue::{Issue, IssueFilter};
+use stormlog_analysis::query::{
+    CorrelationError, CorrelationFilter, CorrelationResult, GroupBy, Metric, OomFilter, OomRow,
+    SessionFilter, SessionRow, Store, SummaryRow,
+};
+use stormlog_analysis::record_id;
+use stormlog_format::json::parse;
+use stormlog_format::{EventType, metadata_keys};
+
+use crate::asker::{Asker, quoted};
+use crate::columns::Texts;
+use crate::error::AskError;
+use crate::event_rows::{EventQuery, events_of};
+use crate::recorded::{Gathered, Recorded};
+use crate::summary;
+
+impl Asker {
+    /// Sessions, the newest first.
+    pub async fn sessions(&self, filter: &SessionFilter) -> Result<Vec<SessionRow>, AskError> {
+        Ok(store_of_sessions(self).await?.sessions(filter, None))
+    }
+
+    /// OOM bundles, the oldest first.
+    pub async fn ooms(&self, filter: &OomFilter) -> Result<Vec<OomRow>, AskError> {
+        Ok(store_of_sessions(self).await?.oom_bundles(filter))
+    }
+
+    /// One number per session, rank or status.
+    pub async fn summary(
+        &self,
+        metric: Metric,
+        group_by: GroupBy,
+    ) -> Result<Vec<SummaryRow>, AskError> {
+        summary::summarize(self, metric, group_by).await
+    }
+
+    /// What happened around a moment, the surest and nearest first.
+    pub async fn correlate(
+        &self,
+        filter: &CorrelationFilter,
+    ) -> Result<CorrelationResult, AskError> {
+        let at_ns = match &filter.record_id {
+            Some(id) => self.time_of(&id.to_str_lossy()).await?,
+            None => filter.at_ns.ok_or(CorrelationError::NoAnchor)?,
+        };
+        let first = at_ns.saturating_sub(filter.window_ns);
+        let last = at_ns.saturating_add(filter.window_ns);
+        let mut events = Gathered::default();
+        // Events of sessions that were recorded then: a phase may begin long before the moment.
+        let then = sessions_between(first, last);
+        let queries = [
+            EventQuery {
+                with: format!("WITH chosen AS ({then})"),
+                of_samples: Some(format!("timestamp_ns BETWEEN {first} AND {last}")),
+                of_events: Some("TRUE".to_owned()),
+            },
+            ends_of_samples(&then, first, last),
+        ];
+        let sql = queries.map(|query| query.sql("chosen"));
+        self.gather(&sql, &mut events).await?;
+        let parts = Recorded::read(self).await?.into_parts(events, Vec::new());
+        Ok(Store::of_parts(parts).correlate(filter)?)
+    }
+
+    /// Issues as `stormlog query` lists them, the worst and latest first.
+    pub async fn issues(&self, filter: &IssueFilter) -> Result<Vec<Issue>, AskError> {
+        let mut events = Gathered::default();
+        let trouble = EventQuery {
+            with: String::new(),
+            of_samples: Some(marked()),
+            of_events: Some(format!("{} OR {}", troubled_types(), marked())),
+        };
+        self.gather(&[trouble.sql("")], &mut events).await?;
+        let recorded = Recorded::read(self).await?;
+        let anomalies = self.anomalies(&recorded).await?;
+        let store = Store::of_parts(recorded.into_parts(events, anomalies));
+        Ok(store.issues(filter, &HashMap::new()))
+    }
+
+    /// Hidden-memory anomalies, which were found in all samples of a session when it was ingested.
+    async fn anomalies(&self, recorded: &Recorded) -> Result<Vec<Issue>, AskError> {
+        let sql = "SELECT source_id, document FROM issues WHERE kind = 'hidden_memory_anomaly'";
+        let mut found: Vec<(usize, Issue)> = Vec::new();
+        for batch in self.batches(sql).await? {
+            let source_id = Texts::of(&batch, "source_id")?;
+            let document = Texts::of(&batch, "document")?;
+            for row in 0..batch.num_rows() {
+                let parsed = parse(document.text(row).as_bytes()).ok();
+                let issue = parsed.and_then(|parsed| Issue::from_map(parsed.as_map()?));
+                let issue = issue.ok_or_else(|| AskError::Cell {
+                    table: "issues",
+                    column: "document",
+                    reason: "it does not describe an issue".to_owned(),
+                })?;
+                found.push((recorded.place_of(source_id.text(row)), issue));
+            }
+        }
+        found.sort_by_key(|(place, _)| *place);
+        Ok(found.into_iter().map(|(_, issue)| issue).collect())
+    }
+
+    /// The time of the event with an id. Ids are hashes of whole records, so every event is read.
+    async fn time_of(&self, wanted: &str) -> Result<i64, AskError> {
+        let query = EventQuery {
+            with: String::new(),
+            of_samples: Some("TRUE".to_owned()),
+            of_events: Some("TRUE".to_owned()),
+        };
+        let mut batches = self.stream(&query.sql("")).await?;
+        while let Some(batch) = batches.try_next().await? {
+            let events = events_of(&batch)?;
+            let mut ids = events.iter();
+            let is_it = |record: &_| record_id(record) == wanted;
+            if let Some(event) = ids.find(|event| is_it(&event.to_event().to_record())) {
+                return Ok(event.timestamp_ns());
+            }
+        }
+        Err(CorrelationError::UnknownRecord(wanted.into()).into())
+    }
+
+    /// Adds the events that queries select, ordered by time over all of them.
+    async fn gather(&self, queries: &[String], events: &mut Gathered) -> Result<(), AskError> {
+        let parts: Vec<String> = queries
+            .iter()
+            .map(|sql| format!("SELECT * FROM ({sql})"))
+            .collect();
+        let sql = format!(
+            "SELECT * FROM ({}) ORDER BY source_id, session_id, timestamp_ns, seq",
+            parts.join(" UNION ALL ")
+        );
+        let mut batches = self.stream(&sql).await?;
+        while let Some(batch) = batches.try_next().await? {
+            events.add(&batch)?;
+        }
+        Ok(())
+    }
+}
+
+/// A store over the sessions and OOM bundles, without events.
+pub(crate) async fn store_of_sessions(asker: &Asker) -> Result<Store, AskError> {
+    let recorded = Recorded::read(asker).await?;
+    Ok(Store::of_parts(
+        recorded.into_parts(Gathered::default(), Vec::new()),
+    ))
+}
+
+/// A query for the sessions that were recorded at some time of an interval.
+fn sessions_between(first: i64, last: i64) -> String {
+    format!(
+        "SELECT source_id, session_id FROM \
+         (SELECT source_id, session_id, first_ns, last_ns FROM rollups \
+          UNION ALL SELECT source_id, session_id, timestamp_ns AS first_ns, \
+          timestamp_ns AS last_ns FROM events) \
+         GROUP BY source_id, session_id \
+         HAVING min(first_ns) <= {last} AND max(last_ns) >= {first}"
+    )
+}
+
+/// A query for the first and the last sample of each rank of those sessions that have phases: a
+/// phase that was never left ends with the last event.
+fn ends_of_samples(sessions: &str, first: i64, last: i64) -> EventQuery {
+    let phases = format!(
+        "event_type IN ({}, {})",
+        quoted(EventType::PhaseEnter.as_str()),
+        quoted(EventType::PhaseExit.as_str())
+    );
+    EventQuery {
+        with: format!(
+            "WITH phased AS (SELECT DISTINCT source_id, session_id FROM events WHERE {phases}), \
+             recorded AS ({sessions}), \
+             chosen AS (SELECT samples.source_id, samples.session_id, samples.rank AS of_rank, \
+              min(samples.seq) AS first_seq, max(samples.seq) AS last_seq FROM samples \
+              JOIN phased ON samples.source_id = phased.source_id \
+              AND samples.session_id = phased.session_id \
+              JOIN recorded ON samples.source_id = recorded.source_id \
+              AND samples.session_id = recorded.session_id \
+              GROUP BY samples.source_id, samples.session_id, samples.rank)"
+        ),
+        of_samples: Some(format!(
+            "rank = of_rank AND seq IN (first_seq, last_seq) \
+             AND timestamp_ns NOT BETWEEN {first} AND {last}"
+        )),
+        of_events: None,
+    }
+}
+
+/// Types of events that report trouble.
+fn troubled_types() -> String {
+    let types = [
+        EventType::Error,
+        EventType::Critical,
+        EventType::Warning,
+        EventType::CollectorDegraded,
+    ];
+    let types = types.map(|one| quoted(one.as_str()));
+    format!("event_type IN ({})", types.join(", "))
+}
+
+/// Metadata that may call its event trouble; an escape may spell a key in another way.
+fn marked() -> String {
+    let keys = [
+        metadata_keys::SEVERITY,
+        metadata_keys::COLLECTOR_HEALTH_STATUS,
+        r"\",
+    ];
+    let keys = keys.map(|key| format!("strpos(metadata, {}) > 0", quoted(key)));
+    keys.join(" OR ")
+}

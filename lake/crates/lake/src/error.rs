@@ -1,0 +1,137 @@
+//! How failures become text and an exit code. Nothing else in the program prints an error.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use deltalake::DeltaTableError;
+use stormlog_lake_tables::LakeError;
+use stormlog_report::escape::for_terminal;
+
+/// A failure, bad usage included.
+pub(crate) const FAILURE: u8 = 1;
+/// A check that failed.
+pub(crate) const FAILED_GATE: u8 = 2;
+
+/// Prints a mistake in the arguments, or the help that was asked for.
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    if error.use_stderr() {
+        ExitCode::from(FAILURE)
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+/// Prints an error with its causes and a hint where there is one.
+pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
+    let mut text = String::from("error: ");
+    let mut before = String::new();
+    for cause in error.chain() {
+        // Paths and values in the message are untrusted.
+        let cause = for_terminal(&without_secrets(&cause.to_string())).into_owned();
+        // Libraries repeat the text of their cause.
+        if before.contains(&cause) {
+            continue;
+        }
+        if !before.is_empty() {
+            text.push_str(": ");
+        }
+        text.push_str(&cause);
+        before = cause;
+    }
+    text.push('\n');
+    if let Some(hint) = hint(error) {
+        text.push_str("hint: ");
+        text.push_str(hint);
+        text.push('\n');
+    }
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+    ExitCode::from(FAILURE)
+}
+
+/// A panic of a library as an error.
+pub(crate) fn of_panic(panic: &(dyn std::any::Any + Send)) -> anyhow::Error {
+    let text = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no reason given");
+    anyhow::anyhow!("a table of the lake is damaged, or this is a bug: {text}")
+}
+
+fn hint(error: &anyhow::Error) -> Option<&'static str> {
+    let lake = error.downcast_ref::<LakeError>()?;
+    Some(match lake {
+        LakeError::NotFound(_) => {
+            "'stormlog lake ingest PATH --to URL' creates a lake; check the address"
+        }
+        LakeError::Address { .. } => "a lake is a directory or 's3://bucket/prefix'",
+        LakeError::Columns { .. } => {
+            "the tables were written by another version; ingest into a new lake"
+        }
+        LakeError::Log { .. } => {
+            "run 'stormlog lake doctor'; a damaged log can be restored from a copy of its file"
+        }
+        LakeError::Table { source, .. } if is_storage(source) => {
+            "check the address and the AWS_* variables of the environment, then run it again"
+        }
+        _ => return None,
+    })
+}
+
+fn is_storage(error: &DeltaTableError) -> bool {
+    matches!(error, DeltaTableError::ObjectStore { .. })
+}
+
+/// Values of variables that may appear in messages of libraries, such as a signed address.
+const SECRET_VARIABLES: [&str; 3] = [
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_ACCESS_KEY_ID",
+];
+
+/// A text without the values of credentials and without the queries of addresses, which carry
+/// signatures.
+pub(crate) fn without_secrets(text: &str) -> String {
+    let mut text = text.to_owned();
+    for variable in SECRET_VARIABLES {
+        if let Ok(secret) = std::env::var(variable)
+            && secret.len() >= 4
+        {
+            text = text.replace(&secret, "[hidden]");
+        }
+    }
+    without_queries(&text)
+}
+
+fn without_queries(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for (place, word) in text.split(' ').enumerate() {
+        if place > 0 {
+            shown.push(' ');
+        }
+        match word.split_once('?') {
+            Some((address, query)) if address.contains("://") => {
+                shown.push_str(address);
+                let end = query.find(['"', '\'', ')', ',']).unwrap_or(query.len());
+                shown.push_str(&query[end..]);
+            }
+            _ => shown.push_str(word),
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signatures_are_not_shown() {
+        let text = "error sending request for url (http://h:1/b/k?X-Amz-Signature=abc): timed out";
+        assert_eq!(
+            without_secrets(text),
+            "error sending request for url (http://h:1/b/k): timed out"
+        );
+    }
+}

@@ -1,0 +1,273 @@
+//! `ingest`: recordings into tables.
+//!
+//! Every table knows in its own log how far each source is stored (`ledger` of the tables crate), so
+//! each commit is complete in itself and an ingest that was killed anywhere is completed by the next
+//! one. Nothing is read twice but what a table lacks.
+
+mod clusters;
+mod derive;
+mod facts;
+mod identity;
+mod plan;
+mod progress;
+mod rollups;
+mod rows;
+mod store;
+mod table_rows;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Result, bail};
+use clap::Args;
+use datafusion::arrow::array::AsArray;
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::prelude::SessionContext;
+use hashbrown::HashMap;
+use serde_json::{Value, json};
+use stormlog_analysis::query::Catalog;
+use stormlog_lake_tables::{Lake, Table, delta_error};
+
+use crate::output;
+use derive::{Cluster, Derived};
+use facts::Facts;
+use plan::Unit;
+use progress::Progress;
+use store::{Advance, Overtaken, Store};
+
+pub(crate) use plan::{How, Known, Piece, place, position, units};
+pub(crate) use rows::is_sample;
+
+/// How often an ingest begins again because others store the same sources.
+const MOST_RESTARTS: u32 = 10;
+/// Runs whose rows are replaced in one commit.
+const RUNS_A_COMMIT: usize = 512;
+
+/// Store recordings in a lake; what is stored already is not stored again.
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  stormlog lake ingest /runs --to /lake\n  stormlog lake ingest run.pack trace.jsonl.gz --to s3://bucket/fleet\n  stormlog lake ingest /runs/live --to /lake --json    # again, for what is new"
+)]
+pub(crate) struct IngestArgs {
+    /// Sinks, bundles, packs, JSON, JSON lines, CSV, or directories of them
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
+    /// The lake: a directory or `s3://bucket/prefix`; created where there is none
+    #[arg(long, value_name = "URL", env = "STORMLOG_LAKE")]
+    to: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What an ingest has done.
+#[derive(Debug, Default)]
+struct Done {
+    units: usize,
+    /// Units of which nothing was new.
+    unchanged: usize,
+    samples: u64,
+    events: u64,
+    bytes: u64,
+    runs: usize,
+    damage: Vec<Value>,
+}
+
+pub(crate) async fn run(args: IngestArgs) -> Result<ExitCode> {
+    let lake = Lake::at(&args.to)?;
+    for path in &args.paths {
+        if !path.exists() {
+            bail!("'{}' does not exist", path.display());
+        }
+    }
+    let mut done = Done::default();
+    for restart in 0.. {
+        match ingest(&lake, &args.paths, &mut done).await {
+            Err(error) if error.is::<Overtaken>() && restart < MOST_RESTARTS => {}
+            outcome => {
+                outcome?;
+                break;
+            }
+        }
+    }
+    report(&args, &lake, &done)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn report(args: &IngestArgs, lake: &Lake, done: &Done) -> Result<()> {
+    if args.json {
+        return Ok(output::json(&json!({
+            "schema_version": 1,
+            "lake": lake.address(),
+            "sources": done.units,
+            "unchanged_sources": done.unchanged,
+            "samples": done.samples,
+            "events": done.events,
+            "bytes_read": done.bytes,
+            "runs_analyzed": done.runs,
+            "damage": done.damage,
+        }))?);
+    }
+    let mut lines = vec![format!(
+        "{} samples and {} other events of {} sources stored in {} ({} sources had nothing new)",
+        output::count(done.samples),
+        output::count(done.events),
+        output::count(done.units as u64),
+        lake.address(),
+        output::count(done.unchanged as u64),
+    )];
+    if !done.damage.is_empty() {
+        lines.push(format!(
+            "{} damaged places, see column 'damage' of table 'sources':",
+            output::count(done.damage.len() as u64)
+        ));
+        let shown = done.damage.iter().take(5).map(|one| {
+            let text = |key: &str| one[key].as_str().unwrap_or_default().to_owned();
+            format!("  '{}': {}", text("file"), text("reason"))
+        });
+        lines.extend(shown);
+    }
+    Ok(output::lines(&lines)?)
+}
+
+async fn ingest(lake: &Lake, paths: &[PathBuf], done: &mut Done) -> Result<()> {
+    let catalog = Catalog::open(paths);
+    let units = units(&catalog, &known(lake).await?);
+    if units.is_empty() {
+        let names: Vec<String> = paths
+            .iter()
+            .map(|path| format!("'{}'", path.display()))
+            .collect();
+        bail!("no recordings in {}", names.join(", "));
+    }
+    let mut stores = Vec::new();
+    for table in Table::APPENDED {
+        stores.push(Store::open(lake, table).await?);
+    }
+    let progress = Progress::new(
+        units
+            .iter()
+            .flat_map(|unit| &unit.pieces)
+            .map(|piece| piece.bytes)
+            .sum(),
+    );
+    let mut facts = Facts::new(stores, &progress);
+    for unit in &units {
+        facts.store(unit).await?;
+    }
+    facts.commit().await?;
+    done.samples += facts.samples;
+    done.events += facts.events;
+    done.bytes += facts.bytes;
+    done.units = units.len();
+    let unread = catalog
+        .unread
+        .iter()
+        .map(|warning| json!({"file": warning.path.to_string(), "reason": warning.message}));
+    done.damage = unread.collect();
+    done.damage.extend(facts.damage.values().flatten().cloned());
+    done.damage.extend(units.iter().filter_map(|unit| {
+        let reason = unit.unreadable.as_ref()?;
+        Some(json!({"file": unit.path.to_string_lossy(), "reason": reason}))
+    }));
+    let damage = facts.damage;
+    derive(lake, &catalog, &units, &damage, done).await?;
+    progress.finish();
+    Ok(())
+}
+
+/// What the lake has, by content.
+pub(crate) async fn known(lake: &Lake) -> Result<Known> {
+    let mut known = Known::default();
+    let Some(sources) = lake.table(Table::Sources).await? else {
+        return Ok(known);
+    };
+    let session = SessionContext::new();
+    let failed = |error| delta_error(Table::Sources, error);
+    let state = session.state();
+    sources.update_datafusion_session(&state).map_err(failed)?;
+    session.register_table("sources", sources.table_provider().await?)?;
+    let question = "SELECT path, streams FROM sources ORDER BY path";
+    for batch in session.sql(question).await?.collect().await? {
+        let paths = cast(batch.column(0), &DataType::Utf8)?;
+        let streams = cast(batch.column(1), &DataType::Utf8)?;
+        let rows = paths
+            .as_string::<i32>()
+            .iter()
+            .zip(streams.as_string::<i32>());
+        for (path, streams) in rows {
+            let Ok(Value::Object(streams)) = serde_json::from_str(streams.unwrap_or_default())
+            else {
+                continue;
+            };
+            for (content_id, source_id) in streams {
+                let source_id = source_id.as_str().unwrap_or_default().to_owned();
+                known.add(content_id, Path::new(path.unwrap_or_default()), source_id);
+            }
+        }
+    }
+    Ok(known)
+}
+
+/// Brings the tables about sessions and runs up to date, for runs of which anything has changed.
+async fn derive(
+    lake: &Lake,
+    catalog: &Catalog,
+    units: &[Unit],
+    damage: &HashMap<String, Vec<Value>>,
+    done: &mut Done,
+) -> Result<()> {
+    let mut stores = Vec::new();
+    for table in Table::REPLACED {
+        stores.push(Store::open(lake, table).await?);
+    }
+    let states: Vec<i64> = units.iter().map(Unit::state).collect();
+    let is_known = |index: &usize| {
+        let position = |store: &Store| store.ledger.position(&units[*index].id);
+        stores
+            .iter()
+            .all(|store| position(store) == Some(states[*index]))
+    };
+    let now_ns = now_ns();
+    let (same, changed): (Vec<_>, Vec<_>) = clusters::clusters(units, catalog)
+        .into_iter()
+        .partition(|cluster| cluster.iter().all(is_known));
+    done.unchanged = same.iter().map(Vec::len).sum();
+    done.runs += changed.len();
+    for part in changed.chunks(RUNS_A_COMMIT) {
+        let mut derived = Derived::default();
+        let mut source_ids = BTreeSet::new();
+        for indexes in part {
+            let cluster = Cluster {
+                units: indexes.iter().map(|index| &units[*index]).collect(),
+                catalog,
+                damage,
+                now_ns,
+            };
+            source_ids.extend(cluster.source_ids());
+            cluster.derive(&mut derived);
+        }
+        let source_ids: Vec<String> = source_ids.into_iter().collect();
+        for store in &mut stores {
+            let advances = part.iter().flatten().map(|index| Advance {
+                source_id: units[*index].id.clone(),
+                from: store.ledger.position(&units[*index].id),
+                to: states[*index],
+            });
+            let advances: Vec<Advance> = advances.collect();
+            let rows = derived.batch(store.table)?;
+            store.replace(&source_ids, vec![rows], &advances).await?;
+        }
+    }
+    Ok(())
+}
+
+fn now_ns() -> i64 {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,544 @@
+//! What is known of sessions and runs as a whole, from the same analysis as `stormlog analyze` and
+//! `stormlog query`.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use hashbrown::HashMap;
+use serde_json::{Value, json};
+use stormlog_analysis::analyze::{AnalyzeOptions, Report, RunReport, analyze};
+use stormlog_analysis::issue::IssueFilter;
+use stormlog_analysis::query::{Catalog, OomFilter, SessionFilter, Source, Store};
+use stormlog_analysis::regular_file::read_inside;
+use stormlog_analysis::timeline::run_id_of;
+use stormlog_analysis::{Gathered, LoadOptions, LoadedSession, OnError, gather, read_rollups};
+use stormlog_format::json::{Layout, Writer};
+use stormlog_format::{EventType, Map as Object, Text};
+use stormlog_lake_tables::Table;
+use stormlog_report::analyze::{finding, to_json};
+
+use super::identity;
+use super::plan::Unit;
+use super::rows::day;
+use super::table_rows::{Row, batch};
+
+/// Recordings of one run that are larger than this on disk are not loaded at once: an event takes
+/// about a third of its text in memory, and the analysis as much again.
+const LARGEST_ANALYSIS: u64 = 512 << 20;
+
+/// The largest description of an out-of-memory error that is kept.
+const LARGEST_DETAILS: u64 = 4 << 20;
+
+/// Rows of the tables whose rows are replaced.
+#[derive(Default)]
+pub(super) struct Derived {
+    rows: HashMap<Table, Vec<Row>>,
+}
+
+impl Derived {
+    fn push(&mut self, table: Table, row: Value) {
+        if let Value::Object(row) = row {
+            self.rows.entry(table).or_default().push(row);
+        }
+    }
+
+    /// The rows of a table as columns.
+    pub(super) fn batch(&self, table: Table) -> Result<datafusion::arrow::array::RecordBatch> {
+        batch(table, self.rows.get(&table).map_or(&[], Vec::as_slice))
+    }
+}
+
+/// Everything that rows are made of.
+pub(super) struct Cluster<'a> {
+    pub(super) units: Vec<&'a Unit>,
+    pub(super) catalog: &'a Catalog,
+    /// What could not be read, as JSON, by unit.
+    pub(super) damage: &'a HashMap<String, Vec<Value>>,
+    pub(super) now_ns: i64,
+}
+
+impl Cluster<'_> {
+    /// The ids under which rows of the cluster are found.
+    pub(super) fn source_ids(&self) -> BTreeSet<String> {
+        let streams = self.units.iter().flat_map(|unit| &unit.pieces);
+        let streams = streams.map(|piece| piece.source_id.clone());
+        streams
+            .chain(self.units.iter().map(|unit| unit.id.clone()))
+            .collect()
+    }
+
+    /// Adds the rows of the cluster.
+    pub(super) fn derive(&self, derived: &mut Derived) {
+        self.sources(derived);
+        let bytes: u64 = self
+            .units
+            .iter()
+            .flat_map(|unit| &unit.pieces)
+            .map(|piece| piece.bytes)
+            .sum();
+        let gathered = if bytes <= LARGEST_ANALYSIS {
+            self.gathered()
+        } else {
+            None
+        };
+        let report = gathered
+            .as_ref()
+            .and_then(|gathered| analyze(&gathered.loaded, &AnalyzeOptions::default()).ok());
+        let loaded: Vec<&LoadedSession> = gathered
+            .iter()
+            .flat_map(|gathered| &gathered.loaded)
+            .flat_map(|loaded| &loaded.sessions)
+            .collect();
+        let runs = Runs::of(report.as_ref(), &loaded);
+        let store = self.store(gathered.as_ref());
+        self.sessions(derived, &store, &runs, &loaded, bytes);
+        for row in store.oom_bundles(&OomFilter::default()) {
+            self.oom(derived, &row);
+        }
+        if let Some(report) = &report {
+            self.runs(derived, report, &runs, &loaded);
+            self.issues(derived, &store);
+        } else {
+            self.unanalysed(derived, &store, bytes);
+        }
+    }
+
+    fn gathered(&self) -> Option<Gathered> {
+        let paths: Vec<&Path> = self.units.iter().map(|unit| unit.path.as_path()).collect();
+        // Loading a recording loads what lies directly in it.
+        let is_top = |path: &&&Path| !path.ancestors().skip(1).any(|above| paths.contains(&above));
+        let top: Vec<PathBuf> = paths
+            .iter()
+            .filter(is_top)
+            .map(|path| path.to_path_buf())
+            .collect();
+        let options = LoadOptions {
+            on_error: OnError::Skip,
+            ..LoadOptions::default()
+        };
+        gather(&top, &options).ok()
+    }
+
+    fn store(&self, gathered: Option<&Gathered>) -> Store {
+        let sources = self.units.iter().filter_map(|unit| unit.source);
+        let bundles = self.units.iter().filter_map(|unit| unit.bundle);
+        let store = Store::new(Catalog {
+            sources: sources
+                .map(|index| self.catalog.sources[index].clone())
+                .collect(),
+            oom_bundles: bundles
+                .map(|index| self.catalog.oom_bundles[index].clone())
+                .collect(),
+            ..Catalog::default()
+        });
+        if let Some(gathered) = gathered {
+            for (file, loaded) in gathered.files.iter().zip(&gathered.loaded) {
+                store.supply(file, loaded);
+            }
+        }
+        store
+    }
+
+    fn sources(&self, derived: &mut Derived) {
+        for unit in &self.units {
+            let bytes: u64 = unit.pieces.iter().map(|piece| piece.bytes).sum();
+            let mut damage = self.damage.get(&unit.id).cloned().unwrap_or_default();
+            damage.extend(
+                unit.unreadable
+                    .as_ref()
+                    .map(|reason| json!({"file": unit.path.to_string_lossy(), "reason": reason})),
+            );
+            let streams = unit.pieces.iter();
+            let streams = streams.map(|piece| (piece.content_id.clone(), json!(piece.source_id)));
+            let streams: Row = streams.collect();
+            let row = json!({
+                "date": day(self.now_ns),
+                "source_id": unit.id,
+                "path": stormlog_analysis::absolute(&unit.path),
+                "kind": unit.kind,
+                "bytes": bytes,
+                "streams": Value::Object(streams).to_string(),
+                "ingested_at_ns": self.now_ns,
+                "damage": Value::Array(damage).to_string(),
+                "manifest_path": self.source(unit).and_then(|source| {
+                    Some(source.manifest_path.as_ref()?.to_string_lossy())
+                }),
+                "rollups": read_rollups(&unit.path).map(|file| file.to_text()),
+                "attachments": self.attachments(unit),
+            });
+            derived.push(Table::Sources, row);
+        }
+    }
+
+    fn source(&self, unit: &Unit) -> Option<&Source> {
+        self.catalog.sources.get(unit.source?)
+    }
+
+    /// The attachments of the sidecars that lie with a unit. One that lies above several belongs to the
+    /// first of them.
+    fn attachments(&self, unit: &Unit) -> Option<String> {
+        let is_first = |sidecar: &Text| {
+            let sidecar = sidecar.to_string();
+            let folder = Path::new(&sidecar).parent().unwrap_or(Path::new(""));
+            let mut sources = self.catalog.sources.iter();
+            let first = sources.position(|source| {
+                source.path.starts_with(folder) || folder.starts_with(&source.path)
+            });
+            first.is_some() && first == unit.source
+        };
+        let own = self.catalog.attachments.iter();
+        let own = own.filter(|attachment| is_first(&attachment.sidecar_path));
+        let own: Vec<Value> = own.map(|attachment| plain(&attachment.to_map())).collect();
+        (!own.is_empty()).then(|| Value::Array(own).to_string())
+    }
+
+    /// The stream of a session, or the unit where it lies.
+    fn source_of(&self, session_id: &str, path: &str) -> String {
+        let pieces = self.units.iter().flat_map(|unit| &unit.pieces);
+        let of_session = pieces.clone().find(|piece| {
+            let first = piece.first.as_ref();
+            first.is_some_and(|first| first.session_id == session_id)
+        });
+        let at_path = || {
+            let unit = self
+                .units
+                .iter()
+                .find(|unit| unit.path == Path::new(path))?;
+            Some(
+                unit.pieces
+                    .first()
+                    .map_or(&unit.id, |piece| &piece.source_id),
+            )
+        };
+        let found = of_session.map(|piece| &piece.source_id).or_else(at_path);
+        found.cloned().unwrap_or_else(|| self.first_source())
+    }
+
+    fn first_source(&self) -> String {
+        let pieces = self.units.iter().flat_map(|unit| &unit.pieces);
+        let mut ids = pieces.map(|piece| &piece.source_id);
+        let id = ids
+            .next()
+            .or_else(|| self.units.first().map(|unit| &unit.id));
+        id.cloned().unwrap_or_default()
+    }
+
+    fn sessions(
+        &self,
+        derived: &mut Derived,
+        store: &Store,
+        runs: &Runs,
+        loaded: &[&LoadedSession],
+        bytes: u64,
+    ) {
+        // A file without a manifest would be loaded to list its sessions.
+        let is_listed = bytes <= LARGEST_ANALYSIS
+            || store
+                .catalog()
+                .sources
+                .iter()
+                .all(|source| source.manifest.is_some());
+        if !is_listed {
+            return;
+        }
+        for row in store.sessions(&SessionFilter::default(), None) {
+            let summary = &row.summary;
+            let id = summary.session_id.to_string();
+            let path = row.source_path.to_string();
+            let recorded = loaded
+                .iter()
+                .find(|session| session.summary.session_id == summary.session_id);
+            let mut all = plain(&row.to_map());
+            all["date"] = json!(day(summary.started_at_ns));
+            all["source_id"] = json!(self.source_of(&id, &path));
+            all["run_id"] = json!(runs.id_of(&id));
+            all["thinned_until_ns"] = json!(recorded.and_then(|session| session.thinned_until_ns));
+            all["start_metadata"] = json!(recorded.and_then(|session| start_metadata(session)));
+            all["owner"] = json!(owner(Path::new(&path)));
+            let first_file = recorded.and_then(|session| session.sources.first());
+            all["first_file"] = json!(first_file.unwrap_or(&path));
+            all["is_listed"] = json!(is_in_manifest(store, &summary.session_id));
+            derived.push(Table::Sessions, all);
+        }
+    }
+
+    fn oom(&self, derived: &mut Derived, row: &stormlog_analysis::query::OomRow) {
+        let unit = self
+            .units
+            .iter()
+            .find(|unit| unit.path == row.bundle.bundle_path);
+        let mut all = plain(&row.to_map());
+        let created = row.bundle.created_ns();
+        all["date"] = json!(day(created.unwrap_or(self.now_ns)));
+        all["created_ns"] = json!(created);
+        let details = row.bundle.bundle_path.join("metadata.json");
+        let details = read_inside(&row.bundle.bundle_path, &details, LARGEST_DETAILS);
+        all["details"] = json!(details.ok().and_then(|bytes| String::from_utf8(bytes).ok()));
+        all["source_id"] = json!(unit.map_or_else(|| self.first_source(), |unit| unit.id.clone()));
+        derived.push(Table::Ooms, all);
+    }
+
+    fn runs(&self, derived: &mut Derived, report: &Report, runs: &Runs, loaded: &[&LoadedSession]) {
+        let document = to_json(report);
+        for (index, run) in report.runs.iter().enumerate() {
+            let run_id = &runs.ids[index];
+            let first = run
+                .sessions
+                .last()
+                .map(|session| session.session_id.to_string());
+            let source_id = self.source_of(first.as_deref().unwrap_or_default(), "");
+            let findings: Vec<Value> = run.diagnosis.findings().into_iter().map(finding).collect();
+            let versions = framework(run, loaded);
+            let started = run
+                .sessions
+                .iter()
+                .map(|session| session.started_at_ns)
+                .min();
+            let started = started.unwrap_or(0);
+            let is_over = run
+                .sessions
+                .iter()
+                .all(|session| session.ended_at_ns.is_some());
+            let ended = run
+                .sessions
+                .iter()
+                .filter_map(|session| session.ended_at_ns)
+                .max();
+            let hosts: BTreeSet<String> = run
+                .sessions
+                .iter()
+                .map(|session| session.host.to_string())
+                .collect();
+            let ids: Vec<String> = run
+                .sessions
+                .iter()
+                .map(|session| session.session_id.to_string())
+                .collect();
+            let peak = |of: fn(&stormlog_analysis::timeline::Peaks) -> Option<i64>| {
+                run.ranks.iter().filter_map(|rank| of(&rank.peaks)).max()
+            };
+            let verdict = match (findings.is_empty(), run.diagnosis.is_too_short()) {
+                (false, _) => "findings",
+                (true, true) => "not_enough_evidence",
+                (true, false) => "clear",
+            };
+            let worst = run.diagnosis.findings().into_iter();
+            let worst = worst.max_by_key(|one| one.severity).map(finding);
+            derived.push(
+                Table::Runs,
+                json!({
+                    "date": day(started),
+                    "source_id": source_id,
+                    "run_id": run_id,
+                    "job_id": run.job_id.as_ref().map(ToString::to_string),
+                    "program": run.timeline.program.name,
+                    "git_commit": run.timeline.program.commit,
+                    "framework": versions.as_ref().map(|(name, _)| name),
+                    "framework_version": versions.as_ref().map(|(_, version)| version),
+                    "owner": self.units.first().and_then(|unit| owner(&unit.path)),
+                    "world_size": run.world_size,
+                    "ranks": run.ranks.len(),
+                    "sessions": run.sessions.len(),
+                    "session_ids": json!(ids).to_string(),
+                    "hosts": json!(hosts).to_string(),
+                    "started_at_ns": started,
+                    "ended_at_ns": ended.filter(|_| is_over),
+                    "samples": run.ranks.iter().map(|rank| rank.samples).sum::<usize>(),
+                    "peak_allocated_bytes": peak(|peaks| peaks.allocated),
+                    "peak_reserved_bytes": peak(|peaks| peaks.reserved),
+                    "peak_used_bytes": peak(|peaks| peaks.used),
+                    "verdict": verdict,
+                    "severity": worst.as_ref().map(|worst| &worst["severity"]),
+                    "findings": findings.len(),
+                    "document": document.get("runs").map(|runs| runs[index].to_string()),
+                }),
+            );
+            for (place, mut row) in findings.into_iter().enumerate() {
+                let text = row.to_string();
+                let session = row["session_id"].as_str().unwrap_or_default().to_owned();
+                row["document"] = json!(text);
+                row["date"] = json!(day(row["onset_ns"].as_i64().unwrap_or(started)));
+                row["source_id"] = json!(self.source_of(&session, ""));
+                row["run_id"] = json!(run_id);
+                row["place"] = json!(place);
+                derived.push(Table::Findings, row);
+            }
+        }
+    }
+
+    fn issues(&self, derived: &mut Derived, store: &Store) {
+        for issue in
+            store.issues_with_findings(&IssueFilter::default(), &std::collections::HashMap::new())
+        {
+            let first = issue.affected_sessions.first().map(ToString::to_string);
+            let seen = issue
+                .first_seen_ns
+                .or(issue.last_seen_ns)
+                .unwrap_or(self.now_ns);
+            let source_id = self.source_of(first.as_deref().unwrap_or_default(), "");
+            let document = Writer::new(Layout::Line).map_to_string(&issue.to_map());
+            let mut row = plain(&issue.to_map());
+            row["date"] = json!(day(seen));
+            row["source_id"] = json!(source_id);
+            row["document"] = json!(document);
+            derived.push(Table::Issues, row);
+        }
+    }
+
+    /// A run that is too large to be analysed at once, or that cannot be loaded.
+    fn unanalysed(&self, derived: &mut Derived, store: &Store, bytes: u64) {
+        let verdict = if bytes > LARGEST_ANALYSIS {
+            "too_large"
+        } else {
+            "unreadable"
+        };
+        let manifests = store
+            .catalog()
+            .sources
+            .iter()
+            .filter_map(|source| source.manifest.as_ref());
+        let sessions: Vec<_> = manifests.flat_map(|manifest| &manifest.sessions).collect();
+        let Some(first) = sessions.iter().min_by_key(|session| session.started_at_ns) else {
+            return;
+        };
+        let ids: Vec<String> = sessions
+            .iter()
+            .map(|session| session.session_id.to_string())
+            .collect();
+        let hosts: BTreeSet<String> = sessions
+            .iter()
+            .map(|session| session.host.to_string())
+            .collect();
+        let ranks: BTreeSet<i64> = sessions.iter().map(|session| session.rank).collect();
+        derived.push(
+            Table::Runs,
+            json!({
+                "date": day(first.started_at_ns),
+                "source_id": self.source_of(&first.session_id.to_string(), ""),
+                "run_id": first.session_id.to_string(),
+                "job_id": first.job_id.as_ref().map(ToString::to_string),
+                "owner": self.units.first().and_then(|unit| owner(&unit.path)),
+                "world_size": sessions.iter().map(|session| session.world_size).max(),
+                "ranks": ranks.len(),
+                "sessions": sessions.len(),
+                "session_ids": json!(ids).to_string(),
+                "hosts": json!(hosts).to_string(),
+                "started_at_ns": first.started_at_ns,
+                "samples": 0,
+                "verdict": verdict,
+                "findings": 0,
+            }),
+        );
+    }
+}
+
+/// Whether a manifest lists a session.
+fn is_in_manifest(store: &Store, session_id: &Text) -> bool {
+    store.catalog().sources.iter().any(|source| {
+        let listed = source
+            .manifest
+            .iter()
+            .flat_map(|manifest| &manifest.sessions);
+        let mut listed = listed.chain(&source.diagnosed);
+        listed.any(|session| session.session_id == *session_id)
+    })
+}
+
+/// The ids of runs.
+struct Runs {
+    /// Of each run of the report.
+    ids: Vec<String>,
+    of_session: HashMap<String, usize>,
+}
+
+impl Runs {
+    fn of(report: Option<&Report>, loaded: &[&LoadedSession]) -> Self {
+        let mut runs = Self {
+            ids: Vec::new(),
+            of_session: HashMap::new(),
+        };
+        for run in report.into_iter().flat_map(|report| &report.runs) {
+            for session in &run.sessions {
+                let id = session.session_id.to_string();
+                runs.of_session.insert(id, runs.ids.len());
+            }
+            runs.ids.push(run_id(run, loaded));
+        }
+        runs
+    }
+
+    /// A session of no run is its own.
+    fn id_of<'s>(&'s self, session_id: &'s str) -> &'s str {
+        let run = self.of_session.get(session_id);
+        run.map_or(session_id, |run| &self.ids[*run])
+    }
+}
+
+/// The id that a run gives itself, else its job, else its first session: the same for all ranks,
+/// wherever and whenever they are ingested. Attempts of one job differ in when they started.
+fn run_id(run: &RunReport, loaded: &[&LoadedSession]) -> String {
+    let is_of_run = |session: &&&LoadedSession| {
+        let id = &session.summary.session_id;
+        run.sessions.iter().any(|summary| summary.session_id == *id)
+    };
+    let own = loaded
+        .iter()
+        .filter(is_of_run)
+        .find_map(|session| run_id_of(session));
+    let first = run
+        .sessions
+        .iter()
+        .min_by_key(|session| (session.started_at_ns, session.session_id.clone()));
+    let id = own.or_else(|| run.job_id.clone());
+    let id = id.or_else(|| first.map(|session| session.session_id.clone()));
+    id.map_or_else(|| identity::hash(&[b"run"]), |id| id.to_string())
+}
+
+/// The metadata of the event that begins a session, as JSON.
+fn start_metadata(session: &LoadedSession) -> Option<String> {
+    let mut first = session.events.iter().take(16);
+    let start = first.find(|event| EventType::Start.is(event.event_type()))?;
+    Some(String::from_utf8_lossy(start.metadata_json()).into_owned())
+}
+
+/// The framework of a run and its version, as the event that begins a session has it.
+fn framework(run: &RunReport, loaded: &[&LoadedSession]) -> Option<(String, String)> {
+    for session in loaded {
+        let id = &session.summary.session_id;
+        if !run.sessions.iter().any(|summary| summary.session_id == *id) {
+            continue;
+        }
+        let Some(text) = start_metadata(session) else {
+            continue;
+        };
+        let Ok(metadata) = serde_json::from_str::<Value>(&text) else {
+            continue;
+        };
+        for name in ["torch", "tensorflow", "jax"] {
+            if let Some(version) = metadata["versions"][name].as_str() {
+                return Some((name.to_owned(), version.to_owned()));
+            }
+        }
+    }
+    None
+}
+
+/// A row as plain JSON values.
+fn plain(row: &Object) -> Value {
+    let text = Writer::new(Layout::Line).map_to_string(row);
+    serde_json::from_str(&text).unwrap_or_else(|_| json!({}))
+}
+
+/// The name of the user who owns a path, or the user's number where the machine has no name for it.
+fn owner(path: &Path) -> Option<String> {
+    let uid = path.metadata().ok()?.uid();
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let named = users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
+    });
+    Some(named.unwrap_or_else(|| uid.to_string()))
+}

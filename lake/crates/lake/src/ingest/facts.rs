@@ -1,0 +1,290 @@
+//! Samples, steps, events and rollups of units, in batches of bounded size.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use hashbrown::HashMap;
+use serde_json::{Value, json};
+use stormlog_analysis::{
+    Damage, EventRef, Events, LoadError, LoadOptions, OnError, stream_events, stream_lines,
+};
+use stormlog_format::Manifest;
+use stormlog_lake_tables::Table;
+use stormlog_report::damage_json;
+use tokio::sync::mpsc;
+
+use super::plan::{How, Piece, Unit, place, torn_bytes};
+use super::progress::Progress;
+use super::rows::{FactRows, Wanted, is_sample};
+use super::store::{Advance, Store};
+
+/// Rows of one commit. Encoded they take about 20 bytes each until the commit.
+const ROWS_A_COMMIT: u64 = 4 << 20;
+/// Lines of a file are read in ranges of this size, so that a commit can lie between two.
+const RANGE: i64 = 64 << 20;
+/// Blocks of events that may wait between the thread that reads and the one that encodes.
+const WAITING: usize = 4;
+/// Damaged places of one unit that are kept.
+const MOST_DAMAGE: usize = 1000;
+/// A batch is committed after this time, so that a long ingest is not lost when it is killed.
+const LONGEST_BATCH: Duration = Duration::from_mins(1);
+
+/// The tables of events while units are stored.
+pub(super) struct Facts<'p> {
+    stores: Vec<Store>,
+    progress: &'p Progress,
+    rows: FactRows,
+    /// How far each source goes with what was read, by table.
+    advances: HashMap<(Table, String), i64>,
+    uncommitted: u64,
+    began: std::time::Instant,
+    pub(super) samples: u64,
+    pub(super) events: u64,
+    pub(super) bytes: u64,
+    /// What could not be read, by unit.
+    pub(super) damage: HashMap<String, Vec<Value>>,
+}
+
+impl<'p> Facts<'p> {
+    pub(super) fn new(stores: Vec<Store>, progress: &'p Progress) -> Self {
+        Self {
+            stores,
+            progress,
+            rows: FactRows::default(),
+            advances: HashMap::new(),
+            uncommitted: 0,
+            began: std::time::Instant::now(),
+            samples: 0,
+            events: 0,
+            bytes: 0,
+            damage: HashMap::new(),
+        }
+    }
+
+    /// Stores what the tables lack of a unit.
+    pub(super) async fn store(&mut self, unit: &Unit) -> Result<()> {
+        for piece in &unit.pieces {
+            let torn = torn_bytes(piece);
+            if torn > 0 {
+                let reason = format!("the last {torn} bytes are an unfinished line");
+                self.note(
+                    unit,
+                    json!({"file": piece.file.to_string_lossy(), "reason": reason}),
+                );
+            }
+            for (from, to) in self.ranges(piece) {
+                self.read(unit, piece, from, to).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, unit: &Unit, damage: Value) {
+        let list = self.damage.entry(unit.id.clone()).or_default();
+        if list.len() < MOST_DAMAGE {
+            list.push(damage);
+        }
+    }
+
+    /// How far a table has a source, with what waits to be committed.
+    fn position(&self, store: &Store, source_id: &str) -> Option<i64> {
+        let waiting = self.advances.get(&(store.table, source_id.to_owned()));
+        waiting
+            .copied()
+            .or_else(|| store.ledger.position(source_id))
+    }
+
+    /// What of a piece some table lacks. The ranges end where a table ends, so that each range is
+    /// missing in a table as a whole or not at all.
+    fn ranges(&self, piece: &Piece) -> Vec<(i64, i64)> {
+        let positions = self.stores.iter().map(|store| {
+            let position = self.position(store, &piece.source_id);
+            position
+                .unwrap_or(piece.start)
+                .clamp(piece.start, piece.end)
+        });
+        let mut cuts: Vec<i64> = positions.collect();
+        cuts.push(piece.end);
+        if piece.read == How::Lines {
+            let first = cuts.iter().copied().min().unwrap_or(piece.start);
+            let mut next = first.saturating_add(RANGE);
+            while next < piece.end {
+                cuts.push(next);
+                next = next.saturating_add(RANGE);
+            }
+        }
+        cuts.sort_unstable();
+        cuts.dedup();
+        cuts.windows(2).map(|pair| (pair[0], pair[1])).collect()
+    }
+
+    fn wanted(&self, source_id: &str, from: i64) -> Wanted {
+        let lacks = |table: Table| {
+            let store = self.stores.iter().find(|store| store.table == table);
+            store.is_some_and(|store| {
+                let position = self.position(store, source_id);
+                position.is_none_or(|position| position <= from)
+            })
+        };
+        let tables = Table::APPENDED.into_iter();
+        Wanted(tables.filter(|table| lacks(*table)).collect())
+    }
+
+    async fn read(&mut self, unit: &Unit, piece: &Piece, from: i64, to: i64) -> Result<()> {
+        let wanted = self.wanted(&piece.source_id, from);
+        let (sender, mut blocks) = mpsc::channel::<Events>(WAITING);
+        let job = Job {
+            file: piece.file.clone(),
+            manifest: unit.manifest.clone(),
+            read: piece.read,
+            from: place(from),
+            to: place(to),
+        };
+        let reader = tokio::task::spawn_blocking(move || job.run(&sender));
+        let mut seq = from;
+        while let Some(block) = blocks.recv().await {
+            for event in block.iter() {
+                self.push(&piece.source_id, seq, event, &wanted);
+                seq += 1;
+            }
+            if self.rows.is_full() {
+                self.write().await?;
+            }
+        }
+        match reader.await? {
+            Ok(damage) => {
+                for one in &damage {
+                    let mut one = damage_json(one);
+                    // Lines are counted from the beginning of the range.
+                    if place(from) > 0 {
+                        one["line"] = Value::Null;
+                    }
+                    self.note(unit, one);
+                }
+            }
+            Err(error) => {
+                let file = piece.file.to_string_lossy().into_owned();
+                if is_of_storage(&error) && seq > from {
+                    // Rows without a position would be stored again: the batch is given up.
+                    return Err(error).with_context(|| format!("cannot read '{file}'"));
+                }
+                self.note(unit, json!({"file": file, "reason": error.to_string()}));
+                if is_of_storage(&error) {
+                    return Ok(());
+                }
+            }
+        }
+        for store in &self.stores {
+            let before = store.ledger.position(&piece.source_id);
+            let key = (store.table, piece.source_id.clone());
+            if before.is_none_or(|before| before < to) {
+                self.advances.insert(key, to);
+            }
+        }
+        let bytes = match piece.read {
+            How::Lines => u64::try_from(to - from).unwrap_or(0),
+            How::CompressedLines | How::Whole => piece.bytes,
+        };
+        self.bytes += bytes;
+        self.progress.advance(bytes);
+        if self.uncommitted >= ROWS_A_COMMIT || self.began.elapsed() > LONGEST_BATCH {
+            self.commit().await?;
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, source_id: &str, seq: i64, event: EventRef<'_>, wanted: &Wanted) {
+        if is_sample(event) {
+            self.samples += u64::from(wanted.has(Table::Samples));
+        } else {
+            self.events += u64::from(wanted.has(Table::Events));
+        }
+        self.uncommitted += 1;
+        self.rows.push(source_id, seq, event, wanted);
+    }
+
+    async fn write(&mut self) -> Result<()> {
+        for (table, rows) in self.rows.take()? {
+            if let Some(store) = self.stores.iter_mut().find(|store| store.table == table) {
+                store.write(rows).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits everything that was read, table by table.
+    pub(super) async fn commit(&mut self) -> Result<()> {
+        self.write().await?;
+        let rollups = self.rows.take_rollups()?;
+        for store in &mut self.stores {
+            if store.table == Table::Rollups {
+                store.write(rollups.clone()).await?;
+            }
+            let advances = self
+                .advances
+                .iter()
+                .filter(|((table, _), _)| *table == store.table);
+            let advances = advances.map(|((_, source_id), to)| Advance {
+                source_id: source_id.clone(),
+                from: store.ledger.position(source_id),
+                to: *to,
+            });
+            let mut advances: Vec<Advance> = advances.collect();
+            advances.sort_by(|a, b| a.source_id.cmp(&b.source_id));
+            store.commit(&advances).await?;
+        }
+        self.advances.clear();
+        self.uncommitted = 0;
+        self.began = std::time::Instant::now();
+        Ok(())
+    }
+}
+
+/// Whether a file could not be read, as opposed to holding something else than events; another
+/// ingest may succeed.
+fn is_of_storage(error: &LoadError) -> bool {
+    matches!(error, LoadError::Io { .. } | LoadError::NotFound(_))
+}
+
+/// One range of a file to read.
+struct Job {
+    file: std::path::PathBuf,
+    manifest: Option<Manifest>,
+    read: How,
+    from: u64,
+    to: u64,
+}
+
+impl Job {
+    fn run(&self, sender: &mpsc::Sender<Events>) -> Result<Vec<Damage>, LoadError> {
+        let options = LoadOptions {
+            on_error: OnError::Skip,
+            ..LoadOptions::default()
+        };
+        // The other side goes away only with the whole ingest.
+        let mut visit = |events: &Events| drop(sender.blocking_send(events.clone()));
+        match self.read {
+            How::Whole => stream_events(&self.file, &options, &mut visit),
+            How::Lines => {
+                let places = self.from..self.to;
+                stream_lines(
+                    &self.file,
+                    self.manifest.as_ref(),
+                    places,
+                    &options,
+                    &mut visit,
+                )
+            }
+            How::CompressedLines => {
+                let places = self.from..u64::MAX;
+                stream_lines(
+                    &self.file,
+                    self.manifest.as_ref(),
+                    places,
+                    &options,
+                    &mut visit,
+                )
+            }
+        }
+    }
+}

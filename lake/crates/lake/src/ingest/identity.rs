@@ -1,0 +1,97 @@
+//! What a source is, whatever its path: a copy of a recording is not stored twice, and another
+//! recording at the path of an earlier one is.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+use stormlog_format::json::parse;
+use stormlog_format::{Event, RecordDefaults, Value, event_from_record};
+
+/// The first line of a file is looked for in so many bytes.
+const FIRST_LINE: u64 = 16 << 20;
+
+/// A hash of some texts, as part of an id.
+pub(super) fn hash(parts: &[&[u8]]) -> String {
+    let mut digest = Sha256::new();
+    for part in parts {
+        digest.update((part.len() as u64).to_le_bytes());
+        digest.update(part);
+    }
+    hex(&digest.finalize())
+}
+
+/// A number made of a hash; never negative, as versions in a log are not.
+pub(super) fn number(parts: &[&[u8]]) -> i64 {
+    let text = hash(parts);
+    i64::from_str_radix(&text[..15], 16).unwrap_or(0)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    let mut text = String::with_capacity(32);
+    for byte in bytes.iter().take(16) {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// The stream of a segment: all segments of one session that one process wrote.
+pub(super) fn of_segment(first: &Event) -> String {
+    hash(&[
+        b"session",
+        first.session_id.as_bytes(),
+        first.host.as_bytes(),
+        &first.pid.to_le_bytes(),
+        &first.rank.to_le_bytes(),
+    ])
+}
+
+/// A file of lines that is no segment: by its first line, which has a session and a time.
+pub(super) fn of_lines(first_line: &[u8]) -> String {
+    hash(&[b"lines", first_line])
+}
+
+/// A file that is stored as a whole: by its content.
+pub(super) fn of_content(file: &Path) -> io::Result<String> {
+    let mut digest = Sha256::new();
+    digest.update(b"content");
+    let mut reader = File::open(file)?;
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let count = reader.read(&mut buffer)?;
+        if count == 0 {
+            return Ok(hex(&digest.finalize()));
+        }
+        digest.update(&buffer[..count]);
+    }
+}
+
+/// The first line of a file, without its end; nothing when there is none yet.
+pub(super) fn first_line(reader: &mut dyn Read) -> io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    let mut buffer = vec![0; 4096];
+    while (line.len() as u64) < FIRST_LINE {
+        let count = reader.read(&mut buffer)?;
+        let end = buffer[..count].iter().position(|byte| *byte == b'\n');
+        line.extend_from_slice(&buffer[..end.unwrap_or(count)]);
+        if end.is_some() || count == 0 {
+            let is_line = end.is_some() || parse(&line).is_ok();
+            return Ok(Some(line).filter(|line| is_line && !line.is_empty()));
+        }
+    }
+    Ok(Some(line))
+}
+
+/// The event that a line is, as a loader without knowledge of a session reads it.
+pub(super) fn event_of(line: &[u8]) -> Option<Event> {
+    let Ok(Value::Map(record)) = parse(line) else {
+        return None;
+    };
+    let defaults = RecordDefaults {
+        permissive_legacy: true,
+        ..RecordDefaults::default()
+    };
+    event_from_record(&record, &defaults).ok()
+}

@@ -1,0 +1,343 @@
+//! What there is to read: the files below the given paths, each with what it is and how far it goes.
+
+use std::fmt::Write;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use hashbrown::HashMap;
+use stormlog_analysis::query::{Catalog, OomBundle, Source, SourceKind};
+use stormlog_analysis::{absolute, open_text, regular_file, sink_names};
+use stormlog_format::{Event, Manifest, SinkNames, Text};
+
+use super::identity;
+
+/// Of a position, the bits of the place inside a segment; the number of the segment is above them.
+const PLACE_BITS: u32 = 40;
+/// The most segments of a stream.
+const MOST_SEGMENTS: i64 = (1 << (62 - PLACE_BITS)) - 1;
+/// Bytes that are searched at a time for the end of the last line.
+const SEARCHED: u64 = 64 << 10;
+
+/// Something that is ingested: a sink, a file or a bundle.
+pub(crate) struct Unit {
+    /// Which it is among those at this path: a hash of the path.
+    pub(crate) id: String,
+    pub(crate) path: PathBuf,
+    pub(crate) kind: &'static str,
+    pub(crate) manifest: Option<Manifest>,
+    /// What of it is stored where rows of events are.
+    pub(crate) pieces: Vec<Piece>,
+    /// Its index in the catalog, where it is a source or a bundle there.
+    pub(crate) source: Option<usize>,
+    pub(crate) bundle: Option<usize>,
+    /// Why it cannot be read.
+    pub(crate) unreadable: Option<String>,
+}
+
+/// A file of a unit, or a unit that is read as a whole.
+pub(crate) struct Piece {
+    /// What it is part of, whatever its path.
+    pub(crate) content_id: String,
+    /// The stream of rows that it belongs to.
+    pub(crate) source_id: String,
+    pub(crate) file: PathBuf,
+    pub(crate) read: How,
+    /// Positions of its beginning and its end in the stream.
+    pub(crate) start: i64,
+    pub(crate) end: i64,
+    /// Bytes on disk.
+    pub(crate) bytes: u64,
+    /// The event of its first line, where it is a segment.
+    pub(crate) first: Option<Box<Event>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// Lines that can be read from any place on.
+    Lines,
+    /// Lines of a compressed file, whose length is unknown.
+    CompressedLines,
+    /// A file or a bundle that is read at once.
+    Whole,
+}
+
+impl Unit {
+    /// A number that changes whenever there is something new to know.
+    pub(super) fn state(&self) -> i64 {
+        let mut text = String::new();
+        for piece in &self.pieces {
+            let Piece {
+                source_id,
+                end,
+                bytes,
+                ..
+            } = piece;
+            let _ = writeln!(text, "{source_id} {end} {bytes}");
+        }
+        let manifest = ["manifest.json", "host.json", "metadata.json"]
+            .map(|name| std::fs::read(self.path.join(name)).unwrap_or_default());
+        let [ordinary, host, details] = &manifest;
+        identity::number(&[text.as_bytes(), ordinary, host, details])
+    }
+}
+
+/// The position of a place in a segment.
+pub(crate) fn position(segment: u64, place: u64) -> i64 {
+    let segment = i64::try_from(segment)
+        .unwrap_or(MOST_SEGMENTS)
+        .min(MOST_SEGMENTS);
+    let place = i64::try_from(place)
+        .unwrap_or(i64::MAX)
+        .min((1 << PLACE_BITS) - 1);
+    (segment << PLACE_BITS) | place
+}
+
+/// The place in its segment that a position stands for.
+pub(crate) fn place(position: i64) -> u64 {
+    u64::try_from(position & ((1 << PLACE_BITS) - 1)).unwrap_or(0)
+}
+
+/// What is stored already, and where it was found then.
+#[derive(Default)]
+pub(crate) struct Known(HashMap<String, Vec<(PathBuf, String)>>);
+
+impl Known {
+    /// Notes that the stream with some content was found at a path.
+    pub(crate) fn add(&mut self, content_id: String, path: &Path, source_id: String) {
+        let list = self.0.entry(content_id).or_default();
+        list.push((path.to_path_buf(), source_id));
+    }
+
+    /// The stream of some content at a path. A recording that was moved is the one that is stored; a
+    /// copy beside it is another, as it is for queries.
+    fn source_id(&self, content_id: &str, path: &str) -> String {
+        let found = self.0.get(content_id).map_or(&[][..], Vec::as_slice);
+        let same = found.iter().find(|(known, _)| known == Path::new(path));
+        // It has moved when it is at none of the places where it was.
+        let is_here = |source_id: &str| {
+            let mut places = found.iter().filter(|(_, known)| known == source_id);
+            places.any(|(known, _)| known.exists())
+        };
+        let moved = || found.iter().find(|(_, source_id)| !is_here(source_id));
+        let stored = same.or_else(moved).map(|(_, source_id)| source_id.clone());
+        stored.unwrap_or_else(|| identity::hash(&[content_id.as_bytes(), path.as_bytes()]))
+    }
+}
+
+/// Everything below the paths, in the order of the catalog.
+pub(crate) fn units(catalog: &Catalog, known: &Known) -> Vec<Unit> {
+    let mut units = by_content(catalog);
+    for unit in &mut units {
+        let path = absolute(&unit.path);
+        for piece in &mut unit.pieces {
+            piece.source_id = known.source_id(&piece.content_id, &path);
+        }
+    }
+    units
+}
+
+fn by_content(catalog: &Catalog) -> Vec<Unit> {
+    let mut units: Vec<Unit> = Vec::new();
+    for (index, source) in catalog.sources.iter().enumerate() {
+        units.push(Unit {
+            source: Some(index),
+            ..of_source(source)
+        });
+    }
+    let known: Vec<&Text> = catalog
+        .sources
+        .iter()
+        .filter_map(|source| source.manifest.as_ref())
+        .flat_map(|manifest| manifest.sessions.iter().map(|session| &session.session_id))
+        .collect();
+    for (index, bundle) in catalog.oom_bundles.iter().enumerate() {
+        let has_sink = bundle
+            .session_id
+            .as_ref()
+            .is_some_and(|id| known.contains(&id));
+        units.push(Unit {
+            bundle: Some(index),
+            ..of_bundle(bundle, has_sink)
+        });
+    }
+    units
+}
+
+fn unit(path: &Path, kind: &'static str) -> Unit {
+    Unit {
+        id: identity::hash(&[b"path", absolute(path).as_bytes()]),
+        path: path.to_path_buf(),
+        kind,
+        manifest: None,
+        pieces: Vec::new(),
+        source: None,
+        bundle: None,
+        unreadable: None,
+    }
+}
+
+fn of_source(source: &Source) -> Unit {
+    let mut unit = unit(&source.path, source.kind.as_str());
+    unit.manifest.clone_from(&source.manifest);
+    let result = match source.kind {
+        SourceKind::Sink => segments(source, &mut unit.pieces),
+        SourceKind::TelemetryJsonl => lines(&source.path, &mut unit.pieces),
+        // The sink that it was made of is a source of its own.
+        SourceKind::DiagnoseBundle if has_sink(&source.path) => Ok(()),
+        SourceKind::DiagnoseBundle => {
+            let timeline = source.path.join("telemetry_timeline.json");
+            whole(&source.path, &timeline, &mut unit.pieces)
+        }
+        SourceKind::TelemetryJson | SourceKind::TelemetryCsv => {
+            whole(&source.path, &source.path, &mut unit.pieces)
+        }
+    };
+    unit.unreadable = result.err().map(|error| error.to_string());
+    unit
+}
+
+/// A bundle whose session has a sink repeats the last events of that sink.
+fn of_bundle(bundle: &OomBundle, has_sink: bool) -> Unit {
+    let mut unit = unit(&bundle.bundle_path, "oom_bundle");
+    let events = bundle.bundle_path.join("events.json");
+    if !has_sink && events.is_file() {
+        let result = whole(&bundle.bundle_path, &events, &mut unit.pieces);
+        unit.unreadable = result.err().map(|error| error.to_string());
+    }
+    unit
+}
+
+fn has_sink(bundle: &Path) -> bool {
+    sink_names(&bundle.join("telemetry")).is_some()
+}
+
+fn whole(path: &Path, file: &Path, pieces: &mut Vec<Piece>) -> io::Result<()> {
+    if !file.is_file() {
+        return Ok(());
+    }
+    pieces.push(Piece {
+        content_id: identity::of_content(file)?,
+        source_id: String::new(),
+        file: path.to_path_buf(),
+        read: How::Whole,
+        start: 0,
+        end: 1,
+        bytes: file.metadata()?.len(),
+        first: None,
+    });
+    Ok(())
+}
+
+fn segments(source: &Source, pieces: &mut Vec<Piece>) -> io::Result<()> {
+    for file in &source.event_paths {
+        let Some(first) = first_line(file)? else {
+            continue;
+        };
+        let number = segment_number(file).unwrap_or(0);
+        let event = identity::event_of(&first);
+        let content_id = event.as_ref().map_or_else(
+            || identity::hash(&[b"damaged", absolute(file).as_bytes()]),
+            identity::of_segment,
+        );
+        pieces.push(Piece {
+            first: event.map(Box::new),
+            ..lines_of(file, content_id, number)?
+        });
+    }
+    Ok(())
+}
+
+fn lines(file: &Path, pieces: &mut Vec<Piece>) -> io::Result<()> {
+    let Some(first) = first_line(file)? else {
+        return Ok(());
+    };
+    // A segment whose sink has no manifest yet is the same segment afterwards.
+    let number = segment_number(file);
+    let event = number.and_then(|_| identity::event_of(&first));
+    let content_id = event
+        .as_ref()
+        .map_or_else(|| identity::of_lines(&first), identity::of_segment);
+    pieces.push(Piece {
+        first: event.map(Box::new),
+        ..lines_of(file, content_id, number.unwrap_or(0))?
+    });
+    Ok(())
+}
+
+fn lines_of(file: &Path, content_id: String, number: u64) -> io::Result<Piece> {
+    let bytes = file.metadata()?.len();
+    let name = file.to_string_lossy();
+    let is_compressed = name.ends_with(".gz") || name.ends_with(".zst");
+    let (read, end) = if is_compressed {
+        // It is complete: nothing is appended to a compressed file.
+        (How::CompressedLines, position(number + 1, 0))
+    } else {
+        (How::Lines, position(number, readable_end(file, bytes)?))
+    };
+    Ok(Piece {
+        content_id,
+        source_id: String::new(),
+        file: file.to_path_buf(),
+        read,
+        start: position(number, 0),
+        end,
+        bytes,
+        first: None,
+    })
+}
+
+fn first_line(file: &Path) -> io::Result<Option<Vec<u8>>> {
+    let mut reader = open_text(file).map_err(io::Error::other)?;
+    identity::first_line(&mut reader)
+}
+
+/// Where the lines end that can be read now: at the last newline, or at the end of the file when the
+/// rest is a whole record. What a writer has not finished is read by the next ingest.
+fn readable_end(file: &Path, length: u64) -> io::Result<u64> {
+    let mut reader = regular_file::open(file)?;
+    let mut end = length;
+    let mut rest = Vec::new();
+    while end > 0 {
+        let start = end.saturating_sub(SEARCHED);
+        let mut block = vec![0; usize::try_from(end - start).unwrap_or(0)];
+        reader.seek(SeekFrom::Start(start))?;
+        reader.read_exact(&mut block)?;
+        if let Some(newline) = block.iter().rposition(|byte| *byte == b'\n') {
+            let after = start + newline as u64 + 1;
+            let mut last = block.split_off(newline + 1);
+            last.extend(rest);
+            return Ok(if identity::event_of(&last).is_some() {
+                length
+            } else {
+                after
+            });
+        }
+        block.extend(rest);
+        rest = block;
+        end = start;
+        if rest.len() > 64 << 20 {
+            break;
+        }
+    }
+    Ok(if identity::event_of(&rest).is_some() {
+        length
+    } else {
+        0
+    })
+}
+
+/// Whether there is an unfinished line after what can be read.
+pub(super) fn torn_bytes(piece: &Piece) -> u64 {
+    match piece.read {
+        How::Lines => piece.bytes.saturating_sub(place(piece.end)),
+        How::CompressedLines | How::Whole => 0,
+    }
+}
+
+/// The number in the name of a segment, compressed or not.
+fn segment_number(file: &Path) -> Option<u64> {
+    let name = file.file_name()?.to_str()?;
+    let name = name.strip_suffix(".gz").unwrap_or(name);
+    let name = name.strip_suffix(".zst").unwrap_or(name);
+    SinkNames::of_segment(name)?.segment_index(name)
+}

@@ -1,0 +1,230 @@
+//! Rows into tables: files are written as rows come, and one commit makes them visible together with
+//! the positions up to which sources are stored.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::prelude::{Expr, col, lit};
+use deltalake::kernel::transaction::{CommitBuilder, CommitProperties};
+use deltalake::kernel::{Action, Add, Transaction};
+use deltalake::protocol::{DeltaOperation, SaveMode};
+use deltalake::writer::{DeltaWriter, RecordBatchWriter};
+use deltalake::{DeltaTable, DeltaTableError};
+use stormlog_lake_tables::{
+    Lake, LakeError, Ledger, Table, delta_error, read_ledger, writer_properties,
+};
+
+/// How often a commit is tried. Each time the log decides whether an attempt that seemed to fail has
+/// succeeded.
+const MOST_TRIES: u32 = 8;
+/// The first pause between two tries; each one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
+/// Another ingest has stored some of the same sources meanwhile.
+#[derive(Debug, thiserror::Error)]
+#[error("another ingest stored the same sources in table '{0}'")]
+pub(super) struct Overtaken(&'static str);
+
+/// A source and how far it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Advance {
+    pub(super) source_id: String,
+    /// Where it was before.
+    pub(super) from: Option<i64>,
+    pub(super) to: i64,
+}
+
+/// A table that rows are stored in.
+pub(super) struct Store {
+    pub(super) table: Table,
+    opened: DeltaTable,
+    pub(super) ledger: Ledger,
+    writer: Option<RecordBatchWriter>,
+}
+
+impl Store {
+    /// Opens a table, and creates it when it is not there.
+    pub(super) async fn open(lake: &Lake, table: Table) -> Result<Self, LakeError> {
+        let opened = lake.open_or_create(table).await?;
+        let ledger = read_ledger(table, &opened).await?;
+        Ok(Self {
+            table,
+            opened,
+            ledger,
+            writer: None,
+        })
+    }
+
+    fn failed(&self, error: DeltaTableError) -> LakeError {
+        delta_error(self.table, error)
+    }
+
+    /// Encodes rows into files that no reader sees before [`commit`](Self::commit).
+    pub(super) async fn write(&mut self, rows: RecordBatch) -> Result<(), LakeError> {
+        if rows.num_rows() == 0 {
+            return Ok(());
+        }
+        let mut writer = match self.writer.take() {
+            Some(writer) => writer,
+            None => RecordBatchWriter::for_table(&self.opened)
+                .map_err(|error| self.failed(error))?
+                .with_writer_properties(writer_properties(self.table)),
+        };
+        let written = writer.write(rows).await;
+        self.writer = Some(writer);
+        written.map_err(|error| self.failed(error))
+    }
+
+    /// Makes the rows visible that were written since the last commit, and notes how far sources are
+    /// stored. Both happen or neither.
+    pub(super) async fn commit(&mut self, advances: &[Advance]) -> Result<()> {
+        if advances.is_empty() {
+            return Ok(());
+        }
+        let adds: Vec<Add> = match self.writer.as_mut() {
+            Some(writer) => {
+                let flushed = writer.flush().await;
+                flushed.map_err(|error| delta_error(self.table, error))?
+            }
+            None => Vec::new(),
+        };
+        let mut pause = FIRST_PAUSE;
+        for attempt in 1.. {
+            let actions = adds.iter().cloned().map(Action::Add).collect();
+            let operation = DeltaOperation::Write {
+                mode: SaveMode::Append,
+                partition_by: Some(vec!["date".to_owned()]),
+                predicate: None,
+            };
+            let snapshot = self
+                .opened
+                .snapshot()
+                .map_err(|error| delta_error(self.table, error))?;
+            let committed = CommitBuilder::from(properties(advances))
+                .with_actions(actions)
+                .build(Some(snapshot), self.opened.log_store(), operation)
+                .await;
+            match self
+                .settle(committed.map(|_| ()), advances, attempt)
+                .await?
+            {
+                Settled::Stored => return Ok(()),
+                Settled::Again => tokio::time::sleep(pause).await,
+            }
+            pause *= 2;
+        }
+        Ok(())
+    }
+
+    /// Replaces the rows of some sources by others, and notes how far units are known.
+    pub(super) async fn replace(
+        &mut self,
+        source_ids: &[String],
+        rows: Vec<RecordBatch>,
+        advances: &[Advance],
+    ) -> Result<()> {
+        let mut pause = FIRST_PAUSE;
+        let is_empty = rows.iter().all(|batch| batch.num_rows() == 0);
+        for attempt in 1.. {
+            let ids: Vec<Expr> = source_ids.iter().map(|id| lit(id.as_str())).collect();
+            let of_sources = col("source_id").in_list(ids, false);
+            let replaced = if is_empty {
+                self.delete(of_sources, advances).await
+            } else {
+                self.opened
+                    .clone()
+                    .write(rows.clone())
+                    .with_save_mode(SaveMode::Overwrite)
+                    .with_replace_where(of_sources)
+                    .with_writer_properties(writer_properties(self.table))
+                    .with_commit_properties(properties(advances))
+                    .await
+                    .map(|_| ())
+            };
+            match self.settle(replaced, advances, attempt).await? {
+                Settled::Stored => return Ok(()),
+                Settled::Again => tokio::time::sleep(pause).await,
+            }
+            pause *= 2;
+        }
+        Ok(())
+    }
+
+    /// Deletes rows; the positions follow in a commit of their own, since a deletion that finds
+    /// nothing makes none. Killed in between, the same is done again.
+    async fn delete(&self, rows: Expr, advances: &[Advance]) -> Result<(), DeltaTableError> {
+        let (mut after, _) = self.opened.clone().delete().with_predicate(rows).await?;
+        after.update_state().await?;
+        let operation = DeltaOperation::Write {
+            mode: SaveMode::Append,
+            partition_by: Some(vec!["date".to_owned()]),
+            predicate: None,
+        };
+        CommitBuilder::from(properties(advances))
+            .build(Some(after.snapshot()?), after.log_store(), operation)
+            .await
+            .map(|_| ())
+    }
+
+    /// Finds out from the log what an attempt to commit has come to. A request may have succeeded
+    /// although its answer was lost.
+    async fn settle(
+        &mut self,
+        outcome: Result<(), DeltaTableError>,
+        advances: &[Advance],
+        attempt: u32,
+    ) -> Result<Settled> {
+        let table = self.table.name();
+        if outcome.is_ok() && self.opened.update_state().await.is_ok() {
+            for advance in advances {
+                self.ledger.advance(&advance.source_id, advance.to);
+            }
+            return Ok(Settled::Stored);
+        }
+        if let Err(error) = self.reload().await {
+            // The answer is in the log, so without it nothing is known.
+            if attempt >= MOST_TRIES {
+                return Err(error).context(format!("cannot read the log of table '{table}'"));
+            }
+            return Ok(Settled::Again);
+        }
+        let is_at = |advance: &Advance| self.ledger.position(&advance.source_id);
+        if advances
+            .iter()
+            .all(|advance| is_at(advance) == Some(advance.to))
+        {
+            return Ok(Settled::Stored);
+        }
+        if advances
+            .iter()
+            .any(|advance| is_at(advance) != advance.from)
+        {
+            bail!(Overtaken(table));
+        }
+        match outcome {
+            Err(error) if attempt >= MOST_TRIES => Err(delta_error(self.table, error).into()),
+            _ if attempt >= MOST_TRIES => bail!("table '{table}': a commit is not in the log"),
+            _ => Ok(Settled::Again),
+        }
+    }
+
+    async fn reload(&mut self) -> Result<(), LakeError> {
+        let updated = self.opened.update_state().await;
+        updated.map_err(|error| delta_error(self.table, error))?;
+        self.ledger = read_ledger(self.table, &self.opened).await?;
+        Ok(())
+    }
+}
+
+enum Settled {
+    Stored,
+    Again,
+}
+
+fn properties(advances: &[Advance]) -> CommitProperties {
+    let transactions = advances
+        .iter()
+        .map(|advance| Transaction::new(Ledger::app_id(&advance.source_id), advance.to));
+    CommitProperties::default().with_application_transactions(transactions.collect())
+}

@@ -1,0 +1,88 @@
+//! `sql`: any question, in SQL.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use datafusion::parquet::arrow::ArrowWriter;
+use datafusion::prelude::DataFrame;
+use futures::TryStreamExt;
+use stormlog_format::Map;
+use stormlog_lake_ask::rows_of;
+use stormlog_report::rows::Rows;
+
+use crate::place::Place;
+use crate::rows::Flat;
+
+/// Run one SQL statement that only reads.
+#[derive(Args)]
+#[command(
+    after_help = "Tables: samples, steps, events, rollups, sessions, ooms, runs, findings, issues, sources.
+Views: fleet_leaks, fleet_waste, fleet_ooms, fleet_headroom, fleet_regressions.
+
+Examples:
+  stormlog lake sql \"SELECT host, count(*) FROM sessions GROUP BY host\" --at /lake
+  stormlog lake sql \"SELECT * FROM rollups\" --at /lake --parquet rollups.parquet
+  stormlog lake sql \"SHOW COLUMNS FROM samples\" --at /lake"
+)]
+pub(crate) struct SqlArgs {
+    /// The statement
+    statement: String,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    output: Flat,
+    /// Write the rows to a Parquet file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "jsonl", "csv", "table", "output", "raw"])]
+    parquet: Option<PathBuf>,
+}
+
+pub(crate) async fn run(args: SqlArgs) -> Result<ExitCode> {
+    let asker = args.place.open().await?;
+    let answer = asker.sql(&args.statement).await?;
+    match &args.parquet {
+        Some(path) => write_parquet(answer, path).await?,
+        None => print(answer, &args.output).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the rows as they come; only the first ones, which set the widths of a table, are held.
+async fn print(answer: DataFrame, output: &Flat) -> Result<()> {
+    let names = answer.schema().fields().iter();
+    let names: Vec<String> = names.map(|field| field.name().clone()).collect();
+    let stream = answer.execute_stream().await?;
+    // Two batches at most wait for the printer, however slow its reader is.
+    let (sender, receiver) = std::sync::mpsc::sync_channel::<Vec<Map>>(2);
+    let reading = tokio::spawn(async move {
+        let mut stream = stream;
+        while let Some(batch) = stream.try_next().await? {
+            let sender = sender.clone();
+            let rows = rows_of(&batch)?;
+            let sent = tokio::task::spawn_blocking(move || sender.send(rows)).await;
+            // The printer has stopped: its output was closed.
+            if !matches!(sent, Ok(Ok(()))) {
+                break;
+            }
+        }
+        Ok::<(), datafusion::error::DataFusionError>(())
+    });
+    let rows = receiver.into_iter().flatten();
+    let printed = tokio::task::block_in_place(|| output.print(Rows::named(names, rows).streamed()));
+    reading.await.context("the question was interrupted")??;
+    printed
+}
+
+async fn write_parquet(answer: DataFrame, path: &Path) -> Result<()> {
+    let context = || format!("cannot write '{}'", path.display());
+    let mut stream = answer.execute_stream().await?;
+    let file = File::create(path).with_context(context)?;
+    let mut writer = ArrowWriter::try_new(file, stream.schema(), None).with_context(context)?;
+    while let Some(batch) = stream.try_next().await? {
+        writer.write(&batch).with_context(context)?;
+    }
+    writer.close().with_context(context)?;
+    Ok(())
+}

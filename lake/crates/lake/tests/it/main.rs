@@ -1,0 +1,6 @@
+//! The program as a whole, on real files.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod generated;
+mod questions;

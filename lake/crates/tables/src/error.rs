@@ -1,0 +1,56 @@
+//! What can go wrong with a lake.
+
+use deltalake::DeltaTableError;
+use deltalake::datafusion::error::DataFusionError;
+
+/// Why a lake cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LakeError {
+    /// The address is none that a lake can have.
+    #[error("'{address}' is no address of a lake: {reason}")]
+    Address {
+        /// The address as given, without user name, password and query.
+        address: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// There is no lake at the address.
+    #[error("there is no lake at '{0}'")]
+    NotFound(String),
+    /// A table cannot be read or written.
+    #[error("table '{table}': {source}")]
+    Table {
+        /// The table.
+        table: &'static str,
+        /// What its library reports.
+        source: Box<DeltaTableError>,
+    },
+    /// A table has other columns than this version writes.
+    #[error("table '{table}' has no column '{column}' of type {wanted}")]
+    Columns {
+        /// The table.
+        table: &'static str,
+        /// The column that is missing or of another type.
+        column: String,
+        /// The type that is needed.
+        wanted: String,
+    },
+    /// The log of a table cannot be read.
+    #[error("the log of table '{table}' cannot be read: {reason}")]
+    Log {
+        /// The table.
+        table: &'static str,
+        /// Which file, and what is wrong with it.
+        reason: String,
+    },
+    /// A question failed.
+    #[error(transparent)]
+    Query(#[from] Box<DataFusionError>),
+}
+
+impl From<DataFusionError> for LakeError {
+    fn from(error: DataFusionError) -> Self {
+        Self::Query(Box::new(error))
+    }
+}

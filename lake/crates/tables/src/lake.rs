@@ -1,0 +1,233 @@
+//! Where the tables lie, and how they are opened.
+
+use std::path::{Path, PathBuf};
+
+use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use deltalake::kernel::engine::arrow_conversion::{TryIntoArrow, TryIntoKernel};
+use deltalake::kernel::{StructField, StructType};
+use deltalake::protocol::SaveMode;
+use deltalake::{DeltaTable, DeltaTableBuilder, DeltaTableError};
+use url::Url;
+
+use crate::error::LakeError;
+use crate::schema::Table;
+
+/// A lake: a directory, or a prefix of an object store, with one directory per table.
+#[derive(Clone, Debug)]
+pub struct Lake {
+    root: Url,
+}
+
+impl Lake {
+    /// The lake at an address: a path, `file://…` or `s3://bucket/prefix`. Nothing is opened.
+    pub fn at(address: &str) -> Result<Self, LakeError> {
+        let root = match Url::parse(address) {
+            Ok(url) if url.scheme().len() > 1 => url,
+            _ => directory_url(Path::new(address)).ok_or_else(|| LakeError::Address {
+                address: address.to_owned(),
+                reason: "no path and no URL".to_owned(),
+            })?,
+        };
+        let known = ["file", "s3", "s3a", "memory"];
+        if !known.contains(&root.scheme()) {
+            return Err(LakeError::Address {
+                address: shown(&root),
+                reason: format!("'{}' is neither 'file' nor 's3'", root.scheme()),
+            });
+        }
+        if !root.username().is_empty() || root.password().is_some() {
+            return Err(LakeError::Address {
+                address: shown(&root),
+                reason: "credentials belong into the environment, not into the address".to_owned(),
+            });
+        }
+        Ok(Self { root })
+    }
+
+    /// The address, without anything that may be secret.
+    pub fn address(&self) -> String {
+        shown(&self.root)
+    }
+
+    /// The directory, where the lake is one.
+    pub fn directory(&self) -> Option<PathBuf> {
+        self.root.to_file_path().ok()
+    }
+
+    /// Where a table lies.
+    pub fn table_url(&self, table: Table) -> Url {
+        let mut url = self.root.clone();
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty().push(table.name()).push("");
+        }
+        url
+    }
+
+    /// Opens a table and checks its columns; nothing when there is none.
+    pub async fn table(&self, table: Table) -> Result<Option<DeltaTable>, LakeError> {
+        let failed = |error| delta_error(table, error);
+        let url = self.table_url(table);
+        if let Ok(directory) = url.to_file_path()
+            && !directory.is_dir()
+        {
+            return Ok(None);
+        }
+        let mut opened = DeltaTableBuilder::from_url(url)
+            .and_then(DeltaTableBuilder::build)
+            .map_err(failed)?;
+        match opened.load().await {
+            Ok(()) => {}
+            Err(DeltaTableError::NotATable(_)) => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        }
+        check_columns(table, &opened)?;
+        Ok(Some(opened))
+    }
+
+    /// Opens a table that must be there.
+    pub async fn existing(&self, table: Table) -> Result<DeltaTable, LakeError> {
+        let found = self.table(table).await?;
+        found.ok_or_else(|| LakeError::NotFound(self.address()))
+    }
+
+    /// Opens a table, and creates it when it is not there.
+    pub async fn open_or_create(&self, table: Table) -> Result<DeltaTable, LakeError> {
+        if let Some(found) = self.table(table).await? {
+            return Ok(found);
+        }
+        let failed = |error| delta_error(table, error);
+        let url = self.table_url(table);
+        if let Ok(directory) = url.to_file_path() {
+            std::fs::create_dir_all(&directory).map_err(|error| LakeError::Address {
+                address: directory.display().to_string(),
+                reason: error.to_string(),
+            })?;
+        }
+        let columns: StructType = table
+            .schema()
+            .as_ref()
+            .try_into_kernel()
+            .map_err(|error| failed(DeltaTableError::from(error)))?;
+        let columns: Vec<StructField> = columns.fields().cloned().collect();
+        let empty = DeltaTableBuilder::from_url(url)
+            .and_then(DeltaTableBuilder::build)
+            .map_err(failed)?;
+        let created = empty
+            .create()
+            .with_columns(columns)
+            .with_partition_columns(["date"])
+            .with_table_name(table.name())
+            .with_save_mode(SaveMode::Ignore)
+            .await;
+        match created {
+            Ok(created) => Ok(created),
+            // Another process has created it a moment ago.
+            Err(error) => match self.table(table).await? {
+                Some(found) => Ok(found),
+                None => Err(failed(error)),
+            },
+        }
+    }
+
+    /// A session in which every table of the lake can be asked under its name.
+    pub async fn session(&self) -> Result<SessionContext, LakeError> {
+        let config = SessionConfig::new().with_information_schema(true);
+        let session = SessionContext::new_with_config(config);
+        self.register(&session).await?;
+        Ok(session)
+    }
+
+    /// Registers every table of the lake in a session.
+    pub async fn register(&self, session: &SessionContext) -> Result<(), LakeError> {
+        for table in Table::ALL {
+            let opened = self.existing(table).await?;
+            let failed = |error| delta_error(table, error);
+            opened
+                .update_datafusion_session(&session.state())
+                .map_err(failed)?;
+            let provider = opened.table_provider().await?;
+            session.register_table(table.name(), provider)?;
+        }
+        Ok(())
+    }
+}
+
+/// An error of a table's library.
+pub fn delta_error(table: Table, error: DeltaTableError) -> LakeError {
+    LakeError::Table {
+        table: table.name(),
+        source: Box::new(error),
+    }
+}
+
+fn directory_url(path: &Path) -> Option<Url> {
+    let path = std::path::absolute(path).ok()?;
+    Url::from_directory_path(path).ok()
+}
+
+/// The address without user name, password, query and fragment.
+fn shown(url: &Url) -> String {
+    if let Ok(path) = url.to_file_path() {
+        return path.display().to_string();
+    }
+    let host = url.host_str().unwrap_or_default();
+    format!("{}://{host}{}", url.scheme(), url.path())
+}
+
+/// Every column that this version reads must be there with its type.
+fn check_columns(table: Table, opened: &DeltaTable) -> Result<(), LakeError> {
+    let failed = |error| delta_error(table, error);
+    // The log is untrusted: a type that Arrow does not have is an error here, and a panic in
+    // `arrow_schema`.
+    let found = opened.snapshot().map_err(failed)?.snapshot().schema();
+    let found: Schema = found
+        .as_ref()
+        .try_into_arrow()
+        .map_err(|error| failed(DeltaTableError::from(error)))?;
+    for wanted in table.schema().fields() {
+        let is_there = found.field_with_name(wanted.name()).is_ok_and(|field| {
+            let is_text = |data_type: &DataType| {
+                matches!(
+                    data_type,
+                    DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+                )
+            };
+            field.data_type() == wanted.data_type()
+                || is_text(field.data_type()) && is_text(wanted.data_type())
+        });
+        if !is_there {
+            return Err(LakeError::Columns {
+                table: table.name(),
+                column: wanted.name().clone(),
+                wanted: wanted.data_type().to_string(),
+            });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_path_or_a_url() {
+        let shown = |address: &str| Lake::at(address).map(|lake| lake.address());
+        assert_eq!(shown("s3://bucket/fleet").unwrap(), "s3://bucket/fleet");
+        assert_eq!(shown("/lake").unwrap(), "/lake/");
+        assert!(shown("gs://bucket/fleet").is_err());
+        let lake = Lake::at("s3://bucket/fleet").unwrap();
+        assert_eq!(
+            lake.table_url(Table::Runs).as_str(),
+            "s3://bucket/fleet/runs/"
+        );
+    }
+
+    #[test]
+    fn credentials_in_an_address_are_refused_and_not_shown() {
+        let error = Lake::at("s3://key:secret@bucket/fleet?token=t0p").unwrap_err();
+        let text = error.to_string();
+        assert!(!text.contains("secret") && !text.contains("t0p"), "{text}");
+    }
+}

@@ -1,0 +1,236 @@
+//! The metadata of samples in two parts: numbers that have columns of their own, and the remaining text.
+//!
+//! Texts with a step number or a clock reading are different in every sample; without these numbers
+//! most are equal and cost nothing. Nothing is lost: [`join_metadata`] gives back the text byte for
+//! byte. A text that it could not give back (keys not sorted, other white space) is kept whole.
+
+use stormlog_format::json::Reader;
+
+/// Where numbers are found: the column, the key, and whether it lies in `host_memory`.
+pub const COVERED: [(&str, &str, bool); 10] = [
+    ("step", "step", false),
+    ("optimizer", "optimizer", false),
+    ("step_count", "step_count", false),
+    ("allocator_peak_bytes", "allocator_peak_bytes", false),
+    ("allocator_read_ns", "allocator_read_ns", false),
+    (
+        "process_device_used_bytes",
+        "process_device_used_bytes",
+        false,
+    ),
+    ("pinned_bytes", "pinned_bytes", false),
+    ("host_anonymous_bytes", "anonymous", true),
+    ("host_shared_bytes", "shared", true),
+    ("host_file_bytes", "file", true),
+];
+
+const HOST_MEMORY: &[u8] = b"host_memory";
+
+/// The numbers, in the order of [`COVERED`]; what is not in the metadata is unknown.
+pub type Covered = [Option<i64>; COVERED.len()];
+
+/// Splits metadata: fills `rest` with the text that has no column and returns the numbers.
+pub fn split_metadata(text: &[u8], rest: &mut Vec<u8>) -> Covered {
+    rest.clear();
+    let mut numbers = Covered::default();
+    if !split_object(text, false, rest, &mut numbers) {
+        rest.clear();
+        rest.extend_from_slice(text);
+    }
+    numbers
+}
+
+/// Whether the object can be given back from its parts. The numbers are filled either way, as far
+/// as the text can be read.
+fn split_object(text: &[u8], is_host: bool, rest: &mut Vec<u8>, numbers: &mut Covered) -> bool {
+    let mut reader = Reader::new(text);
+    if !reader.eat(b'{') {
+        return false;
+    }
+    rest.push(b'{');
+    reader.skip_space();
+    if reader.peek() == Some(b'}') {
+        rest.push(b'}');
+        return text == b"{}";
+    }
+    let first = rest.len();
+    // The length that the usual spelling has: `"key": value`, joined by `, `.
+    let mut usual = 2;
+    let mut before: Option<&[u8]> = None;
+    let mut is_exact = true;
+    loop {
+        let Ok(key) = reader.key() else { return false };
+        reader.skip_space();
+        let Ok(value) = reader.skip_value() else {
+            return false;
+        };
+        usual += key.bytes.len() + value.len() + 4 + if before.is_some() { 2 } else { 0 };
+        is_exact &= !key.escaped && before.is_none_or(|before| before < key.bytes);
+        before = Some(key.bytes);
+        let mut covered = COVERED.iter();
+        let column = covered
+            .position(|(_, name, of_host)| *of_host == is_host && name.as_bytes() == key.bytes);
+        let number = column.and_then(|column| Some((column, count(value)?)));
+        if let Some((column, number)) = number {
+            numbers[column] = Some(number);
+        } else {
+            if rest.len() > first {
+                rest.extend_from_slice(b", ");
+            }
+            rest.push(b'"');
+            rest.extend_from_slice(key.bytes);
+            rest.extend_from_slice(b"\": ");
+            if !is_host && key.bytes == HOST_MEMORY {
+                is_exact &= split_object(value, true, rest, numbers);
+            } else {
+                rest.extend_from_slice(value);
+            }
+        }
+        match reader.more(b'}') {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(_) => return false,
+        }
+    }
+    rest.push(b'}');
+    is_exact && usual == text.len()
+}
+
+/// A number that is not negative and written in the usual way.
+fn count(text: &[u8]) -> Option<i64> {
+    let is_usual = text.iter().all(u8::is_ascii_digit) && (text.len() == 1 || text[0] != b'0');
+    if !is_usual {
+        return None;
+    }
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// The metadata as it was before it was split.
+pub fn join_metadata(rest: &[u8], numbers: &Covered) -> Vec<u8> {
+    if numbers.iter().all(Option::is_none) {
+        return rest.to_vec();
+    }
+    join_object(rest, false, numbers).unwrap_or_else(|| rest.to_vec())
+}
+
+/// Nothing where the text is no object, and so was kept whole.
+fn join_object(rest: &[u8], is_host: bool, numbers: &Covered) -> Option<Vec<u8>> {
+    let mut reader = Reader::new(rest);
+    if !reader.eat(b'{') {
+        return None;
+    }
+    let mut entries: Vec<(&[u8], Vec<u8>)> = Vec::new();
+    reader.skip_space();
+    if reader.peek() != Some(b'}') {
+        loop {
+            let key = reader.key().ok()?;
+            reader.skip_space();
+            let value = reader.skip_value().ok()?;
+            let value = if !is_host && key.bytes == HOST_MEMORY {
+                join_object(value, true, numbers).unwrap_or_else(|| value.to_vec())
+            } else {
+                value.to_vec()
+            };
+            entries.push((key.bytes, value));
+            if !reader.more(b'}').ok()? {
+                break;
+            }
+        }
+    }
+    let before = entries.len();
+    for ((_, name, of_host), number) in COVERED.iter().zip(numbers) {
+        let is_here = || entries.iter().any(|(key, _)| *key == name.as_bytes());
+        if let Some(number) = number
+            && *of_host == is_host
+        {
+            // The text was kept whole.
+            if is_here() {
+                return Some(rest.to_vec());
+            }
+            entries.push((name.as_bytes(), number.to_string().into_bytes()));
+        }
+    }
+    if entries.len() > before {
+        entries.sort_by(|a, b| a.0.cmp(b.0));
+    }
+    let mut text = vec![b'{'];
+    for (place, (key, value)) in entries.iter().enumerate() {
+        if place > 0 {
+            text.extend_from_slice(b", ");
+        }
+        text.push(b'"');
+        text.extend_from_slice(key);
+        text.extend_from_slice(b"\": ");
+        text.extend_from_slice(value);
+    }
+    text.push(b'}');
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round(text: &str) -> (String, Covered) {
+        let mut rest = Vec::new();
+        let numbers = split_metadata(text.as_bytes(), &mut rest);
+        let joined = join_metadata(&rest, &numbers);
+        assert_eq!(String::from_utf8_lossy(&joined), text);
+        (String::from_utf8(rest).unwrap(), numbers)
+    }
+
+    #[test]
+    fn numbers_that_change_leave_a_text_that_does_not() {
+        let (rest, numbers) = round(
+            r#"{"allocator_peak_bytes": 9, "backend": "cuda", "optimizer": 0, "other": {"4": 5}, "step": 12, "step_count": 40}"#,
+        );
+        assert_eq!(rest, r#"{"backend": "cuda", "other": {"4": 5}}"#);
+        assert_eq!(numbers[..4], [Some(12), Some(0), Some(40), Some(9)]);
+    }
+
+    #[test]
+    fn numbers_inside_host_memory_are_covered() {
+        let (rest, numbers) = round(
+            r#"{"host_memory": {"anonymous": 3, "cgroup_limit": 8, "file": 4, "shared": 0}, "processes": [[7, 1, 2]]}"#,
+        );
+        assert_eq!(
+            rest,
+            r#"{"host_memory": {"cgroup_limit": 8}, "processes": [[7, 1, 2]]}"#
+        );
+        assert_eq!(numbers[7..], [Some(3), Some(0), Some(4)]);
+        let (rest, _) = round(r#"{"host_memory": {"anonymous": 3}}"#);
+        assert_eq!(rest, r#"{"host_memory": {}}"#);
+    }
+
+    #[test]
+    fn a_text_in_another_spelling_is_kept_whole() {
+        for text in [
+            r#"{"step":12}"#,
+            r#"{"step": 12, "a": 1}"#,
+            r#"{"step": 12, "step": 13}"#,
+            r#"{"a": 1, "step": 12 }"#,
+            r#"{"\u0061": 1, "step": 12}"#,
+            "{}",
+            "{ }",
+            "[1]",
+            r#"{"step": 12"#,
+        ] {
+            let (rest, _) = round(text);
+            assert_eq!(rest, text);
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_no_counts_stay_in_the_text() {
+        for text in [
+            r#"{"step": -1}"#,
+            r#"{"step": 1.5}"#,
+            r#"{"step": true}"#,
+            r#"{"step": 99999999999999999999}"#,
+            r#"{"host_memory": 4}"#,
+        ] {
+            let (rest, numbers) = round(text);
+            assert_eq!((rest.as_str(), numbers), (text, Covered::default()));
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Names and columns of the tables.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+
+/// A table of the lake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Table {
+    /// One row for each sample: the counters, and the numbers of its metadata that detectors read.
+    Samples,
+    /// One row for each sample at the end of an optimizer's step.
+    Steps,
+    /// One row for each event that is no sample.
+    Events,
+    /// One row for each track and minute of one ingest.
+    Rollups,
+    /// One row for each session.
+    Sessions,
+    /// One row for each bundle of the OOM flight recorder.
+    Ooms,
+    /// One row for each run.
+    Runs,
+    /// One row for each finding of a run.
+    Findings,
+    /// One row for each issue of a run.
+    Issues,
+    /// One row for each source that was ingested.
+    Sources,
+}
+
+/// Names of the counters of an event, in the order of its fields.
+pub const COUNTERS: [&str; 8] = [
+    "allocator_allocated_bytes",
+    "allocator_reserved_bytes",
+    "allocator_active_bytes",
+    "allocator_inactive_bytes",
+    "allocator_change_bytes",
+    "device_used_bytes",
+    "device_free_bytes",
+    "device_total_bytes",
+];
+
+/// The type of a column, and whether a value may be unknown.
+#[derive(Clone, Copy)]
+enum Kind {
+    Date,
+    Int,
+    MaybeInt,
+    MaybeFloat,
+    Flag,
+    Text,
+    MaybeText,
+}
+
+use Kind::{Date, Flag, Int, MaybeFloat, MaybeInt, MaybeText, Text};
+
+type Columns = &'static [(&'static str, Kind)];
+
+/// Where a row of events comes from and when it was recorded.
+const ORIGIN: Columns = &[
+    ("date", Date),
+    ("source_id", Text),
+    ("seq", Int),
+    ("timestamp_ns", Int),
+    ("session_id", Text),
+    ("host", Text),
+    ("job_id", MaybeText),
+    ("pid", Int),
+    ("rank", Int),
+    ("local_rank", Int),
+    ("world_size", Int),
+    ("device_id", Int),
+    ("collector", Text),
+    ("sampling_interval_ms", Int),
+    ("schema_version", Int),
+    ("event_type", Text),
+    ("context", MaybeText),
+    ("allocator_allocated_bytes", MaybeInt),
+    ("allocator_reserved_bytes", MaybeInt),
+    ("allocator_active_bytes", MaybeInt),
+    ("allocator_inactive_bytes", MaybeInt),
+    ("allocator_change_bytes", MaybeInt),
+    ("device_used_bytes", MaybeInt),
+    ("device_free_bytes", MaybeInt),
+    ("device_total_bytes", MaybeInt),
+    ("metadata", Text),
+];
+
+/// Numbers of the metadata of samples; the text in `metadata` lacks them.
+const OF_METADATA: Columns = &[
+    ("step", MaybeInt),
+    ("optimizer", MaybeInt),
+    ("step_count", MaybeInt),
+    ("allocator_peak_bytes", MaybeInt),
+    ("allocator_read_ns", MaybeInt),
+    ("process_device_used_bytes", MaybeInt),
+    ("pinned_bytes", MaybeInt),
+    ("host_anonymous_bytes", MaybeInt),
+    ("host_shared_bytes", MaybeInt),
+    ("host_file_bytes", MaybeInt),
+];
+
+const OF_EVENTS: Columns = &[("is_oom", Flag), ("is_alert", Flag)];
+
+const STEPS: Columns = &[
+    ("date", Date),
+    ("source_id", Text),
+    ("seq", Int),
+    ("timestamp_ns", Int),
+    ("session_id", Text),
+    ("rank", Int),
+    ("device_id", Int),
+    ("optimizer", MaybeInt),
+    ("step", Int),
+    ("step_count", MaybeInt),
+    ("floor_bytes", MaybeInt),
+    ("reserved_bytes", MaybeInt),
+    ("peak_counter_bytes", MaybeInt),
+];
+
+const ROLLUPS: Columns = &[
+    ("date", Date),
+    ("source_id", Text),
+    ("session_id", Text),
+    ("host", Text),
+    ("job_id", MaybeText),
+    ("rank", Int),
+    ("device_id", Int),
+    ("minute_ns", Int),
+    ("samples", Int),
+    ("first_ns", Int),
+    ("last_ns", Int),
+    ("sampling_interval_ms", Int),
+    ("allocated_known", Int),
+    ("allocated_sum_bytes", MaybeInt),
+    ("allocated_min_bytes", MaybeInt),
+    ("allocated_max_bytes", MaybeInt),
+    ("allocated_first_bytes", MaybeInt),
+    ("allocated_last_bytes", MaybeInt),
+    ("reserved_known", Int),
+    ("reserved_sum_bytes", MaybeInt),
+    ("reserved_min_bytes", MaybeInt),
+    ("reserved_max_bytes", MaybeInt),
+    ("used_known", Int),
+    ("used_sum_bytes", MaybeInt),
+    ("used_min_bytes", MaybeInt),
+    ("used_max_bytes", MaybeInt),
+    ("unused_known", Int),
+    ("unused_sum_bytes", MaybeInt),
+    ("free_min_bytes", MaybeInt),
+    ("total_max_bytes", MaybeInt),
+    ("step_ends", Int),
+    ("step_floor_min_bytes", MaybeInt),
+];
+
+const SESSIONS: Columns = &[
+    ("date", Date),
+    ("source_id", Text),
+    ("run_id", Text),
+    ("session_id", Text),
+    ("status", Text),
+    ("effective_status", Text),
+    ("started_at_ns", Int),
+    ("ended_at_ns", MaybeInt),
+    ("host", Text),
+    ("pid", Int),
+    ("job_id", MaybeText),
+    ("rank", Int),
+    ("local_rank", Int),
+    ("world_size", Int),
+    ("source", Text),
+    ("recorder", MaybeText),
+    ("source_path", Text),
+    ("source_kind", Text),
+    ("source_count", Int),
+    ("warning_count", Int),
+    ("event_count", MaybeInt),
+    ("oom_bundle_count", Int),
+    ("thinned_until_ns", MaybeInt),
+    ("start_metadata", MaybeText),
+    ("owner", MaybeText),
+    // The file that the session's events start in, as rows of events name it.
+    ("first_file", Text),
+    // Whether a manifest lists the session.
+    ("is_listed", Flag),
+];
+
+const OOMS: Columns = &[
+    ("date", Date),
+    ("source_id", Text),
+    ("bundle_path", Text),
+    ("created_at_utc", MaybeText),
+    ("created_ns", MaybeInt),
+    ("backend", MaybeText),
+    ("reason", MaybeText),
+    ("event_count", MaybeInt),
+    ("session_id", MaybeText),
+    ("session_status", MaybeText),
+    ("exception_type", MaybeText),
+    ("exception_module", MaybeText),
+    // The bundle's metadata.json: detectors read the numbers of the failed request.
+    ("details", MaybeText),
+];
+
+const RUNS: Columns = &[
+    ("date", Date),
+    ("source_id", Text),
+    ("run_id", Text),
+    ("job_id", MaybeText),
+    ("program", MaybeText),
+    ("git_commit", MaybeText),
+    ("framework", MaybeText),
+    ("framework_version", MaybeText),
+    ("owner", MaybeText),
+    ("world_size", Int),
+    ("ranks", Int),
+    ("sessions", Int),
+    ("session_ids", Text),
+    ("hosts", Text),
+    ("started_at_ns", Int),
+    ("ended_at_ns", MaybeInt),
+    ("samples", Int),
+    ("peak_allocated_bytes", MaybeInt),
+    ("peak_reserved_bytes", MaybeInt),
+    ("peak_used_bytes", MaybeInt),
+    ("verdict", Text),
+    ("severity", MaybeText),
+    ("findings", Int),
+    ("document", MaybeText),
+];
+
+const FINDINGS: Columns = &[
+    ("date", Date),
+    ("source_id", Text),
+    ("run_id", Text),
+    ("place", Int),
+    ("session_id", Text),
+    ("kind", Text),
+    ("severity", Text),
+    ("rank", MaybeInt),
+    ("device_id", Int),
+    ("onset_ns", MaybeInt),
+    ("end_ns", MaybeInt),
+    ("magnitude_bytes", MaybeInt),
+    ("rate_bytes_per_s", MaybeFloat),
+    ("time_to_full_s", MaybeFloat),
+    ("confidence", MaybeFloat),
+    ("phase", MaybeText),
+    ("explanation", Text),
+    ("advice", Text),
+    ("document", Text),
+];
+
+const ISSUES: Columns = &[
+    ("date", Date),
+    ("source_id", Text),
+    ("fingerprint_id", Text),
+    ("kind", Text),
+    ("severity", Text),
+    ("title", Text),
+    ("state", Text),
+    ("hit_count", Int),
+    ("first_seen_ns", MaybeInt),
+    ("last_seen_ns", MaybeInt),
+    ("affected_sessions", Text),
+    ("document", Text),
+];
+
+const SOURCES: Columns = &[
+    ("date", Date),
+    ("source_id", Text),
+    ("path", Text),
+    ("kind", Text),
+    ("bytes", Int),
+    // Hashes of what it holds and the `source_id` of its rows, as a JSON object.
+    ("streams", Text),
+    ("ingested_at_ns", Int),
+    ("damage", Text),
+    ("manifest_path", MaybeText),
+    // rollups.json, where it is as new as the manifest.
+    ("rollups", MaybeText),
+    // The attachments of the sidecars that lie with the source, as a JSON list.
+    ("attachments", MaybeText),
+];
+
+impl Table {
+    /// All tables, in the order in which an ingest commits them.
+    pub const ALL: [Self; 10] = [
+        Self::Samples,
+        Self::Steps,
+        Self::Events,
+        Self::Rollups,
+        Self::Sessions,
+        Self::Ooms,
+        Self::Runs,
+        Self::Findings,
+        Self::Issues,
+        Self::Sources,
+    ];
+
+    /// The tables whose rows are only ever added.
+    pub const APPENDED: [Self; 4] = [Self::Samples, Self::Steps, Self::Events, Self::Rollups];
+
+    /// The tables whose rows of a source are replaced when it has grown.
+    pub const REPLACED: [Self; 6] = [
+        Self::Sessions,
+        Self::Ooms,
+        Self::Runs,
+        Self::Findings,
+        Self::Issues,
+        Self::Sources,
+    ];
+
+    /// The name in SQL, which is also that of the directory.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Samples => "samples",
+            Self::Steps => "steps",
+            Self::Events => "events",
+            Self::Rollups => "rollups",
+            Self::Sessions => "sessions",
+            Self::Ooms => "ooms",
+            Self::Runs => "runs",
+            Self::Findings => "findings",
+            Self::Issues => "issues",
+            Self::Sources => "sources",
+        }
+    }
+
+    /// The columns, the partition column `date` among them.
+    pub fn schema(self) -> SchemaRef {
+        let parts: &[Columns] = match self {
+            Self::Samples => &[ORIGIN, OF_METADATA],
+            Self::Steps => &[STEPS],
+            Self::Events => &[ORIGIN, OF_EVENTS],
+            Self::Rollups => &[ROLLUPS],
+            Self::Sessions => &[SESSIONS],
+            Self::Ooms => &[OOMS],
+            Self::Runs => &[RUNS],
+            Self::Findings => &[FINDINGS],
+            Self::Issues => &[ISSUES],
+            Self::Sources => &[SOURCES],
+        };
+        let columns = parts.iter().flat_map(|part| part.iter());
+        let fields = columns.map(|(name, kind)| {
+            let (data_type, is_nullable) = match kind {
+                Date => (DataType::Date32, false),
+                Int => (DataType::Int64, false),
+                MaybeInt => (DataType::Int64, true),
+                MaybeFloat => (DataType::Float64, true),
+                Flag => (DataType::Boolean, false),
+                Text => (DataType::Utf8, false),
+                MaybeText => (DataType::Utf8, true),
+            };
+            Field::new(*name, data_type, is_nullable)
+        });
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+}
