@@ -59,14 +59,13 @@ impl<'a> Gathering<'a> {
 
     /// Adds an issue that was gathered elsewhere, after everything that was added before.
     fn add_issue(&mut self, issue: Issue) {
-        match self.indices.get(&issue.fingerprint_id) {
-            Some(place) => self.issues[*place].join(issue),
-            None => {
-                self.indices
-                    .insert(issue.fingerprint_id.clone(), self.issues.len());
-                self.issues.push(issue);
-            }
+        if let Some(index) = self.indices.get(&issue.fingerprint_id) {
+            self.issues[*index].join(issue);
+            return;
         }
+        self.indices
+            .insert(issue.fingerprint_id.clone(), self.issues.len());
+        self.issues.push(issue);
     }
 
     /// Adds what an event reports.

@@ -2,6 +2,7 @@
 //! allocation, and its lists may change.
 
 use std::cell::RefCell;
+use std::fmt::Write as _;
 use std::rc::Rc;
 
 use stormlog_format::json::{push_integer, push_quoted};
@@ -58,7 +59,7 @@ impl Objects<'static> for Language {
                 Written::String
             }
             Thing::List(items) => {
-                self.out.push_str(&format!("{:?}", items.borrow()));
+                write!(self.out, "{:?}", items.borrow()).unwrap();
                 Written::Other
             }
             Thing::Object(object) => {
