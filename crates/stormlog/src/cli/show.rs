@@ -386,8 +386,8 @@ mod tests {
 
     #[test]
     fn a_narrow_terminal_has_fewer_columns() {
-        assert_eq!(dropped(102), [""; 0]);
-        assert_eq!(dropped(101), ["length"]);
+        assert_eq!(dropped(101), [""; 0]);
+        assert_eq!(dropped(100), ["length"]);
         assert_eq!(dropped(80), ["length", "events"]);
         assert_eq!(dropped(20), ["length", "events", "rank", "allocated"]);
     }
