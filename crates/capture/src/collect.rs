@@ -1,4 +1,5 @@
-//! Sources of numbers. Each file reads one source, and all implement one trait.
+//! Sources of numbers. Each collector is one file and implements [`Collector`]; the other files
+//! read what several collectors need.
 //!
 //! A collector reads counters on request and keeps no history. A counter that it cannot read is
 //! `None` and listed as partial, never zero.

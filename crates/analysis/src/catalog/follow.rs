@@ -276,8 +276,8 @@ struct Read {
     end: usize,
 }
 
-/// Reads whole lines behind an offset; one in the middle of a line is the end of a line that is not
-/// read.
+/// Reads the whole lines after an offset. If the offset lies within a line (`is_cut`), the rest of
+/// that line is skipped.
 fn read_lines(file: &Path, start: u64, most: u64, is_cut: bool) -> std::io::Result<Read> {
     let mut file = regular_file::open(file)?;
     file.seek(SeekFrom::Start(start))?;

@@ -195,7 +195,7 @@ impl<'a> Merge<'a> {
         None
     }
 
-    /// The open chain with the earliest next event.
+    /// The chain of files whose next event is the earliest.
     fn earliest(&mut self) -> Option<usize> {
         loop {
             let window = (WINDOW / self.open.len().max(1)).max(LEAST_WINDOW);
