@@ -31,7 +31,6 @@ use super::rollups::Rollups;
 use super::segment::{AppendError, SegmentWriter};
 use crate::files::Durability;
 use crate::kept_file::KeptFile;
-use crate::process::own_identity;
 use crate::redact::LineFilter;
 
 /// The most bytes that are buffered while the disk accepts no writes, about twenty thousand events.
@@ -231,8 +230,6 @@ impl Writer {
         let mut session = summary.unwrap_or_else(|| new_session(None));
         session.status = SessionStatus::Running;
         session.ended_at_ns = None;
-        // Readers judge by it whether the session still runs; an ended one does not have it.
-        session.recorder = own_identity();
         let (sessions, active) = (self.sessions.clone(), session.session_id.clone());
         upsert(&mut self.sessions, session.clone());
         self.forget_sessions_without_segments();

@@ -61,15 +61,3 @@ fn a_running_session_names_its_recorder_and_an_ended_one_does_not() {
     let text = std::fs::read_to_string(folder.path().join("manifest.json")).unwrap();
     assert!(!text.contains("recorder"), "{text}");
 }
-
-#[test]
-fn sessions_of_a_plain_sink_name_the_recorder_too() {
-    let folder = tempfile::tempdir().unwrap();
-    let sink = Sink::open(SinkConfig::new(folder.path())).unwrap();
-    // Whatever host and process the records are of: this process keeps the session open.
-    sink.append(&sample("one", 1)).unwrap();
-    let recorder = || manifest(folder.path()).sessions[0].recorder.clone();
-    assert_eq!(recorder(), own_identity());
-    sink.close(SessionStatus::Completed).unwrap();
-    assert_eq!(recorder(), None);
-}

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use stormlog_format::{Event, SessionStatus, SessionSummary};
 
 use super::Shared;
+use crate::process::own_identity;
 use crate::store::clock::now_ns;
 use crate::store::config::SinkConfig;
 use crate::store::error::SinkError;
@@ -162,7 +163,12 @@ impl Thread<'_> {
         if slot.is_some() || Instant::now() < self.open_again {
             return;
         }
-        let session = self.session.clone();
+        // Only sessions of this sink name their recorder. The plain sink keeps the manifest of
+        // stormlog 0.3.9.
+        let session = SessionSummary {
+            recorder: own_identity(),
+            ..self.session.clone()
+        };
         let opened = Writer::open(self.config.clone()).and_then(|mut writer| {
             writer.start_session(Some(session))?;
             Ok(writer)

@@ -16,7 +16,6 @@ use stormlog_analysis::timeline::{
 use stormlog_analysis::{Events, LoadedSession};
 use stormlog_format::json::parse;
 use stormlog_format::{SessionStatus, SessionSummary, Text};
-use stormlog_report::analyze::finding;
 
 use super::packed::{PackedRows, state_field, unpack};
 use crate::columns::{Ints, Texts};
@@ -146,7 +145,6 @@ fn diagnoses(rows: &RecordBatch) -> Result<String> {
         let mut run = run_of(&sessions);
         fill_oom_marks(&mut run, bundles.clone());
         let diagnosis = detect::diagnose(&run, &options);
-        let findings: Vec<_> = diagnosis.findings().into_iter().map(finding).collect();
         let ids = sessions
             .iter()
             .map(|session| session.summary.session_id.to_string());
@@ -154,7 +152,7 @@ fn diagnoses(rows: &RecordBatch) -> Result<String> {
             "session_ids": ids.collect::<Vec<_>>(),
             "headline": diagnosis.headline(),
             "is_too_short": diagnosis.is_too_short(),
-            "findings": findings,
+            "findings": diagnosis.findings(),
         })
     });
     Ok(Value::Array(diagnosed.collect()).to_string())
