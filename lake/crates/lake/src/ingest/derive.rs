@@ -17,7 +17,7 @@ use stormlog_analysis::{Gathered, LoadOptions, LoadedSession, OnError, gather, r
 use stormlog_format::json::{Layout, Writer};
 use stormlog_format::{EventType, Map as Object, Text};
 use stormlog_lake_tables::Table;
-use stormlog_report::analyze::{finding, to_json};
+use stormlog_report::analyze::Document;
 
 use super::identity;
 use super::plan::Unit;
@@ -281,7 +281,7 @@ impl Cluster<'_> {
     }
 
     fn runs(&self, derived: &mut Derived, report: &Report, runs: &Runs, loaded: &[&LoadedSession]) {
-        let document = to_json(report);
+        let document = json!(Document::of(report));
         for (index, run) in report.runs.iter().enumerate() {
             let run_id = &runs.ids[index];
             let first = run
@@ -289,7 +289,12 @@ impl Cluster<'_> {
                 .last()
                 .map(|session| session.session_id.to_string());
             let source_id = self.source_of(first.as_deref().unwrap_or_default(), "");
-            let findings: Vec<Value> = run.diagnosis.findings().into_iter().map(finding).collect();
+            let findings: Vec<Value> = run
+                .diagnosis
+                .findings()
+                .into_iter()
+                .map(|one| json!(one))
+                .collect();
             let versions = framework(run, loaded);
             let started = run
                 .sessions
@@ -325,7 +330,7 @@ impl Cluster<'_> {
                 (true, false) => "clear",
             };
             let worst = run.diagnosis.findings().into_iter();
-            let worst = worst.max_by_key(|one| one.severity).map(finding);
+            let worst = worst.max_by_key(|one| one.severity).map(|one| json!(one));
             derived.push(
                 Table::Runs,
                 json!({

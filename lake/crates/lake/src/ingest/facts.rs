@@ -10,7 +10,6 @@ use stormlog_analysis::{
 };
 use stormlog_format::Manifest;
 use stormlog_lake_tables::Table;
-use stormlog_report::damage_json;
 use tokio::sync::mpsc;
 
 use super::plan::{How, Piece, Unit, place, torn_bytes};
@@ -154,7 +153,7 @@ impl<'p> Facts<'p> {
         match reader.await? {
             Ok(damage) => {
                 for one in &damage {
-                    let mut one = damage_json(one);
+                    let mut one = json!(one);
                     // Lines are counted from the beginning of the range.
                     if place(from) > 0 {
                         one["line"] = Value::Null;
