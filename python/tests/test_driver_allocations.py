@@ -166,13 +166,17 @@ def test_large_allocations_of_the_program_have_a_line(libraries: Path, tmp_path:
     program = tmp_path / "train.py"
     program.write_text(body)
     command = [sys.executable, str(program), str(libraries)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    # A question waits for milliseconds only, so a busy machine may leave all of one run unanswered.
+    found: list[dict[str, Any]] = []
+    for _ in range(10):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout)
+        if found:
+            break
     here = next(n for n, line in enumerate(body.splitlines(), 1) if line.endswith("# here"))
     lines = {(Path(site["file"]).name, site["line"]) for site in found}
-    if not lines:
-        pytest.skip("the machine was too busy to answer within milliseconds")
+    assert lines, "no line was found in ten runs"
     # The stand-in is called through a function of this file.
     called = next(n for n, line in enumerate(body.splitlines(), 1) if "cupti.fake_call" in line)
     assert lines <= {("train.py", here), ("train.py", called)}
