@@ -34,8 +34,8 @@ pub(crate) fn pool_sizes(
 }
 
 /// Runs `work` without a collection of cyclic garbage. The objects of a snapshot exist for a moment
-/// only, but they would bring the next full collection closer, which stops a large program for
-/// 100 ms. The interpreter is held and no bytecode is run meanwhile, so no other thread can change
+/// only, but they would bring the next full collection closer, which can stop a large program for
+/// tens of milliseconds. The interpreter is held and no bytecode is run meanwhile, so no other thread can change
 /// the setting or notice the change.
 fn without_collection<T>(py: Python<'_>, work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     let gc = py.import(intern!(py, "gc"))?;
