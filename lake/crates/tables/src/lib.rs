@@ -4,11 +4,13 @@
 //! NULL, never zero. All times are Unix nanoseconds.
 
 mod error;
+mod files;
 mod lake;
 mod ledger;
 mod metadata;
 mod properties;
 mod schema;
+mod store;
 
 pub use error::LakeError;
 pub use lake::{Lake, delta_error};

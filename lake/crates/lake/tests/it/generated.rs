@@ -7,7 +7,7 @@ use stormlog_analysis::query::Store;
 use stormlog_format::json::{Layout, Writer};
 use stormlog_format::{Counters, Event, Map, Text, Version};
 
-use crate::questions::{asker, compare_questions, ingested};
+use crate::questions::{askers, compare_questions, ingested};
 
 /// Sessions of the fleet: enough for every case in CI; the environment may ask for more.
 fn sessions() -> u64 {
@@ -98,6 +98,9 @@ async fn a_generated_fleet_has_the_same_answers() {
     }
     let paths = [folder.path().canonicalize().unwrap()];
     let lake = ingested(&paths);
-    let asker = asker(lake.path()).await;
-    compare_questions("fleet", &asker, &Store::open(&paths)).await;
+    let (askers, _workers) = askers(lake.path()).await;
+    let store = Store::open(&paths);
+    for (name, asker) in &askers {
+        compare_questions(name, asker, &store).await;
+    }
 }
