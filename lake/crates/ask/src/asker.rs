@@ -6,6 +6,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::context::SQLOptions;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::prelude::SessionContext;
+use datafusion_distributed::display_plan_ascii;
 use futures::{StreamExt, TryStreamExt, stream};
 use stormlog_lake_tables::Lake;
 
@@ -50,6 +51,20 @@ impl Asker {
 
     /// The rows of one statement that only reads.
     pub async fn sql(&self, statement: &str) -> Result<SendableRecordBatchStream, AskError> {
+        self.check(statement).await?;
+        self.stream(statement).await
+    }
+
+    /// How a statement would be answered: the plan, with the parts that workers run.
+    pub async fn explain(&self, statement: &str) -> Result<String, AskError> {
+        self.check(statement).await?;
+        let frame = self.session.sql(statement).await?;
+        let plan = frame.create_physical_plan().await?;
+        Ok(display_plan_ascii(plan.as_ref(), false))
+    }
+
+    /// Refuses everything but one statement that only reads.
+    async fn check(&self, statement: &str) -> Result<(), AskError> {
         let only_reads = SQLOptions::new()
             .with_allow_ddl(false)
             .with_allow_dml(false)
@@ -59,8 +74,7 @@ impl Asker {
             .create_logical_plan(statement)
             .await
             .and_then(|plan| only_reads.verify_plan(&plan));
-        planned.map_err(|error| AskError::NotAQuestion(error.strip_backtrace()))?;
-        self.stream(statement).await
+        planned.map_err(|error| AskError::NotAQuestion(error.strip_backtrace()))
     }
 
     /// The answer to a question of our own.

@@ -162,10 +162,11 @@ impl Cluster {
     /// A state whose plans run on the workers.
     pub(crate) fn planning(&self, state: SessionStateBuilder) -> EngineResult<SessionStateBuilder> {
         let mut state = state;
-        // Plans are cut for the workers, whatever machine this process runs on.
+        // Plans are cut for the workers, whatever machine this process runs on. A plan of one partition
+        // exchanges nothing, and so would run here as a whole.
         let config = state.config().take().unwrap_or_default();
         let state = state
-            .with_config(config.with_target_partitions(self.threads))
+            .with_config(config.with_target_partitions(self.threads.max(2)))
             .with_distributed_worker_resolver(self.live.clone())
             .with_distributed_channel_resolver(self.channels.clone())
             .with_distributed_file_scan_config_bytes_per_partition(self.bytes_per_task)?

@@ -15,6 +15,7 @@ use stormlog_lake_ask::rows_of;
 use stormlog_report::rows::Rows;
 
 use crate::lake_args::LakeArgs;
+use crate::output;
 use crate::rows::{Flat, column_names};
 
 /// Run one SQL statement that only reads.
@@ -38,10 +39,18 @@ pub(crate) struct SqlArgs {
     /// Write the rows to a Parquet file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "jsonl", "csv", "table", "output", "raw"])]
     parquet: Option<PathBuf>,
+    /// Print how the statement would be answered instead of its rows
+    #[arg(long, conflicts_with_all = ["json", "jsonl", "csv", "table", "output", "raw", "parquet"])]
+    explain: bool,
 }
 
 pub(crate) async fn run(args: SqlArgs) -> Result<ExitCode> {
     let asker = args.lake.open().await?;
+    if args.explain {
+        let plan = asker.explain(&args.statement).await?;
+        output::lines(&[plan.trim_end().to_owned()])?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let answer = asker.sql(&args.statement).await?;
     match &args.parquet {
         Some(path) => write_parquet(answer, path).await?,

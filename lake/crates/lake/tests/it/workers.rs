@@ -38,7 +38,11 @@ impl Workers {
         assert!(cluster.warnings().is_empty(), "{:?}", cluster.warnings());
         let lake = Lake::at(lake.to_str().unwrap()).unwrap();
         let cluster = cluster.with_bytes_per_task(1);
-        Asker::on(&lake, cluster).await.unwrap()
+        let asker = Asker::on(&lake, cluster).await.unwrap();
+        let plan = asker.explain("SELECT rank, count(*) FROM samples GROUP BY rank");
+        let plan = plan.await.unwrap();
+        assert!(plan.contains("NetworkShuffleExec"), "{plan}");
+        asker
     }
 
     /// The process ids of the workers.
