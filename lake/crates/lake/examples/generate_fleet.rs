@@ -46,22 +46,28 @@ fn event(rank: i64, second: i64, start_s: i64, kind: &str, numbers: &mut Numbers
     let used = reserved + 600 * MIB;
     let mut host = Map::new();
     host.insert(
-        "anonymous_bytes",
+        "anonymous",
         Value::Int(4096 * MIB + numbers.below(4096) * 4096),
     );
-    host.insert("shared_bytes", Value::Int(512 * MIB));
-    host.insert("file_bytes", Value::Int(900 * MIB));
+    host.insert("file", Value::Int(900 * MIB));
+    host.insert("shared", Value::Int(512 * MIB));
+    let timestamp_ns = (start_s + second) * 1_000_000_000 + numbers.below(900_000);
     let mut metadata = Map::new();
-    metadata.insert("backend", "cuda");
-    metadata.insert("step", Value::Int(second * 3));
-    metadata.insert("optimizer", Value::Int(0));
-    metadata.insert("step_count", Value::Int(second * 3));
     metadata.insert("allocator_peak_bytes", Value::Int(peak));
+    metadata.insert(
+        "allocator_read_ns",
+        Value::Int(timestamp_ns - numbers.below(400_000)),
+    );
+    metadata.insert("backend", "cuda");
     metadata.insert("host_memory", Value::Map(host));
+    metadata.insert("optimizer", Value::Int(0));
+    metadata.insert("process_device_used_bytes", Value::Int(used));
+    metadata.insert("step", Value::Int(second * 3));
+    metadata.insert("step_count", Value::Int(second * 3));
     Event {
         version: Version::V3,
         session_id: format!("fleet-{rank:05}").as_str().into(),
-        timestamp_ns: (start_s + second) * 1_000_000_000 + numbers.below(900_000),
+        timestamp_ns,
         event_type: kind.into(),
         collector: "stormlog.cuda_tracker".into(),
         sampling_interval_ms: 1000,
@@ -82,7 +88,7 @@ fn event(rank: i64, second: i64, start_s: i64, kind: &str, numbers: &mut Numbers
             device_free_bytes: Some(DEVICE_BYTES - used),
             device_total_bytes: Some(DEVICE_BYTES),
         },
-        context: None,
+        context: Some("Collected telemetry sample.".into()),
         metadata,
     }
 }
@@ -90,7 +96,7 @@ fn event(rank: i64, second: i64, start_s: i64, kind: &str, numbers: &mut Numbers
 fn write_rank(folder: &Path, rank: i64, samples: i64, start_s: i64) -> io::Result<()> {
     let seed = u64::try_from(rank * 1_000_003 + start_s).unwrap_or(0);
     let mut numbers = Numbers(seed);
-    let writer = Writer::new(Layout::Line);
+    let writer = Writer::new(Layout::Line).sorted();
     let file = File::create(folder.join(format!("events-{rank:05}.jsonl")))?;
     let mut file = BufWriter::with_capacity(1 << 20, file);
     for second in 0..samples {
