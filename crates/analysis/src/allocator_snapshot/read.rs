@@ -105,7 +105,7 @@ impl<'a> Snapshot<'a> {
         })?;
         // Each device is analysed separately, so the number of devices is limited.
         if snapshot.devices().len() > MOST_DEVICES {
-            let text = format!("it has more than {MOST_DEVICES} devices");
+            let text = format!("the snapshot has more than {MOST_DEVICES} devices");
             return Err(SnapshotError::Malformed(text));
         }
         Ok(snapshot)

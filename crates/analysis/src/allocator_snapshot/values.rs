@@ -11,7 +11,7 @@ pub(super) fn check(most: usize, pickle: &[u8]) -> Result<(), SnapshotError> {
     let mut values = 0;
     while let Some((opcode, after)) = rest.split_first() {
         if is_laborious(*opcode) {
-            let text = "it has numbers or texts as only Python 2 writes them";
+            let text = "the snapshot has numbers or texts that only Python 2 writes";
             return Err(SnapshotError::Malformed(text.to_owned()));
         }
         let Some((argument, makes_value)) = operation(*opcode, after) else {
@@ -131,7 +131,7 @@ mod tests {
             b"\x80\x02\x8b\x01\0\0\0\x07.",
         ] {
             let error = check(9, pickle).unwrap_err().to_string();
-            assert!(error.contains("as only Python 2 writes them"), "{error}");
+            assert!(error.contains("that only Python 2 writes"), "{error}");
         }
     }
 

@@ -131,8 +131,8 @@ pub(crate) fn segments_in(
             Located::Missing => note(
                 &name,
                 format!(
-                    "segment is missing; {} events of it are lost",
-                    segment.event_count
+                    "segment is missing; {events} events of it are lost",
+                    events = segment.event_count
                 ),
             ),
             Located::Refused(Refused::Outside) => {

@@ -170,8 +170,8 @@ fn one_run<'a>(
             |job| format!("job '{job}'"),
         );
         notes.push(format!(
-            "{} runs were found and only {name} is compared",
-            runs.len()
+            "{found} runs were found and only {name} is compared",
+            found = runs.len()
         ));
     }
     runs.into_iter().next().unwrap_or_default()

@@ -23,7 +23,7 @@ pub(super) fn demote(verdicts: &mut [(Kind, Verdict)]) {
             finding.severity = Severity::Info;
             finding
                 .explanation
-                .push_str("; it goes with the leak of device memory");
+                .push_str("; it grows together with the leak of device memory");
         }
     }
 }

@@ -126,8 +126,8 @@ impl Diagnosis {
             .count();
         let verdict = match findings.first() {
             None if self.is_too_short() && self.is_from_outside => {
-                "Nothing can be said about growth: from outside, an allocator's cache looks like \
-                 a leak; 'stormlog run' records the allocator's counters"
+                "Growth cannot be judged: from outside, an allocator's cache looks like a \
+                 leak; 'stormlog run' records the allocator's counters"
                     .to_owned()
             }
             None if self.is_too_short() => {

@@ -89,10 +89,10 @@ fn for_run(found: Vec<Finding>, recorded: usize) -> Option<Finding> {
             .then(urgency(a).total_cmp(&urgency(b)))
     })?;
     first.explanation = format!(
-        "{}; {affected} of {recorded} recorded ranks are affected, these numbers are those of \
-         rank {}",
-        first.explanation,
-        first.rank.unwrap_or(0),
+        "{explanation}; {affected} of {recorded} recorded ranks are affected, these numbers are \
+         those of rank {rank}",
+        explanation = first.explanation,
+        rank = first.rank.unwrap_or(0),
     );
     first.rank = None;
     first.confidence = surest;

@@ -140,11 +140,11 @@ fn describe(
     let compared = ranks as f64;
     finding.evidence = vec![("lead_s", lead), ("ranks_compared", compared)];
     finding.explanation = format!(
-        "The {} that all ranks show began on rank {rank}, {} before it reached any of the {} \
-         others compared, with clocks aligned",
-        trouble.words(),
-        words::duration(lead),
-        ranks - 1,
+        "The {trouble} that all ranks show began on rank {rank}, {lead} before it reached any of \
+         the {others} others compared, with clocks aligned",
+        trouble = trouble.words(),
+        lead = words::duration(lead),
+        others = ranks - 1,
     );
     finding.advice = format!(
         "Look at rank {rank} first: its input shard, its host and whatever it alone does \

@@ -224,11 +224,11 @@ fn describe(subject: &Subject, onset: f64, grown: f64, peak: f64, climbs: usize)
         ("climbs", climbs as f64),
     ];
     finding.explanation = format!(
-        "The allocator's cache has climbed in {climbs} steps to {} more than it needs, {} of the \
-         highest allocation of {}",
-        words::bytes(grown),
-        words::percent(share),
-        words::bytes(peak),
+        "The allocator's cache has climbed in {climbs} steps to {excess} more than it needs, \
+         {share} of the highest allocation of {peak}",
+        excess = words::bytes(grown),
+        share = words::percent(share),
+        peak = words::bytes(peak),
     );
     finding.advice = "Blocks of the wrong sizes pile up in the cache: set \
                       PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, pad inputs to a few fixed \

@@ -112,11 +112,12 @@ fn describe(subject: &Subject, share: f64, typical: f64) -> Finding {
         ("typical_of_others_bytes", typical),
     ];
     finding.explanation = format!(
-        "Rank {} typically holds {} more than the other ranks, {} above their {}",
-        signals.track.rank,
-        words::percent(share),
-        words::bytes(share * typical),
-        words::bytes(typical),
+        "Rank {rank} typically holds {share} more than the other ranks, {excess} above their \
+         {typical}",
+        rank = signals.track.rank,
+        share = words::percent(share),
+        excess = words::bytes(share * typical),
+        typical = words::bytes(typical),
     );
     finding.advice = "This rank will run out of memory first: even out what it holds, by the cut \
                       of the pipeline stages, the placement of embeddings, experts and logging, or \

@@ -226,9 +226,9 @@ fn describe_trend(
     }
     finding.advice = format!(
         "Fix what grows (see the finding beside this one); until then save a checkpoint at least \
-         every {} and restart before the {} is full",
-        words::duration(left / 2.0),
-        subject.medium(),
+         every {interval} and restart before the {medium} is full",
+        interval = words::duration(left / 2.0),
+        medium = subject.medium(),
     );
     finding
 }
@@ -258,9 +258,9 @@ pub(super) fn check_host(run: &Run, evidence: &HostEvidence<'_>, options: &Optio
         finding.time_to_full_s = Some(left);
         finding.confidence = confidence::of_time_to_full(0.9, left / horizon_s);
         finding.explanation = format!(
-            "Host memory grows by {}: the limit is reached in about {}",
-            words::rate(growth.line.rate),
-            words::duration(left),
+            "Host memory grows by {rate}: the limit is reached in about {left}",
+            rate = words::rate(growth.line.rate),
+            left = words::duration(left),
         );
         finding.advice = "Fix what grows (see the finding beside this one); until then save \
                           checkpoints and restart before the limit is reached"
@@ -313,9 +313,9 @@ fn of_host_mark(run: &Run, track: &Track, mark: &OomMark) -> Finding {
         };
         let place = failed_at::place(mark).map_or_else(String::new, |place| format!(" {place}"));
         format!(
-            "The program {what}{place} ({}){tried}{highest}{total}{}",
-            mark.reason,
-            failed_at::held(mark)
+            "The program {what}{place} ({reason}){tried}{highest}{total}{held}",
+            reason = mark.reason,
+            held = failed_at::held(mark)
         )
     };
     finding.cause = failed_at::cause(mark);

@@ -167,10 +167,10 @@ fn describe(track: &Track, phase: &str, (peak, steps): (i64, i64), unused: i64) 
         other => format!("phase '{other}'"),
     };
     let mut explanation = format!(
-        "{name} needs {:.1} times a training step ({} against {})",
-        float(peak) / float(steps).max(1.0),
-        words::bytes(float(peak)),
-        words::bytes(float(steps)),
+        "{name} needs {ratio:.1} times a training step ({peak} against {step})",
+        ratio = float(peak) / float(steps).max(1.0),
+        peak = words::bytes(float(peak)),
+        step = words::bytes(float(steps)),
     );
     let mut advice = "usual causes are a larger batch than in training, gradients that are not \
                       switched off (torch.no_grad), and outputs that stay on the device until the \
@@ -179,8 +179,10 @@ fn describe(track: &Track, phase: &str, (peak, steps): (i64, i64), unused: i64) 
     if unused > 0 {
         let size = words::bytes(float(unused));
         explanation =
-            format!("{explanation}; {size} stay cached after it and are never used again");
-        advice.push_str("; torch.cuda.empty_cache() after it gives the cache back");
+            format!("{explanation}; {size} stay cached after the phase and are never used again");
+        advice.push_str(
+            "; torch.cuda.empty_cache() after the phase returns this cache to the device",
+        );
     }
     Note {
         rank: track.rank,
@@ -235,7 +237,7 @@ mod tests {
     #[test]
     fn what_stays_cached_after_it_is_noted_too() {
         let found = notes(&with_evaluation(gib(20), gib(20)));
-        let end = "; 15.0 GiB stay cached after it and are never used again";
+        let end = "; 15.0 GiB stay cached after the phase and are never used again";
         assert!(found[0].explanation.ends_with(end), "{found:?}");
     }
 

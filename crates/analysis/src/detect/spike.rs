@@ -138,11 +138,12 @@ fn describe(subject: &Subject, channel: Channel, spike: &Excursion) -> Finding {
         Channel::Hidden => "Device memory outside the allocator",
     };
     finding.explanation = format!(
-        "{what} rose {} ({} of the {}) above its normal peak for {} and fell back",
-        words::bytes(spike.height),
-        words::percent(share),
-        subject.medium(),
-        words::duration(spike.to - spike.from + signals.interval),
+        "{what} rose {height} ({share} of the {medium}) above its normal peak for {duration} and \
+         fell back",
+        height = words::bytes(spike.height),
+        share = words::percent(share),
+        medium = subject.medium(),
+        duration = words::duration(spike.to - spike.from + signals.interval),
     );
     finding.advice = match channel {
         Channel::Allocated => {

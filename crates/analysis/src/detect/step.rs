@@ -51,11 +51,11 @@ fn describe(subject: &Subject, channel: Channel, jump: &Jump) -> Finding {
         Channel::Hidden => "Device memory outside the allocator",
     };
     finding.explanation = format!(
-        "{what} jumped by {} ({} of the {}) and has stayed there for {}",
-        words::bytes(jump.height),
-        words::percent(share),
-        subject.medium(),
-        words::duration(signals.end - jump.onset),
+        "{what} jumped by {height} ({share} of the {medium}) and has stayed there for {duration}",
+        height = words::bytes(jump.height),
+        share = words::percent(share),
+        medium = subject.medium(),
+        duration = words::duration(signals.end - jump.onset),
     );
     finding.advice = match channel {
         Channel::Allocated => {

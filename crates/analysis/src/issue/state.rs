@@ -30,7 +30,7 @@ pub enum StateError {
     WrongFormat,
     #[error("schema_version {0} is newer than this program")]
     Newer(i64),
-    #[error("schema_version is missing or no number")]
+    #[error("schema_version is missing or is not a number")]
     NoVersion,
     #[error("'issues' is not an object of objects")]
     NoIssues,

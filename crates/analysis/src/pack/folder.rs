@@ -40,7 +40,9 @@ impl TemporaryFolder {
                 });
             }
         }
-        Err(io::Error::other("temporary folders cannot be locked there"))
+        Err(io::Error::other(
+            "temporary folders in this directory cannot be locked",
+        ))
     }
 
     /// Where it is, without links.

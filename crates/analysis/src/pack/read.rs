@@ -111,7 +111,7 @@ fn read_entries(tar: &mut Bounded<impl Read>, into: Option<&Path>) -> Result<Con
             return Err(PackError::TooManyFiles);
         }
         if found.files > declared.files || found.bytes > declared.bytes {
-            let what = "it holds more than it declares";
+            let what = "the pack contains more than it declares";
             return Err(PackError::Damaged(what.to_owned()));
         }
         match into {
@@ -154,7 +154,7 @@ fn declared(entry: tar::Entry<'_, impl Read>) -> Result<Content, PackError> {
     }
     let count = |key: &str| {
         let count = number(key).and_then(|count| u64::try_from(count).ok());
-        count.ok_or_else(|| PackError::Damaged(format!("it does not declare its {key}")))
+        count.ok_or_else(|| PackError::Damaged(format!("the pack does not declare its {key}")))
     };
     Ok(Content {
         files: count("files")?,
@@ -226,10 +226,13 @@ fn drain(mut from: impl Read) -> Result<(), PackError> {
         .map_err(damaged)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is passed to map_err")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "map_err passes errors by value"
+)]
 fn damaged(error: io::Error) -> PackError {
     PackError::Damaged(if error.kind() == io::ErrorKind::UnexpectedEof {
-        "it ends too early".to_owned()
+        "the pack ends too early".to_owned()
     } else {
         error.to_string()
     })
@@ -256,7 +259,7 @@ impl<R: Read> Read for Bounded<R> {
             let more = self.inner.read(&mut [0])?;
             self.is_exceeded = more > 0;
             return if more > 0 {
-                Err(io::Error::other("the pack expands too far"))
+                Err(io::Error::other("the pack expands beyond the limit"))
             } else {
                 Ok(0)
             };

@@ -14,7 +14,10 @@ use crate::columns::EventRef;
 
 /// The number to compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "named like the words in requests")]
+#[expect(
+    missing_docs,
+    reason = "each variant has the name of a metric in requests"
+)]
 pub enum Metric {
     SessionCountByStatus,
     InterruptedSessionsWithOomBundles,

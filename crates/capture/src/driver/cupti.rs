@@ -122,7 +122,7 @@ pub(super) fn subscribe(paths: &[PathBuf]) -> std::result::Result<(), String> {
             .iter()
             .any(|(_, call)| *call == Call::Alloc(Kind::Device))
     {
-        return Err("this CUPTI does not know the driver's allocations".to_owned());
+        return Err("this version of CUPTI does not report the driver's allocations".to_owned());
     }
     let mut held = subscriber();
     let mut handle = std::ptr::null_mut();

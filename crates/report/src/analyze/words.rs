@@ -76,9 +76,9 @@ pub fn cause_lines(finding: &Finding) -> Vec<String> {
         lines.push(format!("Held by {holder}"));
     }
     lines.push(format!(
-        "This explains {:.0} % of the bytes that were looked at ({})",
-        cause.share * 100.0,
-        bytes::human(cause.attributed_bytes),
+        "This cause explains {share:.0} % of the bytes that were inspected ({inspected})",
+        share = cause.share * 100.0,
+        inspected = bytes::human(cause.attributed_bytes),
     ));
     lines
 }
@@ -96,17 +96,19 @@ fn failure_lines(failure: &Failure, cause: &Cause) -> Vec<String> {
                 other => other.replace('_', " "),
             };
             let size = bytes::human(one.bytes);
-            format!("{size} of {category} held by {}", one.holder)
+            format!("{size} of {category} held by {holder}", holder = one.holder)
         })
         .collect();
     if !failure.categories.is_empty() {
         lines.push(format!(
-            "{:.0} % of the allocated bytes have a name",
-            cause.share * 100.0
+            "The holders of {share:.0} % of the allocated bytes were found",
+            share = cause.share * 100.0
         ));
     }
     if let Some(reason) = &failure.cut_short {
-        lines.push(format!("The search for holders ended early: {reason}"));
+        lines.push(format!(
+            "The search for what holds the memory ended early: {reason}"
+        ));
     }
     lines
 }
@@ -185,10 +187,10 @@ pub(super) fn coverage(report: &Report) -> String {
         count => format!(", {} without records", counted(count, "rank")),
     };
     format!(
-        "{} of {} in {}, {late} late, {gaps}, {damage}{missing}",
-        counted(samples, "sample"),
-        counted(most_ranks, "rank"),
-        counted(report.runs.len(), "run"),
+        "{samples} of {ranks} in {runs}, {late} late, {gaps}, {damage}{missing}",
+        samples = counted(samples, "sample"),
+        ranks = counted(most_ranks, "rank"),
+        runs = counted(report.runs.len(), "run"),
     )
 }
 

@@ -262,9 +262,9 @@ pub(super) fn miss(miss: &Miss) -> String {
             device_id,
             samples,
         } => format!(
-            "not enough data on {} ({} in the new run)",
-            place_of(*rank, *device_id, None),
-            counted(*samples, "sample")
+            "not enough data on {place} ({samples} in the new run)",
+            place = place_of(*rank, *device_id, None),
+            samples = counted(*samples, "sample")
         ),
         Miss::NoRank => "no rank has samples in both runs".to_owned(),
         Miss::NoDiagnosis => "not enough data in the new run to analyze it".to_owned(),

@@ -183,7 +183,7 @@ impl Known {
                 None => "…".to_owned(),
             },
             verdict: if entry.paths.iter().any(|path| is_pack(path)) {
-                "a pack: open it to read it".to_owned()
+                "a pack: open its page to read it".to_owned()
             } else {
                 "not read yet".to_owned()
             },

@@ -87,7 +87,7 @@ fn accounts(path: &Path, console: &mut Console<'_>) -> anyhow::Result<Vec<Accoun
     let bytes = read(path).map_err(failure)?;
     let snapshot = Snapshot::parse(&bytes).map_err(failure)?;
     if !snapshot.has_content() {
-        let found = "it has neither segments nor traces".to_owned();
+        let found = "the file has neither segments nor traces".to_owned();
         return Err(failure(SnapshotError::Malformed(found)));
     }
     let owners = owners(path, console)?;
@@ -107,7 +107,10 @@ fn owners(path: &Path, console: &mut Console<'_>) -> anyhow::Result<Owners> {
         },
         Err(error) => error.to_string(),
     };
-    let message = format!("no names: cannot read '{}': {reason}", beside.display());
+    let message = format!(
+        "tensor names are not shown: cannot read '{}': {reason}",
+        beside.display()
+    );
     writeln!(console.err, "warning: {}", for_terminal(&message))?;
     Ok(Owners::default())
 }
@@ -140,7 +143,10 @@ fn print(account: &Account, console: &mut Console<'_>) -> anyhow::Result<()> {
             ),
         )?,
         (Some(_), _) => fact("recorded", format!("{} events", totals.events))?,
-        _ => fact("recorded", "no history, only the current state".into())?,
+        _ => fact(
+            "recorded",
+            "no history of allocations, only the current state".into(),
+        )?,
     }
     if let (Some(live), Some(reserved)) = (totals.peak_requested_bytes, totals.peak_reserved_bytes)
     {
@@ -156,19 +162,19 @@ fn print(account: &Account, console: &mut Console<'_>) -> anyhow::Result<()> {
     fact(
         "live",
         format!(
-            "{} in {} blocks, {} named",
-            bytes::human(totals.requested_bytes),
-            totals.live_blocks,
-            totals.named_blocks
+            "{live} in {blocks} blocks, {named} named",
+            live = bytes::human(totals.requested_bytes),
+            blocks = totals.live_blocks,
+            named = totals.named_blocks
         ),
     )?;
     fact(
         "reserved",
         format!(
-            "{} in {} segments, {} of it unused",
-            bytes::human(totals.reserved_bytes),
-            totals.segments,
-            bytes::human(totals.idle_bytes())
+            "{reserved} in {segments} segments, {unused} of it unused",
+            reserved = bytes::human(totals.reserved_bytes),
+            segments = totals.segments,
+            unused = bytes::human(totals.idle_bytes())
         ),
     )?;
     if totals.ooms > 0 {

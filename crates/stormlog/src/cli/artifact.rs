@@ -21,8 +21,8 @@ pub(crate) fn warn_of_damage(damage: &[Damage], console: &mut Console<'_>) -> st
     if damage.len() > LISTED {
         writeln!(
             console.err,
-            "warning: {} more damages are not listed",
-            damage.len() - LISTED
+            "warning: {more} more damages are not listed",
+            more = damage.len() - LISTED
         )?;
     }
     Ok(())

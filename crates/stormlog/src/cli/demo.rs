@@ -61,10 +61,11 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let recorder = capture.recorder();
     writeln!(
         console.err,
-        "running {} s of training with a leak of {} KiB per step on a {} GiB device",
-        arguments.seconds.as_secs_f64(),
-        LEAK_BYTES >> 10,
-        LIMIT_BYTES >> 30
+        "running {seconds} s of training with a leak of {leak} KiB per step on a {device} GiB \
+         device",
+        seconds = arguments.seconds.as_secs_f64(),
+        leak = LEAK_BYTES >> 10,
+        device = LIMIT_BYTES >> 30
     )?;
     let signals = Signals::that_end()?;
     recorder.start()?;

@@ -109,8 +109,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
             arguments.run.display(),
             arguments.timeout
         );
-        let hint = "windows open only in a PyTorch program on a CUDA device that makes steps or \
-                    allocates; a longer '--timeout' helps where steps are slow";
+        let hint = "evidence windows open only in a PyTorch program on a CUDA device that makes \
+                    steps or allocates; a longer '--timeout' helps where steps are slow";
         return Err(hinted(error, hint));
     }
     if arguments.json {
@@ -149,11 +149,11 @@ fn running_sinks(run: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let (what, hint) = if ended > 0 {
         (
             "the run has ended",
-            "'stormlog analyze' names the cause where windows opened while it ran",
+            "'stormlog analyze' names the cause if evidence windows opened during the run",
         )
     } else {
         (
-            "no PyTorch process records into it now",
+            "no PyTorch process records into this folder now",
             "evidence needs a program under 'stormlog run' that uses a CUDA device",
         )
     };
@@ -259,10 +259,11 @@ fn lines(answer: &Value) -> Vec<String> {
     let count = windows.len();
     let plural = if count == 1 { "" } else { "s" };
     let mut lines = vec![format!(
-        "GPU {}: {count} window{plural}, {} survived, the level changed by {}",
-        number(&answer["device"]),
-        bytes::human(total("survivor_bytes")),
-        bytes::human(total("growth_bytes")),
+        "GPU {device}: {count} evidence window{plural}, {survivors} allocated there stayed in use, \
+         memory in use changed by {growth}",
+        device = number(&answer["device"]),
+        survivors = bytes::human(total("survivor_bytes")),
+        growth = bytes::human(total("growth_bytes")),
     )];
     if let Some(reason) = answer["reason"].as_str() {
         lines.push(format!("  no further windows: {reason}"));

@@ -105,7 +105,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     console.out.flush()?;
     while signals.take().is_none() {
         if server.is_finished() {
-            anyhow::bail!("the server ended by itself");
+            anyhow::bail!("the server stopped unexpectedly");
         }
         std::thread::sleep(PAUSE);
     }

@@ -96,9 +96,9 @@ fn print(
     let plural = if sessions == 1 { "" } else { "s" };
     writeln!(
         console.out,
-        "{}: {} events in {sessions} session{plural}",
-        for_terminal(path),
-        all.events
+        "{path}: {events} events in {sessions} session{plural}",
+        path = for_terminal(path),
+        events = all.events
     )?;
     let mut fact =
         |name: &str, text: String| writeln!(console.out, "  {name:<10} {}", for_terminal(&text));

@@ -349,10 +349,11 @@ fn finish(
     let status = session.map_or("unknown", |session| session.status.as_str());
     writeln!(
         console.out,
-        "{} events, peak {}, {} alerts, session {status}",
-        number("total_events").unwrap_or(0) + number("history_dropped_events").unwrap_or(0),
-        bytes::human(number("peak_memory").unwrap_or(0)),
-        number("alert_count").unwrap_or(0),
+        "{events} events, peak {peak}, {alerts} alerts, session {status}",
+        events =
+            number("total_events").unwrap_or(0) + number("history_dropped_events").unwrap_or(0),
+        peak = bytes::human(number("peak_memory").unwrap_or(0)),
+        alerts = number("alert_count").unwrap_or(0),
     )?;
     for path in [sink, arguments.output.as_ref()].into_iter().flatten() {
         writeln!(console.out, "written to '{}'", path.display())?;

@@ -44,7 +44,10 @@ pub(crate) struct Summary {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each field is a flag of the document"
+)]
 struct RiskFlags {
     oom_occurred: bool,
     /// 85 % of the device, the limit or the control group at any time of the window.

@@ -121,9 +121,9 @@ fn samples(recorder: &Recorder) -> Vec<Arc<TrackedEvent>> {
 fn cut_short(signal: i32, after: Duration, watch: &Watch) -> String {
     let name = signal_hook::low_level::signal_name(signal).unwrap_or("a signal");
     format!(
-        "ended by {name} after {:.1} of {:.1} s",
-        after.as_secs_f64(),
-        watch.duration.as_secs_f64()
+        "ended by {name} after {after:.1} of {planned:.1} s",
+        after = after.as_secs_f64(),
+        planned = watch.duration.as_secs_f64()
     )
 }
 

@@ -30,8 +30,9 @@ pub(crate) fn draw(model: &Model, frame: &mut Frame<'_>) {
     let area = frame.area();
     if area.width < LEAST.0 || area.height < LEAST.1 {
         let text = format!(
-            "terminal too small: at least {}x{} needed",
-            LEAST.0, LEAST.1
+            "terminal too small: at least {columns}x{rows} needed",
+            columns = LEAST.0,
+            rows = LEAST.1
         );
         frame.render_widget(Paragraph::new(text), area);
         return;

@@ -38,11 +38,11 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         .limit()
         .map_or_else(String::new, |limit| format!(" of {}", bytes::human(limit)));
     let title = format!(
-        "rank {} device {}{limit} (r: next of {}, ranks {})",
-        track.rank,
-        track.device_id,
-        tracks.len(),
-        for_terminal(&model.ranks_text)
+        "rank {rank} device {device}{limit} (r: next of {tracks}, ranks {ranks})",
+        rank = track.rank,
+        device = track.device_id,
+        tracks = tracks.len(),
+        ranks = for_terminal(&model.ranks_text)
     );
     let inner = framed(model, frame, area, &title);
     let [legend, plot, readout] = rows(inner);
