@@ -54,8 +54,8 @@ fn held(look: &HostLook, bytes_per_s: f64) -> Option<HostCause> {
     });
     Some(HostCause {
         words: format!("{} grows ({}){place}", holder.name, size(holder)),
-        advice: "Bound it, clear it when it is no longer needed, or keep only what is needed of \
-                 each element",
+        advice: "Bound this container, clear it when it is no longer needed, or keep only what \
+                 is needed of each element",
         cause: Cause {
             site,
             call_path: Vec::new(),

@@ -96,7 +96,10 @@ impl Builder {
         };
         let values = [highest(base, base_span), highest(new, new_span)];
         let times = (0..POINTS as i64).map(|point| point * step).collect();
-        let title = format!("{}, the highest of all ranks", measure.name());
+        let title = format!(
+            "{measure}, the highest of all ranks",
+            measure = measure.name()
+        );
         self.both(times, values, names, &title, step * 2);
         Ok(length)
     }

@@ -152,7 +152,9 @@ impl FlightRecorder {
         let exception = ExceptionFacts {
             class: "OutOfMemoryKill".into(),
             module: "kernel".into(),
-            message: format!("out of memory: the kernel killed {killed} of the group's processes"),
+            message: format!(
+                "out of memory: the kernel killed {killed} of the control group's processes"
+            ),
             is_torch_oom: false,
         };
         let pid = std::process::id();

@@ -206,8 +206,8 @@ fn table(sessions: &[LoadedSession], console: &mut Console<'_>) -> anyhow::Resul
     if sessions.len() > ROWS {
         writeln!(
             console.out,
-            "  and {} more; --json lists all",
-            sessions.len() - ROWS
+            "  and {more} more sessions; --json lists all",
+            more = sessions.len() - ROWS
         )?;
     }
     if !dropped.is_empty() {

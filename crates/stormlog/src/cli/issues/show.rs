@@ -72,7 +72,9 @@ fn text(issue: &Issue, store: &Store, most: usize, width: usize) -> String {
     }
     if issue.evidence.len() > most {
         let more = issue.evidence.len() - most;
-        line(&format!("  and {more} more; --evidence shows them"));
+        line(&format!(
+            "  and {more} more pieces of evidence; --evidence shows them"
+        ));
     }
     // The latest evidence is the most useful one to investigate.
     let latest = issue.evidence.iter().max_by_key(|link| link.timestamp_ns);
