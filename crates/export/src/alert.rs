@@ -95,9 +95,9 @@ impl Alert<'_> {
         let job = subject.job_id.as_deref().map(|job| format!(", job {job}"));
         let mut lines = vec![
             format!(
-                "Stormlog: {severity} in {program}{}{}",
-                host.unwrap_or_default(),
-                job.unwrap_or_default()
+                "Stormlog: {severity} in {program}{host}{job}",
+                host = host.unwrap_or_default(),
+                job = job.unwrap_or_default()
             ),
             self.finding.explanation.clone(),
             self.finding.advice.clone(),

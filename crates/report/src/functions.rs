@@ -174,9 +174,9 @@ impl FunctionTable {
         let whole = Area::new(0.0, 0.0, f64::from(canvas.width), f64::from(height));
         let page = whole.inset(24.0, 18.0, 24.0, 18.0);
         let subtitle = format!(
-            "{} calls of {} functions",
-            self.rows.len(),
-            self.functions.len()
+            "{calls} calls of {functions} functions",
+            calls = self.rows.len(),
+            functions = self.functions.len()
         );
         let y = chart::heading(&mut scene, page, canvas.theme, title, &[subtitle]);
         (scene, Area::new(page.x, y, page.width, page.bottom() - y))

@@ -79,10 +79,10 @@ fn keys(tracks: &[&Track], several_devices: bool, span: Span, theme: Theme) -> V
         Some(Key {
             ink: ink(index, one, theme),
             text: format!(
-                "{name}: first {}, last {}, peak {}",
-                human(first?),
-                human(last?),
-                human(peak)
+                "{name}: first {first}, last {last}, peak {peak}",
+                first = human(first?),
+                last = human(last?),
+                peak = human(peak)
             ),
             look: Look::Line,
         })

@@ -13,9 +13,9 @@ pub fn removed_lines(removed: &Removed) -> Vec<(&'static str, String)> {
         lines.push((
             "thinned",
             format!(
-                "{} removed before {}; first, last, lowest and highest values are kept",
-                counted(thinned.samples_dropped, "sample"),
-                time::moment(thinned.until_ns)
+                "{samples} removed before {until}; first, last, lowest and highest values are kept",
+                samples = counted(thinned.samples_dropped, "sample"),
+                until = time::moment(thinned.until_ns)
             ),
         ));
     }

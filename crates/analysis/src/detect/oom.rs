@@ -206,18 +206,18 @@ fn describe_trend(
         ("horizon_s", horizon_s),
     ];
     finding.explanation = format!(
-        "{} needs {} of {} and {} {}: {} {}",
-        subject.name(has_ranks),
-        words::bytes(outlook.need_bytes),
-        words::bytes(outlook.total_bytes),
-        if is_over { "grew by" } else { "grows by" },
-        words::rate(outlook.rate_bytes_per_s),
-        if is_over {
+        "{device} needs {need} of {total} and {verb} {rate}: {full} {left}",
+        device = subject.name(has_ranks),
+        need = words::bytes(outlook.need_bytes),
+        total = words::bytes(outlook.total_bytes),
+        verb = if is_over { "grew by" } else { "grows by" },
+        rate = words::rate(outlook.rate_bytes_per_s),
+        full = if is_over {
             "a longer run would have filled it after another"
         } else {
             "full in about"
         },
-        words::duration(left),
+        left = words::duration(left),
     );
     if is_over {
         finding.advice =

@@ -190,9 +190,9 @@ impl Writer {
     fn notice_of_redirection(&self) -> Option<String> {
         (self.directory != self.config.root_dir).then(|| {
             format!(
-                "another process records into '{}'; this one records into '{}'",
-                self.config.root_dir.display(),
-                self.directory.display()
+                "another process records into '{wanted}'; this one records into '{used}'",
+                wanted = self.config.root_dir.display(),
+                used = self.directory.display()
             )
         })
     }

@@ -173,9 +173,9 @@ pub(super) fn coverage(report: &Report) -> String {
     let gaps = match gaps {
         0 => "no gaps".to_owned(),
         count => format!(
-            "{} (longest {})",
-            counted(count, "gap"),
-            time::span(longest)
+            "{gaps} (longest {longest})",
+            gaps = counted(count, "gap"),
+            longest = time::span(longest)
         ),
     };
     let damage = match report.damage.len() {

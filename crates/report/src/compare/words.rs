@@ -48,15 +48,15 @@ fn changed(comparison: &Comparison) -> String {
         }
         (0, 0) => "No significant change".to_owned(),
         (higher, 0) => format!(
-            "{} significantly: {}",
-            metrics(higher, "increased"),
-            worst(comparison)
+            "{increased} significantly: {worst}",
+            increased = metrics(higher, "increased"),
+            worst = worst(comparison)
         ),
         (0, lower) => format!("{} significantly", metrics(lower, "decreased")),
         (higher, lower) => format!(
-            "{} and {lower} decreased significantly: {}",
-            metrics(higher, "increased"),
-            worst(comparison)
+            "{increased} and {lower} decreased significantly: {worst}",
+            increased = metrics(higher, "increased"),
+            worst = worst(comparison)
         ),
     };
     numbers + &findings
@@ -82,10 +82,10 @@ fn worst(comparison: &Comparison) -> String {
     });
     worst.map_or(String::new(), |(rank, phase, one)| {
         format!(
-            "{} of {} {}",
-            metric(one.metric),
-            place(rank, phase),
-            from_to(one)
+            "{metric} of {place} {change}",
+            metric = metric(one.metric),
+            place = place(rank, phase),
+            change = from_to(one)
         )
     })
 }
@@ -161,10 +161,10 @@ pub(super) fn change(difference: &Difference) -> String {
 /// Both values and the change: `10.0 GiB -> 12.3 GiB, +2.30 GiB (+23 %)`.
 fn from_to(difference: &Difference) -> String {
     format!(
-        "{} -> {}, {}",
-        measure(difference.metric, difference.base),
-        measure(difference.metric, difference.new),
-        change(difference)
+        "{base} -> {new}, {change}",
+        base = measure(difference.metric, difference.base),
+        new = measure(difference.metric, difference.new),
+        change = change(difference)
     )
 }
 
@@ -186,10 +186,10 @@ pub(super) fn side(side: &Side) -> String {
     let ranks: std::collections::BTreeSet<u32> =
         profile.ranks.iter().map(|rank| rank.rank).collect();
     format!(
-        "{} ({job}{}, {})",
-        side.source,
-        counted(ranks.len(), "rank"),
-        counted(profile.samples(), "sample"),
+        "{source} ({job}{ranks}, {samples})",
+        source = side.source,
+        ranks = counted(ranks.len(), "rank"),
+        samples = counted(profile.samples(), "sample"),
     )
 }
 
@@ -202,10 +202,10 @@ pub(super) fn counted(count: usize, noun: &str) -> String {
 /// A finding in one line: `allocator_leak on rank 0: sentence`.
 pub(super) fn finding(finding: &KnownFinding) -> String {
     format!(
-        "{} {}: {}",
-        finding.kind,
-        whose(finding),
-        finding.explanation
+        "{kind} {whose}: {explanation}",
+        kind = finding.kind,
+        whose = whose(finding),
+        explanation = finding.explanation
     )
 }
 
@@ -240,10 +240,10 @@ pub(super) fn miss(miss: &Miss) -> String {
             phase,
             difference,
         } => format!(
-            "{} of {}: {}",
-            metric(difference.metric),
-            place_of(*rank, *device_id, phase.as_deref()),
-            from_to(difference)
+            "{metric} of {place}: {change}",
+            metric = metric(difference.metric),
+            place = place_of(*rank, *device_id, phase.as_deref()),
+            change = from_to(difference)
         ),
         Miss::Grows {
             rank,
@@ -251,10 +251,10 @@ pub(super) fn miss(miss: &Miss) -> String {
             metric,
             slope,
         } => format!(
-            "{} of {}: {}",
-            self::metric(*metric),
-            place_of(*rank, *device_id, None),
-            amount(*metric, slope.value)
+            "{metric} of {place}: {slope}",
+            metric = self::metric(*metric),
+            place = place_of(*rank, *device_id, None),
+            slope = amount(*metric, slope.value)
         ),
         Miss::Found(finding) => format!("new finding {}", self::finding(finding)),
         Miss::TooLittleOf {

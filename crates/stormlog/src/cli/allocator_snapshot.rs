@@ -135,11 +135,11 @@ fn print(account: &Account, console: &mut Console<'_>) -> anyhow::Result<()> {
         (Some(first), Some(last)) if account.has_times => fact(
             "recorded",
             format!(
-                "{} events, {} to {} ({})",
-                totals.events,
-                time::moment(first.time_ns),
-                time::moment(last.time_ns),
-                time::span(last.time_ns.saturating_sub(first.time_ns))
+                "{events} events, {first} to {last} ({span})",
+                events = totals.events,
+                first = time::moment(first.time_ns),
+                last = time::moment(last.time_ns),
+                span = time::span(last.time_ns.saturating_sub(first.time_ns))
             ),
         )?,
         (Some(_), _) => fact("recorded", format!("{} events", totals.events))?,

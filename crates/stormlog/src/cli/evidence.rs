@@ -289,9 +289,9 @@ fn lines(answer: &Value) -> Vec<String> {
         let line = number(&frame["line"]);
         let size = bytes::human(held);
         lines.push(format!(
-            "  {size} at {}:{line} {}",
-            text("file"),
-            text("source")
+            "  {size} at {file}:{line} {source}",
+            file = text("file"),
+            source = text("source")
         ));
     }
     for holder in answer["holders"]

@@ -161,11 +161,11 @@ fn print(output: &Path, packed: &Packed, console: &mut Console<'_>) -> anyhow::R
     let plural = if packed.content.files == 1 { "" } else { "s" };
     writeln!(
         console.out,
-        "{}: {} file{plural}, {} in {}",
-        for_terminal(&name),
-        packed.content.files,
-        size(packed.content.bytes),
-        size(packed.pack_bytes),
+        "{pack}: {files} file{plural}, {unpacked} in {packed}",
+        pack = for_terminal(&name),
+        files = packed.content.files,
+        unpacked = size(packed.content.bytes),
+        packed = size(packed.pack_bytes),
     )?;
     if !packed.redacted.is_empty() {
         let names = listed(&packed.redacted);

@@ -130,9 +130,9 @@ fn print(
     fact(
         "ranks",
         format!(
-            "{} of {}",
-            ranges(all.ranks.iter().copied()),
-            all.world_size.max(1)
+            "{ranks} of {world_size}",
+            ranks = ranges(all.ranks.iter().copied()),
+            world_size = all.world_size.max(1)
         ),
     )?;
     fact("peak", peaks(&all))?;
@@ -229,10 +229,10 @@ fn peaks(overview: &Overview) -> String {
         .total_bytes
         .map_or("a device of unknown size".into(), bytes::human);
     format!(
-        "{}, {}, {} of {total}",
-        one("allocated", overview.allocated),
-        one("reserved", overview.reserved),
-        one("used", overview.used),
+        "{allocated}, {reserved}, {used} of {total}",
+        allocated = one("allocated", overview.allocated),
+        reserved = one("reserved", overview.reserved),
+        used = one("used", overview.used),
     )
 }
 
