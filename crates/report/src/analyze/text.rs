@@ -69,11 +69,11 @@ fn run(out: &mut String, run: &RunReport, named: bool, paint: Paint, width: usiz
         let since = words::since(finding).map_or(String::new(), |text| format!(", {text}"));
         let _ = writeln!(
             out,
-            "\n{severity} {kind}, {whose}{since}, confidence {confidence:.0} %",
-            severity = paint.severity(words::label(finding.severity)),
-            kind = finding.kind,
-            whose = words::whose(finding, run),
-            confidence = finding.confidence * 100.0,
+            "\n{} {}, {}{since}, confidence {:.0} %",
+            paint.severity(words::label(finding.severity)),
+            finding.kind,
+            words::whose(finding, run),
+            finding.confidence * 100.0,
         );
         let phase = finding.phase.as_ref();
         let phase = phase.map_or(String::new(), |phase| format!(" (in phase {phase})"));

@@ -234,7 +234,7 @@ pub(crate) async fn decide(
             issues.find(|issue| issue.fingerprint_id.to_str_lossy() == id)
         });
         let (Some(place), Some(issues), Some(issue)) = (place, &issues, issue) else {
-            return Err("This issue is no longer found in the recordings.".to_owned());
+            return Err("This issue is not there any more.".to_owned());
         };
         let decision = Decision {
             state,
