@@ -1,4 +1,4 @@
-//! Stores texts once and refers to them by number.
+//! Stores each distinct text once and refers to it by a number.
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
@@ -35,7 +35,7 @@ impl TextPool {
         self.ends.len()
     }
 
-    /// All texts, one after the other.
+    /// All texts, concatenated.
     pub(crate) fn all(&self) -> &[u8] {
         &self.bytes
     }
@@ -58,10 +58,10 @@ impl TextPool {
     }
 }
 
-/// A pool that assigns equal texts the same number.
+/// A pool of texts that assigns equal texts the same number.
 ///
-/// When nearly every text is new, for example metadata with a step counter, lookups cost time and
-/// save nothing. In that case, texts are only appended.
+/// When nearly every text is new, such as metadata with a step counter, lookups cost time and save
+/// no memory, so texts are then appended without a lookup.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interner {
     pool: TextPool,
@@ -74,7 +74,7 @@ pub(crate) struct Interner {
 const TRIAL: usize = 1024;
 
 impl Interner {
-    /// The number of a text, which is added if it is new.
+    /// The number of a text in the pool; a new text is added.
     pub(crate) fn intern(&mut self, text: &[u8]) -> u32 {
         if self.lookups >= TRIAL && self.pool.len() * 2 > self.lookups {
             return self.pool.push(text);
@@ -91,7 +91,7 @@ impl Interner {
         id
     }
 
-    /// Bytes of text so far.
+    /// Number of bytes of all texts in the pool.
     pub(crate) fn size(&self) -> usize {
         self.pool.bytes.len()
     }
