@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use super::profile::{KnownFinding, Profile};
 
-/// The findings of a comparison, sorted by where they occur. When a rank has several findings of
-/// one kind on one side, only the first is kept.
+/// The findings of a comparison, grouped by the side that has them. When a rank has several
+/// findings of one kind on one side, only the first is kept.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct FindingChanges {
     /// Findings that only the new side has.

@@ -116,7 +116,7 @@ pub enum Miss {
         device_id: Option<i64>,
         /// The metric that grows.
         metric: Metric,
-        /// Growth rate, in bytes per second or in the unit of the metric.
+        /// Growth rate, in the unit of the metric, such as bytes per second.
         slope: Measure,
     },
     /// The new side has a finding that the base side does not have.

@@ -1,5 +1,5 @@
-//! Order statistics and robust fits on small slices. An empty slice gives zero and never a panic,
-//! because the callers decide whether there is enough data.
+//! Order statistics and robust fits on small slices. For an empty slice every function returns zero
+//! and never panics, because the callers decide whether there is enough data.
 
 /// Maximum number of points that [`theil_sen`] compares in pairs. With more points, [`theil_sen`]
 /// uses every k-th point.
@@ -22,7 +22,7 @@ pub(super) fn quantile(values: &[f64], q: f64) -> f64 {
     *copy.select_nth_unstable_by(index, f64::total_cmp).1
 }
 
-/// The middle value, or the mean of the two middle values when the count is even.
+/// The median: the middle value, or the mean of the two middle values when the count is even.
 pub(crate) fn median(values: &[f64]) -> f64 {
     if values.is_empty() {
         return 0.0;
@@ -38,7 +38,7 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     lower.midpoint(upper)
 }
 
-/// Median absolute deviation, scaled to the standard deviation of normal noise.
+/// The median absolute deviation, scaled to the standard deviation of normal noise.
 pub(super) fn robust_sigma(values: &[f64]) -> f64 {
     let centre = median(values);
     let deviations: Vec<f64> = values.iter().map(|v| (v - centre).abs()).collect();
@@ -52,7 +52,8 @@ pub(super) fn bend_scatter(values: &[f64]) -> f64 {
         .windows(3)
         .map(|w| w[1] - w[0].midpoint(w[2]))
         .collect();
-    // The distance from the neighbours' mean has 1.5 times the variance of independent values.
+    // For independent values, the distance from the mean of two neighbours has 1.5 times the
+    // variance of a single value.
     robust_sigma(&bends) / 1.5_f64.sqrt()
 }
 
