@@ -57,7 +57,7 @@ pub(super) fn bend_scatter(values: &[f64]) -> f64 {
     robust_sigma(&bends) / 1.5_f64.sqrt()
 }
 
-/// The weighted median: half of the total weight lies below this value. The weighted median
+/// The weighted median: the value below which half of the total weight lies. The weighted median
 /// minimises the weighted sum of absolute deviations.
 pub(super) fn weighted_median(pairs: &mut [(f64, f64)]) -> f64 {
     let half = pairs.iter().map(|p| p.1).sum::<f64>() / 2.0;
@@ -84,7 +84,7 @@ pub(super) fn weighted_median(pairs: &mut [(f64, f64)]) -> f64 {
     }
 }
 
-/// Slope of the Theil-Sen line: the median of the slopes between all pairs of points. Up to 29 %
+/// Slope of the Theil-Sen line: the median of the slopes between all pairs of points. Up to 29 % of
 /// outliers do not affect the slope.
 pub(super) fn theil_sen(x: &[f64], y: &[f64]) -> f64 {
     let n = x.len().min(y.len());
@@ -128,7 +128,7 @@ pub(super) fn isotonic(values: &[f64]) -> Vec<f64> {
 }
 
 /// Replaces each value by the median of itself and its two neighbours. The first and last value
-/// stay.
+/// stay unchanged.
 pub(super) fn smooth3(values: &[f64]) -> Vec<f64> {
     let mut out = values.to_vec();
     for (k, window) in values.windows(3).enumerate() {

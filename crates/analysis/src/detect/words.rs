@@ -59,7 +59,7 @@ pub(super) fn moment(seconds: f64) -> String {
     }
 }
 
-/// A share in per cent: `12 %`, `0.8 %`.
+/// A share as a percentage: `12 %`, `0.8 %`.
 pub(super) fn percent(share: f64) -> String {
     let value = 100.0 * share;
     if value.abs() < 10.0 {

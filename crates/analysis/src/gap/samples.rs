@@ -1,4 +1,4 @@
-//! Identifies samples among events, and computes their gap.
+//! Identifies samples among events, and computes the gap between their used and reserved memory.
 
 use crate::columns::EventRef;
 use stormlog_format::EventType;
