@@ -288,8 +288,8 @@ fn session_of_bundle(directory: &Path) -> Option<SessionSummary> {
     if let Ok(summary) = SessionSummary::from_map(map) {
         return Some(summary);
     }
-    // The session id is read from the manifest first, because the manifest of an interrupted bundle
-    // still contains it.
+    // When the session's summary is incomplete, as in an interrupted bundle, the session id is
+    // taken from the bundle's manifest.
     let session_id = manifest
         .get("session_id")?
         .as_text()

@@ -10,7 +10,7 @@ use super::events::{EventFilter, EventRow, EventRows};
 use super::payload::path_text;
 use crate::digest::sha256_hex;
 
-/// The kinds of evidence.
+/// The kinds of evidence that queries return.
 pub const EVIDENCE_KINDS: [&str; 7] = [
     "telemetry_event",
     "alert",
@@ -85,7 +85,7 @@ impl Evidence {
         }
     }
 
-    /// Evidence from an event.
+    /// Creates evidence from an event.
     fn of_event(kind: &'static str, title: Text, row: EventRow<'_>) -> Self {
         let origin = row.event.origin();
         Self {
@@ -101,7 +101,7 @@ impl Evidence {
     }
 }
 
-/// The id of evidence without an id of its own: a hash of the texts of its parts.
+/// The id of evidence that has no id of its own: a hash of the texts of its parts.
 pub(crate) fn evidence_id(parts: &[Value]) -> Text {
     let spelled = parts.iter().map(|part| match part {
         Value::Null => Value::text("None"),
@@ -117,7 +117,7 @@ fn text(value: &[u8]) -> Text {
 }
 
 impl super::Store {
-    /// Everything that may be related to a point in time, limited to the requested kinds.
+    /// All evidence that may be related to a point in time, limited to the requested kinds.
     pub(crate) fn candidates(&self, moment: &Moment, kinds: &[Text]) -> Vec<Evidence> {
         let wants = |kind: &str| kinds.is_empty() || kinds.iter().any(|wanted| *wanted == kind);
         let mut found = Vec::new();

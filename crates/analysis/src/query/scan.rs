@@ -1,9 +1,10 @@
-//! Reads only the part of a sink that a query needs. Segments of other sessions are not opened, nor
-//! are segments of other times if an up-to-date rollup has their times. Events that do not match
-//! are dropped while reading, and a limit stops the reading.
+//! Reads only the part of a sink that a query needs. Segments of other sessions are not opened, and
+//! neither are segments of other times if an up-to-date rollup has the segments' times. Events that
+//! do not match the query are dropped while reading, and reading stops at the query's limit.
 //!
 //! The scan relies on the manifest for the session of a segment, and on the recorder for the order
-//! of its lines. A small sink is read completely instead, because skipping saves little time there.
+//! of the lines. A small sink is read completely instead, because skipping segments saves little
+//! time.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
@@ -19,10 +20,10 @@ use super::events::EventFilter;
 use crate::columns::{EventRef, Events};
 use crate::load::{Damage, LoadOptions, OnError, load_matching, open};
 
-/// Sinks with fewer bytes are read completely.
+/// Sinks with fewer bytes than this are read completely.
 const WORTH_SKIPPING: u64 = 8 << 20;
 
-/// Longest first line of a segment, in bytes.
+/// Longest first line of a segment that is read for its time, in bytes.
 const LONGEST_FIRST_LINE: u64 = 1 << 20;
 
 /// The matching events of one session in a sink.
