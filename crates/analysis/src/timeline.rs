@@ -1,5 +1,5 @@
 //! The tracks of one run, and which sessions form a run. Defines sample, sampling gap, hidden
-//! memory, clock, step, phase, out-of-memory mark, limit and end once for the detectors and the
+//! memory, clock, step, phase, out-of-memory error, limit and end once for the detectors and the
 //! reports.
 //!
 //! A run has processes, a process has resources (its host memory and each device it uses), and a

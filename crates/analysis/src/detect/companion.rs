@@ -5,7 +5,7 @@
 use super::finding::{Finding, Kind, Severity, Verdict};
 
 /// Growth of host memory below this share of the device leak's rate is attributed to the device
-/// leak. In test recordings, the host objects of a kept autograd graph took 9 % of its device
+/// leak. In recordings, the host objects of a kept autograd graph took 9 % of the graph's device
 /// memory.
 const MOST: f64 = 0.25;
 

@@ -9,7 +9,7 @@ use super::stats::{median, quantile};
 use super::trend;
 
 /// Smallest height of a jump that is reported, as a share of the device. A jump is defined as at
-/// least 1.5 % of the device; this limit is lower because samples may miss a part of the jump.
+/// least 1.5 % of the device; this limit is lower to allow for errors of the measurement.
 const MIN_HEIGHT: f64 = 0.012;
 /// Number of knots of the floor that are compared on each side of a jump.
 const NEAR: usize = 6;

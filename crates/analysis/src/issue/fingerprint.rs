@@ -104,8 +104,8 @@ fn normalize_dimension(value: &Value) -> Result<Value, FingerprintError> {
 
 /// The category of an alert, derived from its text.
 ///
-/// Parts of words match too (`room` contains `oom`); this rule of stormlog 0.3.9 is kept so that
-/// fingerprints agree, and nothing else should use it.
+/// Parts of words match too (`room` contains `oom`); the rule is kept so that ids agree with those
+/// of other tools, and nothing else should use it.
 #[must_use]
 pub fn alert_category(context: &Text) -> Text {
     let text = normalize_text(context);
