@@ -122,7 +122,7 @@ pub fn alert_category(context: &Text) -> Text {
 }
 
 /// The part of an error's text that identifies the error: the text up to the first colon, at most
-/// [`STEM_LIMIT`] characters.
+/// 120 characters.
 #[must_use]
 pub fn error_stem(error: &Text) -> Text {
     let text = normalize_text(error);

@@ -20,10 +20,10 @@ pub struct RankCoverage {
     pub sessions: usize,
     /// Number of samples.
     pub samples: usize,
-    /// Time of the first sample in nanoseconds.
+    /// When the first sample was taken.
     #[serde(rename = "first_timestamp_ns")]
     pub first_ns: i64,
-    /// Time of the last sample in nanoseconds.
+    /// When the last sample was taken.
     #[serde(rename = "last_timestamp_ns")]
     pub last_ns: i64,
     /// The median time between samples of the longest track; `None` with one sample.
