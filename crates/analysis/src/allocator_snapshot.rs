@@ -41,7 +41,7 @@ const MOST_VALUES: usize = 1 << 23;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapshotError {
-    /// The file cannot be read.
+    /// Reading the snapshot file failed.
     #[error("{0}")]
     Io(#[from] io::Error),
     /// The snapshot file is larger than 64 MiB.

@@ -55,7 +55,7 @@ pub struct RunReport {
     pub world_size: i64,
     /// The sessions of the run, the newest first.
     pub sessions: Vec<SessionSummary>,
-    /// The findings.
+    /// The findings about the run.
     pub diagnosis: Diagnosis,
     /// How much was recorded of each rank.
     pub ranks: Vec<RankCoverage>,
@@ -75,11 +75,11 @@ pub struct Report {
     /// The findings as issues; an issue that occurs in several runs has the same fingerprint in
     /// each.
     pub issues: Vec<Issue>,
-    /// The sessions of the selected session's run, the newest first.
+    /// The sessions of the run that contains the selected session, the newest first.
     pub selected_run: Vec<LoadedSession>,
     /// Number of events that were analysed.
     pub events: usize,
-    /// Damage found while loading.
+    /// Damage found while loading the artifacts.
     pub damage: Vec<Damage>,
     /// Events that recorders deleted from their sinks by retention or thinning.
     pub removed: Removed,
@@ -220,7 +220,7 @@ fn detector_options(options: &AnalyzeOptions) -> detect::Options {
 }
 
 /// The timeline of the sessions of one run, including the contents of their OOM bundles, and the
-/// findings in it.
+/// findings about the run.
 #[must_use]
 pub fn diagnosed(
     sessions: &[&LoadedSession],

@@ -48,7 +48,7 @@ pub struct Origin {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NullableColumn {
     values: Vec<i64>,
-    /// A set bit marks an unknown value. Empty while every value is known.
+    /// A bitmap in which a set bit marks an unknown value; empty while every value is known.
     unknown: Vec<u64>,
 }
 
@@ -232,7 +232,7 @@ impl Events {
         }
     }
 
-    /// The same events with another session id.
+    /// The given events with another session id.
     #[must_use]
     pub fn of_session(&self, session_id: &Text) -> Self {
         let chunks = self.table.chunks.iter().map(|chunk| {
@@ -402,7 +402,7 @@ impl EventsBuilder {
         self.full.extend(self.builder.take_if_full().map(Arc::new));
     }
 
-    /// The events, in the order in which they were added.
+    /// Returns the collected events, in the order in which they were added.
     #[must_use]
     pub fn finish(self) -> Events {
         let mut chunks = self.full;
@@ -447,7 +447,8 @@ impl<'a> EventRef<'a> {
         self.chunk.timestamp_ns[self.row]
     }
 
-    /// The fields that rarely change: session, host, rank, device and so on.
+    /// The origin of the event: its fields that rarely change, such as session, host, rank and
+    /// device.
     pub fn origin(self) -> &'a Origin {
         &self.chunk.origins[self.chunk.origin[self.row] as usize]
     }
@@ -508,7 +509,7 @@ impl<'a> EventRef<'a> {
         self.chunk.total.get(self.row)
     }
 
-    /// The memory counters.
+    /// The memory counters of the event.
     pub fn counters(self) -> Counters {
         let (chunk, row) = (self.chunk, self.row);
         Counters {

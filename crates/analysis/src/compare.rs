@@ -46,7 +46,7 @@ use difference::Yardstick;
 pub struct PhaseComparison {
     /// The name of the phase.
     pub name: String,
-    /// Every metric that is known on at least one side.
+    /// The difference of every metric of the phase that is known on at least one side.
     #[serde(rename = "metrics")]
     pub differences: Vec<Difference>,
 }
@@ -65,7 +65,7 @@ pub struct RankComparison {
     pub base_samples: usize,
     /// Number of samples on the new side.
     pub new_samples: usize,
-    /// Every metric that is known on at least one side.
+    /// The difference of every metric of the rank that is known on at least one side.
     #[serde(rename = "metrics")]
     pub differences: Vec<Difference>,
     /// Phases that both sides have, sorted by name.
@@ -85,7 +85,7 @@ pub struct LoneRank {
     pub device_id: i64,
 }
 
-/// The result of comparing two sides.
+/// The result of comparing the base side with the new side.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
     /// The base side, which the new side is compared with.
@@ -100,7 +100,7 @@ pub struct Comparison {
     pub only_in_new: Vec<LoneRank>,
     /// Findings that are new, gone or present on both sides.
     pub findings: FindingChanges,
-    /// The results of the gates that were set.
+    /// The results of the gates that the user set.
     pub gates: Vec<GateOutcome>,
     /// Remarks on the limits of the comparison, such as missing data.
     pub notes: Vec<String>,

@@ -26,7 +26,7 @@ pub enum ProfileError {
     /// The file cannot be read or unpacked.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// The unpacked profile is too large.
+    /// The unpacked profile is larger than 64 MiB.
     #[error("it is larger than {} MiB", MOST_BYTES >> 20)]
     TooLarge,
     /// The file is not a device memory profile.
@@ -55,7 +55,7 @@ impl Allocation {
 pub struct FunctionShare {
     /// The name of the function.
     pub name: Arc<str>,
-    /// Bytes that the function allocated itself.
+    /// Bytes that the function allocated itself, without its callees.
     pub own_bytes: i64,
     /// Bytes that the function and its callees allocated.
     pub total_bytes: i64,
@@ -116,9 +116,9 @@ pub fn by_function(allocations: &[Allocation]) -> Vec<FunctionShare> {
 #[derive(Default)]
 struct Tables<'a> {
     strings: Vec<&'a [u8]>,
-    /// For each function id, the index of its name in `strings`.
+    /// For each function id of the profile, the index of the function's name in `strings`.
     functions: HashMap<u64, u64>,
-    /// For each location id, its functions, the innermost first.
+    /// For each location id of the profile, the functions at that location, the innermost first.
     locations: HashMap<u64, Vec<u64>>,
     samples: Vec<&'a [u8]>,
 }

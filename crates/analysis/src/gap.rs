@@ -40,9 +40,9 @@ impl Default for GapThresholds {
 /// The classification of a finding about the gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GapClass {
-    /// Short excursions of the gap.
+    /// The gap rose for a short time.
     TransientSpike,
-    /// Steady growth of the gap.
+    /// The gap grows steadily.
     PersistentDrift,
     /// The allocator reserves much more memory than is allocated.
     FragmentationLike,
@@ -70,9 +70,9 @@ pub struct GapFinding {
     /// The classification of the gap.
     #[serde(rename = "classification")]
     pub class: GapClass,
-    /// The severity: critical or a warning.
+    /// The severity of the finding: critical or warning.
     pub severity: Severity,
-    /// Confidence, 0 to 1.
+    /// Confidence of the finding, 0 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub confidence: f64,
     /// The numbers behind the finding, with their names, in order.
@@ -104,15 +104,16 @@ const FEWEST: usize = 3;
 /// Minimum number of samples for a finding about drift of the gap.
 const FEWEST_FOR_DRIFT: usize = 5;
 
-/// Whether any sample has a gap large enough for [`analyze`] to report something. This check does
-/// not depend on the order of the events.
+/// Whether any sample has a gap that is large enough for [`analyze`] to report a finding. This
+/// check does not depend on the order of the events.
 pub fn is_remarkable(events: &Events, thresholds: &GapThresholds) -> bool {
     events.of_type_in_memory(is_sample).any(|(_, event, _)| {
         share_of_device(event).is_some_and(|(_, share)| share >= thresholds.gap_ratio_threshold)
     })
 }
 
-/// The findings about the gap, the most severe first. `format_memory` formats a number of bytes.
+/// The findings about the gap, the most severe first. The function `format_memory` formats a number
+/// of bytes for descriptions.
 pub fn analyze(
     events: &Events,
     thresholds: &GapThresholds,

@@ -75,7 +75,7 @@ pub struct LoadOptions<'a> {
     pub events_key: Option<String>,
     /// How to handle lines and records that cannot be read.
     pub on_error: OnError,
-    /// Called from any thread with the number of bytes read since the last call.
+    /// A callback that any thread may call, with the number of bytes read since the last call.
     pub progress: &'a (dyn Fn(u64) + Sync),
 }
 
@@ -101,8 +101,8 @@ pub struct LoadedSession {
     pub sources: Vec<String>,
     /// Damage in the files of the session.
     pub damage: Vec<Damage>,
-    /// Samples up to this time are sparse because the sink was thinned. Missing samples up to this
-    /// time do not count as a sampling gap.
+    /// Samples up to this time are sparse because thinning removed some of them. Missing samples up
+    /// to this time do not count as a sampling gap.
     pub thinned_until_ns: Option<i64>,
 }
 
@@ -120,7 +120,7 @@ pub struct Loaded {
 /// Maximum number of attempts at reading a sink that is being thinned while it is read.
 const TRIES: usize = 4;
 
-/// Loads every session of an artifact.
+/// Loads all sessions of an artifact.
 pub fn load_sessions(path: &Path, options: &LoadOptions<'_>) -> Result<Loaded, LoadError> {
     let path = &*pack::unpacked(path)?;
     for _ in 1..TRIES {
@@ -249,7 +249,8 @@ pub fn open_text(file: &Path) -> Result<Box<dyn Read + Send>, LoadError> {
 
 /// Passes the events of the lines that begin between two offsets of a file to a callback, a bounded
 /// number at a time, and returns the damage. The file is a segment of the sink whose manifest is
-/// given, or stands alone. The offsets in a compressed file are those of the decompressed text.
+/// given, or a file that belongs to no sink. The offsets in a compressed file are those of the
+/// decompressed text.
 pub fn stream_lines(
     file: &Path,
     manifest: Option<&Manifest>,
@@ -331,7 +332,8 @@ fn read_one_file(
     }
 }
 
-/// The session to use when the user selects none. Sessions with events are preferred.
+/// The session to use when the user selects none. Sessions with events are preferred to those
+/// without.
 pub fn default_session(loaded: &Loaded) -> Option<&LoadedSession> {
     let with_events = loaded
         .sessions

@@ -7,7 +7,7 @@ use crate::columns::Events;
 use crate::loose::LooseEvent;
 use crate::phases::{PhaseReplay, PhaseSpan, path_text};
 
-/// An event at one time, or a phase between two times.
+/// A marker: an event at one time, or a phase between two times.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct Marker {

@@ -60,7 +60,8 @@ struct Opened {
     _folder: TemporaryFolder,
 }
 
-/// Identifies the contents of a file. The version changes when the file is replaced or rewritten.
+/// A version of a file, which identifies its contents. The version changes when the file is
+/// replaced or rewritten.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct FileVersion {
     device: u64,
@@ -85,7 +86,7 @@ static OPENED: Mutex<Vec<Opened>> = Mutex::new(Vec::new());
 /// for every printed path cheap.
 static ANY: AtomicBool = AtomicBool::new(false);
 
-/// Whether a path is a pack, according to its name.
+/// Whether a path is a pack, according to its file extension.
 pub fn is_pack(path: &Path) -> bool {
     has_ending(path) && path.is_file()
 }

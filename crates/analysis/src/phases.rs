@@ -37,7 +37,7 @@ pub struct PhaseSpan {
 /// The phase spans of each session and rank, in the order in which the groups were created.
 pub type SpanGroups = Vec<((Text, i64), Vec<PhaseSpan>)>;
 
-/// All phases of some events, grouped by session and rank.
+/// All phases in the given events, grouped by session and rank.
 #[derive(Clone, Debug, Default)]
 pub struct PhaseReplay {
     groups: SpanGroups,
@@ -191,8 +191,9 @@ impl Replay {
         }
     }
 
-    /// The spans by group. Groups with at least one phase that was left come first, as in stormlog
-    /// 0.3.9, because the order of the groups decides between spans that are otherwise equal.
+    /// The spans by group. Groups with at least one phase that has an exit event come first, as in
+    /// stormlog 0.3.9, because the order of the groups decides between spans that are otherwise
+    /// equal.
     fn finish(self) -> SpanGroups {
         let mut groups: Vec<((Text, i64), Vec<PhaseSpan>)> = self
             .groups

@@ -60,7 +60,7 @@ fn check_kind(kind: FileType) -> io::Result<()> {
     }
 }
 
-/// Opens a regular file whose path the user gave. Links are followed.
+/// Opens a regular file whose path the user gave. Links in the path are followed.
 pub fn open(path: &Path) -> io::Result<File> {
     // The type is checked before opening, because opening a device can have side effects.
     check_kind(path.metadata()?.file_type())?;
@@ -109,7 +109,7 @@ pub fn check_inside(artifact: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Why a path must not be read; `None` when it may be read or does not exist.
+/// Why a path must not be read; `None` when the path may be read or does not exist.
 pub(crate) fn refusal(artifact: &Path, path: &Path) -> Option<Refused> {
     match check_inside(artifact, path) {
         Ok(()) => None,

@@ -3,7 +3,7 @@
 //! reports.
 //!
 //! A run has processes, a process has resources (its host memory and each device it uses), and a
-//! resource has a track. This module provides data without judging it, and only
+//! resource has a track. This module provides data without judging it, and only its function
 //! [`read_oom_bundles`] opens files.
 
 pub(crate) mod clocks;

@@ -22,8 +22,9 @@ pub struct Analyses {
 }
 
 impl Analyses {
-    /// Runs the analyses on the sessions of a run. Stormlog 0.3.9 analyses one session. When the
-    /// ranks were recorded in separate sessions, the best session of each rank is used instead.
+    /// Runs the analyses of stormlog 0.3.9 on the sessions of a run. Stormlog 0.3.9 itself analyses
+    /// only one session. When the ranks were recorded in separate sessions, the best session of
+    /// each rank is used instead.
     pub fn of(run: &[LoadedSession]) -> Self {
         let mut ranks = BTreeSet::new();
         let mut sessions: Vec<&LoadedSession> = run.iter().collect();

@@ -233,8 +233,8 @@ fn near(times: &[i64], at_ns: i64, window_ns: f64) -> &[i64] {
     &times[first..last.max(first)]
 }
 
-/// Measures how far a value is from the others, by median and median absolute deviation (MAD). When
-/// the MAD is zero, mean and standard deviation are used.
+/// Measures how far a value lies from the other values, by their median and median absolute
+/// deviation (MAD). When the MAD is zero, mean and standard deviation are used instead.
 struct RobustScale {
     centre: f64,
     spread: f64,

@@ -12,7 +12,7 @@ use stormlog_format::{EventType, Text};
 
 pub use first_cause::{Confidence, FirstCause, Suspect};
 
-/// A sample, reduced to what the comparison of ranks needs.
+/// A sample, reduced to the fields that the comparison of ranks needs.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     timestamp_ns: i64,
@@ -189,7 +189,7 @@ impl CrossRank {
 /// Returns the phase at a time, given the time, session and rank.
 pub type ResolvePhase<'a> = dyn Fn(i64, &Text, i64) -> Option<PhaseAttribution> + 'a;
 
-/// Formats numbers as a list for users.
+/// Formats numbers as a comma-separated list for users.
 fn listed(numbers: &[i64]) -> String {
     let texts: Vec<String> = numbers.iter().map(i64::to_string).collect();
     texts.join(", ")

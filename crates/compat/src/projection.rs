@@ -1,5 +1,5 @@
-//! Projects records to the form that telemetry tools expect: resource (the source), attributes (the
-//! measurements) and correlation (the session, job and phase).
+//! Projects event records to the form that telemetry tools expect: resource (the source),
+//! attributes (the measurements) and correlation (the session, job and phase).
 
 use std::collections::HashSet;
 
@@ -59,9 +59,9 @@ pub struct Projected {
     pub severity_text: Option<Text>,
     /// The context text of the record.
     pub body: Option<Text>,
-    /// The source of the record.
+    /// The source of the record, such as host, process and device.
     pub resource: Map,
-    /// The measurements and the metadata.
+    /// The measurements and the metadata of the record.
     pub attributes: Map,
     /// The session, job and phase of the record.
     pub correlation: Map,

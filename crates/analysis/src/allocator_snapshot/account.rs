@@ -1,5 +1,5 @@
-//! The account of one device in a snapshot: totals, memory use over time, segments, live memory,
-//! and the lines of the program that hold most of it.
+//! Summarizes the memory of one device in a snapshot: totals, memory use over time, segments, live
+//! memory, and the lines of the program that hold most of it.
 
 use std::collections::HashMap;
 
@@ -27,17 +27,17 @@ const BEFORE: &str = "allocated before the history begins";
 const NO_LINE: &str = "no line of Python (a backward pass, or C++)";
 const NO_STACK: &str = "no stack recorded";
 
-/// The account of one device in a snapshot.
+/// The memory of one device in a snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct Account {
     /// The device.
     pub device: i64,
-    /// Sums over the device.
+    /// Totals of the device's memory.
     pub totals: Totals,
     /// The allocator's actions, in the order in which they happened.
     pub moments: Vec<Moment>,
-    /// Whether the moments have recorded times. Without times, only the order of the moments is
-    /// known.
+    /// Whether the snapshot records the times of the allocator's actions. Without times, only the
+    /// order of the actions is known.
     pub has_times: bool,
     /// Named time spans, such as optimizer steps.
     pub spans: Vec<Span>,
@@ -52,12 +52,12 @@ pub struct Account {
     name_of_moment: HashMap<usize, String>,
 }
 
-/// Sums over one device.
+/// Totals of the memory of one device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Totals {
     /// Bytes that the allocator has reserved on the device.
     pub reserved_bytes: i64,
-    /// Bytes in live blocks.
+    /// Bytes in blocks that tensors use.
     pub allocated_bytes: i64,
     /// Bytes that the program requested for the live blocks, without the allocator's rounding.
     pub requested_bytes: i64,
@@ -91,7 +91,7 @@ impl Totals {
 }
 
 impl Account {
-    /// Computes the account of one device.
+    /// Computes the summary of one device from a snapshot.
     pub fn of(snapshot: &Snapshot<'_>, owners: &Owners, device: i64) -> Self {
         let segments = snapshot.segments_of(device);
         let trace = snapshot.trace(device);
@@ -139,7 +139,7 @@ impl Account {
         account
     }
 
-    /// The name of an allocation's tensor, if the tensor is still alive.
+    /// The name of the tensor that an allocation was made for, if the tensor is still alive.
     pub fn name_at(&self, place: usize) -> Option<&str> {
         self.name_of_moment.get(&place).map(String::as_str)
     }
@@ -246,7 +246,8 @@ impl Account {
         let bytes = requested(block);
         holder.now_bytes = holder.now_bytes.saturating_add(bytes);
         if moment.is_none() {
-            // The block existed before the history begins, so it existed at the peak too.
+            // The block was allocated before the history begins and still exists, so it existed at
+            // the peak too.
             holder.at_peak_bytes = holder.at_peak_bytes.saturating_add(bytes);
         }
         holder.add_name(name);

@@ -12,13 +12,13 @@ use super::stack::{Frame, shortened};
 pub struct SegmentUse {
     /// Address of the segment.
     pub address: u64,
-    /// Size in bytes.
+    /// Size of the segment in bytes.
     pub total_bytes: i64,
     /// Bytes in live blocks.
     pub allocated_bytes: i64,
     /// The allocator's pool that the segment belongs to: `small` or `large`.
     pub pool: String,
-    /// The CUDA stream.
+    /// The CUDA stream that the segment belongs to.
     pub stream: Option<i64>,
     /// The blocks of the segment in order: offset in the segment, size, and the holder of the block
     /// (`None` when the block is free).
@@ -31,7 +31,7 @@ pub struct SegmentUse {
 pub struct LiveBlock {
     /// Address of the block, if the snapshot records it.
     pub address: Option<u64>,
-    /// Size in bytes.
+    /// Size of the block in bytes.
     #[serde(rename = "size_bytes")]
     pub bytes: i64,
     /// The tensors whose storage is in the block.

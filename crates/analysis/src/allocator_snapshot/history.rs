@@ -40,14 +40,14 @@ impl Action {
 /// One action of the allocator, and the memory held after it.
 #[derive(Clone, Debug)]
 pub struct Moment {
-    /// Time in nanoseconds since 1970. In a snapshot without times, each entry counts as one
-    /// microsecond.
+    /// Time of the action in nanoseconds since 1970. In a snapshot without times, each entry counts
+    /// as one microsecond.
     pub time_ns: i64,
-    /// The action.
+    /// The kind of action.
     pub action: Action,
     /// Address of the memory.
     pub address: u64,
-    /// Number of bytes requested.
+    /// Number of bytes that the action concerns.
     pub bytes: i64,
     /// Bytes requested by live tensors after the action.
     pub allocated_bytes: i64,
@@ -55,7 +55,7 @@ pub struct Moment {
     pub reserved_bytes: i64,
     /// Index of the action's entry in the trace.
     pub(super) entry: usize,
-    /// For an allocation, the index of the moment at which it was freed.
+    /// For an allocation, the index of the action that freed it.
     pub(super) ended: Option<usize>,
 }
 
@@ -128,7 +128,7 @@ impl History {
         }
     }
 
-    /// The moment at which tensors held the most memory.
+    /// The index of the action after which tensors held the most memory.
     pub(super) fn peak(&self) -> Option<usize> {
         let levels = self.moments.iter().enumerate();
         // When several moments have the same highest value, the first of them is the peak.

@@ -14,18 +14,18 @@ pub struct Holder {
     pub place: String,
     /// Bytes that the line held at the peak.
     pub at_peak_bytes: i64,
-    /// Bytes held now.
+    /// Bytes that the line holds at the time of the snapshot.
     pub now_bytes: i64,
-    /// Number of allocations in the history.
+    /// Number of allocations by the line in the recorded history.
     pub allocations: usize,
-    /// Sum of all allocations in the history, in bytes.
+    /// Sum of all allocations by the line in the recorded history, in bytes.
     pub allocated_bytes: i64,
     /// Some names of the live tensors that the line allocated.
     pub names: Vec<String>,
 }
 
 impl Holder {
-    /// Adds the name of a tensor.
+    /// Adds the name of a tensor that the line allocated.
     pub(super) fn add_name(&mut self, name: Option<&String>) {
         if let Some(name) = name
             && self.names.len() < MOST_NAMES

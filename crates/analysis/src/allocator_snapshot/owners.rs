@@ -32,7 +32,7 @@ pub struct Owner {
 pub struct Owners(HashMap<u64, Owner>);
 
 impl Owners {
-    /// Parses the document. Invalid entries are skipped.
+    /// Parses the JSON document with the tensors; invalid entries are skipped.
     pub fn parse(document: &[u8]) -> Result<Self, JsonError> {
         let document = json::parse(document)?;
         let entries = document

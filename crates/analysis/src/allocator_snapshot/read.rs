@@ -17,7 +17,7 @@ const REPEATED_PER_BYTE: usize = 8;
 /// entries with stacks of a hundred frames have fewer.
 const MOST_REPEATED: usize = 1 << 27;
 
-/// Maximum number of devices. PyTorch supports at most 128 devices.
+/// Maximum number of devices in a snapshot, which is the number that PyTorch supports.
 const MOST_DEVICES: usize = 128;
 
 /// A snapshot: the current memory and the history of the allocator.
@@ -29,7 +29,7 @@ pub struct Snapshot<'a> {
     pub(super) external_annotations: List<Annotation<'a>>,
 }
 
-/// Memory that the allocator reserved on the device in one piece.
+/// A segment: memory that the allocator reserved on the device in one piece.
 #[derive(Debug, Default, deser::Deserialize)]
 #[deser(default)]
 pub(super) struct Segment<'a> {
@@ -54,7 +54,7 @@ pub(super) struct Block<'a> {
     pub(super) history: List<Earlier<'a>>,
 }
 
-/// The record of a block in older versions of PyTorch.
+/// The history of a block, as recorded by older versions of PyTorch.
 #[derive(Debug, Default, deser::Deserialize)]
 #[deser(default)]
 pub(super) struct Earlier<'a> {
@@ -118,8 +118,8 @@ impl<'a> Snapshot<'a> {
         self.segments.is_some() || self.device_traces.is_some()
     }
 
-    /// The segments of a device. A segment without a device belongs to device 0, or to the
-    /// requested device if the snapshot has only one device.
+    /// The segments of a device in a snapshot. A segment without a device belongs to device 0, or
+    /// to the requested device if the snapshot has only one device.
     pub(super) fn segments_of(&self, device: i64) -> Vec<&Segment<'a>> {
         let is_alone = self.devices().len() < 2;
         let is_ours = |segment: &&Segment<'_>| match segment.device {

@@ -18,15 +18,16 @@ const MOST_ANNOTATIONS: usize = 200_000;
 pub struct Span {
     /// The name of the time span.
     pub name: String,
-    /// Start time.
+    /// Start time of the span in nanoseconds.
     pub start_ns: i64,
-    /// End time.
+    /// End time of the span in nanoseconds.
     pub end_ns: i64,
     /// Number of other time spans that contain this one.
     pub depth: usize,
 }
 
-/// Pairs the starts and ends of annotations into time spans. Spans without an end are left out.
+/// Pairs the starts and ends of annotations into time spans. Time spans without an end are left
+/// out.
 pub(super) fn spans_of(snapshot: &Snapshot<'_>, device: i64) -> Vec<Span> {
     let mut open: Vec<(&str, i64)> = Vec::new();
     let mut spans = Vec::new();

@@ -39,7 +39,7 @@ const MACHINERY: [&str; 9] = [
 pub struct Frame<'a> {
     /// The function's name.
     pub name: &'a str,
-    /// The function's file.
+    /// The path of the function's source file.
     pub filename: &'a str,
     /// Line number in the file; 0 when unknown.
     pub line: i64,
@@ -116,7 +116,7 @@ impl<'a> Stack<'a> {
         let frame = frame.within_bounds();
         let frames = &mut self.0;
         match (frame.is_python(), frames.first().map(Frame::is_python)) {
-            // The first Python frame replaces the C++ frames before it.
+            // The first Python frame of a stack replaces the C++ frames before it.
             (true, Some(false)) => *frames = vec![frame],
             (true, _) if frames.len() < MOST_FRAMES => frames.push(frame),
             // An allocation within PyTorch's modules may have many frames between the innermost one

@@ -46,7 +46,7 @@ pub enum FollowFrom {
 /// The results of a poll other than events.
 #[derive(Debug, Default)]
 pub struct Followed {
-    /// Directories of OOM bundles that are new since the last poll.
+    /// Directories of OOM bundles that appeared since the last poll.
     pub oom_bundles: Vec<PathBuf>,
     /// Lines that could not be read and the reason, at most five per file.
     pub damaged: Vec<(PathBuf, String)>,
@@ -284,8 +284,8 @@ struct Read {
     end: usize,
 }
 
-/// Reads the whole lines after an offset. If the offset lies within a line (`is_cut`), the rest of
-/// that line is skipped.
+/// Reads the whole lines of a file after an offset. If the offset lies within a line (`is_cut`),
+/// the rest of that line is skipped.
 fn read_lines(file: &Path, start: u64, most: u64, is_cut: bool) -> std::io::Result<Read> {
     let mut file = regular_file::open(file)?;
     file.seek(SeekFrom::Start(start))?;

@@ -46,7 +46,7 @@ impl Place {
 pub(crate) enum Scope {
     /// Only directories of recordings: no other directories below a sink or in a bundle.
     Recordings,
-    /// All directories.
+    /// All directories below the root.
     Everything,
 }
 

@@ -58,8 +58,8 @@ impl ChunkBuilder {
         self.chunk.len()
     }
 
-    /// Returns the chunk when it is full, and starts a new one. Readers call this after every
-    /// record or block, so that indices within a chunk always fit 32 bits.
+    /// Returns the chunk when it is full, and starts a new one. Readers call this function after
+    /// every record or block, so that indices within a chunk always fit 32 bits.
     pub(crate) fn take_if_full(&mut self) -> Option<Chunk> {
         let text = self.strings.size().max(self.metadata.size());
         let rows = self.len().max(self.chunk.origins.len());

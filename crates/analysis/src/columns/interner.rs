@@ -11,7 +11,7 @@ pub(crate) struct TextPool {
 }
 
 impl TextPool {
-    /// Appends a text. The caller keeps the pool below 4 GiB.
+    /// Appends a text to the pool. The caller keeps the pool below 4 GiB.
     pub(crate) fn push(&mut self, text: &[u8]) -> u32 {
         let id = u32::try_from(self.ends.len()).unwrap_or(u32::MAX);
         self.bytes.extend_from_slice(text);
@@ -45,7 +45,7 @@ impl TextPool {
         self.ends.partition_point(|end| *end as usize <= byte)
     }
 
-    /// Where in [`all`](Self::all) a text ends.
+    /// The position in [`all`](Self::all) at which a text ends.
     pub(crate) fn end(&self, id: usize) -> usize {
         self.ends
             .get(id)

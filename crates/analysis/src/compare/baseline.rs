@@ -56,7 +56,7 @@ pub struct Baseline<'a> {
 ///
 /// # Panics
 ///
-/// Never: a baseline is not nested deeply, and all its keys are text.
+/// Serializing never fails, because a baseline is not nested deeply and all its keys are text.
 #[must_use]
 pub fn baseline_text(side: &Side) -> String {
     let baseline = Baseline {

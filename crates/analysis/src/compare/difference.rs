@@ -18,10 +18,10 @@ const SMALLEST_SHARE_OF_DEVICE: f64 = 0.005;
 /// share of the device.
 const SMALLEST_SHARE_OF_PEAK: f64 = 0.05;
 
-/// How a number changed.
+/// How a number changed from the base side to the new side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
-    /// The number differs by no more than noise, or by too little to matter.
+    /// The number differs by no more than the noise, or by too little to matter.
     Unchanged,
     /// The number is lower on the new side, beyond the noise and by enough to matter.
     Lower,
@@ -153,7 +153,7 @@ pub(super) fn is_above_noise(measure: Measure) -> Option<bool> {
 /// A leak per step is judged by the bytes it adds in this many steps.
 const MANY_STEPS: f64 = 1000.0;
 
-/// The sizes that a change in bytes is compared with.
+/// The memory sizes that a change in bytes is compared with to decide whether it matters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Yardstick {
     /// The size of the device in bytes; the smaller size when the two sides differ.
@@ -196,7 +196,7 @@ impl Yardstick {
     }
 }
 
-/// The difference of every metric that is known on at least one side.
+/// The differences of all metrics of which at least one side is known.
 pub(super) fn all(base: &Levels, new: &Levels, yardstick: Yardstick) -> Vec<Difference> {
     let known = Metric::ALL
         .into_iter()
@@ -276,7 +276,8 @@ mod tests {
         );
         assert_eq!(judge(10.0 * GIB, 10.1 * GIB, large), Change::Unchanged);
         assert_eq!(judge(10.0 * GIB, 10.5 * GIB, large), Change::Higher);
-        // The change is small for the device but large for the process.
+        // 50 MiB are a small share of the device but a large share of the process's memory, so the
+        // change is reported.
         assert_eq!(judge(100.0 * MIB, 150.0 * MIB, large), Change::Higher);
         assert_eq!(judge(150.0 * MIB, 100.0 * MIB, large), Change::Lower);
     }

@@ -1,5 +1,5 @@
-//! Gates: limits set by the user, evaluated on a comparison. A gate that cannot be evaluated does
-//! not pass.
+//! Gates: limits set by the user, evaluated on a comparison. A gate that cannot be evaluated counts
+//! as not passed.
 
 use super::difference::{Change, is_above_noise};
 use super::{
@@ -40,17 +40,17 @@ pub struct Gates {
 /// The kind of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateKind {
-    /// `--max-peak-growth`
+    /// The gate of the flag `--max-peak-growth`.
     MaxPeakGrowth,
-    /// `--max-slope`
+    /// The gate of the flag `--max-slope`.
     MaxSlope,
-    /// `--max-leak-per-step`
+    /// The gate of the flag `--max-leak-per-step`.
     MaxLeakPerStep,
-    /// `--max-gap-growth`
+    /// The gate of the flag `--max-gap-growth`.
     MaxGapGrowth,
-    /// `--fail-on new-findings`
+    /// The gate of the flag `--fail-on new-findings`.
     NewFindings,
-    /// `--fail-on higher`
+    /// The gate of the flag `--fail-on higher`.
     Higher,
 }
 
@@ -80,9 +80,9 @@ impl GateKind {
 /// The result of evaluating a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateStatus {
-    /// The limit holds.
+    /// The measured values stay within the limit.
     Passed,
-    /// The limit was exceeded.
+    /// A measured value exceeds the limit.
     Failed,
     /// Too little was recorded to decide whether the limit holds.
     NotJudged,
@@ -97,13 +97,13 @@ stormlog_format::names!(GateStatus {
 /// Why a gate did not pass.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Miss {
-    /// A number grew beyond the limit.
+    /// A number grew by more than the limit.
     Grew {
         /// The rank.
         rank: u32,
         /// The device; set only when the rank has several devices.
         device_id: Option<i64>,
-        /// The phase; `None` for the whole run.
+        /// The phase of the number that grew; `None` for the whole run.
         phase: Option<String>,
         /// The number that grew.
         difference: Difference,
@@ -153,7 +153,7 @@ pub struct GateOutcome {
     pub kind: GateKind,
     /// The limit as the user wrote it.
     pub limit: String,
-    /// Whether the limit holds.
+    /// Whether the measured values stay within the limit.
     pub status: GateStatus,
     /// The reasons why the gate did not pass.
     pub misses: Vec<Miss>,

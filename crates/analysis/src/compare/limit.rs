@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A limit that cannot be parsed.
+/// The error for a limit that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{text}' is not a limit; use {like}")]
 pub struct BadLimit {
@@ -23,7 +23,7 @@ pub enum GrowthLimit {
 /// The highest growth rate that passes, and the limit as the user wrote it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SlopeLimit {
-    /// The limit in bytes per second.
+    /// The highest growth rate that passes, in bytes per second.
     pub bytes_per_s: f64,
     text: String,
 }
@@ -31,7 +31,7 @@ pub struct SlopeLimit {
 /// The most memory that each step may keep, and the limit as the user wrote it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepLimit {
-    /// The limit in bytes per step.
+    /// The most memory that a step may keep, in bytes.
     pub bytes_per_step: f64,
     text: String,
 }

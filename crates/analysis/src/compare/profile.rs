@@ -144,8 +144,8 @@ pub fn profile_of(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Prof
 }
 
 /// Selects the one run that is compared. An analysis treats each artifact without a job id as a
-/// separate run. In a comparison, such artifacts count as the ranks of one run when no two of them
-/// share a rank.
+/// separate run. In a comparison, artifacts without a job id count as the ranks of one run when no
+/// two of them share a rank.
 fn one_run<'a>(
     mut runs: Vec<Vec<&'a LoadedSession>>,
     notes: &mut Vec<String>,

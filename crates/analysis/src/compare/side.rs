@@ -14,9 +14,9 @@ use crate::load::{LoadError, LoadOptions};
 /// One side of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Side {
-    /// The path, as the user wrote it.
+    /// The path of the run or baseline, as the user wrote it.
     pub source: String,
-    /// The summary of the run.
+    /// The summary of the run, which is compared.
     #[serde(flatten)]
     pub profile: Profile,
 }

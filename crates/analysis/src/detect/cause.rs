@@ -1,4 +1,5 @@
-//! The cause of a finding: the line that allocated the memory and what keeps it alive.
+//! The cause of a finding: the line that allocated the memory, and the holder that keeps the memory
+//! alive.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,9 +16,9 @@ pub struct Cause {
     /// The holder that keeps the memory alive, as a path in the user's program: "`sessions` in
     /// `__main__`".
     pub holder: Option<String>,
-    /// Bytes attributed to this cause, out of the bytes that were examined.
+    /// Bytes attributed to this cause, of all bytes whose cause was searched for.
     pub attributed_bytes: i64,
-    /// `attributed_bytes` as a share of the bytes that were examined, 0 to 1.
+    /// `attributed_bytes` as a share of all bytes whose cause was searched for, 0 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub share: f64,
     /// The memory that was held when an allocation failed, for out-of-memory errors.

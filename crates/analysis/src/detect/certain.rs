@@ -18,8 +18,8 @@ const BLOCKS: usize = 24;
 const FEWER_BLOCKS: [usize; 3] = [BLOCKS, 12, 8];
 /// Growth that was confirmed in at least this many time blocks can count as strong.
 const MANY_BLOCKS: usize = 12;
-/// Smallest growth reported, in bytes. The limit is twice the 2 MiB blocks in which the allocator
-/// reserves memory.
+/// Smallest certain growth that is reported, in bytes. The limit is twice the 2 MiB blocks in which
+/// the allocator reserves memory.
 const LEAST: f64 = 4.0 * 1_048_576.0;
 /// Range of the ratio between the slope of the lowest samples and the slope of the peak counter in
 /// which the two slopes agree.
@@ -37,15 +37,15 @@ const MAX_NEED: f64 = 2.5;
 /// When the growth rate at the end is below this share of the rate at the beginning, the growth may
 /// be flattening out.
 const MIN_BEND: f64 = 0.7;
-/// Memory that changes slower than `STILL` times the growth rate counts as constant. A level within
-/// `NEXT_TO_NOTHING` bytes of its peak counts as being at the peak.
+/// Memory that changes slower than `STILL` times the growth rate counts as constant. Allocated
+/// memory within `NEXT_TO_NOTHING` bytes of the peak counter counts as being at the peak.
 const STILL: f64 = 0.2;
 const NEXT_TO_NOTHING: f64 = 65_536.0;
 /// Growth during which no step was counted may come from loading a model or data when it begins
 /// within this first share of the track.
 const LOAD_SHARE: f64 = 0.1;
 
-/// Finds the certain growth of a channel.
+/// Finds growth of a channel that is certain even when it is a small share of the device.
 pub(super) fn find(signals: &Signals, channel: Channel) -> Option<Growth> {
     let (series, _) = signals.channel(channel);
     let is_stepped = channel == Channel::Allocated && signals.is_stepped;

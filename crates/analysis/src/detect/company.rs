@@ -7,7 +7,7 @@ use super::signals::seconds_between;
 use super::stats::median;
 use crate::timeline;
 
-/// Maximum number of other ranks that a rank is compared with. Comparing more ranks would not
+/// Maximum number of other ranks that a rank is compared with. Comparing with more ranks would not
 /// change the result.
 const MOST_ASKED: usize = 32;
 /// Minimum number of other ranks needed to decide whether an excursion is usual.
@@ -55,7 +55,8 @@ impl<'e> Company<'e> {
         Self { members }
     }
 
-    /// Whether at least half of the other ranks rose as high during an excursion of one rank.
+    /// Whether memory of at least half of the compared ranks also rose during an excursion of one
+    /// rank.
     #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
     pub(super) fn shares(
         &self,

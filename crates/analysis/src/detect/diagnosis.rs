@@ -22,7 +22,7 @@ pub struct Diagnosis {
     pub scope: Scope,
     /// How the run ended.
     pub end: End,
-    /// Observations that are not problems by themselves.
+    /// Notes: observations that are not problems by themselves.
     pub notes: Vec<Note>,
 }
 
@@ -95,7 +95,7 @@ impl Diagnosis {
         all
     }
 
-    /// Whether no detector had enough data.
+    /// Whether no detector had enough data to decide.
     #[must_use]
     pub fn is_too_short(&self) -> bool {
         // Even a short run shows that memory did not run out, so a clear verdict on the OOM risk

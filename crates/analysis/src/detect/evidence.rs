@@ -35,7 +35,7 @@ const MAX_GARBAGE: f64 = 0.5;
 pub(super) enum Channel {
     /// Bytes in live tensors.
     Allocated,
-    /// Bytes in use outside the allocator.
+    /// Hidden memory: bytes in use outside the allocator.
     Hidden,
 }
 
@@ -150,7 +150,7 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// Whether every track has too few samples to be judged.
+    /// Whether all tracks have too few samples to be judged.
     pub(super) fn too_short(&self) -> bool {
         self.subjects
             .iter()

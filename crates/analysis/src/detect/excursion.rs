@@ -39,7 +39,7 @@ pub(super) struct Excursion {
     pub(super) to: f64,
     /// Distance from the highest ordinary sample to the lowest sample of the excursion, in bytes.
     pub(super) height: f64,
-    /// The highest sample of the excursion, in recorded bytes.
+    /// The highest sample of the excursion, in bytes as recorded.
     pub(super) level: f64,
     /// Highest minus lowest sample of the excursion, in bytes above the floor.
     pub(super) range: f64,
@@ -49,7 +49,7 @@ pub(super) struct Excursion {
 }
 
 impl Excursion {
-    /// The lowest sample of the excursion, in recorded bytes.
+    /// The lowest sample of the excursion, in bytes as recorded.
     pub(super) fn lowest(&self) -> f64 {
         self.level - self.range
     }
@@ -79,9 +79,9 @@ struct Heights<'a> {
 /// Finds the excursions of a channel above its ordinary samples.
 ///
 /// The search sorts the samples by height and tries every gap between neighbours, from the lowest
-/// possible gap up, as the upper limit of ordinary samples. A gap is accepted when only a few short
-/// excursions lie above it. Above ordinary peaks there is no such gap, or only single samples lie
-/// above it.
+/// possible gap up, as the upper limit of ordinary samples. A gap in height is accepted as the
+/// limit when only a few short excursions lie above it. Above ordinary peaks there is no such gap,
+/// or only single samples lie above it.
 pub(super) fn find(signals: &Signals, channel: Channel, course: &Course) -> Vec<Excursion> {
     let Some(heights) = heights(signals, channel, course) else {
         return Vec::new();
@@ -141,8 +141,8 @@ fn heights<'a>(signals: &'a Signals, channel: Channel, course: &Course) -> Optio
 }
 
 impl Heights<'_> {
-    /// The excursions formed by the highest `above` samples. `None` when no gap separates these
-    /// samples from the rest, or when they do not look like excursions.
+    /// The excursions formed by the highest `above` samples. `None` when no gap in height separates
+    /// the highest samples from the rest, or when they do not look like excursions.
     fn events(&self, above: usize, longest: f64, signals: &Signals) -> Option<Vec<Excursion>> {
         let ordinary = self.y[self.ranking[above]];
         if self.y[self.ranking[above - 1]] - ordinary < MIN_GAP * signals.scale {
@@ -158,7 +158,7 @@ impl Heights<'_> {
         (!too_long && !many && single.len() <= events.len()).then_some(events)
     }
 
-    /// Groups neighbours among the highest `above` samples, in order of time.
+    /// Groups neighbouring samples among the highest `above` samples, in order of time.
     fn runs(&self, above: usize, ordinary: f64) -> Vec<Excursion> {
         let mut highest = self.ranking[..above].to_vec();
         highest.sort_unstable();

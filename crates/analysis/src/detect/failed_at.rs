@@ -12,7 +12,7 @@ const LONGEST_SOURCE: usize = 60;
 /// Maximum number of holders named in a sentence. A sentence about memory categories names one
 /// more.
 const MOST_NAMED: usize = 3;
-/// Categories and holders with a smaller share of the memory are not named.
+/// Categories and holders with less than this share of the memory are not named in a sentence.
 const WORTH_NAMING: f64 = 0.02;
 /// A holder with at least this share of a category's memory is named as its cause.
 const MOST_OF_IT: f64 = 0.5;

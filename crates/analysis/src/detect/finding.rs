@@ -9,22 +9,22 @@ use serde::Serialize;
 use super::cause::Cause;
 use crate::document::by_name;
 
-/// The kind of problem, the most urgent first.
+/// The kind of problem that a detector looks for; the most urgent kind comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// The run ran out of memory, or growth will soon fill the device.
     OomRisk,
-    /// The floor of allocated memory keeps growing.
+    /// The floor of allocated memory (the memory held between steps) keeps growing.
     AllocatorLeak,
-    /// Memory outside the allocator keeps growing.
+    /// Hidden memory (in use outside the allocator) keeps growing.
     HiddenDrift,
     /// The host memory of a process keeps growing.
     HostLeak,
-    /// Reserved memory rises ever further above the highest allocation.
+    /// Reserved memory rises ever further above the highest allocation so far.
     Fragmentation,
     /// The floor of allocated or hidden memory jumped once and did not fall back.
     StepChange,
-    /// A short excursion above the normal peak.
+    /// Memory rose above its normal peak for a short time.
     TransientSpike,
     /// The rank on which a problem of all ranks began.
     RankFirstCause,
@@ -86,16 +86,17 @@ pub struct Finding {
     pub device_id: i64,
     /// The session in which the problem was found.
     pub session_id: String,
-    /// When the problem began, in nanoseconds by the clock of the session. `None` for kinds without
-    /// a beginning.
+    /// When the problem began, in nanoseconds by the clock of the session. The onset is `None` for
+    /// kinds of problems without a beginning.
     pub onset_ns: Option<i64>,
     /// When the problem ended. For a problem that still continues, the time of the last sample.
     pub end_ns: Option<i64>,
     /// The size of the problem in bytes: how much memory grew, jumped or was held in excess.
     pub magnitude_bytes: Option<i64>,
-    /// Growth rate at the end of the track; `None` when nothing grows.
+    /// Growth rate at the end of the track, in bytes per second; `None` when nothing grows.
     pub rate_bytes_per_s: Option<f64>,
-    /// Seconds from the last sample until the device is full; `None` when no growth fills it.
+    /// Seconds from the last sample until the device is full; `None` when growth does not fill the
+    /// device.
     pub time_to_full_s: Option<f64>,
     /// Share of findings with this confidence that are correct, 0 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]

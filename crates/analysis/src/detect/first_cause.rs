@@ -178,8 +178,8 @@ fn onsets(affected: &[&Subject], trouble: Trouble) -> Option<Vec<f64>> {
     Some(fits.iter().zip(affected).map(onset).collect())
 }
 
-/// The shape of growth that fits best over at most [`ENOUGH_RANKS`] ranks. Onsets fitted with
-/// different shapes cannot be compared.
+/// The shape of growth that fits best over at most [`ENOUGH_RANKS`] ranks. All ranks use the same
+/// shape, because onsets fitted with different shapes cannot be compared.
 fn common_shape(affected: &[&Subject], trouble: Trouble) -> Option<i32> {
     let stride = affected.len().div_ceil(ENOUGH_RANKS).max(1);
     let misfit = |shape: i32| {

@@ -1,9 +1,10 @@
 //! The floor of a signal: the memory that is still held after a training step has freed what it
 //! can.
 //!
-//! A sample lies on the floor when hardly any sample before it, or hardly any sample after it, is
-//! lower. Samples before and after are checked separately, which keeps the edges of jumps sharp; a
-//! centred window would blur them. Samples may be taken at any position within a step.
+//! A sample lies on the floor when hardly any sample in the window before it, or in the window
+//! after it, is lower. Samples before and after are checked separately, which keeps the edges of
+//! jumps sharp; a centred window would blur them. Samples may be taken at any position within a
+//! step.
 
 use super::series::Series;
 use super::stats::{bend_scatter, median, quantile, smooth3};
@@ -24,11 +25,11 @@ const WINDOW_WITH_OUTLIER: usize = 40;
 /// The window spans at least this many steps, because a shorter window may miss the floor of a long
 /// step.
 const STEPS_IN_WINDOW: f64 = 1.5;
-/// The window spans at least this fraction of the run (1/12), because an evaluation stays above the
-/// floor for longer than a step.
+/// The window for finding the floor spans at least this fraction of the run (1/12), because memory
+/// stays above the floor during an evaluation, which lasts longer than a step.
 const WINDOW_SHARE: usize = 12;
-/// Scatter of samples on the floor: the larger of a share of the device and a share of the step's
-/// amplitude.
+/// The expected scatter of samples on the floor: the larger of a share of the device and a share of
+/// the step's amplitude.
 const SCATTER_OF_DEVICE: f64 = 0.002;
 const SCATTER_OF_AMPLITUDE: f64 = 0.015;
 /// The number of samples per step is measured in this many parts of a track, each with at least
@@ -41,7 +42,7 @@ const MIN_SWINGS: u32 = 3;
 pub(super) struct Knot {
     /// Time of the knot in seconds since the track's first sample.
     pub(super) t: f64,
-    /// Height of the floor, in bytes.
+    /// Level of the floor at the knot, in bytes.
     pub(super) level: f64,
 }
 
@@ -165,8 +166,8 @@ fn samples_per_swing(y: &[f64], scatter: f64) -> Option<f64> {
     (rises >= MIN_SWINGS).then(|| (samples / f64::from(rises - 1)).max(1.0))
 }
 
-/// Reduces each block of samples to one low sample. The lowest sample of a large block is not used,
-/// because it may come from a moment in which a step has briefly freed more than usual.
+/// Reduces each block of samples to one of its low samples. The lowest sample of a large block is
+/// not used, because it may come from a moment in which a step has briefly freed more than usual.
 fn reduce(t: &[f64], y: &[f64], block: usize) -> (Vec<f64>, Vec<f64>) {
     if block <= 1 {
         return (t.to_vec(), y.to_vec());

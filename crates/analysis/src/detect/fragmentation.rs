@@ -11,8 +11,9 @@ use super::{confidence, draft, words};
 /// Fragmentation is defined by growth of at least 18 %; this limit is lower because a peak sampled
 /// late hides a part of the growth.
 const MIN_EXCESS: f64 = 0.15;
-/// Minimum number of climbs, and the largest share of the growth that one climb may contribute. A
-/// single climb of reserved memory may cover a peak that fell between two samples.
+/// Minimum number of climbs of reserved memory, and the largest share of the growth that one climb
+/// may contribute. A single climb of reserved memory may cover a peak that fell between two
+/// samples.
 const MIN_CLIMBS: usize = 3;
 const MAX_SINGLE: f64 = 0.6;
 /// Smallest climb of reserved memory that counts, as a share of the total growth.
@@ -26,10 +27,10 @@ const MAX_EARLY: f64 = 0.85;
 /// Share of the bytes of all climbs after which fragmentation counts as begun. An earlier climb may
 /// cover a peak that fell between two samples.
 const BEGUN: f64 = 0.08;
-/// Largest growth of the highest allocation, as a share of the growth of the excess. When the
-/// highest allocation grows by more than this share, reserved memory only follows the allocations.
-/// A peak that rises at once by `SUDDEN` of the device or more is not counted, because it is a
-/// spike or a jump.
+/// Largest growth of the highest allocation, as a share of the growth of reserved memory above it.
+/// When the highest allocation grows by more than this share, reserved memory only follows the
+/// allocations. A peak that rises at once by `SUDDEN` of the device or more is not counted, because
+/// it is a spike or a jump.
 const MAX_PEAK_GROWTH: f64 = 0.8;
 const SUDDEN: f64 = 0.015;
 /// Share of the device above which a large allocator cache is a warning even when the program ended
@@ -162,7 +163,7 @@ fn excess(points: &[Point]) -> f64 {
     )
 }
 
-/// The 95 % quantile of reserved memory: a size that was held for longer than a moment.
+/// The 95 % quantile of reserved memory, in bytes: a size that was held for more than a moment.
 fn held_before(points: &[Point]) -> f64 {
     quantile(&points.iter().map(|p| p.reserved).collect::<Vec<_>>(), 0.95)
 }
@@ -190,7 +191,7 @@ fn climbs(settled: &[Point], least: f64) -> Vec<Climb> {
     climbs
 }
 
-/// The index of the climb at which a given share of all climbed bytes is reached.
+/// The index of the climb at which a given share of the bytes of all climbs is reached.
 fn reached(climbs: &[Climb], part: f64) -> Option<usize> {
     let all: f64 = climbs.iter().map(|c| c.bytes).sum();
     let mut climbed = 0.0;

@@ -8,7 +8,7 @@ use super::finding::{Finding, Kind, Severity, Verdict};
 use super::growth::{Growth, Strength};
 use super::{confidence, draft, outlook, windows, words};
 
-/// The words that differ between leak and drift.
+/// The words in which the findings about a leak and about a drift differ.
 #[derive(Debug)]
 pub(super) struct Wording {
     pub(super) kind: Kind,
@@ -123,7 +123,7 @@ fn describe(subject: &Subject, growth: &Growth, wording: &Wording, has_ranks: bo
     finding
 }
 
-/// Advice for growth whose cause is known.
+/// The advice in a finding about growth whose cause is known.
 fn advice_of(cause: &Cause) -> Option<String> {
     match (&cause.holder, &cause.site) {
         (Some(holder), _) => Some(format!(

@@ -1,9 +1,9 @@
 //! Decides whether a floor keeps growing until the end of its track, for the leak and the drift
 //! detector.
 //!
-//! A fitted trend determines onset and rate. Growth of any shape, stairs and pauses included, must
-//! then meet four conditions: it is large enough to matter, it is spread over the run, it still
-//! continues in its later part, and nothing of it is freed again.
+//! A trend fitted to the floor determines the onset and the growth rate. Growth of any shape,
+//! stairs and pauses included, must then meet four conditions: it is large enough to matter, it is
+//! spread over the run, it still continues in its later part, and nothing of it is freed again.
 
 use super::floor::{Floor, Knot};
 use super::series::Series;
@@ -13,8 +13,8 @@ use super::stats::{isotonic, median, theil_sen};
 use super::straight::Line;
 use super::trend::{self, SHAPES, Trend};
 
-/// Smallest growth reported, as a share of the device. Growth is defined as at least 0.5 % of the
-/// device; this limit is lower because the first and last samples miss a part of the growth.
+/// Smallest growth that is reported, as a share of the device. Growth is defined as at least 0.5 %
+/// of the device; this limit is lower because the first and last samples miss a part of the growth.
 const MIN_GROWN: f64 = 0.004;
 /// Smallest growth after the warm-up, as a share of the device. Of steady growth since the first
 /// step, three quarters happen after the warm-up.
@@ -38,8 +38,8 @@ const GOOD_FIT: f64 = 0.2;
 const ODDS_PER_FOLD: f64 = 2.0;
 const MAX_ODDS_OF_FIT: f64 = 4.0;
 /// Additional log-odds that growth needs per natural logarithm of the number of tracks, because
-/// with many tracks one may seem to grow by chance. The factor is below 1 because tracks of one run
-/// are not independent.
+/// with many tracks one may seem to grow by chance. The factor `CHANCE_OF_TRACK` is below 1,
+/// because the tracks of one run are not independent.
 const CHANCE_OF_TRACK: f64 = 0.5;
 
 /// Log-odds assigned to growth along a straight line.
@@ -50,7 +50,7 @@ const CERTAIN: f64 = 12.0;
 pub(super) struct Demand {
     /// Minimum log-odds that growth needs, from the samples and the fit together.
     odds: f64,
-    /// Smallest growth, in units of the floor's scatter.
+    /// Smallest size of the growth in units of the floor's scatter.
     signal_to_noise: f64,
     /// Largest part of the growth that may be freed again, as a share. Garbage collection, in
     /// contrast, frees all of the growth.
@@ -104,7 +104,7 @@ pub(super) struct Growth {
     pub(super) grown: f64,
     /// Growth rate at the end of the track, in bytes per second.
     pub(super) rate: f64,
-    /// Growth in units of the floor's scatter.
+    /// Size of the growth in units of the floor's scatter.
     pub(super) signal_to_noise: f64,
     /// Largest share of the growth that was freed again at any time.
     pub(super) given_back: f64,
@@ -147,7 +147,8 @@ impl Growth {
     }
 
     /// Log-odds that a good fit of the trend adds to the log-odds of the samples. Few samples give
-    /// little evidence of small growth, but random changes do not follow a trend this closely.
+    /// little evidence of small growth, but random changes do not follow a trend as closely as a
+    /// good fit does.
     fn odds_of_fit(&self) -> f64 {
         let closer = GOOD_FIT / self.unexplained.max(f64::MIN_POSITIVE);
         (ODDS_PER_FOLD * closer.ln()).clamp(0.0, MAX_ODDS_OF_FIT)
@@ -296,7 +297,8 @@ fn unexplained(knots: &[Knot], levels: &[f64], trend: &Trend) -> f64 {
 }
 
 /// Misfit of the floor to the best fit with two constant levels, as a share of the misfit of a flat
-/// floor. A jump too small to be reported must not be taken for growth.
+/// floor. The comparison with two levels keeps a jump that is too small to be reported from being
+/// taken for growth.
 #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn two_levels_leave(levels: &[f64]) -> f64 {
     let misfit = |part: &[f64]| {
@@ -394,14 +396,14 @@ mod tests {
 
     #[test]
     fn growth_that_flattens_out_is_not_believed() {
-        // The growth is complete in the middle of the run.
+        // The memory grows only up to the middle of the run.
         let early = (0..25).fold(a_rank(0), |s, k| s.jumps(mib(80), 100 + 4 * k));
         assert!(growth_of(early).is_none_or(|g| !g.meets(&ALONE)));
     }
 
     #[test]
     fn a_pause_late_in_the_growth_is_no_end_of_it() {
-        // Growth lasts half of the run, pauses for a fifth of it and continues.
+        // The memory grows for half of the run, pauses for a fifth of it and continues to grow.
         let paused = (0..40)
             .filter(|k| !(24..36).contains(k))
             .fold(a_rank(0), |s, k| s.jumps(mib(60), 140 + 6 * k));

@@ -1,4 +1,5 @@
-//! `host_leak`: the host memory of a process keeps growing along a straight line until the end.
+//! `host_leak`: the host memory of a process keeps growing along a straight line until the end of
+//! the recording.
 //!
 //! File-backed memory is not counted, because the kernel can reclaim it. The start-up of a process
 //! is not judged, because imports and loads allocate their memory once and keep it.
@@ -8,15 +9,15 @@ use super::straight::{self, Line};
 use super::{confidence, draft, host_cause, words};
 use crate::timeline::{End, Process, Resource, Role, Run, Track, float};
 
-/// Minimum number of samples of a process needed to judge it.
+/// Minimum number of samples of a process needed to judge its memory.
 const MIN_SAMPLES: usize = 48;
 /// Numbers of time blocks that the samples are divided into, tried in this order; memory must rise
 /// in nearly every block.
 const BLOCKS: [usize; 3] = [24, 12, 8];
 /// Growth that was confirmed in at least this many time blocks can count as strong.
 const MANY_BLOCKS: usize = 12;
-/// Smallest growth reported, in bytes. Without a leak, ordinary heaps grow and shrink by less than
-/// that.
+/// Smallest growth of host memory that is reported, in bytes. Without a leak, ordinary heaps grow
+/// and shrink by less than that.
 const LEAST: f64 = 16.0 * 1_048_576.0;
 /// Smallest share of the growth of all processes of a rank that single processes must explain to be
 /// reported instead of their sum.
@@ -35,7 +36,8 @@ const SOON_S: f64 = 3600.0;
 const VERY_MANY_STEPS: f64 = 200.0;
 const EVEN_BEND: f64 = 0.85;
 const LATER_S: f64 = 86_400.0;
-/// A kind of memory that makes up at least this share of the growth is named as its cause.
+/// A kind of memory (such as anonymous or shared) that makes up at least this share of the growth
+/// is named as its cause.
 const MOST_OF_IT: f64 = 0.6;
 
 /// Growth of the host memory of one process, or of all processes of a rank together.
@@ -45,7 +47,7 @@ pub(super) struct HostGrowth<'a> {
     process: Option<&'a Process>,
     part: Part,
     pub(super) line: Line,
-    /// Timestamp of the first sample. The seconds of `line` count from this time.
+    /// Timestamp of the first sample, from which the seconds of `line` count.
     start_ns: i64,
     steps: Option<f64>,
     /// Bytes left until the memory limit of the process is reached, and that limit in bytes.

@@ -1,8 +1,8 @@
 //! Finds the cause of growing host memory in the inspections ([`HostLook`]) of the process made
 //! while it ran.
 //!
-//! A cause is named only when it explains most of the growth, because a wrong name is worse than
-//! none.
+//! A cause of growth is named only when it explains most of the growth, because a wrong name is
+//! worse than none.
 
 use super::cause::{Cause, Site};
 use super::{draft, words};

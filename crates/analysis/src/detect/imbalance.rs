@@ -9,13 +9,13 @@ use super::{confidence, draft, words};
 /// differences between ranks stay below 6 %, real cases start at 13 %, and an imbalance is defined
 /// as more than 10 %.
 const MIN_SHARE: f64 = 0.10;
-/// Smallest excess of a rank, in standard deviations of all ranks.
+/// Smallest excess of a rank's memory that is reported, in standard deviations over all ranks.
 const MIN_SIGMAS: f64 = 4.0;
 /// Minimum number of ranks needed to compute the standard deviation between ranks.
 const MIN_RANKS_FOR_SCATTER: usize = 6;
 /// Quantiles of the samples at which ranks are compared, from the floor of their steps to the peak.
 const QUANTILES: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
-/// Minimum number of samples after the warm-up needed to compare a rank.
+/// Minimum number of samples after the warm-up that a rank needs to be compared with others.
 const MIN_SAMPLES: usize = 16;
 
 type Profile = [f64; QUANTILES.len()];

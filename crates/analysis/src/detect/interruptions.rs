@@ -1,5 +1,6 @@
-//! Marked phases that interrupt training now and then, such as evaluations and checkpoints. Memory
-//! use in interruptions shows nothing about training steps, so these samples are left out.
+//! Interruptions of training: marked phases that occur now and then, such as evaluations and
+//! checkpoints. Memory use in interruptions shows nothing about training steps, so these samples
+//! are left out.
 
 use super::stats::median;
 use crate::timeline::PhaseSpan;

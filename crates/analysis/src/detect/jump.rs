@@ -37,7 +37,7 @@ pub(super) const AMONG_PEERS: f64 = 6.0;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Jump {
     /// When the jump happened, in seconds of the track: halfway between the first sample above the
-    /// old floor and the first sample on the new one.
+    /// old floor and the first sample on the new floor.
     pub(super) onset: f64,
     /// Time of the first sample above the old floor, in seconds.
     pub(super) raised: f64,
@@ -48,7 +48,7 @@ pub(super) struct Jump {
     /// Misfit of the floor to one level before the jump and one after it, as a share of the misfit
     /// to a single level.
     pub(super) unexplained: f64,
-    /// Log-odds of the jump from the samples.
+    /// Log-odds of the jump according to the samples.
     pub(super) odds: f64,
 }
 
@@ -117,8 +117,8 @@ fn place(levels: &[f64], rises: &[f64]) -> Option<usize> {
         .max_by(|&a, &b| edge(levels, a).total_cmp(&edge(levels, b)))
 }
 
-/// The floor before a jump, and the height of the jump. Knots that may contain samples from before
-/// and after the jump are left out.
+/// The level of the floor before a jump, and the height of the jump, in bytes. Knots that may
+/// contain samples from both sides of the jump are left out.
 fn levels_around(levels: &[f64], at: usize) -> (f64, f64) {
     let clear = at.saturating_sub(1).max(1);
     let before = median(&levels[clear.saturating_sub(NEAR)..clear]);
@@ -149,8 +149,8 @@ fn second_rise(rises: &[f64], at: usize) -> f64 {
     far.map(|(_, &rise)| rise).fold(0.0, f64::max)
 }
 
-/// The time of the first sample above the old floor, and the time halfway between it and the first
-/// sample on the new floor. Both times are equal when every sample lies on the floor.
+/// The time of the first sample above the old floor, and the time halfway between that sample and
+/// the first sample on the new floor. Both times are equal when every sample lies on the floor.
 fn moment(series: &Series, knots: &[Knot], at: usize, before: f64, height: f64) -> (f64, f64) {
     let from = series.index_at(knots[at.saturating_sub(2)].t);
     let to = series.index_at(knots[(at + 1).min(knots.len() - 1)].t);

@@ -70,7 +70,7 @@ pub enum Metric {
     StepFloor,
     /// Highest number of bytes in live tensors during a step, as the median over all steps.
     StepPeak,
-    /// Growth of the memory in use after each step, in bytes per step.
+    /// Growth of the memory that is still allocated after each step, in bytes per step.
     LeakPerStep,
     /// Highest number of bytes of host memory held by the rank's process and its children.
     HostPeak,
@@ -112,8 +112,8 @@ impl Metric {
         }
     }
 
-    /// Whether the metric is in bytes per second. [`Self::LeakPerStep`] is in bytes per step, all
-    /// others in bytes.
+    /// Whether the metric is in bytes per second. [`Self::LeakPerStep`] is in bytes per step, and
+    /// all other metrics are in bytes.
     #[must_use]
     pub fn is_slope(self) -> bool {
         matches!(
@@ -166,7 +166,7 @@ impl Serialize for Levels {
     }
 }
 
-/// The numbers of one phase.
+/// The numbers of one phase of a track.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PhaseLevels {
     /// The name of the phase.
@@ -197,11 +197,12 @@ pub struct TrackLevels {
     /// The metrics of the track's phases, sorted by name.
     pub phases: Vec<PhaseLevels>,
     /// Number of phases left out because the track has more than [`MOST_PHASES`]. The phases with
-    /// the fewest samples are left out.
+    /// the fewest samples are left out first.
     pub phases_left_out: usize,
 }
 
-/// The levels of every device track with samples, or of the host tracks when there are no devices.
+/// The levels of every device track with samples, or of the host tracks when the run has no device
+/// tracks.
 #[must_use]
 pub fn levels_of(run: &Run) -> Vec<TrackLevels> {
     let is_device = |track: &&Track| track.resource() != Resource::Host;
@@ -619,7 +620,7 @@ mod tests {
         let per_second = slope.value / float(mib(1));
         assert!((per_second - 8.0).abs() < 0.5, "{per_second}");
         assert!(slope.value > 10.0 * slope.noise.unwrap(), "{slope:?}");
-        // The trend does not add to the scatter of the peak.
+        // Steady growth of the memory does not add to the scatter of the peak.
         let peak = of(&track, Metric::PeakAllocated);
         assert!(peak.noise.unwrap() < float(gib(1)), "{peak:?}");
     }

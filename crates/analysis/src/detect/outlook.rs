@@ -3,7 +3,7 @@
 use super::evidence::Subject;
 use super::peaks;
 
-/// When a growing track will fill its device.
+/// The estimated time until a growing track fills its device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Outlook {
     /// Sum of the growth rates of allocated and hidden memory at the end of the track.

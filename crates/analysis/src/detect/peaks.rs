@@ -10,10 +10,10 @@ use super::stats::{median, quantile};
 /// quantile may be spikes or evaluations.
 const NORMAL_PEAK: f64 = 0.97;
 
-/// Number of knots whose median is taken as the floor at a knot.
+/// Number of neighbouring knots whose median is taken as the floor at a knot.
 const WIDE: usize = 9;
 
-/// The samples from time `from` on, minus the growth and jump of `course`.
+/// The samples from time `from` on, minus the bytes that the growth and jump of `course` added.
 pub(super) fn unlifted(series: &Series, course: &Course, from: f64) -> Vec<f64> {
     let first = series.index_at(from);
     series.t[first..]

@@ -1,6 +1,6 @@
 //! Notes on phases that need much more memory than training steps, and on memory that the allocator
-//! keeps cached after such a phase. These notes are not findings, because an evaluation may need
-//! more memory than a step.
+//! keeps cached after such a phase. These notes are not findings, because an evaluation may rightly
+//! need more memory than a step.
 
 use std::collections::BTreeMap;
 

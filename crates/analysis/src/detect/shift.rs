@@ -25,11 +25,11 @@ const BLOCKS: usize = 8;
 /// A rise of the floor, and what single samples should show of it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rise {
-    /// Samples before this time are ignored.
+    /// Time in seconds; samples before this time are ignored.
     pub(super) from: f64,
-    /// Samples before this time may lie below `line`.
+    /// Time in seconds before the rise; samples before this time may lie below `line`.
     pub(super) until: f64,
-    /// Samples from this time on should not lie below `line`.
+    /// Time in seconds after the rise; samples from this time on should not lie below `line`.
     pub(super) split: f64,
     /// A level between the old floor and the new floor, in bytes.
     pub(super) line: f64,
@@ -83,7 +83,7 @@ pub(super) fn support(series: &Series, rise: &Rise) -> Support {
 /// The log-likelihood ratio of the missing samples on the old floor: high when their absence is
 /// unlikely to be chance.
 ///
-/// If the old floor still existed, steps would return to it as often as before. Sampling at an
+/// If the old floor still existed, samples would lie on it as often as before. Sampling at an
 /// interval that matches the step length misses the floor many times in a row, so the length of
 /// earlier absences counts, not only their number.
 fn absence(before: &[f64], after: &[f64], rise: &Rise) -> f64 {
@@ -109,8 +109,8 @@ fn absence(before: &[f64], after: &[f64], rise: &Rise) -> f64 {
     (new - old).max(0.0)
 }
 
-/// For each step, whether a sample of the step lies below `line`. A step need not last a whole
-/// number of samples.
+/// For each step, whether a sample of the step lies below `line`. The boundaries of steps are
+/// computed in fractions of a sample, because a step need not last a whole number of samples.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -19,7 +19,7 @@ use crate::timeline::{Column, CrowdedDevices, Track, float};
 /// with a later start.
 const SAME_RUN_SHARE: f64 = 0.6;
 /// When the device's size is unknown, it is estimated as this multiple of the highest memory use.
-/// Jobs usually fill half to nine tenths of their device.
+/// The factor assumes that jobs usually fill half to nine tenths of their device.
 const TOTAL_PER_PEAK_USE: f64 = 1.6;
 
 /// The signals of one track that detectors read.
@@ -31,7 +31,7 @@ pub(super) struct Signals<'a> {
     /// Time of the last sample in seconds.
     pub(super) end: f64,
     /// Length of the run in seconds. The run is longer than the track when the recorder attached
-    /// late.
+    /// after the run began.
     pub(super) span: f64,
     /// Median time between two samples, in seconds.
     pub(super) interval: f64,
@@ -52,15 +52,15 @@ pub(super) struct Signals<'a> {
     pub(super) interruptions: Interruptions,
     /// Bytes reserved by the allocator at the times of `allocated`; NaN when unknown.
     pub(super) reserved: Vec<f64>,
-    /// The allocator's own counter of the highest allocation so far, when known.
+    /// The allocator's own peak counter (the highest allocation so far), where it was recorded.
     pub(super) peak: Series,
     /// Whether `allocated` contains only samples at the ends of optimizer steps.
     pub(super) is_stepped: bool,
-    /// Number of optimizer steps so far, when counted.
+    /// Number of optimizer steps so far, where steps were counted.
     pub(super) step_count: Series,
-    /// Bytes in use outside the allocator.
+    /// Hidden memory: bytes in use outside the allocator.
     pub(super) hidden: Series,
-    /// Bytes that other processes held on the device at the end; 0 when unknown.
+    /// Bytes that other processes held on the device at the end of the track; 0 when unknown.
     pub(super) neighbours: f64,
     /// The floor of `allocated`: memory held between steps.
     pub(super) allocated_floor: Floor,

@@ -40,7 +40,7 @@ pub(crate) struct Sketch {
     device_id: i64,
 }
 
-/// Bytes added to a signal as a function of the sample's number.
+/// Bytes added to a test signal as a function of the sample's number.
 #[derive(Debug, Clone, Copy)]
 enum Lift {
     Growth {
@@ -56,7 +56,7 @@ enum Lift {
         bytes: i64,
         every: i64,
     },
-    /// Holds the signal at a constant level that is `bytes` above the normal peak.
+    /// A spike that holds the signal at a constant level, `bytes` above the normal peak.
     Spike {
         bytes: i64,
         at: i64,

@@ -32,12 +32,12 @@ const MAX_EARLY: f64 = 2.0;
 /// growth rate that they must keep.
 const TAIL: usize = 3;
 const MIN_TAIL: f64 = 0.35;
-/// At most one sample in this many, at the end, may belong to the program's shutdown.
+/// At most one sample in this many, at the end of the series, may belong to the program's shutdown.
 const SHUTDOWN: usize = 20;
 
 /// Garbage collection is searched for in `BLOCKS_BEFORE` time blocks before the growth: a rise over
-/// `RISING` blocks, then a fall. The fall must be at least `MIN_COLLECTED` of the growth, and the
-/// rise at least `MIN_CLIMB` of the fall.
+/// `RISING` blocks, then a fall. After the rise, memory must fall by at least `MIN_COLLECTED` of
+/// the growth, and the rise must be at least `MIN_CLIMB` of the fall.
 const BLOCKS_BEFORE: usize = 24;
 const RISING: usize = 4;
 const MIN_COLLECTED: f64 = 0.5;
@@ -157,7 +157,7 @@ fn may_rise(t: &[f64], y: &[f64], blocks: usize) -> bool {
     is_higher && share_of_rises(&levels) >= MIN_RISES_AT_END
 }
 
-/// Growth, followed back in time from `onset` to where it began.
+/// Where growth really began, found by following it back in time from `onset`.
 struct Followed {
     began: f64,
     /// The memory level where the growth began, and the level at `onset`, in bytes.
@@ -319,7 +319,7 @@ impl Cells {
     }
 }
 
-/// The lowest point of each of `blocks` blocks with equal numbers of samples.
+/// The lowest sample of each of `blocks` time blocks with equal numbers of samples.
 pub(super) fn floors(t: &[f64], y: &[f64], blocks: usize) -> (Vec<f64>, Vec<f64>) {
     let count = y.len();
     (0..blocks)

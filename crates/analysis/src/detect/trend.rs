@@ -21,8 +21,8 @@ const LATEST_ONSET: f64 = 0.2;
 const ONSETS: u32 = 16;
 /// Number of onsets tried when the growth rate is known.
 const PACED_ONSETS: u32 = 24;
-/// Smallest rise from the first quarter of the knots to the last fifth, as a share of the device.
-/// The limit is a quarter of the smallest growth that is reported.
+/// Smallest rise of the floor from the first quarter of its knots to the last fifth, as a share of
+/// the device. The limit is a quarter of the smallest growth that is reported.
 const MIN_RISE: f64 = 0.001;
 /// The misfit of a single knot counts at most this many units, so that one wrong knot does not move
 /// the fit.
@@ -38,11 +38,12 @@ pub(super) struct Trend {
     pub(super) level: f64,
     pub(super) grown: f64,
     pub(super) shape: i32,
-    /// Sum of the knots' distances from the fit, in units of the floor's scatter.
+    /// Sum of the knots' distances from the fitted trend, in units of the floor's scatter.
     pub(super) misfit: f64,
 }
 
-/// The knots to fit, their levels without single outliers, and the unit of misfit.
+/// The data for fitting a trend: the knots, their levels without single outliers, and the unit of
+/// misfit.
 struct Target<'a> {
     knots: &'a [Knot],
     levels: Vec<f64>,
@@ -213,7 +214,7 @@ fn rises_too_little(levels: &[f64], signals: &Signals) -> bool {
     median(&levels[last..]) - median(&levels[..first]) < MIN_RISE * signals.scale
 }
 
-/// The earliest and the latest onset to try.
+/// The earliest and the latest onset of growth that are tried, in seconds.
 fn onset_range(floor: &Floor, signals: &Signals) -> (f64, f64) {
     let first = floor.knots.first().map_or(0.0, |k| k.t);
     (
@@ -222,13 +223,14 @@ fn onset_range(floor: &Floor, signals: &Signals) -> (f64, f64) {
     )
 }
 
-/// The part of a range within one step of time `t`, when the range has `count` steps.
+/// The part of a time range that lies within one step of time `t`, when the range is divided into
+/// `count` steps.
 fn around(t: f64, (first, last): (f64, f64), count: u32) -> (f64, f64) {
     let step = (last - first) / f64::from(count);
     ((t - step).max(first), (t + step).min(last))
 }
 
-/// Evenly spaced times, both ends included.
+/// Evenly spaced times from `from` to `to`, both ends included.
 fn steps(from: f64, to: f64, count: u32) -> impl Iterator<Item = f64> {
     let step = (to - from) / f64::from(count);
     (0..=count).map(move |k| from + f64::from(k) * step)

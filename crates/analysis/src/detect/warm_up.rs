@@ -8,7 +8,7 @@ use super::stats::median;
 const SHARE: f64 = 0.25;
 /// Share of the time after the first training step that still counts as warm-up. This share matters
 /// when the model takes longer than the first quarter of the run to load, because optimizer state
-/// and lazily loaded kernels follow the load.
+/// and lazily loaded kernels are allocated after the load.
 const FIRST_STEPS_SHARE: f64 = 0.1;
 /// Floors are computed from the time `OPTIMIZER_SHARE` into the run, and at least
 /// `OPTIMIZER_SHARE_AFTER_LOAD` of the run after the first step, when the optimizer's state is

@@ -12,8 +12,8 @@ const AGREEING_BY_STEPS: usize = 3;
 const AGREEING_BY_TIME: usize = 4;
 /// Smallest share of the growth that a line or a holder must explain to be named as its cause.
 const MOST: f64 = 0.5;
-/// A leak that happens rarely may show in only two windows. When only two windows show growth, both
-/// must agree on one line that explains almost all of it.
+/// A leak that happens rarely may show in only two evidence windows. When only two windows show
+/// growth, both must agree on one line that explains almost all of it.
 const AGREEING_WHERE_RARE: usize = 2;
 const ALMOST_ALL: f64 = 0.95;
 /// Largest ratio of the bytes of surviving allocations to the growth. Beyond this ratio, most
@@ -80,8 +80,8 @@ struct Seen<'e> {
     path: &'e [Site],
 }
 
-/// The innermost line that explains most of the growth. When the memory comes from many lines, as
-/// for an autograd graph, the result is the call that these lines have in common.
+/// The innermost line of code that explains most of the growth. When the memory comes from many
+/// lines, as for an autograd graph, the result is the call that these lines have in common.
 fn best_site(
     evidence: &WindowEvidence,
     windows: &[&EvidenceWindow],

@@ -1,6 +1,6 @@
 //! Formats numbers for the sentences in findings.
 
-/// Bytes in binary units with three digits: `1.52 GiB`, `283 MiB`.
+/// Formats bytes in binary units with three digits: `1.52 GiB`, `283 MiB`.
 pub(super) use stormlog_format::human_bytes as bytes;
 
 /// A number with thousands separators: `1,204`.

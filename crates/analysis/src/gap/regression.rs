@@ -5,7 +5,7 @@
 pub struct Line {
     /// Slope of the line: the rise of y per unit of x.
     pub slope: f64,
-    /// Correlation of x and y.
+    /// Correlation coefficient of x and y.
     pub r: f64,
     /// Two-sided probability that noise alone gives such a slope (p-value).
     pub p_value: f64,
@@ -14,7 +14,8 @@ pub struct Line {
 /// Added to a divisor to avoid a division by zero when all points lie on the line.
 const TINY: f64 = 1.0e-20;
 
-/// Fits a line by least squares. `None` when all x are equal, or with fewer than two points.
+/// Fits a line by least squares. `None` when all x are equal, or when there are fewer than two
+/// points.
 #[expect(
     clippy::cast_precision_loss,
     clippy::many_single_char_names,
@@ -136,7 +137,7 @@ fn two_sum(a: f64, b: f64) -> (f64, f64) {
     (sum, (a - (sum - part)) + (b - part))
 }
 
-/// Two-sided probability that Student's t exceeds the value.
+/// Two-sided probability that a value of Student's t-distribution exceeds `t`.
 fn t_test(t: f64, freedom: f64) -> f64 {
     if !t.is_finite() {
         return 0.0;

@@ -118,7 +118,7 @@ fn link(row: EventRow<'_>, kind: Text, metadata: Map) -> EvidenceLink {
     }
 }
 
-/// The context of the event, and the status of its session.
+/// Details of an issue: the context of the event, and the status of its session.
 fn context_and_status(row: EventRow<'_>) -> Map {
     let context = row.event.context().map(Text::from_bytes);
     Map::from_entries(vec![

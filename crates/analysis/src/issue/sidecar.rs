@@ -18,7 +18,7 @@ use crate::regular_file;
 /// The file name of the sidecar.
 pub const SIDECAR_NAME: &str = "issues.json";
 
-/// Why a sidecar cannot be read or changed; every message names the file.
+/// Why a sidecar cannot be read or changed; every error message names the file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say it")]
@@ -113,8 +113,9 @@ pub fn change_states(
     Ok(states)
 }
 
-/// Waits until no other process changes the sidecar. The lock is a separate file, because the
-/// sidecar itself is replaced and a lock on the old file would not protect the new one.
+/// Takes the lock on the sidecar; waits while another process changes it. The lock is a separate
+/// file, because the sidecar itself is replaced and a lock on the old file would not protect the
+/// new one.
 fn lock(file: &Path) -> io::Result<OwnedFd> {
     // Links in the folder are not followed, because the folder may be an artifact of another user.
     let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;

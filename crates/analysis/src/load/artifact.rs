@@ -33,9 +33,10 @@ pub enum Artifact {
         /// Segments that are missing or that may not be read.
         damage: Vec<Damage>,
     },
-    /// A file with one record per line. A manifest in the same folder supplies session summaries.
+    /// A file with one record per line. If there is a manifest in the same folder, it supplies the
+    /// session summaries.
     Lines {
-        /// The manifest in the same folder.
+        /// The manifest in the folder of the `.jsonl` file, if any.
         manifest: Option<Manifest>,
         /// The file.
         file: PathBuf,
@@ -105,8 +106,9 @@ impl Artifact {
         }
     }
 
-    /// Whether segments of a sink were rewritten since this value was created. After a rewrite,
-    /// some lines may have been read twice, or not at all, so the sink must be read again.
+    /// Whether segments of a sink were rewritten since this description of the artifact was
+    /// created. After a rewrite, some lines may have been read twice, or not at all, so the sink
+    /// must be read again.
     pub(crate) fn was_rewritten(&self, path: &Path) -> bool {
         let Self::Sink {
             manifest: Some(before),

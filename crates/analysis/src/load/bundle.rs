@@ -24,7 +24,7 @@ const ROOM: usize = 1 << 10;
 
 const TIMELINE_COLLECTOR: &str = "stormlog.diagnose.timeline";
 
-/// Fields of the flight recorder's ring buffer, and their names in a record.
+/// Fields in the flight recorder's ring buffer, each with the name it has in an event record.
 const RING_FIELDS: [(&str, &str); 5] = [
     ("active_memory", "allocator_active_bytes"),
     ("inactive_memory", "allocator_inactive_bytes"),
@@ -165,8 +165,8 @@ impl<'a> Samples<'a> {
         }
     }
 
-    /// The record of a point of the timeline. `last` is the time and the allocated bytes of the
-    /// previous point.
+    /// The record of a point of the timeline. The argument `last` is the time and the allocated
+    /// bytes of the previous point.
     fn record(&self, time: f64, allocated: i64, reserved: i64, last: Option<(f64, i64)>) -> Map {
         let interval = last.map_or(0.0, |(before, _)| (time - before).max(0.0) * 1000.0);
         let change = last.map_or(0, |(_, before)| allocated.saturating_sub(before));
@@ -354,7 +354,7 @@ fn rank_of(payload: &Map, file: &Path) -> i64 {
     said.or_else(in_path).unwrap_or(0)
 }
 
-/// The value as a finite number.
+/// The number in a JSON value, if it is finite.
 fn finite(value: &Value) -> Option<f64> {
     value.as_number().filter(|number| number.is_finite())
 }

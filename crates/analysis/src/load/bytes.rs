@@ -197,7 +197,7 @@ pub(crate) struct LineBlocks<R> {
 pub(crate) struct Block<'a> {
     pub(crate) text: &'a [u8],
     pub(crate) offset: u64,
-    /// Whether the last line has no newline because the file ends there.
+    /// Whether the last line of the block has no newline because the file ends there.
     pub(crate) torn: bool,
 }
 
@@ -223,7 +223,7 @@ impl<R: Read> LineBlocks<R> {
         }
     }
 
-    /// Skips everything up to and including the first newline.
+    /// Skips all bytes up to and including the first newline.
     pub(crate) fn skip_first_line(&mut self) {
         self.buffer.clear();
         loop {

@@ -8,8 +8,8 @@ use serde::{Serialize, Serializer};
 
 use crate::document::shown_path;
 
-/// Maximum number of damaged places that are listed. Further damaged places are only counted, so
-/// that a file full of damage does not take more memory than a file of events.
+/// Maximum number of damaged places of an artifact that are listed. Further damaged places are only
+/// counted, so that a file full of damage does not take more memory than a file of events.
 pub(crate) const MOST_LISTED: usize = 100_000;
 
 /// A part of a file that was skipped because it could not be read.
@@ -37,7 +37,7 @@ fn bounds<S: Serializer>(bytes: &Option<Range<u64>>, serializer: S) -> Result<S:
     bounds.serialize(serializer)
 }
 
-/// The reason for skipping an incomplete last line.
+/// The reason given for skipping an incomplete last line.
 pub(crate) const TORN: &str = "the last line was torn; everything before it is loaded";
 
 impl Damage {
@@ -46,7 +46,7 @@ impl Damage {
         self.reason == TORN
     }
 
-    /// Damage of a whole file, or of a part without a position.
+    /// Damage of a whole file, or of a part of it whose position is unknown.
     pub(crate) fn of_file(file: impl Into<PathBuf>, reason: impl Into<String>) -> Self {
         Self {
             file: file.into(),
@@ -116,7 +116,7 @@ pub(crate) struct LineCounter {
 }
 
 impl LineCounter {
-    /// Number of newlines before `place`.
+    /// Number of newlines before the offset `place`.
     pub(crate) fn before(&mut self, text: &[u8], place: usize) -> u64 {
         let passed = text.get(self.place..place).unwrap_or_default();
         self.lines += memchr::memchr_iter(b'\n', passed).count() as u64;

@@ -102,7 +102,7 @@ impl LoadError {
         }
     }
 
-    /// The invalid field of a record, if the error concerns one.
+    /// The invalid field of a record, if the error concerns a single field.
     pub fn field(&self) -> Option<&str> {
         match self {
             Self::BadRecord { source, .. } => source.field(),

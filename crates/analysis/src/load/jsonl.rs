@@ -30,7 +30,8 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// The lines between two offsets of a file. Both offsets are at the beginning of a line.
+    /// A part that consists of the lines between two offsets of a file. Both offsets must be at the
+    /// beginning of a line.
     pub(crate) fn between(start: u64, end: u64) -> Self {
         Self {
             file: 0,
@@ -218,7 +219,7 @@ struct Lines<'d> {
 }
 
 impl Lines<'_> {
-    /// Reads one block of lines. Returns false when a problem ends the reading.
+    /// Reads one block of lines. Returns false when a problem with a line ends the reading.
     fn read(&mut self, block: &Block<'_>) -> bool {
         let text = block.text;
         let is_text = std::str::from_utf8(text).is_ok();
@@ -253,8 +254,9 @@ impl Lines<'_> {
     }
 
     /// Reads the text between two newlines with the general JSON parser, which is slower than the
-    /// scanner. Returns false when a problem ends the reading. A carriage return ends a line too,
-    /// as in Python's universal newlines; JSON strings cannot contain one.
+    /// scanner. Returns false when a problem with a line ends the reading. A carriage return ends a
+    /// line too, as in Python's universal newlines; JSON strings cannot contain a raw carriage
+    /// return.
     fn general(
         &mut self,
         block: &Block<'_>,
@@ -288,7 +290,7 @@ impl Lines<'_> {
         true
     }
 
-    /// Records that a line is too long. Returns false when that ends the reading.
+    /// Records that a line is too long. Returns false when the long line ends the reading.
     fn too_long(&mut self, bytes: std::ops::Range<u64>) -> bool {
         self.problem(bytes, ProblemKind::TooLong, false);
         self.outcome.lines += 1;
@@ -360,7 +362,7 @@ fn rows_in(bytes: u64, text: &[u8]) -> usize {
     bytes / line.max(256) + 1
 }
 
-/// The offset after the newline; `None` when other text precedes it.
+/// The offset after the next newline; `None` when other text comes before the newline.
 fn after_newline(text: &[u8], end: usize) -> Option<usize> {
     match &text[end..] {
         [] => Some(end),
@@ -370,7 +372,7 @@ fn after_newline(text: &[u8], end: usize) -> Option<usize> {
     }
 }
 
-/// Whether the line is empty after Python's `str.strip`.
+/// Whether the line contains only white space, in the sense of Python's `str.strip`.
 fn is_blank(line: &[u8]) -> bool {
     std::str::from_utf8(line).is_ok_and(|text| stormlog_format::strip(text).is_empty())
 }

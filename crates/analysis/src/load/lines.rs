@@ -91,7 +91,7 @@ impl<'a> LineFiles<'a> {
         self
     }
 
-    /// Reads all files in parallel.
+    /// Reads all `.jsonl` files of the artifact in parallel.
     pub(crate) fn read(self, options: &LoadOptions<'_>) -> Result<ReadParts, LoadError> {
         let outcomes: Vec<(Vec<Chunk>, PartOutcome)> = self
             .parts
@@ -111,8 +111,9 @@ impl<'a> LineFiles<'a> {
         self.finish(chunks, parts, options)
     }
 
-    /// Reads all files in parallel and keeps the events that `keep` accepts. In addition to the
-    /// accepted events, each worker has only one part of a file in memory.
+    /// Reads all `.jsonl` files of the artifact in parallel and keeps the events that `keep`
+    /// accepts. In addition to the accepted events, each worker has only one part of a file in
+    /// memory.
     pub(crate) fn read_matching(
         self,
         options: &LoadOptions<'_>,
@@ -242,8 +243,8 @@ impl<'a> LineFiles<'a> {
     }
 }
 
-/// The session of each segment, from the manifest. If the manifest lists a segment twice, the last
-/// entry counts.
+/// The session of each segment, according to the manifest. If the manifest lists a segment twice,
+/// the last entry counts.
 pub(super) struct Hints<'a>(HashMap<Cow<'a, str>, Option<&'a Text>>);
 
 impl<'a> Hints<'a> {
@@ -271,8 +272,8 @@ impl<'a> Hints<'a> {
     }
 }
 
-/// The problem to report: the first one of the first file with problems. Invalid UTF-8 takes
-/// precedence, because such a file cannot be read as text at all.
+/// The problem to report as an error: the first problem of the first file with problems. Invalid
+/// UTF-8 takes precedence, because such a file cannot be read as text at all.
 fn first_error(problems: &[(usize, u64, Problem)]) -> Option<usize> {
     let fatal = problems.iter().enumerate();
     let fatal = fatal.filter(|(_, (.., problem))| !problem.is_tear());

@@ -37,7 +37,7 @@ pub(crate) fn read(
     read_blocks(file, BLOCK, defaults, options, take)
 }
 
-/// Like [`read`], with a given block size in bytes.
+/// Like [`read`], but with a given block size in bytes.
 fn read_blocks(
     file: &Path,
     block: usize,

@@ -33,7 +33,8 @@ enum Owner<'a> {
 }
 
 impl<'a> Ownership<'a> {
-    /// Groups the damage of an artifact. `used` are the files that contain events of any session.
+    /// Groups the damage of an artifact by the sessions it affects. The argument `used` contains
+    /// the indices of the files with events of any session.
     pub(crate) fn of(parts: &'a ReadParts, used: &BTreeSet<usize>, sessions: usize) -> Self {
         let mut sorted = Self {
             damage: &parts.damage,

@@ -22,7 +22,7 @@ pub struct Removed {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Pruned")]
     pub pruned: Option<Pruned>,
-    /// Number of events that could not be written.
+    /// Number of events that could not be written to the sink.
     #[serde(skip_serializing_if = "is_nothing")]
     pub dropped_events: i64,
 }

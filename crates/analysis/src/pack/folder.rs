@@ -10,8 +10,8 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 
 const PREFIX: &str = "stormlog-pack-";
 
-/// Maximum number of attempts at creating a folder when other processes delete it before it is
-/// locked.
+/// Maximum number of attempts at creating the folder, because another process may delete it before
+/// it is locked.
 const TRIES: usize = 8;
 
 /// A private folder for temporary files, which is deleted when the value is dropped. A forked child

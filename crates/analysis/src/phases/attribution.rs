@@ -7,7 +7,7 @@ use stormlog_format::{Map, Text, Value};
 
 use super::PhaseSpan;
 
-/// Whether an event has exactly one phase.
+/// Whether an event belongs to exactly one phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolution {
     /// The event belongs to exactly one phase.
@@ -85,7 +85,7 @@ pub struct PhaseOrigin {
 }
 
 impl PhaseOrigin {
-    /// Reads the origin from an event's metadata.
+    /// Reads the phase's scope and thread from an event's metadata.
     pub fn of_metadata(metadata: &Map) -> Self {
         let scope_id = metadata
             .get("origin_phase_scope_id")
@@ -285,7 +285,7 @@ impl PhaseAttribution {
     }
 }
 
-/// A resolution and its phases as one line for users.
+/// The resolution of an attribution and its phases as one line for users.
 pub fn resolution_label(
     resolution: &Resolution,
     path: Option<&Text>,

@@ -103,7 +103,7 @@ fn action(event_type: &[u8]) -> Option<Action> {
     }
 }
 
-/// Converts an integer. As in Python, a boolean counts as an integer.
+/// Converts a JSON value to an integer. As in Python, a boolean counts as the integer 0 or 1.
 fn integer(value: &Value) -> Option<i64> {
     match value {
         Value::Int(value) => Some(*value),

@@ -36,7 +36,7 @@ pub(crate) fn may_be_trouble(events: &Events) -> RowSet {
     RowSet::of_table_of(events, is_trouble, &[&SEVERITY, &HEALTH])
 }
 
-/// The metadata if it may contain one of the keys, otherwise an empty object.
+/// The metadata of an event if it may contain one of the keys, otherwise an empty object.
 pub(crate) fn metadata_with(event: EventRef<'_>, keys: &[&str]) -> Map {
     if keys.iter().any(|key| may_have(event, &Finder::new(key))) {
         event.metadata()

@@ -41,7 +41,7 @@ pub struct RunAttachmentRow {
 }
 
 impl RunAttachmentRow {
-    /// The row as a map, with its keys in order.
+    /// The row as a map, with its keys in a fixed order.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("run_id", self.run_id.clone());

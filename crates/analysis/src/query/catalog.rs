@@ -48,8 +48,8 @@ impl SourceKind {
         Self::ALL.into_iter().find(|kind| kind.as_str() == word)
     }
 
-    /// The type of a session's recording, from the name of its first file. When the first file is a
-    /// segment, the recording is a sink.
+    /// The type of a session's recording, determined from the name of its first file. When the
+    /// first file is a segment, the recording is a sink.
     pub(crate) fn of_recording(file: &Path) -> Self {
         if plain_name(file).starts_with("segment-") {
             return Self::Sink;
@@ -142,7 +142,7 @@ pub struct Catalog {
     pub attachments: Vec<ExternalAttachment>,
     /// Envelopes that describe runs.
     pub run_envelopes: Vec<RunEnvelope>,
-    /// Problems with the paths.
+    /// Warnings about problems with the paths.
     pub warnings: Vec<CatalogWarning>,
     /// The warnings that concern files or folders that could not be read.
     pub unread: Vec<CatalogWarning>,
@@ -190,7 +190,7 @@ struct Discovery {
     covered: HashSet<PathBuf>,
     /// The paths of the OOM bundles, with links resolved.
     bundles: Vec<PathBuf>,
-    /// Run ids with more than one envelope.
+    /// Run ids for which more than one envelope was found.
     repeated_runs: HashSet<Text>,
 }
 
@@ -451,7 +451,7 @@ impl Discovery {
     }
 }
 
-/// The path with its links resolved, for comparing paths.
+/// The path with its links resolved, so that paths can be compared.
 pub(crate) fn resolve(path: &Path) -> PathBuf {
     path.canonicalize()
         .or_else(|_| std::path::absolute(path))

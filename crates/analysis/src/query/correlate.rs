@@ -103,7 +103,7 @@ pub struct CorrelationResult {
 }
 
 impl CorrelationResult {
-    /// The result as a map, with its keys in order.
+    /// The result as a map, with its keys in a fixed order.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("anchor", Value::Map(self.anchor.clone()));
@@ -167,8 +167,8 @@ impl Moment {
         })
     }
 
-    /// Rates evidence: adds its confidence and the reasons for it. `None` when the evidence is
-    /// unrelated.
+    /// Rates evidence: adds its confidence and the reasons for it. `None` when the evidence is not
+    /// related to the point in time.
     fn judge(&self, mut evidence: Evidence, filter: &CorrelationFilter) -> Option<Evidence> {
         let same =
             |wanted: &Option<Text>, given: &Option<Text>| wanted.is_none() || wanted == given;

@@ -30,7 +30,8 @@ pub struct EventFilter {
 }
 
 impl EventFilter {
-    /// Whether the event passes the filter. The status of the event's session is not checked.
+    /// Whether the event passes the filter. The status of the event's session is not checked by
+    /// this function.
     pub fn accepts(&self, event: EventRef<'_>) -> bool {
         let origin = event.origin();
         let time = event.timestamp_ns();
@@ -115,7 +116,7 @@ pub struct EventRow<'a> {
 }
 
 impl EventRow<'_> {
-    /// The row as a map, with its keys in order.
+    /// The row as a map, with its keys in a fixed order.
     pub fn to_map(self) -> Map {
         let mut map = self.event.to_event().to_record();
         map.insert("source_path", self.source_path.clone());

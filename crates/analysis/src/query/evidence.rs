@@ -1,4 +1,5 @@
-//! Evidence: anything that may be related to a point in time, in one format.
+//! Evidence: events, markers, bundles and other items that may be related to a point in time, in
+//! one format.
 
 use stormlog_format::json::{Layout, Writer};
 use stormlog_format::{Map, Text, Value, classify};
@@ -21,7 +22,7 @@ pub const EVIDENCE_KINDS: [&str; 7] = [
     "attachment",
 ];
 
-/// Something that may be related to a point in time.
+/// Evidence: an item that may be related to a point in time.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     missing_docs,
@@ -45,7 +46,7 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// The evidence as a map, with its keys in order.
+    /// The evidence as a map, with its keys in a fixed order.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("evidence_id", self.evidence_id.clone());

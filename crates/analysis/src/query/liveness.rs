@@ -6,8 +6,8 @@
 use stormlog_format::{ProcessIdentity, SessionStatus, SessionSummary};
 
 /// A session without writes for this long counts as ended if its process cannot be checked, because
-/// it runs on another machine or in another container. A recorder writes every few seconds; ten
-/// minutes allow for clocks that differ.
+/// it runs on another machine or in another container. A recorder writes every few seconds, and ten
+/// minutes allow for clocks that differ between machines.
 const SILENCE_NS: i64 = 600_000_000_000;
 
 /// A process that started this much later than the session is another process with a reused process
@@ -30,7 +30,7 @@ pub enum Process {
     Unknown,
 }
 
-/// The machine on which the recording is read.
+/// The state of the machine on which the recording is read.
 pub struct Surroundings<'a> {
     /// The current time in nanoseconds since 1970.
     pub now_ns: i64,
@@ -42,8 +42,8 @@ pub struct Surroundings<'a> {
     pub process: &'a (dyn Fn(i64) -> Process + Sync),
 }
 
-/// The current status of a session. A session whose recorded status is running, but whose process
-/// has ended, was interrupted.
+/// The current status of a session, which may differ from the recorded status. A session whose
+/// recorded status is running, but whose process has ended, was interrupted.
 ///
 /// If the recording identifies its process, and was made on this machine since its last boot and in
 /// the same pid namespace, the state of that process decides. If the process cannot be checked, the

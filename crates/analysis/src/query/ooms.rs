@@ -80,7 +80,7 @@ pub struct OomRow {
 }
 
 impl OomRow {
-    /// The row as a map, with its keys in order.
+    /// The row as a map, with its keys in a fixed order.
     pub fn to_map(&self) -> Map {
         let mut map = self.bundle.to_map();
         map.remove("manifest_path");

@@ -13,8 +13,8 @@ use super::payload::path_text;
 use super::summary::{Group, GroupBy, Metric, SummaryRow};
 
 impl super::Store {
-    /// Computes the summary of a query from rollups. `None` unless every source is a sink with
-    /// up-to-date rollups that can answer the query.
+    /// Computes the summary of a query from rollups. `None` unless every source is a sink whose
+    /// rollups are up to date and can answer the query.
     pub(crate) fn summarize_rollups(
         &self,
         metric: Metric,

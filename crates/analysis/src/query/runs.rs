@@ -58,7 +58,7 @@ impl RunRow {
         ranks
     }
 
-    /// The row as a map, with its keys in order.
+    /// The row as a map, with its keys in a fixed order.
     pub fn to_map(&self) -> Map {
         let run = &self.run;
         let mut map = Map::new();
@@ -283,8 +283,8 @@ fn common_job(members: &[&SessionRow]) -> Option<Text> {
     jobs.all(|other| other == job).then(|| job.clone())
 }
 
-/// The time span of a run, from the first start to the last end of its sessions. The end is unknown
-/// while any session has no end.
+/// The time span of a run, from the first start to the last end of its sessions. The end of the run
+/// is unknown while any of its sessions has no end.
 struct Span {
     start: Option<i64>,
     end: Option<i64>,
@@ -395,7 +395,7 @@ impl<K: Clone + Eq + std::hash::Hash> Claims<K> {
         }
     }
 
-    /// Keeps the keys that only one run claims. Keys that several runs claim are reported as
+    /// Keeps the keys that only one run claims. Keys that several runs claim are returned as
     /// conflicts.
     fn settle(
         self,

@@ -26,7 +26,7 @@ const WORTH_SKIPPING: u64 = 8 << 20;
 /// Longest first line of a segment that is read for its time, in bytes.
 const LONGEST_FIRST_LINE: u64 = 1 << 20;
 
-/// The matching events of one session in a sink.
+/// The events of one session in a sink that match a query.
 pub(crate) struct Scanned<'a> {
     pub(crate) summary: &'a SessionSummary,
     /// The first file of the session.
@@ -151,7 +151,7 @@ fn is_of_another_time(
     ends_before || starts_after
 }
 
-/// Segments with their matching events, and the damage.
+/// Segments with their events that match a query, and the damage.
 type Found<'s, 'a> = (Vec<(&'s Segment<'a>, Events)>, Vec<Damage>);
 
 /// Reads the matching events of segments in parallel.

@@ -29,12 +29,12 @@ pub struct SessionRow {
     pub warning_count: i64,
     /// Number of events, if known.
     pub event_count: Option<i64>,
-    /// Number of OOM bundles with this session id.
+    /// Number of OOM bundles that name this session.
     pub oom_bundle_count: i64,
 }
 
 impl SessionRow {
-    /// The row as a map, with its keys in order.
+    /// The row as a map, with its keys in a fixed order.
     pub fn to_map(&self) -> Map {
         let mut map = self.summary.to_map();
         map.insert("source_path", self.source_path.clone());
@@ -144,8 +144,8 @@ impl super::Store {
             .collect()
     }
 
-    /// The status of each session according to the manifests. The first manifest that lists a
-    /// session counts.
+    /// The status of each session according to the manifests. If several manifests list a session,
+    /// the first one counts.
     pub(crate) fn manifest_statuses(&self) -> HashMap<Text, Text> {
         let mut statuses = HashMap::new();
         for source in &self.catalog().sources {
@@ -164,7 +164,8 @@ impl super::Store {
     }
 }
 
-/// The rows of all sources as one list, the newest first, with the number of their OOM bundles.
+/// The session rows of all sources as one list, the newest first, each with the number of its OOM
+/// bundles.
 pub(super) fn joined(mut rows: Vec<SessionRow>, oom_bundles: &[OomBundle]) -> Vec<SessionRow> {
     let mut bundles: HashMap<&Text, i64> = HashMap::new();
     for id in oom_bundles.iter().filter_map(|one| one.session_id.as_ref()) {
@@ -247,7 +248,7 @@ fn row(
     event_count: Option<i64>,
     surroundings: Option<&Surroundings<'_>>,
 ) -> SessionRow {
-    // An empty job id does not identify a job.
+    // An empty job id is removed, because it does not identify a job.
     summary.job_id.take_if(|job| job.as_bytes().is_empty());
     let runs = summary.status == SessionStatus::Running && surroundings.is_some();
     let written = runs.then(|| last_write(source)).flatten();

@@ -178,7 +178,8 @@ fn attachment(entry: &Map, file: &Path) -> Option<ExternalAttachment> {
     })
 }
 
-/// The path of an attachment. A relative path starts at the folder of the file that names it.
+/// The path of an attachment. A relative path is resolved from the folder of the file that names
+/// it.
 pub(crate) fn attachment_path(path: &Text, file: &Path) -> Text {
     let path = path.to_str_lossy();
     let given = Path::new(&*path);
@@ -219,7 +220,7 @@ pub(crate) fn leaves(entry: &Map, file: &Path, roots: &[PathBuf]) -> bool {
         .any(|root| Path::new(&*resolved).starts_with(root))
 }
 
-/// Removes `.` and `..` from a path without accessing the file system.
+/// Resolves `.` and `..` in a path without accessing the file system.
 fn without_dots(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {

@@ -31,7 +31,7 @@ pub struct Sighting {
 }
 
 impl Sighting {
-    /// The sighting as a map, with its keys in order.
+    /// The sighting as a map, with its keys in a fixed order.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("kind", self.kind);

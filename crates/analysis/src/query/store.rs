@@ -22,7 +22,7 @@ pub struct Store {
     catalog: Catalog,
     loaded: Vec<OnceLock<Arc<Loaded>>>,
     rollups: Vec<OnceLock<Option<Arc<RollupFile>>>>,
-    /// The sessions with their recorded status, loaded on first use.
+    /// The sessions with the status in their files, computed on first use.
     sessions: OnceLock<Vec<SessionRow>>,
     /// Marks the sources that a query with a filter has already scanned.
     scanned: Vec<AtomicBool>,
@@ -161,7 +161,7 @@ impl Store {
         }
     }
 
-    /// The sessions with their recorded status, the latest first.
+    /// The sessions with the status in their files, the latest first.
     pub(crate) fn sessions_as_written(&self) -> &[SessionRow] {
         self.sessions.get_or_init(|| self.all_sessions(None))
     }
@@ -201,8 +201,8 @@ impl Store {
         Arc::clone(self.loaded[place].get_or_init(load))
     }
 
-    /// Stores events of a sink that the caller has already loaded with damage skipped, so that
-    /// queries do not read them again. A path that is not a sink of this store is ignored.
+    /// Keeps the events of a sink that the caller has already loaded (with damage skipped), so that
+    /// queries do not read the sink again. A path that is not a sink of this store is ignored.
     pub fn supply(&self, path: &Path, loaded: &Loaded) {
         let is_it = |source: &Source| source.kind == SourceKind::Sink && source.path == path;
         let Some(place) = self.catalog.sources.iter().position(is_it) else {

@@ -2,8 +2,8 @@
 //! source are in memory, however large the source is.
 //!
 //! For each chain of files, a thread reads events block by block, and the chains are merged. Within
-//! a chain, events are sorted over a window of some ten thousand events. An event that is later in
-//! its file than the window allows is listed where it was found, and counted.
+//! a chain of files, events are sorted over a window of some ten thousand events. An event that is
+//! later in its file than the window allows is listed where it was found, and counted.
 
 mod cursor;
 mod survey;
@@ -31,8 +31,8 @@ const WORTH_STREAMING: u64 = 8 << 20;
 /// loaded instead.
 const MOST_CHAINS: usize = 64;
 
-/// `WINDOW` is the number of events that all chains together sort at a time. Each chain sorts at
-/// least `LEAST_WINDOW` events at a time.
+/// `WINDOW` is the number of events that all chains of files together sort at a time. Each chain
+/// sorts at least `LEAST_WINDOW` events at a time.
 const WINDOW: usize = 1 << 14;
 const LEAST_WINDOW: usize = 1 << 9;
 
@@ -90,7 +90,7 @@ struct Merge<'a> {
     /// Chains of files that are not open yet, the latest first.
     waiting: Vec<Chain>,
     open: Vec<Cursor>,
-    /// The known sessions of each source.
+    /// The sessions of each source that are known so far.
     homes: Vec<Homes>,
     left: usize,
     last_ns: i64,
@@ -98,7 +98,7 @@ struct Merge<'a> {
 }
 
 impl<'a> Merge<'a> {
-    /// Plans how to read the sources; `None` when they should be loaded instead.
+    /// Plans how to read the sources while merging; `None` when they should be loaded instead.
     fn plan(store: &'a Store, filter: &EventFilter) -> Option<Self> {
         let sources = &store.catalog().sources;
         let size: u64 = sources.iter().map(size_of).sum();

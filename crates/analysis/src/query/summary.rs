@@ -131,7 +131,7 @@ impl SummaryRow {
         self
     }
 
-    /// The row as a map, with its keys in order.
+    /// The row as a map, with its keys in a fixed order.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("metric", self.metric.as_str());
@@ -296,8 +296,8 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// Adds the values of another source for the group. At equal times, the values already stored
-    /// come first.
+    /// Adds the values of the same group from another source. At equal times, the values already
+    /// stored come first.
     fn join(&mut self, other: Self) {
         let choose = |ours: Option<Sighting<'a>>,
                       theirs: Option<Sighting<'a>>,

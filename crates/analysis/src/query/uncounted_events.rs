@@ -7,7 +7,7 @@ use std::path::Path;
 
 use stormlog_format::Segment;
 
-/// Number of events in an open segment beyond those counted in the manifest.
+/// Number of events in an open segment that the manifest does not count yet.
 pub(super) fn uncounted_events(sink: &Path, segment: &Segment) -> i64 {
     if segment.closed {
         return 0;

@@ -26,7 +26,7 @@ pub struct RankCoverage {
     /// When the last sample was taken.
     #[serde(rename = "last_timestamp_ns")]
     pub last_ns: i64,
-    /// The median time between samples of the longest track; `None` with one sample.
+    /// The median time between samples of the longest track; `None` with fewer than two samples.
     #[serde(rename = "median_interval_ns")]
     pub interval_ns: Option<i64>,
     /// Number of samples that came more than two sampling intervals after the previous one.
@@ -52,7 +52,7 @@ pub struct ResourceCoverage {
     /// The measured resource.
     #[serde(flatten)]
     pub resource: Resource,
-    /// How much was recorded, and on which rank.
+    /// How much was recorded of the resource, and on which rank.
     #[serde(flatten)]
     pub recorded: RankCoverage,
 }

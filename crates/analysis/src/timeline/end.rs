@@ -23,7 +23,7 @@ pub enum End {
         /// The exit code of the process, if known.
         code: Option<i64>,
     },
-    /// The recording was not closed, and no reason was recorded.
+    /// The recording was not closed, and the reason was not recorded, as after `kill -9`.
     Vanished,
     /// A signal ended the process.
     Signal {
@@ -81,7 +81,7 @@ pub struct RankEnd {
     pub rank: u32,
     /// The process id.
     pub pid: i64,
-    /// The time of the end, if known.
+    /// The time when the process ended, in nanoseconds, if known.
     pub at_ns: Option<i64>,
     /// How the process ended.
     pub end: End,
@@ -296,7 +296,7 @@ pub(crate) fn is_over(error_ns: i64, last_sample_ns: i64) -> bool {
     last_sample_ns.saturating_sub(error_ns) <= LAST_BREATH_NS
 }
 
-/// Whether the text of an exception is an out-of-memory error.
+/// Whether the text of an exception describes an out-of-memory error.
 fn is_about_memory(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     [

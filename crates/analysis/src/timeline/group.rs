@@ -68,8 +68,8 @@ impl GroupedBy {
         }
     }
 
-    /// Creates the fields from a session summary in a manifest. The run id is unknown, because it
-    /// is in the events.
+    /// Creates the fields from a session summary in a manifest. The run id is unknown, because only
+    /// the events contain it.
     pub(crate) fn of_summary(
         artifact: usize,
         summary: &SessionSummary,
@@ -373,8 +373,8 @@ mod tests {
         let sessions = [
             session("tuesday", Some("j"), 0, (200, 210)),
             session("monday", Some("j"), 0, (100, 110)),
-            // The clock of this rank is behind: its session seems to end before the other rank
-            // begins.
+            // The clock of this rank is behind, so its session seems to end before the session of
+            // the other rank begins.
             session("other rank", Some("j"), 1, (80, 90)),
             // The rank restarts while other ranks are still running, so its new session belongs to
             // the same run.

@@ -1,5 +1,5 @@
-//! Inspections of a process's host memory while it ran: which containers grew, and which memory was
-//! mapped meanwhile.
+//! Inspections of a process's host memory while the process ran: which containers grew, and which
+//! memory was mapped meanwhile.
 
 use stormlog_format::{Map, Value};
 
@@ -19,7 +19,7 @@ pub struct HostHolder {
     pub items_gained: i64,
     /// Estimated bytes held at the end of the inspection.
     pub bytes: i64,
-    /// Bytes gained during the inspection.
+    /// Bytes that the holder gained during the inspection.
     pub bytes_gained: i64,
     /// The only line of the program that adds to the holder, as file, line and function.
     pub added_at: Option<(String, u32, String)>,

@@ -10,7 +10,7 @@ use super::windows::{Site, bytes, list, site, text};
 pub enum Owner {
     /// The CUDA context of the recorded process.
     Context,
-    /// PyTorch's common pool.
+    /// PyTorch's common memory pool.
     Pool,
     /// PyTorch's private pools, with their number: pools of CUDA graphs, and others that the
     /// program created.

@@ -21,8 +21,8 @@ const FILE: &str = stormlog_format::file_names::METADATA;
 const MOST_BUNDLES: usize = 256;
 const LARGEST_BYTES: u64 = 4 << 20;
 
-/// Adds the numbers in OOM bundles to out-of-memory errors whose request is unknown. Bundles that
-/// cannot be read are ignored.
+/// Adds the numbers in OOM bundles to out-of-memory errors whose request is unknown. OOM bundles
+/// that cannot be read are ignored.
 pub fn read_oom_bundles(run: &mut Run, sessions: &[&LoadedSession]) {
     let lacks = |mark: &OomMark| mark.requested.is_none();
     if !run.tracks.iter().any(|track| track.ooms.iter().any(lacks)) {
@@ -56,7 +56,7 @@ pub fn fill_oom_marks(run: &mut Run, mut bundles: Vec<BundleNumbers>) {
     }
 }
 
-/// The numbers that a bundle has about a failed request.
+/// The numbers about a failed request that an OOM bundle contains.
 #[derive(Clone, Debug, Default)]
 pub struct BundleNumbers {
     session_id: String,

@@ -1,5 +1,6 @@
 //! Parses the cause of an out-of-memory error from the metadata of its event: the line, the failed
-//! operation and what held the memory. The metadata is hostile input.
+//! operation and the holders of the memory. The metadata of an event is hostile input, so texts and
+//! lists are limited.
 
 use std::collections::BTreeMap;
 
@@ -34,8 +35,8 @@ pub struct Failure {
     pub operation: Option<String>,
     /// Bytes in live tensors when the allocation failed, or the host memory of the process.
     pub allocated_bytes: Option<i64>,
-    /// Bytes by category (`parameters`, `activations`, ..., `unnamed`), the largest first. Empty
-    /// for host memory, or when the program could not be searched.
+    /// Bytes by category (`parameters`, `activations`, ..., `unnamed`), the largest first. The list
+    /// is empty for host memory, or when the holders of memory could not be searched for.
     #[serde(serialize_with = "by_name")]
     #[schemars(with = "BTreeMap<String, i64>")]
     pub categories: Vec<(String, i64)>,

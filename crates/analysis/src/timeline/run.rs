@@ -88,8 +88,8 @@ impl Run {
     }
 }
 
-/// The devices used by several recorded processes. On such a device, memory outside one process's
-/// allocator may belong to another process.
+/// The devices used by several recorded processes. On a device with several processes, memory
+/// outside one process's allocator may belong to another process.
 #[derive(Debug, Default)]
 pub struct CrowdedDevices<'a>(BTreeSet<(&'a str, i64)>);
 

@@ -20,9 +20,9 @@ pub struct Step {
 }
 
 impl Track {
-    /// The steps whose ends were sampled, in order of their numbers. Empty when no steps were
-    /// recorded. After the steps of different optimizers memory has different floors, so only the
-    /// optimizer sampled most often is used.
+    /// The steps whose ends were sampled, in order of their numbers. The list is empty when no
+    /// steps were recorded. After the steps of different optimizers memory has different floors, so
+    /// only the optimizer sampled most often is used.
     #[must_use]
     pub fn steps(&self) -> Vec<Step> {
         let Some((optimizer, _)) = self.busiest_optimizer() else {
@@ -101,8 +101,8 @@ mod tests {
             .iter()
             .map(|step| (step.number, step.floor, step.peak))
             .collect();
-        // The allocator's peak counter rose to 30 in the third step. The counter's value before the
-        // first step does not count.
+        // The allocator's peak counter rose to 30 in the third step. The peak counter's value
+        // before the first step does not count for a step.
         assert_eq!(steps, [(1, 3, 3), (2, 4, 9), (3, 5, 30), (4, 5, 5)]);
     }
 

@@ -114,7 +114,7 @@ pub struct OomMark {
     pub at_ns: i64,
     /// The recorded reason, for example the exception's name.
     pub reason: String,
-    /// Whether the process caught the error when it was raised.
+    /// Whether the process caught the out-of-memory error when it was raised.
     pub is_caught: bool,
     /// Number of bytes that the failed request asked for.
     pub requested: Option<i64>,
@@ -227,7 +227,7 @@ enum Reading {
     None,
 }
 
-/// The samples of one session of one rank on one device, in columns of equal length.
+/// The samples of one session of one rank on one device, as columns with one value per sample.
 ///
 /// Samples may be in any order and may have equal timestamps. In a column shorter than `t_ns`, the
 /// values after its end are unknown.
@@ -250,7 +250,7 @@ pub struct Track {
     pub recorder: Recorder,
     /// The sampling interval declared by the recorder, in nanoseconds; zero when none was declared.
     pub declared_interval_ns: i64,
-    /// Samples up to this time were thinned and are far apart on purpose.
+    /// Samples up to this time are far apart because thinning removed others.
     pub thinned_until_ns: Option<i64>,
     /// Time of each sample in Unix nanoseconds, by the clock of the rank's host.
     pub t_ns: Vec<i64>,
@@ -276,20 +276,20 @@ pub struct Track {
     pub device_memory: Option<DeviceMemory>,
     /// Bytes free on the device.
     pub free: Column,
-    /// Size of the device in bytes. When the size is unknown, used plus free bytes are used
-    /// instead.
+    /// Size of the device in bytes. When the size of the device is unknown, used plus free bytes
+    /// are used instead.
     pub total: Column,
     /// The optimizer step that had just ended when the allocator was read; unknown at other times.
     pub step: Column,
     /// The optimizer whose step had just ended.
     pub optimizer: Column,
-    /// Number of optimizer steps so far.
+    /// Number of optimizer steps so far, at each sample.
     pub step_count: Column,
-    /// Page-locked host memory held by the framework.
+    /// Page-locked (pinned) host memory held by the framework, in bytes.
     pub pinned: Column,
-    /// Anonymous host memory of the process tree.
+    /// Anonymous host memory of the process tree, in bytes.
     pub anonymous: Column,
-    /// Shared host memory, with shared pages counted once.
+    /// Shared host memory of the process tree in bytes, with shared pages counted once.
     pub shared: Column,
     /// Phases marked during the recording.
     pub phases: Vec<PhaseSpan>,
@@ -393,7 +393,7 @@ impl Track {
     }
 
     /// Bytes on the device that do not belong to this process but to other processes and the
-    /// driver, at each sample. `None` when the process's share is unknown.
+    /// driver, at each sample. `None` when the process's share of the device is unknown.
     #[must_use]
     pub fn other_processes_bytes(&self) -> Vec<Option<i64>> {
         let is_known = self.knows_own();
@@ -407,8 +407,9 @@ impl Track {
             .collect()
     }
 
-    /// The highest bytes in live tensors, in the allocator and on the device. The memory use when a
-    /// request failed counts too, because there may be no sample from that time.
+    /// The highest values of a track: bytes in live tensors, reserved by the allocator, and in use
+    /// on the device. The memory use when a request failed counts too, because there may be no
+    /// sample from that time.
     #[must_use]
     pub fn peaks(&self) -> Peaks {
         let sampled = Peaks {
@@ -421,7 +422,8 @@ impl Track {
     }
 
     /// The size of the measured resource: the device, or the host memory that the process may use.
-    /// If the size was not recorded, the highest sum of used and free bytes is used.
+    /// If the size of the resource was not recorded, the highest sum of used and free bytes is
+    /// used.
     #[must_use]
     pub fn limit_bytes(&self) -> Option<i64> {
         let sums = (0..self.used.len())
@@ -429,7 +431,8 @@ impl Track {
         self.total.max().filter(|&total| total > 0).or(sums.max())
     }
 
-    /// Bytes on the device held by other processes at a sample; `None` when unknown.
+    /// Bytes on the device held by other processes at a sample; `None` when the process's share is
+    /// unknown.
     pub(crate) fn neighbours(&self, sample: usize) -> Option<f64> {
         Some(float(self.used.get(sample)?) - float(self.own.get(sample)?))
     }

@@ -1,6 +1,6 @@
 //! The results of evidence windows on a device: which blocks survived, which lines allocated them
-//! and what holds them. Window evidence is parsed from `memory_evidence` events. This module does
-//! not judge the evidence.
+//! and which variables hold them. Window evidence is parsed from `memory_evidence` events. This
+//! module only parses the evidence and does not judge it.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -40,7 +40,7 @@ impl Site {
     }
 }
 
-/// The results of some evidence windows.
+/// The results of several evidence windows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WindowEvidence {
     /// Whether the evidence windows began and ended at step ends; otherwise they began and ended by

@@ -5,12 +5,12 @@ use stormlog_format::Text;
 const MEBIBYTE: f64 = 1024.0 * 1024.0;
 const MILLISECOND: f64 = 1e6;
 
-/// A named set of thresholds.
+/// A named set of thresholds, by sensitivity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Preset {
     /// Low sensitivity: reports few gaps.
     Low,
-    /// Medium sensitivity.
+    /// Medium sensitivity, the default.
     #[default]
     Medium,
     /// High sensitivity: reports many gaps.
@@ -18,7 +18,7 @@ pub enum Preset {
 }
 
 /// The thresholds for attributing gaps to collective communication. Callers may give fractions for
-/// values that are usually whole numbers.
+/// thresholds that are usually whole numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct CollectiveConfig {

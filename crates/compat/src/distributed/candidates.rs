@@ -97,7 +97,7 @@ fn alerts(rank: i64, events: &Events, replay: &PhaseReplay) -> Vec<Candidate> {
     events.iter().filter_map(alert).collect()
 }
 
-/// The first sample whose gap exceeds the allowed share of the device.
+/// The first sample of a rank whose gap exceeds the allowed share of the device.
 fn first_breach(rank: i64, samples: &Events, replay: &PhaseReplay) -> Option<Candidate> {
     let threshold = GapThresholds::default().gap_ratio_threshold;
     samples.iter().find_map(|event| {
@@ -139,7 +139,7 @@ fn collective(found: &CollectiveAttribution, first_sample_ns: i64) -> Candidate 
     }
 }
 
-/// The phase at a time, when neither thread nor scope is known.
+/// The phase at a time, when neither the thread nor the scope of the event is known.
 pub(super) fn resolve_at(
     replay: &PhaseReplay,
     at_ns: i64,

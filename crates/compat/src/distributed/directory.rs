@@ -140,8 +140,8 @@ fn completed_only_at_the_end(session: &mut LoadedSession) {
     }
 }
 
-/// Converts the records of a file to sessions. `kind` becomes part of the session id of records
-/// without a session id.
+/// Converts the records of a file to sessions. The argument `kind` becomes part of the session id
+/// of records without a session id.
 fn of_records(file: &Path, loaded: Result<Loaded, LoadError>, kind: Option<&str>) -> Found {
     let loaded = match loaded {
         Ok(loaded) => loaded,

@@ -174,7 +174,7 @@ pub(super) fn sort(sessions: &mut [(LoadedSession, Vec<String>)]) {
     sessions.sort_by(|(a, _), (b, _)| a.summary.selection_key().cmp(&b.summary.selection_key()));
 }
 
-/// The events without duplicates.
+/// Removes duplicate events.
 fn each_once(events: &Events) -> Events {
     let mut seen = HashSet::new();
     events.retained(|event| seen.insert(Key::of(event)))

@@ -36,7 +36,7 @@ pub struct RankTimeline {
     pub gap: Vec<Option<i64>>,
 }
 
-/// One of two highlighted problems: `earliest` or `most_severe`.
+/// An indicator: one of two highlighted problems of a run.
 #[derive(Clone, Debug)]
 pub struct Indicator {
     /// Which of the two highlighted problems this is: `earliest` or `most_severe`.
@@ -118,8 +118,8 @@ fn in_time(events: &Events) -> Events {
     Events::merged(&[&Events::default(), events])
 }
 
-/// The earliest problem, and the earliest of the most severe ones. Of problems with equal times and
-/// severities, the first counts.
+/// The earliest problem, and the earliest of the most severe problems. Of problems with equal times
+/// and severities, the first counts.
 fn indicators(found: &[Candidate]) -> Vec<Indicator> {
     let earliest = found.iter().min_by_key(|one| one.timestamp_ns);
     let worst = found

@@ -94,7 +94,7 @@ fn integer(value: &Value) -> Option<i64> {
     }
 }
 
-/// The rank in the last part of a path that names one.
+/// The rank named in a path, taken from the last part of the path that names one.
 fn rank_in_path(file: &Path) -> Option<i64> {
     let parts = file.components().rev();
     parts

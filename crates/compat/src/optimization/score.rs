@@ -38,7 +38,7 @@ pub struct Recommendation {
     pub suggestions: Vec<String>,
 }
 
-/// Maximum number of recommendations that are listed.
+/// Maximum number of recommendations that are listed in a report.
 const MOST_RECOMMENDATIONS: usize = 10;
 
 /// Computes the score: 100, minus deductions for the severities of patterns and the impacts of

@@ -52,7 +52,7 @@ impl Row {
         self.event().map(|event| &event.origin().session_id)
     }
 
-    /// The sort key for rows of different chains.
+    /// The sort key for comparing rows of different chains of files.
     pub(super) fn key(&self) -> (i64, Option<&Text>) {
         (self.timestamp_ns, self.session_id())
     }
@@ -107,7 +107,7 @@ impl Cursor {
     }
 }
 
-/// Reads the files of a chain in order. Stops early when the receiver is dropped.
+/// Reads the files of a chain in order. Stops early when the receiver of the events is dropped.
 pub(super) fn read_chain(
     source: &Source,
     files: &[PathBuf],

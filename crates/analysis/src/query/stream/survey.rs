@@ -22,7 +22,7 @@ use crate::query::scan::last_time;
 /// A compressed file counts as this many times its size on disk.
 const EXPANDS: u64 = 16;
 
-/// The session of an event, as shown in rows.
+/// The session of an event, with the labels shown in rows.
 #[derive(Debug)]
 pub(super) struct Home {
     pub(super) session_id: Text,
@@ -88,7 +88,7 @@ pub(super) fn size_of(source: &Source) -> u64 {
     sizes.fold(0, u64::saturating_add)
 }
 
-/// Arranges files in chains. Each file of a chain begins after the previous one has ended.
+/// Arranges files in chains. Each file of a chain begins after the previous file has ended.
 pub(super) fn chains(source: usize, mut files: Vec<(i64, &PathBuf)>, waiting: &mut Vec<Chain>) {
     files.sort();
     let mut own: Vec<Chain> = Vec::new();
@@ -110,9 +110,9 @@ pub(super) fn chains(source: usize, mut files: Vec<(i64, &PathBuf)>, waiting: &m
     waiting.extend(own);
 }
 
-/// Examines a file without a manifest of its own in one pass, and returns its sessions and the time
-/// of its first event. `None` when the file must be loaded instead, because it cannot be read or
-/// its events are too far out of order for the window.
+/// Examines a file without a manifest in one pass, and returns its sessions and the time of its
+/// first event. `None` when the file must be loaded instead, because it cannot be read or its
+/// events are too far out of order for the window.
 pub(super) fn survey(source: &Source) -> Option<(Homes, Option<i64>)> {
     let mut stopped: HashMap<Text, bool> = HashMap::new();
     let (mut first_ns, mut latest_ns) = (None::<i64>, i64::MIN);
