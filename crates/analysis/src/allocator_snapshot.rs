@@ -33,7 +33,7 @@ use crate::regular_file::{self, Refused};
 /// Largest snapshot in bytes that is read, three times the size of one with PyTorch's usual 100,000
 /// entries.
 const MOST_BYTES: u64 = 64 << 20;
-/// Maximum number of values in a snapshot, twice the number in one with 100,000 entries. This many
+/// Maximum number of values in a snapshot, twice the number in one with 100,000 entries. 2^23
 /// values take one gigabyte of memory.
 const MOST_VALUES: usize = 1 << 23;
 

@@ -79,9 +79,9 @@ pub fn gather(
     Ok(gathered)
 }
 
-/// Removes sessions of which another artifact contains all events. Such copies are common: an OOM
-/// bundle has the last events of a session whose sink may be in the same folder, and a file may be
-/// next to its compressed copy.
+/// Removes sessions of which another artifact contains all events. Copies of sessions are common:
+/// an OOM bundle has the last events of a session whose sink may be in the same folder, and a file
+/// may be next to its compressed copy.
 fn drop_copies(loaded: &mut [Loaded]) {
     let key = |session: &LoadedSession| {
         let summary = &session.summary;

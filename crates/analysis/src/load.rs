@@ -101,8 +101,8 @@ pub struct LoadedSession {
     pub sources: Vec<String>,
     /// Damage in the files of the session.
     pub damage: Vec<Damage>,
-    /// Samples up to this time are sparse because thinning removed some of them. Missing samples up
-    /// to this time do not count as a sampling gap.
+    /// Samples up to `thinned_until_ns` are sparse because thinning removed some of them. Missing
+    /// samples up to this time do not count as a sampling gap.
     pub thinned_until_ns: Option<i64>,
 }
 
@@ -332,7 +332,7 @@ fn read_one_file(
     }
 }
 
-/// The session to use when the user selects none. Sessions with events are preferred to those
+/// The session to use when the user selects none; sessions with events are preferred to those
 /// without.
 pub fn default_session(loaded: &Loaded) -> Option<&LoadedSession> {
     let with_events = loaded

@@ -171,8 +171,8 @@ fn samples_by_rank(events: &Events) -> BTreeMap<i64, Vec<Sample>> {
     ranks.into_iter().collect()
 }
 
-/// Whether any sample of a rank has a gap that is large enough to be a spike. Without such a
-/// sample, the search for spikes is skipped.
+/// Whether any sample of a rank has a gap that is large enough to be a spike. Without a large gap
+/// in any sample, the search for spikes is skipped.
 fn may_spike(samples: &[Sample], config: &CollectiveConfig) -> bool {
     real_count(samples.len()) >= config.min_samples_per_rank
         && samples.iter().any(|sample| is_significant(sample, config))

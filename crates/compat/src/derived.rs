@@ -107,9 +107,9 @@ fn is_degraded(collector: &Text) -> bool {
 
 /// The float nearest to the exact quotient of two integers; the divisor must not be zero.
 ///
-/// Converting both integers to floats before dividing would round three times. Instead the dividend
-/// is shifted to the top of 128 bits, so that the integer quotient has at least 64 bits, more than
-/// a float can hold. If the division leaves a remainder, the lowest bit of the quotient is set, so
+/// Converting both integers to floats before dividing would round three times. The dividend is
+/// shifted to the top of 128 bits, so that the integer quotient has at least 64 bits, more than a
+/// float can hold. If the division leaves a remainder, the lowest bit of the quotient is set, so
 /// that the quotient does not look exact when it is rounded.
 #[expect(
     clippy::cast_precision_loss,

@@ -15,8 +15,8 @@ const BACKENDS: [&str; 5] = ["cpu", "cuda", "rocm", "mps", "tensorflow"];
 /// Names of backends that a collector's name may contain, in the order of the search.
 const COLLECTED: [&str; 5] = ["cuda", "rocm", "mps", "cpu", "tensorflow"];
 
-/// The names of measured attributes in a projected record, and the keys of the original record for
-/// them.
+/// The names of measured attributes in a projected record, each with the key of the original record
+/// that it is copied from.
 const MEASURED: [(&str, &str); 9] = [
     ("sampling.interval_ms", "sampling_interval_ms"),
     (

@@ -131,7 +131,8 @@ impl History {
     /// The index of the action after which tensors held the most memory.
     pub(super) fn peak(&self) -> Option<usize> {
         let levels = self.moments.iter().enumerate();
-        // When several moments have the same highest value, the first of them is the peak.
+        // When memory was equally high after several actions, the first of these actions is the
+        // peak.
         levels
             .max_by_key(|(place, moment)| (moment.allocated_bytes, std::cmp::Reverse(*place)))
             .map(|(place, _)| place)

@@ -37,7 +37,7 @@ impl RowSet {
         }
     }
 
-    /// Whether the set was made from the table of these events.
+    /// Whether the set was made from the event table of `events`.
     pub(crate) fn is_of(&self, events: &Events) -> bool {
         Arc::ptr_eq(&self.table, &events.table)
     }

@@ -13,9 +13,8 @@ const SIGMAS: f64 = 3.0;
 const SMALLEST_BYTES: f64 = 16.0 * 1_048_576.0;
 /// A change matters when it reaches this share of the device's memory.
 const SMALLEST_SHARE_OF_DEVICE: f64 = 0.005;
-/// A change also matters when it reaches this share of the rank's peak. Without this rule, a small
-/// process on a large device could double its memory unnoticed, because the change is below the
-/// share of the device.
+/// A change also matters when it reaches this share of the rank's peak. Without the limit relative
+/// to the rank's peak, a small process on a large device could double its memory without a report.
 const SMALLEST_SHARE_OF_PEAK: f64 = 0.05;
 
 /// How a number changed from the base side to the new side.

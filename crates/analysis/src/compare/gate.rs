@@ -151,7 +151,7 @@ impl Miss {
 pub struct GateOutcome {
     /// The kind of the gate.
     pub kind: GateKind,
-    /// The limit as the user wrote it.
+    /// The limit of the gate, as the user wrote it.
     pub limit: String,
     /// Whether the measured values stay within the limit.
     pub status: GateStatus,

@@ -75,8 +75,8 @@ pub(super) fn holders_of(finding: &Finding) -> Vec<KnownHolder> {
         .collect()
 }
 
-/// The holders that hold more on the new side, the largest increase first. Empty when the findings
-/// of one side name no causes.
+/// The holders that hold more on the new side, the largest increase first. The list of holders is
+/// empty when the findings of one side name no causes.
 pub(super) fn holds_more(base: &Profile, new: &Profile) -> Vec<String> {
     let mut more: Vec<(f64, String)> = Vec::new();
     for now in &new.holders {

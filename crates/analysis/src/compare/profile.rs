@@ -81,7 +81,8 @@ impl Profile {
         self.ranks.iter().map(|rank| rank.samples).sum()
     }
 
-    /// Removes all ranks but one, and keeps its findings and those of the whole run.
+    /// Removes all ranks but one from the profile, with their findings; findings of the whole run
+    /// are kept.
     pub(super) fn keep_rank(&mut self, rank: i64) -> Result<(), AnalyzeError> {
         let known: BTreeSet<u32> = self.ranks.iter().map(|one| one.rank).collect();
         self.ranks.retain(|one| i64::from(one.rank) == rank);

@@ -18,7 +18,7 @@ const BLOCKS: usize = 24;
 const FEWER_BLOCKS: [usize; 3] = [BLOCKS, 12, 8];
 /// Growth that was confirmed in at least this many time blocks can count as strong.
 const MANY_BLOCKS: usize = 12;
-/// Smallest certain growth that is reported, in bytes. The limit is twice the 2 MiB blocks in which
+/// Smallest certain growth that is reported, in bytes. 4 MiB are two of the 2 MiB blocks in which
 /// the allocator reserves memory.
 const LEAST: f64 = 4.0 * 1_048_576.0;
 /// Range of the ratio between the slope of the lowest samples and the slope of the peak counter in
@@ -31,8 +31,8 @@ const MAX_AGREEMENT: f64 = 2.5;
 const MAX_CREEP: f64 = 0.1;
 const MAX_CREEP_MISFIT: f64 = 0.08;
 /// Largest ratio between the growth of the peak memory of steps and the growth of the memory held
-/// between steps. Beyond this ratio, the batches of the program grow, and the memory held between
-/// steps grows because of them.
+/// between steps. When the peak memory of steps grows by more than this ratio, the batches of the
+/// program grow, and the memory held between steps grows because of them.
 const MAX_NEED: f64 = 2.5;
 /// When the growth rate at the end is below this share of the rate at the beginning, the growth may
 /// be flattening out.

@@ -1,8 +1,8 @@
 //! The confidence of findings: the share of findings with the same numbers that are correct.
 //!
-//! These shares were measured on a thousand labelled runs, most of them synthetic. The function for
-//! each kind of finding takes the numbers that best separated correct from wrong findings. A
-//! finding counts as correct when its kind, rank and onset are.
+//! The shares of correct findings were measured on a thousand labelled runs, most of them
+//! synthetic. The function for each kind of finding takes the numbers that best separated correct
+//! from wrong findings. A finding counts as correct when its kind, rank and onset are.
 
 /// Highest confidence of a finding, below 1 because labels, samples and detectors may all be wrong.
 const MOST: f64 = 0.99;

@@ -176,8 +176,8 @@ impl Diagnosis {
     /// how the run ended.
     fn clear(&self, verdict: &str, has_end: bool) -> String {
         let end = match &self.end {
-            // The caller puts these ends at the beginning of the headline, so they are not
-            // repeated.
+            // A signal, an exception or a vanished process is already named at the beginning of the
+            // headline, so it is not repeated.
             End::Signal { .. } | End::Exception { .. } | End::Vanished => String::new(),
             End::Exit { .. } if !has_end => String::new(),
             end => end.clause(),

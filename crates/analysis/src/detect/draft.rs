@@ -7,7 +7,8 @@ use crate::timeline::Track;
 /// A problem on at least this share of the ranks is reported once, for the whole run.
 const ALL_RANKS_SHARE: f64 = 0.75;
 
-/// Creates a finding with the fields that all kinds share; the detector fills in the rest.
+/// Creates a finding with the fields that all kinds of findings share; the detector fills in the
+/// rest.
 pub(super) fn finding(kind: Kind, severity: Severity, subject: &Subject) -> Finding {
     of_track(kind, severity, subject.signals.track)
 }

@@ -56,8 +56,8 @@ mod tests {
         run.tracks[0].own = own;
         assert_eq!(check(&Evidence::of(&run)), Verdict::Clear);
         // When the memory of the process itself is known only in some samples, mixing it with the
-        // use of the whole device would look like jumps. For such a track, only the use of the
-        // whole device counts.
+        // use of the whole device would look like jumps. When the process's memory is known only in
+        // some samples, only the use of the whole device counts.
         let now_and_then = (0..400).map(|sample| Some(mib(1)).filter(|_| sample % 2 == 0));
         run.tracks[0].own = now_and_then.collect();
         assert_eq!(check(&Evidence::of(&run)).findings().len(), 1);

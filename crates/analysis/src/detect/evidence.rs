@@ -14,8 +14,9 @@ use super::stats::median;
 use super::{certain, straight, words};
 use crate::timeline::{End, Recorder, Resource, Run, Track};
 
-/// Minimum number of samples that a track needs to be judged. Of 48 samples, three quarters come
-/// after the warm-up, and about a sixth of those lie on the floor.
+/// Minimum number of samples that a track needs to be judged. Of the 48 samples, three quarters
+/// come after the warm-up, and about a sixth of those lie on the floor (the memory held between
+/// steps).
 pub(super) const MIN_SAMPLES: usize = 48;
 /// When at least this share of the tracks grows or jumps, the remaining tracks are judged by the
 /// weaker limits for peers.

@@ -27,7 +27,7 @@ const MIN_SAMPLES: usize = 32;
 /// Samples nearer to a marked phase than this many sampling intervals belong to the phase.
 const PHASE_SLACK: f64 = 2.0;
 /// The optimizer's first update may raise the peak within this share of the run after the first
-/// step, so rises there are ordinary.
+/// step, so rises in this time are ordinary.
 const FIRST_STEPS_SHARE: f64 = 0.02;
 
 /// An excursion: neighbouring samples that are all above the ordinary ones.
@@ -80,8 +80,8 @@ struct Heights<'a> {
 ///
 /// The search sorts the samples by height and tries every gap between neighbours, from the lowest
 /// possible gap up, as the upper limit of ordinary samples. A gap in height is accepted as the
-/// limit when only a few short excursions lie above it. Above ordinary peaks there is no such gap,
-/// or only single samples lie above it.
+/// limit when only a few short excursions lie above it. Between the samples of ordinary peaks there
+/// is no large gap in height, or only single samples lie above it.
 pub(super) fn find(signals: &Signals, channel: Channel, course: &Course) -> Vec<Excursion> {
     let Some(heights) = heights(signals, channel, course) else {
         return Vec::new();

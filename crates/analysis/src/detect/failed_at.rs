@@ -9,8 +9,8 @@ use crate::timeline::{OomMark, float};
 
 /// Longest source text quoted in a sentence, in characters.
 const LONGEST_SOURCE: usize = 60;
-/// Maximum number of holders named in a sentence. A sentence about memory categories names one
-/// more.
+/// Maximum number of holders named in a sentence; a sentence that lists memory categories names at
+/// most one more.
 const MOST_NAMED: usize = 3;
 /// Categories and holders with less than this share of the memory are not named in a sentence.
 const WORTH_NAMING: f64 = 0.02;

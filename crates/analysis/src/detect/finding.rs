@@ -127,7 +127,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// `Found` when there are findings, otherwise `Clear`; never `TooShort`.
+    /// Creates a verdict: `Found` when there are findings, otherwise `Clear`, and never `TooShort`.
     #[must_use]
     pub fn from_findings(findings: Vec<Finding>) -> Self {
         if findings.is_empty() {

@@ -96,7 +96,8 @@ fn leader(evidence: &Evidence, trouble: Trouble) -> Option<Finding> {
         .iter()
         .filter(|s| trouble.onset(s).is_some())
         .collect();
-    // For a rank that restarted, only the first session counts, because the problem began there.
+    // For a rank that restarted, only the first session counts, because the problem began in that
+    // session.
     affected.sort_by_key(|s| (s.signals.track.rank, s.signals.start_ns));
     affected.dedup_by_key(|s| s.signals.track.rank);
     if !draft::is_run_wide(affected.len(), draft::ranks(evidence).len()) {
@@ -163,8 +164,8 @@ fn onsets(affected: &[&Subject], trouble: Trouble) -> Option<Vec<f64>> {
     let fits: Option<Vec<(Floor, Trend)>> =
         affected.iter().map(|s| fitted(s, trouble, shape)).collect();
     let fits = fits?;
-    // The same fault grows at the same rate on every rank, and fitting with the known rate makes
-    // the onsets more precise.
+    // The same fault grows at the same rate on every rank, so fitting all ranks with their common
+    // rate makes the onsets more precise.
     let paces: Vec<f64> = fits.iter().map(|f| f.1.pace()).collect();
     let pace = median(&paces);
     let alike = robust_sigma(&paces) <= MAX_PACE_SPREAD * pace;

@@ -12,8 +12,8 @@ use super::stats::{bend_scatter, median, quantile, smooth3};
 /// Longest signal that is searched sample by sample; longer signals are first reduced to one sample
 /// per block.
 const MAX_POINTS: usize = 2048;
-/// Maximum number of knots of a floor that are kept; enough for growth in nine stairs with several
-/// knots on each.
+/// Maximum number of knots (points) of a floor that are kept; enough for growth in nine stairs with
+/// several knots on each.
 const MAX_KNOTS: usize = 96;
 /// Smallest window for finding the floor, in samples on each side. A step is at its floor for about
 /// a sixth of its time, so 24 random samples miss the floor about once in a hundred times.
@@ -37,7 +37,7 @@ const SCATTER_OF_AMPLITUDE: f64 = 0.015;
 const PERIOD_PARTS: usize = 6;
 const MIN_SWINGS: u32 = 3;
 
-/// A knot of the floor: the median of neighbouring samples on the floor.
+/// A knot (point) of the floor: the median of neighbouring samples on the floor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Knot {
     /// Time of the knot in seconds since the track's first sample.
@@ -46,12 +46,12 @@ pub(super) struct Knot {
     pub(super) level: f64,
 }
 
-/// The floor as a sequence of knots.
+/// The floor as a sequence of knots (points).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Floor {
-    /// Knots in order of time.
+    /// The knots of the floor, in order of time.
     pub(super) knots: Vec<Knot>,
-    /// Standard deviation of the knots from their neighbours, in bytes.
+    /// Standard deviation of the floor's knots from their neighbours, in bytes.
     pub(super) noise: f64,
     /// Number of samples per step, at least 1; 1 when no steps are visible.
     pub(super) period: f64,
@@ -234,7 +234,7 @@ fn low_ahead(y: &[f64], window: usize) -> Vec<f64> {
         .collect()
 }
 
-/// The two lowest values of some samples.
+/// The two lowest values of a set of samples.
 #[derive(Clone, Copy)]
 struct Lows {
     lowest: f64,

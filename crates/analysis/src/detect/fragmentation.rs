@@ -201,8 +201,8 @@ fn reached(climbs: &[Climb], part: f64) -> Option<usize> {
     })
 }
 
-/// The severity is info when the program ended normally and the device had room, because a program
-/// with changing input shapes leaves such a cache.
+/// The severity of fragmentation is info when the program ended normally and the device had room,
+/// because a program with changing input shapes leaves a large cache.
 fn severity(subject: &Subject) -> Severity {
     let signals = &subject.signals;
     let held = signals.reserved.iter().copied().fold(0.0, f64::max);

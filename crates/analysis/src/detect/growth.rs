@@ -2,7 +2,7 @@
 //! detector.
 //!
 //! A trend fitted to the floor determines the onset and the growth rate. Growth of any shape,
-//! stairs and pauses included, must then meet four conditions: it is large enough to matter, it is
+//! stairs and pauses included, must meet four conditions: it is large enough to matter, it is
 //! spread over the run, it still continues in its later part, and nothing of it is freed again.
 
 use super::floor::{Floor, Knot};
@@ -26,7 +26,7 @@ const MIN_DURATION: f64 = 0.3;
 /// run. Growth in a shorter time is a jump.
 const MIN_SPREAD: f64 = 0.15;
 /// Growth must still continue after this share of its duration. With fewer than `MIN_LATE_KNOTS`
-/// knots in the later part of the growth, its continuation is not checked.
+/// knots (points of the floor) in the later part of the growth, its continuation is not checked.
 const EARLIER_PART: f64 = 0.55;
 const MIN_LATE_KNOTS: usize = 4;
 /// Share of the grown bytes after which the growth counts as begun.
@@ -60,9 +60,9 @@ pub(super) struct Demand {
     /// Largest misfit of the fitted growth, as a share of the misfit of a single jump. When growth
     /// and a jump fit about equally well, the floor may have made a jump too small to be reported.
     of_jump: f64,
-    /// Smallest growth rate in the later part of the growth, as a share of the rate that the fit
-    /// expects there. A pause may halve the late growth rate; for growth that flattens out, the
-    /// rate is almost zero.
+    /// Smallest growth rate in the later part of the growth, as a share of the rate that the fitted
+    /// trend has in that part. A pause may halve the late growth rate; for growth that flattens
+    /// out, the rate is almost zero.
     late_pace: f64,
 }
 
@@ -112,8 +112,8 @@ pub(super) struct Growth {
     pub(super) unexplained: f64,
     /// Misfit of the best single jump, as a share of the misfit of a flat floor.
     two_levels_leave: f64,
-    /// Growth rate in the later part of the growth, as a share of the rate that the fit expects
-    /// there.
+    /// Growth rate in the later part of the growth, as a share of the rate that the fitted trend
+    /// has in that part.
     pub(super) late_pace: f64,
     /// Log-odds of growth from the samples alone.
     pub(super) odds: f64,
@@ -344,8 +344,9 @@ fn rise_over(levels: &[f64]) -> f64 {
     median(&levels[levels.len() - few..]) - median(&levels[..few])
 }
 
-/// Growth rate in the later part of the growth, as a share of the rate that the fit expects there.
-/// The result is 1 when the later part has too few knots to contradict the fit.
+/// Growth rate in the later part of the growth, as a share of the rate that the fitted trend has in
+/// that part. The result is 1 when the later part has too few knots (points of the floor) to
+/// contradict the fit.
 fn late_pace(knots: &[Knot], levels: &[f64], trend: &Trend) -> f64 {
     let from = trend.onset + EARLIER_PART * (trend.end - trend.onset);
     let late = knots.partition_point(|k| k.t < from);

@@ -85,8 +85,8 @@ fn above_others(own: &Profile, sorted: &[Vec<f64>]) -> Option<(f64, f64)> {
 }
 
 /// Standard deviation of the ranks' excess shares; 0 when there are too few ranks. With few samples
-/// at random points of a step, this standard deviation may exceed the real differences between
-/// ranks.
+/// at random points of a step, the standard deviation between ranks may exceed their real
+/// differences.
 fn scatter_of(shares: &[Option<(f64, f64)>]) -> f64 {
     let known: Vec<f64> = shares.iter().flatten().map(|s| s.0).collect();
     if known.len() < MIN_RANKS_FOR_SCATTER {

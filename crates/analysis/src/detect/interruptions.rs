@@ -1,6 +1,6 @@
 //! Interruptions of training: marked phases that occur now and then, such as evaluations and
-//! checkpoints. Memory use in interruptions shows nothing about training steps, so these samples
-//! are left out.
+//! checkpoints. Samples within interruptions are left out, because their memory use shows nothing
+//! about training steps.
 
 use super::stats::median;
 use crate::timeline::PhaseSpan;

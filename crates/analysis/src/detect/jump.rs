@@ -11,11 +11,12 @@ use super::trend;
 /// Smallest height of a jump that is reported, as a share of the device. A jump is defined as at
 /// least 1.5 % of the device; this limit is lower to allow for errors of the measurement.
 const MIN_HEIGHT: f64 = 0.012;
-/// Number of knots of the floor that are compared on each side of a jump.
+/// Number of knots (points of the floor) that are compared on each side of a jump.
 const NEAR: usize = 6;
-/// Minimum number of knots that must follow a jump to show that it lasted.
+/// Minimum number of knots (points of the floor) that must follow a jump to show that it lasted.
 const MIN_AFTER: usize = 3;
-/// Smallest share of a jump's height that must lie between neighbouring knots.
+/// Smallest share of a jump's height that must lie between two neighbouring knots (points of the
+/// floor).
 const MIN_SHARPNESS: f64 = 0.6;
 /// A second rise larger than this share of the jump means that the floor grows in stairs, which is
 /// no jump.
@@ -95,7 +96,7 @@ pub(super) fn find(series: &Series, floor: &Floor, signals: &Signals) -> Option<
     })
 }
 
-/// The rise of the floor at each knot: the median of the next knots minus the median of the
+/// The rise of the floor at each knot (point): the median of the next knots minus the median of the
 /// previous ones. The rise is 0 before index `settled`, where the warm-up ends.
 fn rises(levels: &[f64], settled: usize) -> Vec<f64> {
     let rise = |k: usize| {
@@ -108,8 +109,8 @@ fn rises(levels: &[f64], settled: usize) -> Vec<f64> {
         .collect()
 }
 
-/// The index of the jump: of the knots with nearly the highest rise, the knot with the steepest
-/// edge.
+/// The index of the jump: of the knots (points of the floor) with nearly the highest rise, the knot
+/// with the steepest edge.
 fn place(levels: &[f64], rises: &[f64]) -> Option<usize> {
     let highest = rises.iter().copied().fold(0.0, f64::max);
     (1..levels.len())
@@ -117,8 +118,8 @@ fn place(levels: &[f64], rises: &[f64]) -> Option<usize> {
         .max_by(|&a, &b| edge(levels, a).total_cmp(&edge(levels, b)))
 }
 
-/// The level of the floor before a jump, and the height of the jump, in bytes. Knots that may
-/// contain samples from both sides of the jump are left out.
+/// The level of the floor before a jump, and the height of the jump, in bytes. Knots (points of the
+/// floor) that may contain samples from both sides of the jump are left out.
 fn levels_around(levels: &[f64], at: usize) -> (f64, f64) {
     let clear = at.saturating_sub(1).max(1);
     let before = median(&levels[clear.saturating_sub(NEAR)..clear]);
@@ -129,8 +130,8 @@ fn levels_around(levels: &[f64], at: usize) -> (f64, f64) {
     )
 }
 
-/// The rise of the floor at a knot, which measures how steep the edge is. Up to two knots around
-/// the edge are used, because one knot may contain samples from before and after the jump.
+/// The rise of the floor at a knot (point), which measures how steep the edge is. Up to two knots
+/// around the edge are used, because one knot may contain samples from before and after the jump.
 fn edge(levels: &[f64], k: usize) -> f64 {
     let narrow = levels[k] - levels[k - 1];
     let after = levels
@@ -150,7 +151,8 @@ fn second_rise(rises: &[f64], at: usize) -> f64 {
 }
 
 /// The time of the first sample above the old floor, and the time halfway between that sample and
-/// the first sample on the new floor. Both times are equal when every sample lies on the floor.
+/// the first sample on the new floor. The time of the first sample above the old floor equals the
+/// halfway time when every sample lies on the floor.
 fn moment(series: &Series, knots: &[Knot], at: usize, before: f64, height: f64) -> (f64, f64) {
     let from = series.index_at(knots[at.saturating_sub(2)].t);
     let to = series.index_at(knots[(at + 1).min(knots.len() - 1)].t);

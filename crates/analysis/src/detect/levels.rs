@@ -15,16 +15,17 @@ use super::signals::{self, Signals, seconds_between};
 use super::stats::{bend_scatter, median, quantile, robust_sigma, theil_sen};
 use crate::timeline::{Column, Resource, Run, Step, Track, float};
 
-/// Minimum number of knots of a floor, or of visits to a phase, needed for a level and its scatter.
+/// Minimum number of knots (points) of a floor, or of visits to a phase, needed for a level and its
+/// scatter.
 const MIN_KNOTS: usize = 6;
-/// Minimum number of knots of a floor, or of visits to a phase, needed for a slope.
+/// Minimum number of knots (points) of a floor, or of visits to a phase, needed for a slope.
 const MIN_KNOTS_FOR_SLOPE: usize = 8;
 /// Maximum number of parts that a track is divided into to measure the scatter of its peaks.
 const MOST_STRETCHES: usize = 32;
 /// Minimum number of parts of a track needed to measure the scatter of its peaks.
 const FEWEST_STRETCHES: usize = 4;
-/// With fewer parts of a track than this, the scatter of the peaks is half of their range. With
-/// more parts, the scatter is computed from the distance of each part's peak to its neighbours.
+/// When a track has fewer parts than this, the scatter of the parts' peaks is half of their range;
+/// otherwise it is computed from the distance of each peak to its neighbours.
 const ENOUGH_FOR_BENDS: usize = 8;
 /// Smallest scatter assumed for a level, because PyTorch's caching allocator changes it in blocks
 /// of 2 MiB.
@@ -359,7 +360,7 @@ fn level_and_slope(t: &[f64], y: &[f64], noise: f64) -> (Option<Measure>, Option
         .map(|(t, y)| y - slope * (t - middle))
         .collect();
     // The largest of three estimates of the scatter is used, because a level may drift or jump
-    // although neighbouring knots, or most knots, are equal.
+    // although neighbouring knots (points of the floor), or most knots, are equal.
     let noise = noise.max(robust_sigma(&rest)).max(mean_deviation(&rest));
     let level = Measure {
         value,
@@ -474,7 +475,7 @@ fn phases(track: &Track, order: &[usize], signals: &Signals) -> (Vec<PhaseLevels
     (phases.collect(), left_out)
 }
 
-/// The metrics of a phase, for which each visit counts as one repetition. When a phase has few
+/// The metrics of a phase; each visit to the phase counts as one repetition. When a phase has few
 /// visits, each visit is divided into parts.
 fn of_phase(track: &Track, order: &[usize], signals: &Signals, visits: &Visits) -> Levels {
     let cut: Visits;

@@ -235,8 +235,8 @@ fn describe_trend(
     finding
 }
 
-/// Reports host memory that ran out or will run out, from the tracks of `stormlog run`. These
-/// tracks are separate from those of devices.
+/// Reports host memory that ran out or will run out, from the tracks of `stormlog run`, which are
+/// separate from the tracks of devices.
 pub(super) fn check_host(run: &Run, evidence: &HostEvidence<'_>, options: &Options) -> Verdict {
     let mut found: Vec<Finding> = Vec::new();
     let tracks = run.tracks.iter().filter(|track| track.is_host_of_run());

@@ -8,7 +8,7 @@ use crate::timeline::float;
 /// track.
 const TEARDOWN_LEVEL: f64 = 0.5;
 /// When more than one sample in this many lies below `TEARDOWN_LEVEL`, the fall of memory is not
-/// the end of training.
+/// taken for the end of training.
 const TEARDOWN_PART: usize = 8;
 
 /// Indices of the samples that detectors use, in order of time.

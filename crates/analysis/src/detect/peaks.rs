@@ -10,7 +10,7 @@ use super::stats::{median, quantile};
 /// quantile may be spikes or evaluations.
 const NORMAL_PEAK: f64 = 0.97;
 
-/// Number of neighbouring knots whose median is taken as the floor at a knot.
+/// Number of neighbouring knots (points) of the floor whose median is taken as the floor at a knot.
 const WIDE: usize = 9;
 
 /// The samples from time `from` on, minus the bytes that the growth and jump of `course` added.
@@ -25,7 +25,8 @@ pub(super) fn unlifted(series: &Series, course: &Course, from: f64) -> Vec<f64> 
 
 /// The samples from time `from` on, as bytes above the floor. Growth and jump of `course` are
 /// subtracted, and other movements of the floor too, such as a fall when a cache is dropped. The
-/// subtracted floor is a median of several knots, so that single wrong knots do not matter.
+/// subtracted floor is a median of several knots (points of the floor), so that single wrong knots
+/// do not matter.
 pub(super) fn above_floor(series: &Series, course: &Course, floor: &Floor, from: f64) -> Vec<f64> {
     let levels: Vec<f64> = floor
         .knots

@@ -1,6 +1,6 @@
 //! Notes on phases that need much more memory than training steps, and on memory that the allocator
-//! keeps cached after such a phase. These notes are not findings, because an evaluation may rightly
-//! need more memory than a step.
+//! keeps cached after such a phase. A phase that needs more memory than a step is only a note and
+//! not a finding, because an evaluation may rightly need more.
 
 use std::collections::BTreeMap;
 

@@ -25,8 +25,9 @@ const BEATS_AFTER: f64 = 1.7;
 
 /// The excursions that do not belong to a rhythm; `None` when there are no such excursions or too
 /// many. After the warm-up, up to `most` excursions are allowed when there is no rhythm, or when
-/// all of them are much higher than the rhythm. Otherwise only one excursion is allowed, because a
-/// badly sampled rhythm looks irregular. One more excursion is allowed during the warm-up.
+/// all of them are much higher than the rhythm. When there is a rhythm and some of the other
+/// excursions are not much higher, only one other excursion is allowed, because a badly sampled
+/// rhythm looks irregular. One more excursion is allowed during the warm-up.
 pub(super) fn without_regular(
     events: &[Excursion],
     most: usize,

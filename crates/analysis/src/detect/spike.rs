@@ -10,15 +10,16 @@ use super::signals::Signals;
 use super::{draft, words};
 use std::collections::BTreeMap;
 
-/// Largest share of a step's samples that may lie at the step's own peak.
+/// The peak of an ordinary step lasts for at most this share of the step's samples.
 const PEAK_OF_STEP: f64 = 0.3;
 /// Largest difference between the samples of a spike that is a plateau, as a share of its height.
-/// The limit for a spike of two samples is lower, because these may be peaks of ordinary steps.
+/// The limit for a spike of two samples is lower, because two samples may be peaks of ordinary
+/// steps.
 const MAX_PLATEAU_RANGE: f64 = 0.35;
 const MAX_PAIR_RANGE: f64 = 0.08;
 /// Largest difference between the samples of a plateau in runs with several ranks, as a share of
-/// its height. With more ranks, a few high samples of ordinary steps coincide more often, so this
-/// limit is lower.
+/// its height. This limit is lower than for one rank, because with more ranks a few high samples of
+/// ordinary steps coincide more often.
 const MAX_PLATEAU_RANGE_AMONG_RANKS: f64 = 0.15;
 /// Largest difference between the samples of an excursion above everything that the allocator held
 /// before, as a share of its height. Samples that differ by more than this share belong to ordinary

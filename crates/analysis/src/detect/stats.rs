@@ -1,8 +1,8 @@
 //! Order statistics and robust fits on small slices. For an empty slice every function returns zero
 //! and never panics, because the callers decide whether there is enough data.
 
-/// Maximum number of points that [`theil_sen`] compares in pairs. With more points, [`theil_sen`]
-/// uses every k-th point.
+/// Maximum number of points that [`theil_sen`] compares in pairs. When there are more points,
+/// [`theil_sen`] uses only every k-th point.
 const MAX_SLOPE_POINTS: usize = 40;
 
 /// The quantile `q` of `values`, by nearest rank.

@@ -1,8 +1,8 @@
 //! Finds growth that is certain regardless of its size: a floor that rises along a straight line to
 //! the end of the track, in block after block, without memory being freed again.
 //!
-//! Random changes, garbage collection, a cache that fills up, and growth that flattens out all fail
-//! at least one of these conditions. Therefore the growth need not reach a minimum share of the
+//! Random changes, garbage collection, a cache that fills up, and growth that flattens out never
+//! rise so evenly to the end. Therefore straight growth need not reach a minimum share of the
 //! device.
 
 use super::stats::{median, theil_sen};
@@ -189,9 +189,9 @@ impl Cells {
         }
     }
 
-    /// Whether memory rose in the same way before the growth and fell again. After such a fall, the
-    /// growth is garbage that was not collected yet. A fall from a constant level, as when a model
-    /// is converted, does not count as garbage collection.
+    /// Whether memory rose in the same way before the growth and fell again. When memory rose and
+    /// fell before, the growth is garbage that was not collected yet. A fall from a constant level,
+    /// as when a model is converted, does not count as garbage collection.
     fn was_collected_before(&self, line: &Line) -> bool {
         let before = self.t.partition_point(|&at| at < line.onset);
         let blocks = BLOCKS_BEFORE.min(before);

@@ -1,6 +1,6 @@
-//! Fits a constant level followed by growth to the knots of a floor. The fitted growth continues to
-//! the end of the track, at a constant or increasing rate. Knots that do not lie on the floor
-//! hardly affect the fit.
+//! Fits a trend, a constant level followed by growth, to the knots (points) of a floor. The fitted
+//! growth continues to the end of the track, at a constant or increasing rate. Knots (points of the
+//! floor) that lie too high hardly affect the fit.
 
 use super::floor::{Floor, Knot};
 use super::signals::Signals;
@@ -9,9 +9,10 @@ use super::stats::{median, quantile, smooth3, theil_sen, weighted_median};
 /// Exponents of the growth over time: 1 is growth at a constant rate, 2 and 3 are accelerating
 /// growth.
 pub(super) const SHAPES: [i32; 3] = [1, 2, 3];
-/// Minimum number of knots needed to fit growth.
+/// Minimum number of knots (points of the floor) needed to fit growth.
 const MIN_KNOTS: usize = 8;
-/// Minimum number of knots before an onset needed to determine the level before the growth.
+/// Minimum number of knots (points of the floor) before an onset needed to determine the level
+/// before the growth.
 const MIN_KNOTS_BEFORE: usize = 4;
 /// Onsets are tried from the start of the run up to this share of the run before its end. Any real
 /// growth lasts longer than this share; without the limit, a rise that is too short would be fitted
@@ -21,11 +22,11 @@ const LATEST_ONSET: f64 = 0.2;
 const ONSETS: u32 = 16;
 /// Number of onsets tried when the growth rate is known.
 const PACED_ONSETS: u32 = 24;
-/// Smallest rise of the floor from the first quarter of its knots to the last fifth, as a share of
-/// the device. The limit is a quarter of the smallest growth that is reported.
+/// Smallest rise of the floor from the first quarter of its knots (points) to the last fifth, as a
+/// share of the device; a quarter of the smallest growth that is reported.
 const MIN_RISE: f64 = 0.001;
-/// The misfit of a single knot counts at most this many units, so that one wrong knot does not move
-/// the fit.
+/// The misfit of a single knot (point of the floor) counts at most this many units, so that one
+/// wrong knot does not move the fit.
 const MAX_MISFIT: f64 = 6.0;
 /// Smallest scatter assumed for a floor, as a share of the device.
 const MIN_NOISE: f64 = 2e-4;
@@ -38,12 +39,13 @@ pub(super) struct Trend {
     pub(super) level: f64,
     pub(super) grown: f64,
     pub(super) shape: i32,
-    /// Sum of the knots' distances from the fitted trend, in units of the floor's scatter.
+    /// Sum of the distances of the knots (points of the floor) from the fitted trend, in units of
+    /// the floor's scatter.
     pub(super) misfit: f64,
 }
 
-/// The data for fitting a trend: the knots, their levels without single outliers, and the unit of
-/// misfit.
+/// The data for fitting a trend: the knots (points of the floor), their levels without single
+/// outliers, and the unit of misfit.
 struct Target<'a> {
     knots: &'a [Knot],
     levels: Vec<f64>,
@@ -65,7 +67,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The levels of a floor's knots, without single outliers.
+/// The levels of a floor's knots (points), without single outliers.
 pub(super) fn levels_of(floor: &Floor) -> Vec<f64> {
     smooth3(&floor.knots.iter().map(|k| k.level).collect::<Vec<_>>())
 }
@@ -98,7 +100,7 @@ impl Trend {
         best_of(around(coarse.onset, range, ONSETS), &[coarse.shape])
     }
 
-    /// This trend with the onset that fits best at a given growth rate.
+    /// A trend of the same shape with the onset that fits best at a given growth rate.
     pub(super) fn at_pace(&self, pace: f64, floor: &Floor, signals: &Signals) -> Self {
         let target = Target::of(floor, signals);
         let range = onset_range(floor, signals);
@@ -126,14 +128,15 @@ impl Trend {
         }
     }
 
-    /// This trend with the level and growth that fit the knots best.
+    /// A trend with the same onset and shape, and with the level and growth that fit the knots
+    /// best.
     fn fitted(self, target: &Target) -> Self {
         let levels = &target.levels[..];
         let before = target.knots.partition_point(|k| k.t <= self.onset);
         let progress: Vec<f64> = target.knots.iter().map(|k| self.progress(k.t)).collect();
         if before < MIN_KNOTS_BEFORE {
-            // With too few knots before the onset to determine the level, the slope of the growth
-            // determines it.
+            // With too few knots (points of the floor) before the onset to determine the level, the
+            // slope of the growth determines it.
             return self.grown_by(theil_sen(&progress, levels), target);
         }
         let level = median(&levels[..before]);
@@ -152,7 +155,8 @@ impl Trend {
         .with_misfit(target)
     }
 
-    /// This trend with a given growth and the level that fits the knots best.
+    /// A trend with the same onset and shape, a given growth, and the level that fits the knots
+    /// best.
     fn grown_by(self, grown: f64, target: &Target) -> Self {
         let starts: Vec<f64> = target
             .knots

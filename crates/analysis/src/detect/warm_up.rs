@@ -6,13 +6,14 @@ use super::stats::median;
 
 /// Share of the run that is always warm-up; changes in this first part are not findings.
 const SHARE: f64 = 0.25;
-/// Share of the time after the first training step that still counts as warm-up. This share matters
-/// when the model takes longer than the first quarter of the run to load, because optimizer state
-/// and lazily loaded kernels are allocated after the load.
+/// Share of the time after the first training step that still counts as warm-up. It matters when
+/// the model loads for longer than the first quarter of the run, because optimizer state and lazily
+/// loaded kernels are allocated after the load.
 const FIRST_STEPS_SHARE: f64 = 0.1;
 /// Floors are computed from the time `OPTIMIZER_SHARE` into the run, and at least
 /// `OPTIMIZER_SHARE_AFTER_LOAD` of the run after the first step, when the optimizer's state is
-/// complete. Of growth that began before that time, hardly a tenth is complete by then.
+/// complete. Of growth that began before floors are computed, hardly a tenth is complete at that
+/// time.
 const OPTIMIZER_SHARE: f64 = 0.1;
 const OPTIMIZER_SHARE_AFTER_LOAD: f64 = 0.02;
 /// Longest time, as a share of the run, for which a model may still be loading after it reached

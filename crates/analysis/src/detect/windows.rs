@@ -12,13 +12,13 @@ const AGREEING_BY_STEPS: usize = 3;
 const AGREEING_BY_TIME: usize = 4;
 /// Smallest share of the growth that a line or a holder must explain to be named as its cause.
 const MOST: f64 = 0.5;
-/// A leak that happens rarely may show in only two evidence windows. When only two windows show
-/// growth, both must agree on one line that explains almost all of it.
+/// A leak that happens rarely may show in only two evidence windows; both must then agree on one
+/// line that explains almost all of the growth.
 const AGREEING_WHERE_RARE: usize = 2;
 const ALMOST_ALL: f64 = 0.95;
-/// Largest ratio of the bytes of surviving allocations to the growth. Beyond this ratio, most
-/// surviving allocations replace blocks that were freed meanwhile, as in a cache of constant size,
-/// and it is unknown which of them leak.
+/// Largest ratio of the bytes of surviving allocations to the growth. When survivors exceed the
+/// growth by more than this ratio, most of them replace blocks that were freed meanwhile, as in a
+/// cache of constant size, and it is unknown which of them leak.
 const MOST_SURVIVORS: f64 = 1.5;
 /// Smallest share of the evidence windows in which a line must appear to be named.
 const SHOWN_IN: f64 = 0.6;

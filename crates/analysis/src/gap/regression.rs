@@ -7,7 +7,7 @@ pub struct Line {
     pub slope: f64,
     /// Correlation coefficient of x and y.
     pub r: f64,
-    /// Two-sided probability that noise alone gives such a slope (p-value).
+    /// The p-value: two-sided probability that noise alone gives a slope as large as this one.
     pub p_value: f64,
 }
 

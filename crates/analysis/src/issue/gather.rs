@@ -37,7 +37,7 @@ pub(crate) struct Gathering<'a> {
     issues: Vec<Issue>,
     indices: hashbrown::HashMap<Text, usize>,
     /// The subjects of recent events, each with the details and the index of its issue: most events
-    /// equal one of these, and computing a fingerprint costs more than everything else.
+    /// equal a recent one, and computing a fingerprint costs more than everything else.
     recent: VecDeque<(Subject<'a>, Map, usize)>,
 }
 
@@ -89,8 +89,8 @@ impl<'a> Gathering<'a> {
         self.recent.push_front((subject, details, index));
     }
 
-    /// The index of the issue with these dimensions; if there is none, a new issue with this title
-    /// is added.
+    /// The index of the issue with the given dimensions; if there is none, a new issue with the
+    /// given title is added.
     fn index_of(&mut self, kind: &str, dimensions: &Map, title: Text) -> Option<usize> {
         // Normalizing fails only for blank keys, and the keys of the dimensions are constants.
         let dimensions = normalize_dimensions(dimensions).ok()?;

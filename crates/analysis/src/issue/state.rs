@@ -211,7 +211,7 @@ impl States {
         }
     }
 
-    /// Records a decision about an issue, with what is known of the issue at that time.
+    /// Records a decision about an issue, with a summary of the issue at the time of the decision.
     pub fn decide(&mut self, issue: &Issue, decision: &Decision) {
         let entry = self.entry_mut(issue);
         entry.insert("state", decision.state.as_str());

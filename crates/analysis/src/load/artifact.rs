@@ -33,8 +33,8 @@ pub enum Artifact {
         /// Segments that are missing or that may not be read.
         damage: Vec<Damage>,
     },
-    /// A file with one record per line. If there is a manifest in the same folder, it supplies the
-    /// session summaries.
+    /// A file with one record per line. If the folder of the `.jsonl` file has a manifest, the
+    /// manifest supplies the session summaries.
     Lines {
         /// The manifest in the folder of the `.jsonl` file, if any.
         manifest: Option<Manifest>,

@@ -46,7 +46,7 @@ const INTEGERS: [&str; 21] = [
 /// Columns of a table that contain decimal numbers.
 const NUMBERS: [&str; 2] = ["timestamp", "memory_mb"];
 
-/// The time columns; every telemetry table has at least one of them.
+/// The columns with times; every telemetry table has at least one of them.
 const TIMES: [&str; 2] = ["timestamp_ns", "timestamp"];
 
 /// Initial capacity of a chunk, in rows.

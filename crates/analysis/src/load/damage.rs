@@ -46,7 +46,7 @@ impl Damage {
         self.reason == TORN
     }
 
-    /// Damage of a whole file, or of a part of it whose position is unknown.
+    /// Damage of a whole file, or damage whose position in the file is unknown.
     pub(crate) fn of_file(file: impl Into<PathBuf>, reason: impl Into<String>) -> Self {
         Self {
             file: file.into(),
@@ -98,7 +98,7 @@ impl DamageList {
         self.more += more;
     }
 
-    /// The listed damaged places, plus an entry with the number of those not listed.
+    /// The listed damaged places, plus an entry with the number of places that are not listed.
     pub(crate) fn finish(mut self, file: &Path) -> Vec<Damage> {
         if self.more > 0 {
             let reason = format!("and {} more damaged places", self.more);

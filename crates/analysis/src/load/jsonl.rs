@@ -190,7 +190,7 @@ pub(crate) fn read_part(
 }
 
 /// Finds the first byte of a file that is not UTF-8. Invalid UTF-8 takes precedence over other
-/// errors, because such a file cannot be read as text at all.
+/// errors, because a file with invalid UTF-8 cannot be read as text at all.
 pub(crate) fn first_that_is_no_text(path: &Path) -> Result<Option<ProblemKind>, LoadError> {
     let mut blocks = LineBlocks::new(open(path)?.reader, 0, u64::MAX, Vec::new());
     while let Some(piece) = blocks.next() {

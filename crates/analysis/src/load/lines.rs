@@ -273,7 +273,8 @@ impl<'a> Hints<'a> {
 }
 
 /// The problem to report as an error: the first problem of the first file with problems. Invalid
-/// UTF-8 takes precedence, because such a file cannot be read as text at all.
+/// UTF-8 takes precedence over other problems, because a file with invalid UTF-8 cannot be read as
+/// text at all.
 fn first_error(problems: &[(usize, u64, Problem)]) -> Option<usize> {
     let fatal = problems.iter().enumerate();
     let fatal = fatal.filter(|(_, (.., problem))| !problem.is_tear());

@@ -9,9 +9,9 @@ use stormlog_format::{Pruned, Thinned};
 use super::artifact::Artifact;
 use crate::catalog::plain_name;
 
-/// Events that recorders removed from their sinks or could not write. Such events are not damage:
-/// they were removed to stay within a size limit, or could not be written because the disk failed
-/// or was full.
+/// Events that recorders removed from their sinks or could not write. Removed or dropped events are
+/// not damage: they were removed to stay within a size limit, or could not be written because the
+/// disk failed or was full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Removed {
     /// Samples removed by thinning.

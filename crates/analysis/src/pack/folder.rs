@@ -1,5 +1,5 @@
 //! A private temporary folder that is deleted when its process ends. If the process is killed, the
-//! next process that creates such a folder deletes the old one.
+//! next process that creates a temporary folder deletes the one left behind.
 
 use std::fs::{self, File};
 use std::io;

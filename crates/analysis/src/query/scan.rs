@@ -81,8 +81,8 @@ pub(crate) fn scan<'a>(
             read_first(source, manifest, &wanted, filter, limit)?
         }
     };
-    // Parts are sorted by file, so that of events with equal times, those of the first file come
-    // first.
+    // Parts are sorted by file, so that of events with equal times, the events of the first file
+    // come first.
     events.sort_by_key(|(segment, _)| segment.file);
     let mut sessions: BTreeMap<&Text, (&SessionSummary, Vec<Events>)> = BTreeMap::new();
     for (segment, events) in events {
@@ -90,7 +90,7 @@ pub(crate) fn scan<'a>(
         let entry = sessions.entry(id).or_insert((segment.session, Vec::new()));
         entry.1.push(events);
     }
-    // The sessions are listed in the same order as those of a loaded sink.
+    // The sessions are listed in the order in which loading the sink lists them.
     let mut scanned: Vec<Scanned<'a>> = sessions
         .into_iter()
         .filter_map(|(id, (summary, parts))| {

@@ -31,8 +31,8 @@ const WORTH_STREAMING: u64 = 8 << 20;
 /// loaded instead.
 const MOST_CHAINS: usize = 64;
 
-/// `WINDOW` is the number of events that all chains of files together sort at a time. Each chain
-/// sorts at least `LEAST_WINDOW` events at a time.
+/// `WINDOW` is the number of events that all chains of files together sort at a time. Each chain of
+/// files sorts at least `LEAST_WINDOW` events at a time.
 const WINDOW: usize = 1 << 14;
 const LEAST_WINDOW: usize = 1 << 9;
 

@@ -2,8 +2,9 @@
 //!
 //! Ranks of one job load, step, evaluate and stop together. Common events of the ranks therefore
 //! show how far their clocks differ: the end of the model load, marked phases, and the first and
-//! last sample. Each of these times may be wrong, because a recorder may attach late or a rank may
-//! stop early, so the median of the differences is used. Ranks of one host share a clock.
+//! last sample. Each common event may be recorded at a wrong time, because a recorder may attach
+//! late or a rank may stop early, so the median of the clock differences is used. Ranks of one host
+//! share a clock.
 
 use std::collections::BTreeMap;
 

@@ -288,7 +288,8 @@ impl Facts {
 }
 
 /// Longest time between an out-of-memory error that ends the program and the last sample, in
-/// nanoseconds. In this time after the error, the exception unwinds and the interpreter shuts down.
+/// nanoseconds. Between the error and the last sample, the exception unwinds and the interpreter
+/// shuts down.
 const LAST_BREATH_NS: i64 = 3_000_000_000;
 
 /// Whether the recording stopped soon after an error, so that the error ended the program.

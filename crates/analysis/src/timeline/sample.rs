@@ -6,8 +6,8 @@ use memchr::memmem::Finder;
 use stormlog_format::Value;
 use stormlog_format::json::{Reader, parse};
 
-/// Texts of which relevant metadata always contains at least one. The metadata of most samples
-/// contains none of these texts, so parsing is skipped.
+/// Texts of which relevant metadata always contains at least one; the metadata of most samples
+/// contains none, so parsing is skipped.
 static NEEDLES: LazyLock<[Finder<'static>; 3]> =
     LazyLock::new(|| ["_bytes\"", "\"step", "\"host_memory\""].map(Finder::new));
 

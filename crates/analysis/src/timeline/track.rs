@@ -132,7 +132,7 @@ pub struct OomMark {
     pub site: Option<Site>,
     /// The calls that led to the site, the innermost first, without the site itself.
     pub call_path: Vec<Site>,
-    /// The operation that failed, and the holders of the memory at that time.
+    /// The operation that failed, and the holders of memory when it failed.
     pub failure: Option<Failure>,
 }
 
@@ -338,8 +338,8 @@ impl Track {
     /// counters of device and allocator contradict each other.
     ///
     /// If device and allocator were read at different times and the allocator's counters changed in
-    /// between, only bounds of the hidden memory are known. Of the values within these bounds, the
-    /// one closest to the previous sample's value is used.
+    /// between, only bounds of the hidden memory are known. Of the hidden memory's possible values,
+    /// the one closest to the previous sample's value is used.
     #[must_use]
     pub fn hidden(&self) -> Column {
         let in_use = if self.knows_own() {
@@ -437,8 +437,9 @@ impl Track {
         Some(float(self.used.get(sample)?) - float(self.own.get(sample)?))
     }
 
-    /// Whether the process's own share of the device is known at nearly every sample. Otherwise the
-    /// share is not used, because mixing it with the use of the whole device would look like jumps.
+    /// Whether the process's own share of the device is known at nearly every sample; a share known
+    /// only in some samples is not used, because mixing it with the use of the whole device would
+    /// look like jumps.
     #[must_use]
     pub fn knows_own(&self) -> bool {
         if self.own.is_empty() {

@@ -83,8 +83,8 @@ fn sink_in(directory: &Path) -> Found {
     // The sink inside a bundle is not loaded as a sink, because a bundle is recognised by its
     // timeline.
     if sink_names(directory) == Some(SinkNames::Host) {
-        // Host sinks are skipped, because stormlog 0.3.9 does not read them and their numbers are
-        // not those of a device.
+        // Host sinks are skipped, because stormlog 0.3.9 does not read them and host memory is not
+        // device memory.
         return Found::default();
     }
     let is_sink = matches!(

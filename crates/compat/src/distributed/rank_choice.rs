@@ -73,7 +73,7 @@ impl RankChoice {
     }
 
     fn free(&self) -> i64 {
-        // Of one more number than there are used ranks, at least one is free.
+        // The search covers one more number than there are used ranks, so at least one is free.
         let enough = i64::try_from(self.taken.len()).unwrap_or(i64::MAX);
         let mut ranks = 0..=enough;
         ranks.find(|rank| !self.taken.contains(rank)).unwrap_or(0)
