@@ -2,8 +2,9 @@
 //! device.
 //!
 //! For a track whose steps were recorded, only the samples at step ends are used, which are exact.
-//! For other tracks, samples fall anywhere into steps: either the lowest samples must rise along a
-//! line, or the allocator's peak counter must rise along a line that the lowest samples agree with.
+//! For a track without recorded steps, samples fall anywhere into steps: either the lowest samples
+//! must rise along a line, or the allocator's peak counter must rise along a line that the lowest
+//! samples agree with.
 
 use super::evidence::Channel;
 use super::growth::{Growth, Strength};

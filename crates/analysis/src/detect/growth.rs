@@ -329,7 +329,7 @@ fn two_levels_leave(levels: &[f64]) -> f64 {
     }
 }
 
-/// Largest fall from a level to any later level.
+/// Largest fall from one level of the floor to any later level, in bytes.
 fn largest_fall(levels: &[f64]) -> f64 {
     let mut highest = f64::NEG_INFINITY;
     levels.iter().fold(0.0, |fall: f64, &level| {

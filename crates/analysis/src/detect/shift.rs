@@ -25,7 +25,7 @@ const BLOCKS: usize = 8;
 /// A rise of the floor, and what single samples should show of it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rise {
-    /// Time in seconds; samples before this time are ignored.
+    /// Start of the time that is examined, in seconds; samples before it are ignored.
     pub(super) from: f64,
     /// Time in seconds before the rise; samples before this time may lie below `line`.
     pub(super) until: f64,

@@ -21,8 +21,8 @@ pub(crate) fn seconds_since_start(at_ns: Option<i64>) -> i64 {
     at_ns.map_or(i64::MIN, |ns| (ns - START_NS) / SECOND_NS)
 }
 
-/// A plain training run of one rank, as test data. The model of this run loads for a twentieth of
-/// the run. After the model load, steps of eight samples follow, between a floor of 20 GiB and a
+/// A plain training run of one rank, as test data. The model of the plain run loads for a twentieth
+/// of the run. After the model load, steps of eight samples follow, between a floor of 20 GiB and a
 /// peak of 30 GiB, on a device of 80 GiB with one sample per second.
 #[derive(Debug, Clone)]
 pub(crate) struct Sketch {

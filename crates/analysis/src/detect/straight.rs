@@ -64,9 +64,9 @@ pub(super) struct Line {
     pub(super) grown_before: f64,
     /// Time of the last sample, in seconds.
     pub(super) end: f64,
-    /// Level at the start of the straight part, in bytes.
+    /// Memory level at the start of the straight part of the growth, in bytes.
     pub(super) level: f64,
-    /// Bytes grown in the straight part.
+    /// Bytes grown in the straight part of the growth.
     pub(super) grown: f64,
     /// Growth rate in bytes per second.
     pub(super) rate: f64,

@@ -205,7 +205,8 @@ impl Trend {
         self.grown * f64::from(self.shape) / (self.end - self.onset)
     }
 
-    /// Growth divided by its duration to the power of `shape`, which does not depend on the onset.
+    /// Growth divided by its duration to the power of `shape`: a growth rate that is comparable
+    /// between ranks with different onsets.
     pub(super) fn pace(&self) -> f64 {
         self.grown / (self.end - self.onset).powi(self.shape)
     }

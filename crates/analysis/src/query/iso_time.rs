@@ -133,7 +133,7 @@ fn civil_to_days(year: i64, month: i64, day: i64) -> Option<i64> {
     if year < 1 || day < 1 || day > length {
         return None;
     }
-    // For this calculation a year starts in March, so that the leap day is its last day.
+    // To compute the day of the year, a year starts in March, so that the leap day is its last day.
     let shifted = if month > 2 { year } else { year - 1 };
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     Some(shifted * 365 + shifted / 4 - shifted / 100 + shifted / 400 + day_of_year - 719_468)

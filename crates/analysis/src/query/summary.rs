@@ -284,7 +284,7 @@ struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    /// Adds a value that is later than all values added before.
+    /// Adds a value to the group; values must be added in order of time.
     fn add(&mut self, value: i64, event: EventRef<'a>) {
         let at = (event.timestamp_ns(), &event.origin().session_id);
         let sighting = Sighting { value, at };

@@ -18,7 +18,7 @@ const FROM_THE_START: f64 = 0.1;
 /// The model counts as loaded when this share of the rank's working level is in use.
 const LOADED: f64 = 0.9;
 
-/// Selects one kind of the times that ranks have in common.
+/// Selects one of the times that ranks have in common, such as the time of the first sample.
 type Pick = fn(&Marks) -> Option<f64>;
 
 /// How far each track's clock is ahead of the common clock, in seconds.

@@ -285,8 +285,8 @@ fn goes_on(seen: &BTreeSet<(i64, i64, i64)>, resource: (i64, i64, i64), pause_ns
     of_process.next().is_some() && (is_soon || !seen.contains(&resource))
 }
 
-/// The ranks of the given events. Only changes are inserted, because the rank rarely changes
-/// between neighbouring events.
+/// The ranks of the given events. A rank is inserted only when it differs from that of the previous
+/// event, because the rank rarely changes between neighbouring events.
 fn ranks_of(events: &Events) -> BTreeSet<i64> {
     let mut ranks = BTreeSet::new();
     let mut last = None;

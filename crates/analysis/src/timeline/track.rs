@@ -72,8 +72,8 @@ impl FromIterator<Option<i64>> for Column {
 /// The highest values of a track's counters; `None` when a counter was never known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Peaks {
-    /// Highest number of bytes in live tensors. For host memory, this counts all bytes that the
-    /// kernel cannot reclaim.
+    /// Highest number of bytes in live tensors. For host memory, the value counts all bytes that
+    /// the kernel cannot reclaim.
     #[serde(rename = "peak_allocated_bytes")]
     pub allocated: Option<i64>,
     /// Highest number of bytes reserved by the caching allocator.
@@ -254,7 +254,7 @@ pub struct Track {
     pub thinned_until_ns: Option<i64>,
     /// Time of each sample in Unix nanoseconds, by the clock of the rank's host.
     pub t_ns: Vec<i64>,
-    /// Bytes in live tensors. For host memory, this counts all bytes that the kernel cannot
+    /// Bytes in live tensors. For host memory, `allocated` counts all bytes that the kernel cannot
     /// reclaim.
     pub allocated: Column,
     /// Highest number of bytes in live tensors since the program last reset the allocator's peak

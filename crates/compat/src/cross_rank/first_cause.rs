@@ -13,9 +13,9 @@ const FEWEST_BYTES: i64 = 64 << 20;
 /// How certain it is that the memory of a rank rose first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Confidence {
-    /// The rank is the only one that rose first, and is clearly ahead of the others.
+    /// The rank is the only one whose memory rose first, and is clearly ahead of the others.
     High,
-    /// The rank rose first, but not alone or not clearly ahead of the others.
+    /// The rank's memory rose first, but not alone or not clearly ahead of the others.
     Medium,
     /// Too little was recorded to be more certain.
     Low,
