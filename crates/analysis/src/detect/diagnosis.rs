@@ -18,7 +18,7 @@ pub struct Diagnosis {
     pub verdicts: Vec<(Kind, Verdict)>,
     /// Whether only the memory in use on devices was recorded, and no counter of an allocator.
     pub is_from_outside: bool,
-    /// The part of the run that the diagnosis covered: ranks, samples and time.
+    /// The part of the run that the diagnosis covered: processes, ranks, devices and time.
     pub scope: Scope,
     /// How the run ended.
     pub end: End,

@@ -2,9 +2,9 @@
 //! can.
 //!
 //! A sample lies on the floor when hardly any sample in the window before it, or in the window
-//! after it, is lower. Samples before and after are checked separately, which keeps the edges of
-//! jumps sharp; a centred window would blur them. Samples may be taken at any position within a
-//! step.
+//! after it, is lower. The samples before and after a sample are checked separately, which keeps
+//! the edges of jumps sharp; a centred window would blur them. Samples may be taken at any position
+//! within a step.
 
 use super::series::Series;
 use super::stats::{bend_scatter, median, quantile, smooth3};

@@ -24,8 +24,8 @@ const MIN_CLIMB: f64 = 0.02;
 const MIN_SPREAD: f64 = 0.1;
 const EARLY: f64 = 0.45;
 const MAX_EARLY: f64 = 0.85;
-/// Share of the bytes of all climbs after which fragmentation counts as begun. A climb of reserved
-/// memory before that may only cover a peak that fell between two samples.
+/// Share of the bytes of all climbs after which fragmentation counts as begun, because earlier
+/// climbs of reserved memory may only cover a peak between two samples.
 const BEGUN: f64 = 0.08;
 /// Largest growth of the highest allocation, as a share of the growth of reserved memory above it.
 /// When the highest allocation grows by more than this share, reserved memory only follows the

@@ -36,7 +36,8 @@ pub(super) fn check(evidence: &Evidence, channel: Channel, wording: &Wording) ->
     Verdict::from_findings(draft::per_rank_or_run(evidence, found.collect()))
 }
 
-/// When the device fills up later than this many seconds from now, growth is only a note.
+/// When the device fills up later than this many seconds after the last sample, growth is only a
+/// note.
 const FAR_AHEAD_S: f64 = 30.0 * 86_400.0;
 
 /// Growth with weak evidence is a note, and so is slow growth of a program that ended normally,

@@ -52,8 +52,8 @@ pub(super) struct Demand {
     odds: f64,
     /// Smallest size of the growth in units of the floor's scatter.
     signal_to_noise: f64,
-    /// Largest part of the growth that may be freed again, as a share. Garbage collection, in
-    /// contrast, frees all of the growth.
+    /// Largest part of the growth that may be freed again, as a share. Garbage collection frees all
+    /// of the growth, so it exceeds this limit.
     given_back: f64,
     /// Largest misfit of the fitted growth, as a share of the misfit of a flat floor.
     unexplained: f64,

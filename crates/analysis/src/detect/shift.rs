@@ -131,9 +131,9 @@ fn share_of(visits: &[bool]) -> f64 {
     visits.iter().filter(|&&visit| visit).count() as f64 / visits.len().max(1) as f64
 }
 
-/// The probability that a step without a sample on the floor follows another such step. Few such
-/// steps are weak evidence, so the overall share of steps without a sample on the floor is added
-/// with the weight of [`KNOWN_STEPS`] steps.
+/// The probability that a step without a sample on the floor follows another such step. Few steps
+/// without a sample on the floor are weak evidence, so their overall share is added with the weight
+/// of [`KNOWN_STEPS`] steps.
 #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn stays_away(visits: &[bool], away: f64) -> f64 {
     let after_away = visits.windows(2).filter(|pair| !pair[0]).count() as f64;

@@ -6,9 +6,9 @@ use super::stats::median;
 
 /// Share of the run that is always warm-up; changes in this first part are not findings.
 const SHARE: f64 = 0.25;
-/// Share of the time after the first training step that still counts as warm-up. It matters when
-/// the model loads for longer than the first quarter of the run, because optimizer state and lazily
-/// loaded kernels are allocated after the load.
+/// Share of the time after the first training step that still counts as warm-up. The share matters
+/// when the model loads for longer than the first quarter of the run, because optimizer state and
+/// lazily loaded kernels are allocated after the load.
 const FIRST_STEPS_SHARE: f64 = 0.1;
 /// Floors are computed from the time `OPTIMIZER_SHARE` into the run, and at least
 /// `OPTIMIZER_SHARE_AFTER_LOAD` of the run after the first step, when the optimizer's state is
