@@ -1,10 +1,10 @@
-//! Memory for the recorder when the program has used up all there is.
+//! Provides memory for the recorder when the program has used up all memory of the machine.
 //!
-//! Rust ends a process that cannot allocate. The recorder must not end the program that it watches,
-//! because the program may catch its own failure and go on. When the system refuses memory, it
-//! therefore comes from a small reserve in the extension module. While much of the reserve is in
-//! use, events are dropped and counted. Only the extension module installs this allocator
-//! ([`WithReserve`]).
+//! Rust aborts a process that cannot allocate. The recorder must not end the program that it
+//! watches, because the program may catch its own failure and go on. When the system refuses
+//! memory, it therefore comes from a small reserve in the extension module. While much of the
+//! reserve is in use, events are dropped and counted. Only the extension module installs this
+//! allocator ([`WithReserve`]).
 
 #![expect(
     unsafe_code,
