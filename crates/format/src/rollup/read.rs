@@ -1,5 +1,5 @@
 //! Reads `rollups.json` strictly: every key is required and must have the right type, so that a
-//! file that was changed by hand is not used.
+//! file that was edited by hand is rejected.
 
 use super::file::{
     AlertSummary, CounterSummary, Coverage, HealthSummary, OomSummary, Peak, RankRollup,
@@ -175,7 +175,7 @@ fn window(map: Fields<'_>) -> Result<WindowRollup, RollupError> {
     })
 }
 
-/// An object in which all fields are required.
+/// A JSON object in which all fields are required.
 #[derive(Clone, Copy)]
 struct Fields<'a>(&'a Map);
 
