@@ -54,7 +54,7 @@ pub fn start(libraries: &[PathBuf]) -> Result<(), String> {
     Ok(())
 }
 
-/// Gives CUPTI back. Ends the attribution; what is held at this moment stays known, and later
+/// Ends the attribution and gives CUPTI back; what is held at this moment stays known, and later
 /// allocations are not followed.
 pub fn stop(reason: &str) {
     if state() == State::On {

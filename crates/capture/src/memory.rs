@@ -16,7 +16,7 @@ use std::cell::UnsafeCell;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Size of the reserve. The size of the reserve, whose pages take memory only when they are used.
+/// The size of the reserve, whose pages take memory only when they are used.
 const RESERVE_BYTES: usize = 4 << 20;
 
 /// Blocks of the reserve have sizes that are powers of two, starting with this one.
@@ -58,8 +58,7 @@ fn system_has_memory() -> bool {
 #[repr(align(4096))]
 struct Bytes(UnsafeCell<[u8; RESERVE_BYTES]>);
 
-/// Lists of free blocks. The free blocks of the reserve; each one begins with the address of the
-/// next.
+/// The free blocks of the reserve; each one begins with the address of the next.
 struct Blocks {
     taken: usize,
     free: [*mut u8; CLASSES],

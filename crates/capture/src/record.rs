@@ -419,7 +419,7 @@ impl Recorder {
         seen
     }
 
-    /// Begins a phase. Begins a phase; does nothing when no session is running.
+    /// Begins a phase; does nothing when no session is running.
     pub fn enter_phase(
         &self,
         name: &Text,
@@ -431,7 +431,7 @@ impl Recorder {
         })
     }
 
-    /// Ends a phase. Ends a phase; does nothing when the recorder never had a session.
+    /// Ends a phase; does nothing when the recorder never had a session.
     pub fn exit_phase(
         &self,
         scope_id: &Text,

@@ -78,8 +78,8 @@ impl HostCollector {
         Self::with_roots(target, detail, Roots::default()).limited_to(declared_limit())
     }
 
-    /// Sets a declared limit. Sets the limit that the user declared; the lower of it and the
-    /// control group's limit applies.
+    /// Sets the limit that the user declared; the lower of it and the control group's limit
+    /// applies.
     #[must_use]
     pub fn limited_to(mut self, bytes: Option<u64>) -> Self {
         self.declared = bytes.filter(|bytes| *bytes > 0).or(self.declared);

@@ -9,8 +9,8 @@ use std::time::Duration;
 /// A process is not judged during this time after its start, because it first loads code and data.
 const START_UP: Duration = Duration::from_secs(2);
 
-/// Window lengths. Lengths of the windows: a process rises when the lowest level of each window is
-/// above that of the window before. Long windows find slow leaks.
+/// Lengths of the windows: a process rises when the lowest level of each window is above that of
+/// the window before. Long windows find slow leaks.
 const WINDOWS: [Duration; 3] = [
     Duration::from_secs(1),
     Duration::from_secs(8),

@@ -43,8 +43,8 @@ pub struct TreeCollector {
     source: CounterSource,
     roots: Roots,
     root: u32,
-    /// By pid. The processes of the tree; a process stays here until it ends, even if its parent
-    /// ends first.
+    /// The processes of the tree; a process stays here until it ends, even if its parent ends
+    /// first.
     processes: BTreeMap<u32, Process>,
     group: Option<MemoryGroup>,
     room: Room,

@@ -51,8 +51,8 @@ fn known() -> Option<Modules> {
         .clone()
 }
 
-/// Reads what is loaded. No lock of this module is held while the loader lists libraries, because
-/// the loader takes a lock of its own.
+/// Reads the list of loaded libraries; no lock of this module is held meanwhile, because the loader
+/// takes a lock of its own.
 fn read_again() -> Modules {
     let mut found: Vec<Module> = Vec::with_capacity(256);
     // SAFETY: the function calls `note` for each library with a pointer to `found`, which outlives

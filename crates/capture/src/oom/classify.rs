@@ -78,8 +78,7 @@ pub fn classify_any(exception: &ExceptionFacts) -> Option<String> {
 /// The words that PyTorch, NumPy and XLA write before the size that they could not allocate.
 const BEFORE_SIZE: [&str; 2] = ["allocate ", "allocating "];
 
-/// Units of the size. Units of sizes in messages; the longest come first, because all of them end
-/// with "B".
+/// Units of sizes in messages; the longest come first, because all of them end with "B".
 const UNITS: [(&str, f64); 9] = [
     ("bytes", 1.0),
     ("KiB", 1024.0),

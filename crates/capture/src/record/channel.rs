@@ -83,8 +83,7 @@ impl Channel {
         self.total
     }
 
-    /// Reads the counters now. Takes a reading; `None` when the collector fails or still waits
-    /// after an earlier failure.
+    /// Takes a reading; `None` when the collector fails or still waits after an earlier failure.
     pub(crate) fn look(&mut self) -> Option<Reading> {
         if !self.health.may_read(now_ns()) {
             return None;

@@ -110,8 +110,7 @@ impl PhaseStacks {
         Ok(boundary(&active, Side::Enter, thread.id, self.sequence))
     }
 
-    /// Ends a phase. Ends a phase, which must be the innermost open phase of the thread that began
-    /// it.
+    /// Ends a phase, which must be the innermost open phase of the thread that began it.
     pub fn exit(
         &mut self,
         owner: &PhaseOwner,

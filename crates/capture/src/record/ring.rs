@@ -11,8 +11,7 @@ pub(crate) struct Ring<T> {
 }
 
 impl<T> Ring<T> {
-    /// An empty queue. Makes an empty queue; its memory is allocated as entries arrive, not in
-    /// advance.
+    /// Makes an empty queue; its memory is allocated as entries arrive, not in advance.
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
             entries: VecDeque::new(),

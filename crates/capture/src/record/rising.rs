@@ -91,8 +91,7 @@ impl Rising {
         }
     }
 
-    /// Adds a reading. Adds a reading; returns the rise when this reading completes a block that
-    /// shows one.
+    /// Adds a reading; returns the rise when this reading completes a block that shows one.
     pub fn add(&mut self, level: i64, at: Instant) -> Option<Rise> {
         if self.skipped < WARM_UP {
             self.skipped += 1;

@@ -61,9 +61,8 @@ impl Sampler {
         Ok(Self { shared, interval })
     }
 
-    /// Stops the sampler. Stops the sampler; a sample that hangs in a driver or waits for the
-    /// interpreter is left behind, and the caller continues after the interval plus a short grace
-    /// time.
+    /// Stops the sampler; a sample that hangs in a driver or waits for the interpreter is left
+    /// behind, and the caller continues after the interval plus a short grace time.
     pub(crate) fn stop(self) {
         let mut signals = self.shared.lock();
         signals.stop = true;

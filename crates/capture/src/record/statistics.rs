@@ -58,7 +58,7 @@ impl Tally {
         map
     }
 
-    /// Adds averages. Adds averages per sample, where fewer than one sample counts as one.
+    /// Adds averages per sample, where fewer than one sample counts as one.
     pub(crate) fn averages(self, map: &mut Map) {
         let mean = |bytes: i64, count: i64| Value::Float(float(bytes) / float(count.max(1)));
         map.insert(
@@ -71,8 +71,7 @@ impl Tally {
         );
     }
 
-    /// Adds rates. Adds rates per second, where a session shorter than one second counts as one
-    /// second.
+    /// Adds rates per second, where a session shorter than one second counts as one second.
     pub(crate) fn rates(self, duration_s: f64, map: &mut Map) {
         map.insert("tracking_duration_seconds", Value::Float(duration_s));
         let rate = |count: i64| Value::Float(float(count) / duration_s.max(1.0));

@@ -35,8 +35,7 @@ struct Held {
     lock: Weak<DirectoryLock>,
 }
 
-/// A locked directory. The lock of a directory, which ends with the last claim on it, or with the
-/// process.
+/// The lock of a directory, which ends with the last claim on it, or with the process.
 #[derive(Debug)]
 struct DirectoryLock {
     /// The number of the claim that may write to the directory; older claims are no longer valid.
@@ -161,7 +160,7 @@ impl Claim {
         }
     }
 
-    /// The mutex that must be held to replace segments. It outlives this claim.
+    /// The mutex that must be held to replace segments. The mutex outlives this claim.
     pub(crate) fn segments(&self) -> SegmentsLock {
         SegmentsLock(Arc::clone(&self.lock))
     }

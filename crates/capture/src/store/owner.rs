@@ -81,7 +81,7 @@ fn put_stale_aside(path: &Path, ours: &str) -> bool {
     is_same
 }
 
-/// Reads an owner file. Reads an owner file; `None` when it cannot be read.
+/// Reads an owner file; `None` when it cannot be read.
 fn read(path: &Path) -> Option<String> {
     String::from_utf8(read_regular(path, 4096).ok()?).ok()
 }

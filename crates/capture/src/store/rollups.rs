@@ -44,8 +44,7 @@ pub fn write_rollups(directory: &Path, rollups: &RollupFile) -> io::Result<PathB
 #[derive(Debug)]
 pub(crate) struct Rollups {
     window_ns: i64,
-    /// Parts by segment name. The part of each segment that this sink wrote; other segments must be
-    /// read for the rollups.
+    /// The part of each segment that this sink wrote; other segments must be read for the rollups.
     parts: HashMap<Text, Part>,
     /// The rollups found when the sink was opened, if they describe the segments that still exist.
     earlier: Option<RollupFile>,

@@ -34,8 +34,7 @@ pub(crate) struct Found {
 }
 
 impl SegmentWriter {
-    /// Creates a segment. Creates a segment file; fails when a file or a link with this name
-    /// exists.
+    /// Creates a segment file; fails when a file or a link with this name exists.
     pub(crate) fn create(path: PathBuf) -> io::Result<Self> {
         let file = KeptFile::new(create_to_append(&path)?)?;
         Ok(Self {
@@ -45,8 +44,8 @@ impl SegmentWriter {
         })
     }
 
-    /// Opens an existing segment. Opens a segment file; text after the last newline is the torn
-    /// line of a killed writer and is cut off.
+    /// Opens a segment file; text after the last newline is the torn line of a killed writer and is
+    /// cut off.
     pub(crate) fn open(path: PathBuf) -> io::Result<(Self, Found)> {
         let file = open_to_append(&path)?;
         let lines = Lines::of(&file)?;

@@ -291,8 +291,7 @@ impl Drop for Sink {
     }
 }
 
-/// Starts the flushing thread. Starts the flushing thread; if that fails, each append flushes when
-/// a flush is due.
+/// Starts the flushing thread; if that fails, each append flushes when a flush is due.
 fn start_thread(shared: &Arc<Shared>) -> bool {
     let shared = Arc::clone(shared);
     thread::start("stormlog-sink", move || flush_in_background(&shared)).is_ok()

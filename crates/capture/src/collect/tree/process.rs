@@ -106,8 +106,7 @@ pub(super) struct Ancestor<'a> {
 }
 
 impl Process {
-    /// Opens a process. Opens the kernel's files of a process; `None` when the process has ended or
-    /// is a zombie.
+    /// Opens the kernel's files of a process; `None` when the process has ended or is a zombie.
     pub(super) fn open(proc: &Path, pid: u32, root: u32) -> Option<Self> {
         let directory = proc.join(pid.to_string());
         let status = KeptFile::new(File::open(directory.join("status")).ok()?).ok()?;
@@ -251,7 +250,7 @@ fn float(bytes: u64) -> f64 {
     bytes as f64
 }
 
-/// Parses the lines of the kernel's file `status` that contain resident memory. A zombie has none.
+/// Parses the lines of the kernel's file `status` that contain resident memory. A zombie has no such lines.
 fn read_parts(status: &KeptFile) -> Option<Parts> {
     let mut buffer = [0_u8; 4096];
     let length = status.get().ok()?.read_at(&mut buffer, 0).ok()?;

@@ -73,7 +73,7 @@ impl Interval {
         }
     }
 
-    /// Adds a sample. Adds a sample; of samples with equal values, the first is kept.
+    /// Adds a sample; of samples with equal values, the first is kept.
     fn add(&mut self, line: usize, values: [Option<i64>; 5]) {
         self.last = line;
         for (extreme, value) in self.extremes.iter_mut().zip(values) {
@@ -104,8 +104,7 @@ impl Selection {
         }
     }
 
-    /// Adds the next line. Looks at the next line; `sample` is `None` for a line that is not a
-    /// sample, which is kept.
+    /// Looks at the next line; `sample` is `None` for a line that is not a sample, which is kept.
     pub(super) fn look(&mut self, sample: Option<&Sample<'_>>) {
         let line = self.lines;
         self.lines += 1;
@@ -191,8 +190,7 @@ pub(super) struct Selected {
 }
 
 impl Selected {
-    /// Whether a line survives. Whether a line is kept; lines that were added after the selection
-    /// are kept.
+    /// Whether a line is kept; lines that were added after the selection are kept.
     pub(super) fn survives(&self, line: usize) -> bool {
         line >= self.lines || self.survivors[line / 64] & (1 << (line % 64)) != 0
     }
