@@ -81,7 +81,8 @@ impl Writer {
     /// Appends a value to `out` at the given indentation level.
     pub fn value(self, out: &mut String, value: &Value, depth: usize) {
         match value {
-            // A Python object without a JSON form is written as null. Callers replace such objects first.
+            // A Python object without a JSON form is written as null; callers replace such objects
+            // first.
             Value::Null | Value::Opaque(_) => out.push_str("null"),
             Value::Bool(true) => out.push_str("true"),
             Value::Bool(false) => out.push_str("false"),

@@ -250,7 +250,8 @@ fn float(bytes: u64) -> f64 {
     bytes as f64
 }
 
-/// Parses the lines of the kernel's file `status` that contain resident memory. A zombie has no such lines.
+/// Parses the lines of the kernel's file `status` that contain resident memory. A zombie has no
+/// such lines.
 fn read_parts(status: &KeptFile) -> Option<Parts> {
     let mut buffer = [0_u8; 4096];
     let length = status.get().ok()?.read_at(&mut buffer, 0).ok()?;
