@@ -1,5 +1,5 @@
-//! Sources of numbers. Each collector is one file of this folder and implements [`Collector`]; the
-//! other files read what several collectors need.
+//! Collectors, the sources of memory counters. Each collector is one file of this folder and
+//! implements [`Collector`]; the other files read what several collectors need.
 //!
 //! A collector reads counters on request and keeps no history. A counter that the collector cannot
 //! read is `None` and listed in `partial_fields`; it is never zero.
@@ -69,7 +69,7 @@ pub struct Reading {
     pub partial_fields: Vec<String>,
     /// Why the counters in `partial_fields` could not be read.
     pub errors: Vec<String>,
-    /// Further facts for the record's metadata.
+    /// Further values that are recorded in the sample's metadata.
     pub metadata: Map,
     /// Events that the source noticed since the last reading, beside its counters.
     pub notices: Vec<Notice>,
@@ -109,7 +109,7 @@ pub enum CollectError {
     Gone(String),
 }
 
-/// One source of numbers.
+/// A source of memory counters.
 pub trait Collector: Send {
     /// Describes the source.
     fn source(&self) -> &CounterSource;

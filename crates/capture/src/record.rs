@@ -87,7 +87,7 @@ pub enum Detail {
 
 /// Receives each alert, on the thread that found it, while no lock is held.
 pub trait AlertListener: Send + Sync {
-    /// Called after the alert has been recorded.
+    /// Receives an alert after it has been recorded.
     fn alert(&self, event: &TrackedEvent, origin: &Origin);
 }
 
@@ -103,11 +103,11 @@ pub enum StartError {
 /// Selects events.
 #[derive(Clone, Debug, Default)]
 pub struct EventQuery {
-    /// Only this type.
+    /// Selects only events of this type.
     pub event_type: Option<Text>,
     /// Selects only events at or after this time, epoch seconds.
     pub since_s: Option<f64>,
-    /// Only alerts.
+    /// Selects only alerts.
     pub alerts_only: bool,
     /// Selects only this many of the newest matching events; zero or less selects none.
     pub last: Option<i64>,
@@ -504,7 +504,8 @@ impl Recorder {
         events.iter().map(|event| event.to_event(&origin)).collect()
     }
 
-    /// Deletes the events in memory and resets the counters of the statistics. The session goes on.
+    /// Deletes the events in memory and resets the counters of the statistics. The session
+    /// continues.
     pub fn clear(&self) {
         let mut state = self.state();
         state.history.clear();

@@ -8,7 +8,7 @@ use crate::value::{Map, Value};
 /// written as version 3, which stormlog 0.3.9 can read.
 pub const LATEST_VERSION: i64 = Version::V4.number();
 
-/// Keys of a record that identify its process in a distributed run. All are optional.
+/// Keys of a record that identify its process in a distributed run. All four keys are optional.
 pub const IDENTITY_FIELDS: [&str; 4] = ["job_id", "rank", "local_rank", "world_size"];
 
 /// Every key of a version 3 record, in the order of serialisation.

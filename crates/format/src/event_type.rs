@@ -2,7 +2,7 @@
 
 use crate::text::Text;
 
-/// A type of event. Records may have other types than these; the type is then kept as text.
+/// The type of an event. Records may have other types than these; the type is then kept as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
     /// A regular reading of the counters.

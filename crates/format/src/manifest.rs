@@ -91,7 +91,7 @@ pub struct Rewriting {
     pub size_bytes: i64,
     /// The time interval of the segment after the rewrite, see [`Segment::thinned_interval_ns`].
     pub thinned_interval_ns: i64,
-    /// What the rewrite removes.
+    /// What thinning removes in the rewrite.
     pub thinned: Thinned,
 }
 
@@ -114,7 +114,7 @@ impl Thinned {
         }
     }
 
-    /// This value if samples were removed, otherwise `None`.
+    /// Returns the counts if samples were removed, otherwise `None`.
     pub fn reported(self) -> Option<Self> {
         (self.samples_dropped > 0).then_some(self)
     }
@@ -148,7 +148,7 @@ impl Pruned {
         }
     }
 
-    /// This value if segments were deleted, otherwise `None`.
+    /// Returns the counts if segments were deleted, otherwise `None`.
     pub fn reported(self) -> Option<Self> {
         (self.segments > 0).then_some(self)
     }

@@ -200,8 +200,8 @@ pub fn session_integer(field: &'static str, value: &Value) -> Result<i64, Sessio
     })
 }
 
-/// The id for a session that was recorded before sessions had ids. The same parts always give the
-/// same id.
+/// The id for a session that was recorded before sessions had ids. Equal parts always give equal
+/// ids.
 pub fn stable_legacy_session_id(parts: &[Text]) -> Text {
     let mut name = Vec::new();
     for (index, part) in parts.iter().enumerate() {

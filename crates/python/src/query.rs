@@ -48,7 +48,7 @@ impl QueryStore {
         Ok(dict)
     }
 
-    /// All warnings so far.
+    /// All warnings of the queries so far.
     fn warnings<'py>(&self, py: Python<'py>) -> Rows<'py> {
         list(
             py,

@@ -39,7 +39,7 @@ pub(crate) fn collector(
     (collector, hook)
 }
 
-/// Called by PyTorch at the end of every optimizer's step, on the training thread.
+/// A hook that PyTorch calls at the end of every optimizer step, on the training thread.
 #[pyclass(frozen, module = "stormlog._core")]
 pub(crate) struct StepHook {
     shared: Arc<Shared>,
@@ -90,7 +90,7 @@ impl StepHook {
     }
 
     /// Bytes per second by which memory rises in a program without steps; `None` where it does not
-    /// rise. Each rise is returned once.
+    /// rise. Each rise of memory is returned once.
     fn take_rise(&self) -> Option<f64> {
         self.shared.attention.take_rise()
     }

@@ -17,7 +17,7 @@ pub enum Status {
     Healthy,
     /// The collector works, but some of its counters cannot be read.
     Degraded,
-    /// Nothing can be read.
+    /// The collector cannot read any counter.
     Unhealthy,
 }
 

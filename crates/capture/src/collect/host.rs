@@ -22,7 +22,7 @@ const SLOW_PERIOD: Duration = Duration::from_millis(500);
 /// no control group sets a limit.
 pub const DECLARED_LIMIT: &str = "STORMLOG_MEMORY_LIMIT_BYTES";
 
-/// Whose memory is read.
+/// The processes whose memory is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The current process.

@@ -2,8 +2,8 @@
 
 use super::Reading;
 
-/// An allocator's own peak. The program may reset the allocator's peak; a rise since the last
-/// reading shows a peak between the two readings.
+/// The last known peak of an allocator. The program may reset the allocator's peak; a rise since
+/// the last reading shows a peak between the two readings.
 #[derive(Debug, Default)]
 pub struct Peak(Option<i64>);
 

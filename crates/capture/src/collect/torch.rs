@@ -46,7 +46,7 @@ pub trait Allocator: Send + Sync {
 /// The values of the allocator's counters at one moment.
 #[derive(Clone, Debug)]
 pub struct AllocatorReading {
-    /// When they were read.
+    /// When the counters were read.
     pub read_ns: i64,
     /// The allocator's counters.
     pub counters: Counters,

@@ -72,7 +72,7 @@ fn read_again() -> Modules {
     found
 }
 
-/// Called by the C library for each loaded library.
+/// A callback that the C library calls for each loaded library.
 unsafe extern "C" fn note(
     info: *mut libc::dl_phdr_info,
     _size: usize,

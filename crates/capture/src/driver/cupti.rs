@@ -33,7 +33,7 @@ type Result = c_int;
 type Subscriber = *mut c_void;
 type Callback = unsafe extern "C" fn(*mut c_void, u32, u32, *const CallbackData);
 
-/// What CUPTI passes to a callback.
+/// The structure that CUPTI passes to a callback.
 #[repr(C)]
 struct CallbackData {
     site: u32,

@@ -47,7 +47,7 @@ pub(super) enum Key {
     Handle(u64),
 }
 
-/// One allocation.
+/// One allocation that is in use.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
     pub(super) bytes: u64,
@@ -72,11 +72,11 @@ pub struct Held {
     pub site: Option<Site>,
     /// How much it is.
     pub bytes: u64,
-    /// In how many allocations.
+    /// The number of allocations that make up these bytes.
     pub blocks: u64,
 }
 
-/// All allocations in use.
+/// All allocations of the driver that are in use.
 #[derive(Default)]
 pub(super) struct Holdings {
     blocks: HashMap<Key, Block>,

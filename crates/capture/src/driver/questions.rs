@@ -24,7 +24,7 @@ const MOST_UNANSWERED: u32 = 8;
 /// A thread that waits for its line of Python.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// Which question it is.
+    /// The number of the question.
     pub number: u64,
     /// The thread, by the number that Python's `threading.get_ident` has for it.
     pub thread: u64,

@@ -25,7 +25,7 @@ pub struct ExceptionFacts {
     pub class: String,
     /// The module of the exception's class.
     pub module: String,
-    /// Its text.
+    /// The text of the exception.
     pub message: String,
     /// Whether the exception's class is PyTorch's own out-of-memory error, whatever its name.
     pub is_torch_oom: bool,

@@ -116,12 +116,13 @@ struct Loading {
     over: bool,
 }
 
-/// Which conditions are checked.
+/// Which conditions for alerts are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// All conditions.
+    /// All conditions are checked.
     Allocator,
-    /// Only how full the memory is; the other conditions need the counters of an allocator.
+    /// Only the use of the memory is checked; the other conditions need the counters of an
+    /// allocator.
     UsageOnly,
 }
 

@@ -1,4 +1,5 @@
-//! One collector of the recorder, and the state of its device. Turns readings into events.
+//! One collector of the recorder, and the state of its device. This module turns readings into
+//! events.
 
 use std::sync::Arc;
 
@@ -122,7 +123,7 @@ impl Channel {
         notices.collect()
     }
 
-    /// One sampling step.
+    /// Takes one sample.
     pub(crate) fn step(&mut self, thresholds: Option<&Thresholds>) -> Step {
         let now = now_ns();
         if !self.health.may_read(now) {

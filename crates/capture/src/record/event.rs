@@ -1,4 +1,4 @@
-//! What the recorder keeps of an event, and the records made from it.
+//! An event as the recorder keeps it in memory, and the records that are made from it.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::collect::health::Health;
 pub struct TrackedEvent {
     /// When the counters were read, nanoseconds since the epoch.
     pub timestamp_ns: i64,
-    /// What happened.
+    /// The type of the event, such as `sample`.
     pub event_type: Text,
     /// The device, -1 for the host.
     pub device_id: i64,
@@ -37,16 +37,16 @@ pub struct TrackedEvent {
     pub is_brief: bool,
 }
 
-/// What is the same for all events of a session.
+/// The fields that have the same value in all events of a session.
 #[derive(Clone, Debug)]
 pub struct Origin {
     /// The session.
     pub session_id: Text,
     /// The rank and the job of the recording process.
     pub identity: DistributedIdentity,
-    /// Its process.
+    /// The pid of the recorded process.
     pub pid: i64,
-    /// Its machine.
+    /// The name of the machine.
     pub host: Text,
     /// How often it samples.
     pub sampling_interval_ms: i64,
@@ -63,7 +63,7 @@ impl TrackedEvent {
     pub fn full_metadata(&self) -> Map {
         let mut metadata = self.metadata.clone();
         // Events of host memory contain the collector's health only when it does not work, as in
-        // stormlog 0.3.9.
+        // earlier versions.
         let is_silent = self.source.is_host() || self.is_brief;
         if !is_silent || *self.health != Health::default() {
             for (key, value) in self.health.to_map() {

@@ -15,7 +15,7 @@ use crate::redact::redacted_map;
 pub enum ExportFormat {
     /// A list of records, indented.
     Json,
-    /// One line per record.
+    /// CSV with one line per record.
     Csv,
 }
 

@@ -35,7 +35,7 @@ pub struct PhaseThread {
 pub struct PhaseOwner {
     /// The session's id.
     pub session_id: Text,
-    /// The rank as text, so that ranks given in different ways have stacks of their own.
+    /// The rank as text, so that any value that a program gives as its rank has a stack of its own.
     pub rank: Text,
 }
 

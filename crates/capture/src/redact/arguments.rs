@@ -9,7 +9,7 @@ use super::prose::is_common_word;
 use super::{HIDDEN, Hidden};
 
 /// A flag whose value is a secret although the name of the flag does not show it, such as `-p`.
-/// Such flags are known for some programs only.
+/// Flags of this kind are known for some programs only.
 struct Flag {
     programs: &'static [&'static str],
     name: &'static str,
@@ -100,7 +100,7 @@ pub(super) struct Arguments<'a> {
     next: Next<'a>,
 }
 
-/// What the next word is expected to be.
+/// What the next word of the command is expected to be.
 #[derive(Clone, Copy)]
 enum Next<'a> {
     Anything,

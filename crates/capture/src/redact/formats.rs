@@ -7,15 +7,16 @@ use Need::{Capitals, Dense, Digit, Mixed, Nothing};
 /// What the part of a token after its fixed start must contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Need {
-    /// There is no condition, because no ordinary word begins with this start.
+    /// The part may contain anything, because no ordinary word begins with the fixed start.
     Nothing,
-    /// At least one digit.
+    /// The part must contain at least one digit.
     Digit,
-    /// It must contain a digit, an upper-case letter and a lower-case letter.
+    /// The part must contain a digit, an upper-case letter and a lower-case letter.
     Mixed,
-    /// It must contain only upper-case letters and digits.
+    /// The part must contain only upper-case letters and digits.
     Capitals,
-    /// It must contain a digit, and a sequence of letters and digits that is longer than a word.
+    /// The part must contain a digit, and a sequence of letters and digits that is longer than a
+    /// word.
     Dense,
 }
 
@@ -184,7 +185,7 @@ pub(super) const FORMATS: &[Format] = &[
     format("shppa_", "", 16, Nothing),
     format("shpss_", "", 16, Nothing),
     format("EAAC", "", 60, Digit), // Facebook
-    // Of any service. This is a JSON Web Token, or other JSON in base64.
+    // Of any service. This start is that of a JSON Web Token, or of other JSON in base64.
     format("eyJ", "-_.+/=", 16, Digit),
     format("Bearer ", "-_.~+/=", 16, Digit),
     format("Basic ", "+/=", 12, Mixed),
@@ -211,9 +212,11 @@ static STARTS: Starts = Starts::new();
 
 struct Starts {
     bits: [u64; 64],
-    /// One more than the index of the last format that begins with a byte.
+    /// For each byte, one more than the index of the last format that begins with this byte; zero
+    /// for none.
     last: [usize; 256],
-    /// One more than the index of the previous format that begins with the same byte.
+    /// For each format, one more than the index of the previous format that begins with the same
+    /// byte; zero for none.
     before: [usize; FORMATS.len()],
 }
 

@@ -170,7 +170,7 @@ const TOKENS_OF_MODELS: [&str; 29] = [
 /// What the name of a value shows about the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Not a secret.
+    /// The value is not a secret.
     Plain,
     /// The value is a secret, whatever it looks like.
     Secret,

@@ -72,7 +72,7 @@ struct State {
     recorded_events: u64,
     /// Events dropped because the queue was full, not yet reported to the writing thread.
     overflow: u64,
-    /// All other dropped events.
+    /// The number of all other dropped events.
     dropped_events: u64,
     problem: Option<String>,
     diagnostics: Diagnostics,

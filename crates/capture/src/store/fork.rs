@@ -42,7 +42,7 @@ pub fn every_fork_is_announced() {
     PROCESS_ID.store(std::process::id(), Ordering::Relaxed);
 }
 
-/// All objects with files of a sink that have not been dropped.
+/// All objects that hold files of a sink and have not been dropped.
 static HOLDERS: Mutex<Vec<Weak<dyn Holder>>> = Mutex::new(Vec::new());
 
 /// Prepares for a fork; must be called by the thread that is about to fork.

@@ -343,8 +343,9 @@ fn claim_exactly(directory: &Path, own_sink: OwnSink) -> io::Result<Option<Claim
     let owner_file = match opened.get()?.try_lock() {
         Ok(()) => None,
         Err(std::fs::TryLockError::WouldBlock) => return Ok(None),
-        // This error means that the file system has no locks. If an owner file cannot be created
-        // either, the sink records without protection, because that is better than not recording.
+        // Any other error of locking means that the file system has no locks. If an owner file
+        // cannot be created either, the sink records without protection, because that is better
+        // than not recording.
         Err(std::fs::TryLockError::Error(_)) => match OwnerFile::create(directory) {
             Ok(None) => return Ok(None),
             created => created.ok().flatten(),

@@ -23,19 +23,19 @@ const MOST_LEVELS: usize = 3;
 pub enum Written {
     /// `null`.
     Null,
-    /// An integer that fits.
+    /// An integer that fits into 64 bits.
     Integer(i64),
     /// A text.
     String,
-    /// An object.
+    /// A JSON object.
     Object,
-    /// Anything else.
+    /// Any other JSON value.
     Other,
 }
 
 /// What is remembered of an object after its record is gone: its keys and its values.
 pub trait Keeps {
-    /// One object's.
+    /// The remembered keys and values of one object.
     type Memory: Default;
 }
 
@@ -72,8 +72,8 @@ pub trait Objects<'o>: Keeps {
     fn as_integer(&self, value: &Self::Value) -> Option<i64>;
 
     /// The names of an object's keys in sorted order, and memory for its values by their index in
-    /// that order; `None` when further objects should not be compared with this one. At most
-    /// [`MOST_KEYS`].
+    /// that order; `None` when further objects should not be compared with this one. An object may
+    /// have at most [`MOST_KEYS`] keys.
     fn remember(&self, object: &Self::Object) -> Option<(Vec<String>, Self::Memory)>;
 
     /// Stores the values of an object in `memory`; returns the indexes of those that are other
@@ -92,7 +92,7 @@ pub trait Objects<'o>: Keeps {
     fn settle(&self, memory: &mut Self::Memory, object: &Self::Object, index: usize);
 }
 
-/// Turns records into lines.
+/// Converts records to lines, one after another.
 pub struct Lines<S: Keeps> {
     /// The line of the last record, in ASCII.
     line: Vec<u8>,
@@ -123,7 +123,7 @@ impl<S: Keeps + Default> Default for Lines<S> {
 /// The session of a record, as far as its line shows it.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Named<'l> {
-    /// None.
+    /// The record names no session.
     Nothing,
     /// The line contains this session id, as the bytes of [`Text`](stormlog_format::Text).
     Session(&'l [u8]),

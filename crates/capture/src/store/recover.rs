@@ -156,9 +156,9 @@ fn next_index(segments: &[Segment], names: SinkNames) -> u64 {
     indices.max().map_or(1, |last| last.saturating_add(1))
 }
 
-/// Counts the lines that a killed writer wrote after its last manifest. These lines follow the
-/// bytes that the manifest counts. If no line begins where those bytes end, the manifest describes
-/// another file.
+/// Counts the lines that a killed writer wrote after its last manifest. The lines written early
+/// follow the bytes that the manifest counts. If no line begins where the counted bytes end, the
+/// manifest describes another file.
 fn count_what_was_written_early(directory: &Path, segment: &mut Segment) -> io::Result<()> {
     let name = segment.filename.as_str().filter(|name| is_plain_name(name));
     let counted_bytes = u64::try_from(segment.size_bytes).unwrap_or(0);

@@ -41,8 +41,8 @@ const INTERVALS_NS: [i64; 5] = [
 /// Segments thinned to this longest interval are not thinned further.
 pub(crate) const COARSEST_INTERVAL_NS: i64 = INTERVALS_NS[INTERVALS_NS.len() - 1];
 
-/// The interval that is recorded for segments that were merged but not thinned. This interval shows
-/// readers that follow the sink that the file was rewritten.
+/// The interval that is recorded for segments that were merged but not thinned. The interval of a
+/// merged segment shows readers that follow the sink that the file was rewritten.
 const MERGED_INTERVAL_NS: i64 = 1;
 
 /// Complete segments have level 0; segments thinned to the n-th interval have level n.
@@ -93,7 +93,7 @@ impl Thinning {
     }
 }
 
-/// The next action.
+/// The next action that keeps a sink within its budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
     /// Rewrite `count` segments, starting with index `first`, into one that is thinned to an

@@ -89,7 +89,8 @@ pub(crate) struct Writer {
     reserve: Option<Reserve>,
     /// The object that ends the session when another sink of this process takes over.
     holder: Option<Weak<dyn Holder>>,
-    /// Whether the program closed the sink's file descriptors. This is reported once.
+    /// Whether the program closed the sink's file descriptors. A closed descriptor is reported
+    /// once.
     was_closed: bool,
 }
 

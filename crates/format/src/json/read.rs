@@ -43,7 +43,7 @@ pub enum JsonErrorKind {
     /// After an entry, neither a comma nor the end of the list or object follows.
     #[error("expected ',' or the end of the list or object")]
     ExpectedComma,
-    /// Other text follows the document.
+    /// The document is followed by other text.
     #[error("unexpected text after the document")]
     TrailingText,
     /// Lists and objects are nested too deeply.

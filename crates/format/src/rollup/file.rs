@@ -10,7 +10,7 @@ use crate::value::{Map, Value};
 /// The whole rollup file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RollupFile {
-    /// When it was created.
+    /// When the rollup file was created.
     pub generated_at_ns: i64,
     /// The path of the manifest from which the rollups were created.
     pub source_manifest: Option<Text>,

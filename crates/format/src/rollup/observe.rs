@@ -9,7 +9,7 @@ use crate::scan::RawRecord;
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// One event, as rollups need it.
+/// The part of one event that rollups need.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(missing_docs, reason = "the fields are the record's keys")]
 pub struct Observation {
@@ -114,7 +114,7 @@ const INCIDENT_KEYS: [&str; 3] = [
 /// What a rollup needs from an event's metadata, determined by its keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MetadataContent {
-    /// Nothing.
+    /// The metadata contain nothing that a rollup needs.
     #[default]
     Nothing,
     /// The metadata contains only the health status of the collector, in the key with this index.

@@ -12,7 +12,7 @@ use crate::functions::DIAGNOSED;
 /// Which runs to diagnose, and for how long ahead the risk of running out of memory counts.
 #[derive(Clone, Debug)]
 pub struct DiagnoseOptions {
-    /// Only this run.
+    /// Diagnoses only the run with this id.
     pub run_id: Option<String>,
     /// Diagnoses only runs of this job.
     pub job_id: Option<String>,

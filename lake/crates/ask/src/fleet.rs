@@ -34,11 +34,11 @@ pub enum OomGroup {
 /// Which rows are selected; a field that is not set selects all.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// Only of this job.
+    /// Selects only rows of this job.
     pub job_id: Option<String>,
-    /// Only of this owner.
+    /// Selects only rows of this owner.
     pub owner: Option<String>,
-    /// Only of this program.
+    /// Selects only rows of this program.
     pub program: Option<String>,
 }
 
@@ -85,8 +85,8 @@ impl Asker {
     }
 }
 
-/// Errors by group. The column `times_expected` is a group's share of all errors, divided by its
-/// share of all device hours.
+/// A query for the number of out-of-memory errors by group. The column `times_expected` is a
+/// group's share of all errors, divided by its share of all device hours.
 fn ooms(group: OomGroup) -> String {
     let column = match group {
         OomGroup::Host => "host",

@@ -1,4 +1,4 @@
-//! `ingest`: recordings into tables.
+//! The command `ingest` stores recordings in the tables of a lake.
 //!
 //! Every table records in its own log how far each source is stored (`ledger` of the tables crate),
 //! so each commit is complete in itself, and an ingest that was killed at any point is completed by

@@ -1,4 +1,4 @@
-//! What the commands print.
+//! Prints the output of commands.
 
 use std::io::{self, Write};
 

@@ -23,7 +23,7 @@ pub enum LakeError {
     Table {
         /// The table.
         table: &'static str,
-        /// What its library reports.
+        /// What the Delta library reports about the table.
         source: Box<DeltaTableError>,
     },
     /// A table has other columns than this version writes.

@@ -25,7 +25,7 @@ pub struct Lake {
 }
 
 impl Lake {
-    /// The lake at an address: a path, `file://…` or `s3://bucket/prefix`. Nothing is opened.
+    /// The lake at an address: a path, `file://…` or `s3://bucket/prefix`. This opens nothing yet.
     pub fn at(address: &str) -> Result<Self, LakeError> {
         let root = match Url::parse(address) {
             Ok(url) if url.scheme().len() > 1 => url,
@@ -60,7 +60,7 @@ impl Lake {
         self.root.to_file_path().ok()
     }
 
-    /// Where a table lies.
+    /// The location of a table.
     pub fn table_url(&self, table: Table) -> Url {
         let mut url = self.root.clone();
         if let Ok(mut path) = url.path_segments_mut() {

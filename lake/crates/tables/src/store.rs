@@ -35,7 +35,7 @@ impl OnlyLake {
 }
 
 impl ObjectStoreRegistry for OnlyLake {
-    /// Nothing can be added.
+    /// Refuses every other object store.
     fn register_store(&self, _: &Url, _: Arc<dyn ObjectStore>) -> Option<Arc<dyn ObjectStore>> {
         None
     }

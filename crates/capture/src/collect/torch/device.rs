@@ -10,7 +10,7 @@ use crate::record::clock::now_ns;
 #[derive(Debug)]
 pub(super) struct Device {
     pub(super) read_ns: i64,
-    /// Used, free and total.
+    /// Used, free and total bytes of the device.
     pub(super) memory: Option<(i64, i64, i64)>,
     /// Bytes that each process holds on the device; empty where the driver does not know the
     /// processes.

@@ -1,5 +1,5 @@
-//! One process of a tree. The memory of the process, by kind, is read through files that the kernel
-//! ties to the process.
+//! Reads one process of a process tree. The memory of the process, by kind, is read through files
+//! that the kernel ties to the process.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -49,7 +49,7 @@ impl Parts {
     }
 }
 
-/// How a process relates to the program that the tree was started with.
+/// How a process relates to its parent process in the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The root of the tree, which is the watched program itself.

@@ -200,8 +200,8 @@ impl Rewrite {
         })
     }
 
-    /// Renames the new file over the first old segment and deletes the other old segments. This
-    /// must be called only after the manifest has announced the rewrite.
+    /// Renames the new file over the first old segment and deletes the other old segments. The
+    /// files may be replaced only after the manifest has announced the rewrite.
     pub(crate) fn replace_files(&self) -> io::Result<OldFiles> {
         let mut names = self
             .inputs
@@ -311,8 +311,8 @@ impl Blocks {
         Self::of(self.files.clone())
     }
 
-    /// Passes the lines of the next block that are not blank to `take`, without their newlines. At
-    /// the end of the last file, false is returned.
+    /// Passes the lines of the next block that are not blank to `take`, without their newlines.
+    /// Returns false at the end of the last file.
     fn next(&mut self, take: &mut dyn FnMut(Line<'_, '_>)) -> io::Result<bool> {
         let Some(file) = &self.open else {
             let Some(path) = self.files.get(self.next) else {
@@ -361,7 +361,7 @@ fn give_lines<'t>(text: &'t [u8], take: &mut dyn FnMut(Line<'_, 't>)) {
     }
 }
 
-/// A line of a block, and what is known of its content.
+/// A line of a block, with the scanner that parses it.
 struct Line<'s, 't> {
     scanner: &'s mut Scanner<'t>,
     block: &'t [u8],

@@ -28,7 +28,7 @@ const MOST_TRACKS: usize = 4096;
 pub(super) struct Selection {
     interval_ns: i64,
     lines: usize,
-    /// One bit per line.
+    /// One bit per line, which is set for lines that are kept.
     survivors: Vec<u64>,
     tracks: HashMap<Track, Interval>,
     /// Session ids by number, so that the key of a track needs no allocation.

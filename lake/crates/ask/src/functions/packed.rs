@@ -82,7 +82,7 @@ impl PackedRows {
         Ok(())
     }
 
-    /// All rows as one batch.
+    /// Joins all rows into one batch.
     pub(super) fn joined(&self) -> Result<RecordBatch> {
         match self.batches.as_slice() {
             [] => Ok(RecordBatch::new_empty(SchemaRef::clone(&self.schema))),
