@@ -20,7 +20,7 @@ pub use peak::Peak;
 
 use stormlog_format::{Counters, Map};
 
-/// The source of a collector's readings, as every record names it.
+/// Describes the source of a collector's readings in every record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterSource {
     /// Short name of the runtime: `cuda`, `rocm`, `mps`, `cpu`, `nvml`, ...
@@ -63,7 +63,8 @@ pub struct Reading {
     /// The values of the counters; `None` is unknown. The recorder, not the collector, fills in the
     /// change since the sample before.
     pub counters: Counters,
-    /// A peak that the source itself saw since the last reading, when it is above that reading.
+    /// A peak between the last reading and this one, if the source keeps a peak itself and it is
+    /// above this reading.
     pub peak_bytes: Option<i64>,
     /// Names of counters that the source should provide and did not, as records spell them.
     pub partial_fields: Vec<String>,
@@ -119,7 +120,7 @@ pub trait Collector: Send {
         None
     }
 
-    /// How the memory of the device relates to that of the host, where it is not simply its own:
+    /// How the memory of the device relates to that of the host, where the two are not separate:
     /// `integrated` or `coherent`.
     fn device_memory(&self) -> Option<&'static str> {
         None

@@ -71,8 +71,8 @@ pub(crate) fn read_regular(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> 
     Ok(content)
 }
 
-/// Creates a temporary file in `directory` that no other process uses. The caller later renames it
-/// to `name`.
+/// Creates a temporary file in `directory` that no other process uses. The caller later renames the
+/// temporary file to `name`.
 pub(crate) fn create_temporary(directory: &Path, name: &str) -> io::Result<(PathBuf, File)> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     loop {

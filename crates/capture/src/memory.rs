@@ -141,7 +141,7 @@ impl Reserve {
             return;
         };
         let given = self.with_blocks(|blocks| {
-            // SAFETY: blocks are at least as large as a pointer, and this one has
+            // SAFETY: blocks of the reserve are at least as large as a pointer, and this block has
             // no other owner.
             unsafe { block.cast::<*mut u8>().write_unaligned(blocks.free[class]) };
             blocks.free[class] = block;

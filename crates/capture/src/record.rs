@@ -64,7 +64,7 @@ pub struct RecordOptions {
     pub session_source: Text,
     /// The name of the machine that the session is recorded on.
     pub host: Text,
-    /// The process that the session belongs to.
+    /// The pid of the process that the session belongs to.
     pub pid: i64,
     /// The sink that every session is written to; `None` when events are not stored.
     pub sink: Option<SinkConfig>,
@@ -512,7 +512,7 @@ impl Recorder {
         state.tally = Tally::default();
     }
 
-    /// Frees memory that was reserved for future events.
+    /// Frees memory of the recorder that was reserved for future events.
     pub fn release_spare_memory(&self) {
         let mut state = self.state();
         state.history.shrink();

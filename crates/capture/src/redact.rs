@@ -81,7 +81,7 @@ fn redacted_list(items: Vec<Value>) -> Vec<Value> {
     items.collect()
 }
 
-/// Replaces every text in a value whose name is that of a secret.
+/// Replaces every text in a JSON value whose name is that of a secret.
 fn hidden(value: Value, name: &str) -> Value {
     match value {
         Value::Text(text) if is_secret(name, &text.to_str_lossy()) => Value::text(HIDDEN),

@@ -62,7 +62,7 @@ pub fn resolve(input: &IdentityInput<'_>) -> Result<DistributedIdentity, RecordE
     Ok(identity)
 }
 
-/// Checks that both ranks are below the world size.
+/// Checks that rank and local rank are below the world size.
 pub(crate) fn check_ranks(identity: &DistributedIdentity) -> Result<(), RecordError> {
     if identity.rank >= identity.world_size {
         return Err(RecordError::RankOutsideWorld("rank"));

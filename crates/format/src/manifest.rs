@@ -47,8 +47,8 @@ pub struct Manifest {
     pub pruned_sessions: i64,
     /// A rewrite of segments that is about to happen or was interrupted.
     pub rewriting: Option<Rewriting>,
-    /// Segments whose lines have moved to another segment. The manifest file does not contain this
-    /// list.
+    /// Segments whose lines have moved to another segment. The manifest file does not contain the
+    /// list of moved segments.
     pub replaced: Vec<Text>,
     /// Descriptions of invalid entries that were left out of the manifest, for a warning.
     pub ignored: Vec<String>,
@@ -82,8 +82,8 @@ pub struct Pruned {
 pub struct Rewriting {
     /// The segment whose file is replaced by the rewritten one.
     pub segment: Text,
-    /// Segments whose lines move into the replaced segment. The files of these segments are deleted
-    /// after the replacement.
+    /// Segments whose lines move into the replaced segment. The files of the moved segments are
+    /// deleted after the replacement.
     pub replaces: Vec<Text>,
     /// The number of events in the segment after the rewrite.
     pub event_count: i64,

@@ -451,7 +451,8 @@ const POWERS_OF_TEN: [u64; 9] = [
 
 /// The number of decimal digits at the start of the first eight bytes, and their value.
 ///
-/// All eight bytes are processed in one word, because a record contains more than a hundred digits.
+/// All eight bytes are processed as one 64-bit word for speed, because a record contains more than
+/// a hundred digits.
 fn leading_digits(text: &[u8]) -> (usize, u64) {
     let mut bytes = [0; 8];
     match text.first_chunk::<8>() {

@@ -59,7 +59,7 @@ pub fn unprotected(cell: &str) -> &str {
 }
 
 /// Whether a spreadsheet would execute the text as a formula. Spreadsheets skip white space before
-/// a formula, and import a cell that begins with a tab or line end as the text after it.
+/// a formula, and drop a tab or line end at the start of a cell.
 fn is_formula(text: &str) -> bool {
     let skipped = |ch: char| ch.is_whitespace() || ch.is_control();
     text.starts_with(['\t', '\r', '\n']) || text.trim_start_matches(skipped).starts_with(STARTS)

@@ -44,7 +44,7 @@ impl Entries {
     }
 
     /// Stores the values of a dictionary. Returns the indices of values that are other objects than
-    /// before, as bits, or `None` when the dictionary has other keys.
+    /// in the last dictionary, as bits, or `None` when the keys differ.
     #[expect(
         unsafe_code,
         reason = "a safe iterator counts references to every key and value, though most of a \

@@ -193,7 +193,7 @@ pub(crate) fn sink_config(config: &Bound<'_, PyAny>) -> PyResult<SinkConfig> {
     })
 }
 
-/// The smallest integer that is not below a limit.
+/// The smallest integer that is not below a limit given as a float.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -22,7 +22,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// The status as records spell it.
+    /// The health status as records spell it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Healthy => "healthy",

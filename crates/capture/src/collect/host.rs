@@ -126,7 +126,8 @@ impl HostCollector {
             .ok_or_else(|| CollectError::Gone("the process has ended".into()))
     }
 
-    /// Total and free memory, and the kernel's peak if it rose since it was last read.
+    /// Total and free memory of the process, and the kernel's peak if the peak rose since the last
+    /// call.
     fn slow(&mut self) -> (Room, Option<u64>) {
         if let Some(slow) = self.slow
             && slow.read_at.elapsed() < SLOW_PERIOD

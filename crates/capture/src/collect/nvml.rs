@@ -134,12 +134,12 @@ pub fn process_memory(index: u32, wanted: impl Fn(u32) -> bool) -> Result<Option
         .reduce(|sum, bytes| sum + bytes))
 }
 
-/// Which processes' share of the GPU's memory is recorded.
+/// The processes whose memory on the GPU is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
     /// No share is recorded.
     NotRecorded,
-    /// The share of one process and all its descendants.
+    /// The memory of one process and all its descendants on the GPU.
     Tree(u32),
 }
 

@@ -20,7 +20,8 @@ const WINDOWS: [Duration; 3] = [
 /// How many windows in a row must have a higher lowest level than the window before.
 const RISES: usize = 3;
 
-/// Least rise from one window to the next, and over all windows, in bytes. Heaps fluctuate by less.
+/// The lowest level must rise by at least [`LEAST_RISE`] bytes from one window to the next, and by
+/// [`LEAST_IN_ALL`] over all windows. Heaps of programs without a leak fluctuate by less.
 const LEAST_RISE: u64 = 128 << 10;
 const LEAST_IN_ALL: u64 = 4 << 20;
 
@@ -39,7 +40,7 @@ struct Course {
     scales: [Scale; WINDOWS.len()],
 }
 
-/// The lowest levels of the last windows of one length.
+/// The lowest levels of a process in its last windows of one length.
 #[derive(Debug)]
 struct Scale {
     ends: Duration,
@@ -137,8 +138,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// The seconds at which a process with these levels, sampled ten times a second, is found to
-    /// rise.
+    /// The seconds at which the test's process, sampled ten times a second, is found to rise.
     fn found(seconds: u32, level: impl Fn(f64) -> u64) -> Vec<u64> {
         let mut rising = Rising::default();
         let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! PyTorch's allocator of one CUDA device.
+//! Reads PyTorch's allocator of one CUDA device.
 //!
 //! Reading PyTorch's counters needs the Python interpreter, so a thread that reads them makes the
 //! program wait. The counters are therefore read on the training thread at the end of a step, where

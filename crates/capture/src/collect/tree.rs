@@ -140,7 +140,7 @@ impl TreeCollector {
         }
     }
 
-    /// Adds the processes that are not known yet, and returns their pids.
+    /// Adds the processes of the tree that are not known yet, and returns their pids.
     fn add_new(&mut self) -> BTreeSet<u32> {
         let mut fresh = BTreeSet::new();
         for pid in descendants(&self.roots.proc, self.root) {

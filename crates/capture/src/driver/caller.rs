@@ -84,7 +84,8 @@ unsafe extern "C" fn note(
     if info.dlpi_phdr.is_null() {
         return 0;
     }
-    // SAFETY: the description has the number of headers, and a loaded library keeps them.
+    // SAFETY: the description contains the address and the number of headers, which a loaded
+    // library keeps.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
     let base = usize::try_from(info.dlpi_addr).unwrap_or(0);
     let code = headers

@@ -1,4 +1,4 @@
-//! Callbacks of CUPTI for the driver's functions that allocate and free memory.
+//! Receives CUPTI's callbacks for the driver functions that allocate and free memory.
 //!
 //! CUPTI is the library of PyTorch or of the CUDA toolkit, loaded at run time. Driver functions are
 //! looked up by name, because their numbers differ between versions of CUPTI; their parameters are
@@ -284,7 +284,8 @@ impl Library {
     }
 }
 
-/// Called by CUPTI on the thread that calls the driver, at the beginning and the end of a call.
+/// A callback that CUPTI calls on the thread that calls the driver, at the beginning and the end of
+/// each call.
 unsafe extern "C" fn on_call(
     _user: *mut c_void,
     domain: u32,
@@ -324,8 +325,8 @@ impl CallbackData {
     /// # Safety
     /// The driver function must have a parameter of eight bytes at this index.
     unsafe fn parameter(&self, place: usize) -> u64 {
-        // SAFETY: CUPTI passes the parameters as a C structure, whose fields before and at this
-        // place have eight bytes.
+        // SAFETY: CUPTI passes the parameters as a C structure, whose fields up to this index have
+        // eight bytes each.
         unsafe { self.parameters.cast::<u64>().add(place).read() }
     }
 
@@ -353,8 +354,8 @@ fn allocated(data: &CallbackData, call: Call) {
     if !data.has_succeeded() {
         return;
     }
-    // SAFETY: every function that allocates has as its first parameter the address at which it has
-    // put the new address or handle, and it has succeeded.
+    // SAFETY: the first parameter of every allocating function points to the new address or handle,
+    // which is set because the call has succeeded.
     let result = unsafe {
         let place = data.pointer::<u64>(0);
         if place.is_null() {

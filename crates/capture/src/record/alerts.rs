@@ -13,7 +13,7 @@ use crate::collect::Reading;
 /// A condition that still holds is reported again only after this time.
 const REPEAT_NS: i64 = 60_000_000_000;
 
-/// Memory has settled when it has set no new peak for this long.
+/// Memory counts as settled when its use has reached no new peak for this long.
 const SETTLED_NS: i64 = 5_000_000_000;
 
 /// After this time the program no longer counts as loading, even if memory has grown all the time.

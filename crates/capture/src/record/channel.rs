@@ -14,7 +14,7 @@ use super::wording::Wording;
 use crate::collect::health::{Health, Status, Transition};
 use crate::collect::{CollectError, Collector, CounterSource, Reading};
 
-/// The result of one sampling step.
+/// The events and counts of one sample.
 #[derive(Debug, Default)]
 pub(crate) struct Step {
     pub(crate) events: Vec<TrackedEvent>,

@@ -52,7 +52,7 @@ pub struct Boundary {
     pub scope_id: Text,
     /// The name of the phase.
     pub name: Text,
-    /// Names from the outermost phase to this one.
+    /// The names of the open phases, from the outermost to this one.
     pub path: Vec<Text>,
 }
 

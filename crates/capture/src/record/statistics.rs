@@ -41,7 +41,7 @@ impl Tally {
         self.checked_at_ns = step.checked_at_ns.or(self.checked_at_ns);
     }
 
-    /// The counters in the order in which trackers list them.
+    /// The counts of a session in the order in which trackers list them.
     pub(crate) fn to_map(self, started_at_ns: Option<i64>) -> Map {
         let mut map = Map::new();
         map.insert("peak_memory", self.peak);

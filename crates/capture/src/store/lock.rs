@@ -160,7 +160,7 @@ impl Claim {
         }
     }
 
-    /// The mutex that must be held to replace segments. The mutex outlives this claim.
+    /// The mutex that must be held to replace segments. This mutex outlives the claim.
     pub(crate) fn segments(&self) -> SegmentsLock {
         SegmentsLock(Arc::clone(&self.lock))
     }

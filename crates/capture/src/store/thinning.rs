@@ -1,8 +1,10 @@
-//! Thinning: a sink keeps the whole run within a budget by making its older part coarser.
+//! Thinning keeps a whole run within a budget of bytes by removing samples from the older part of
+//! the sink.
 //!
 //! The newest segments of the sink stay complete. Older segments are rewritten, so that each time
-//! interval keeps only the samples listed in [`select`]. The older a segment, the longer its
-//! intervals. This file decides which segments are rewritten next; it does no file access.
+//! interval keeps only the samples listed in [`select`]. The older a segment is, the longer are the
+//! time intervals to which it is thinned. This file decides which segments are rewritten next; it
+//! does no file access.
 
 pub(crate) mod rewrite;
 mod select;

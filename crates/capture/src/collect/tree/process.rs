@@ -61,7 +61,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The role as records spell it.
+    /// The role of a process as records spell it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Program => "program",
@@ -99,7 +99,7 @@ struct Walk {
     per_byte: f64,
 }
 
-/// The parent of a process, which may share memory with it.
+/// The parent of a process, with which the process may share memory.
 pub(super) struct Ancestor<'a> {
     pub(super) command: &'a [u8],
     pub(super) anonymous: u64,
@@ -185,8 +185,8 @@ impl Process {
         true
     }
 
-    /// The bytes that count for this process alone, and whether shared pages are certainly counted
-    /// at most once.
+    /// The bytes that this process adds to the tree's total, and whether shared pages are certainly
+    /// counted at most once.
     pub(super) fn counted_once(&mut self) -> (u64, bool) {
         self.walk_when_affordable();
         let now = self.parts.unreclaimable();

@@ -1,4 +1,4 @@
-//! Decides when the manifest is replaced, and builds it.
+//! Decides when the manifest of a sink is replaced, and builds the manifest.
 
 use std::time::Instant;
 

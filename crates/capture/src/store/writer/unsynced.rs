@@ -29,7 +29,7 @@ impl Unsynced {
         }
     }
 
-    /// Adds a segment that was written to.
+    /// Adds a segment to which lines were written.
     pub(super) fn add(&mut self, file: Arc<KeptFile>) {
         if self.files.iter().any(|listed| Arc::ptr_eq(listed, &file)) {
             return;
