@@ -43,7 +43,7 @@ pub enum EventType {
     Exception,
     /// Evidence collected while memory was growing.
     MemoryEvidence,
-    /// What uses a device.
+    /// The processes and libraries that use a device.
     MemoryLedger,
 }
 

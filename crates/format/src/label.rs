@@ -27,7 +27,7 @@ fn normalize_any(text: &Text) -> Text {
 }
 
 /// A quick check for texts that are already normal: lower-case ASCII letters and signs with single
-/// spaces between them. Most labels are.
+/// spaces between them. Most labels are already normal.
 fn is_normal(text: &[u8]) -> bool {
     let is_plain = |byte: &u8| {
         (byte.is_ascii_graphic() && !byte.is_ascii_digit() && !byte.is_ascii_uppercase())

@@ -96,7 +96,7 @@ pub struct Rewriting {
 }
 
 impl Thinned {
-    /// The sum of both.
+    /// Adds the counts of two values.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {

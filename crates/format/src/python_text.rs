@@ -20,8 +20,8 @@ pub fn python_str(value: &Value) -> Text {
 
 fn repr(out: &mut String, value: &Value) {
     match value {
-        // An opaque Python object has its own `str`, which is not known here. Callers replace it
-        // first.
+        // An opaque Python object has its own `str`, which is not known here. Callers replace
+        // opaque objects first.
         Value::Null | Value::Opaque(_) => out.push_str("None"),
         Value::Bool(true) => out.push_str("True"),
         Value::Bool(false) => out.push_str("False"),

@@ -22,7 +22,7 @@ impl MemoryErrors {
         Self { then }
     }
 
-    /// A failure stays here.
+    /// An exception of the called function is ignored.
     fn __call__(&self, _code: &Bound<'_, PyAny>, _offset: i64, error: &Bound<'_, PyAny>) {
         let is_of_memory = error.is_instance_of::<PyMemoryError>()
             || (error.is_instance_of::<PyRuntimeError>() && is_of_memory(error));

@@ -35,7 +35,7 @@ impl Status {
 /// The state of a collector, as every record contains it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Health {
-    /// How well it works.
+    /// How well the collector works.
     pub status: Status,
     /// Names of the counters that are missing, without duplicates, in the order in which they were
     /// first missed.

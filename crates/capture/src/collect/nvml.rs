@@ -137,7 +137,7 @@ pub fn process_memory(index: u32, wanted: impl Fn(u32) -> bool) -> Result<Option
 /// The processes whose memory on the GPU is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
-    /// No share is recorded.
+    /// No process's share of the GPU's memory is recorded.
     NotRecorded,
     /// The memory of one process and all its descendants on the GPU.
     Tree(u32),

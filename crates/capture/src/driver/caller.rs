@@ -33,9 +33,9 @@ enum Role {
     Between,
     /// Python's `ctypes`, which calls C functions for Python code.
     Ctypes,
-    /// The interpreter.
+    /// The Python interpreter.
     Interpreter,
-    /// Anything else: an answer.
+    /// Any other library, which is the caller that is searched for.
     Caller,
 }
 

@@ -67,9 +67,9 @@ enum Call {
     AllocPitch,
     /// Creates physical memory; the parameters are a pointer to the handle, bytes and properties.
     Create,
-    /// The address.
+    /// Frees memory; the parameter is the address.
     Free,
-    /// The handle.
+    /// Releases physical memory; the parameter is the handle.
     Release,
 }
 
@@ -308,10 +308,10 @@ unsafe extern "C" fn on_call(
         }
         match (data.site, call) {
             // The allocation is removed before the driver frees it, because another thread may get
-            // its address as soon as the call has ended. SAFETY: these functions have one address
-            // or handle as their first parameter.
+            // its address as soon as the call has ended.
+            // SAFETY: this function has one address as its first parameter.
             (ENTER, Call::Free) => freed(Key::Address(unsafe { data.parameter(0) })),
-            // SAFETY: as above.
+            // SAFETY: this function has one handle as its first parameter.
             (ENTER, Call::Release) => freed(Key::Handle(unsafe { data.parameter(0) })),
             (EXIT, Call::Alloc(_) | Call::AllocPitch | Call::Create) => allocated(data, *call),
             _ => {}
@@ -335,7 +335,8 @@ impl CallbackData {
     /// # Safety
     /// The driver function must have an address at this index.
     unsafe fn pointer<T>(&self, place: usize) -> *const T {
-        // SAFETY: as for `parameter`.
+        // SAFETY: CUPTI passes the parameters as a C structure, whose fields up to this index have
+        // eight bytes each.
         unsafe { self.parameters.cast::<*const T>().add(place).read() }
     }
 

@@ -14,7 +14,7 @@ pub struct Site {
     pub file: String,
     /// The line number in the file, from 1.
     pub line: u32,
-    /// The function around it.
+    /// The function that contains the line.
     pub function: String,
 }
 
@@ -70,7 +70,7 @@ pub struct Held {
     pub library: Option<String>,
     /// The line of Python that led to the allocation, where it is known.
     pub site: Option<Site>,
-    /// How much it is.
+    /// The number of bytes that are held.
     pub bytes: u64,
     /// The number of allocations that make up these bytes.
     pub blocks: u64,

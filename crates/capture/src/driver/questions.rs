@@ -103,7 +103,7 @@ impl Desk {
         answer.and_then(|answer| answer.0)
     }
 
-    /// Waits for a question.
+    /// Waits for a thread that asks for its line of Python.
     pub(super) fn next(&self, patience: Duration) -> Option<Question> {
         let mut papers = self.lock();
         papers.is_staffed = true;

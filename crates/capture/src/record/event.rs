@@ -40,7 +40,7 @@ pub struct TrackedEvent {
 /// The fields that have the same value in all events of a session.
 #[derive(Clone, Debug)]
 pub struct Origin {
-    /// The session.
+    /// The id of the session.
     pub session_id: Text,
     /// The rank and the job of the recording process.
     pub identity: DistributedIdentity,
@@ -48,7 +48,7 @@ pub struct Origin {
     pub pid: i64,
     /// The name of the machine.
     pub host: Text,
-    /// How often it samples.
+    /// The sampling interval in milliseconds.
     pub sampling_interval_ms: i64,
 }
 

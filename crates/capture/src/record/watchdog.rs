@@ -13,7 +13,7 @@ const SHORTEST_PAUSE: Duration = Duration::from_secs(30);
 /// How much memory a cleanup frees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cleanup {
-    /// Cached memory.
+    /// Frees cached memory only.
     Standard,
     /// Frees everything that can be freed.
     Aggressive,
@@ -29,7 +29,7 @@ impl Cleanup {
     }
 }
 
-/// Watches alerts.
+/// Watches alerts and decides on cleanups.
 #[derive(Clone, Copy, Debug)]
 pub struct Watchdog {
     /// A warning calls for a cleanup when at least this percentage of the memory is in use.

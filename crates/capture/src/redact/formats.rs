@@ -185,7 +185,7 @@ pub(super) const FORMATS: &[Format] = &[
     format("shppa_", "", 16, Nothing),
     format("shpss_", "", 16, Nothing),
     format("EAAC", "", 60, Digit), // Facebook
-    // Of any service. This start is that of a JSON Web Token, or of other JSON in base64.
+    // Tokens of any service. This start is that of a JSON Web Token, or of other JSON in base64.
     format("eyJ", "-_.+/=", 16, Digit),
     format("Bearer ", "-_.~+/=", 16, Digit),
     format("Basic ", "+/=", 12, Mixed),

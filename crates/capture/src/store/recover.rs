@@ -19,7 +19,7 @@ use crate::files::{is_regular, is_temporary_of, open_regular};
 /// The state of a directory with which a sink starts.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Recovered {
-    /// The sessions, each once.
+    /// The sessions in the directory, each once.
     pub(crate) sessions: Vec<SessionSummary>,
     pub(crate) segments: Vec<Segment>,
     /// The number of the next segment.

@@ -78,7 +78,7 @@ pub trait Build<'a> {
 pub struct RawString<'a> {
     /// The bytes between the quotes.
     pub bytes: &'a [u8],
-    /// Whether it contains escapes.
+    /// Whether the string contains escapes.
     pub escaped: bool,
 }
 

@@ -18,7 +18,7 @@ pub struct RollupFile {
     pub source_manifest_schema_version: Option<i64>,
     /// The length of a time window, in nanoseconds.
     pub window_duration_ns: i64,
-    /// The segments it covers.
+    /// The segments that the rollups cover.
     pub coverage: Coverage,
     /// The rollups of the sessions, ordered by start and id.
     pub sessions: Vec<SessionRollup>,

@@ -20,9 +20,9 @@ pub enum AskError {
     /// A cell of a table has a value that no recording contains.
     #[error("table '{table}', column '{column}': {reason}")]
     Cell {
-        /// The table.
+        /// The table with the cell.
         table: &'static str,
-        /// The column.
+        /// The column with the cell.
         column: &'static str,
         /// What is wrong with the cell.
         reason: String,

@@ -44,7 +44,7 @@ struct Described {
     attachments: Vec<ExternalAttachment>,
 }
 
-/// Everything but the events.
+/// What the tables of a lake contain, except the events.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recorded {
     described: Vec<Described>,

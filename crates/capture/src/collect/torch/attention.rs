@@ -50,7 +50,7 @@ impl Default for Attention {
 }
 
 impl Attention {
-    /// No step any more.
+    /// The watcher is not called at any further step.
     pub fn end(&self) {
         self.attended.store(NONE, Ordering::Relaxed);
     }

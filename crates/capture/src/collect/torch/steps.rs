@@ -44,7 +44,7 @@ struct Optimizer {
 /// The allocator's counters at the end of a step.
 #[derive(Clone, Debug)]
 pub struct StepReading {
-    /// The allocator.
+    /// The allocator's counters at the end of the step.
     pub allocator: AllocatorReading,
     /// The number of the step, from 1.
     pub step: u64,

@@ -16,7 +16,7 @@ enum Thing {
     Word(String),
     List(RefCell<Vec<i64>>),
     Object(Object),
-    /// Cannot be written.
+    /// A value that cannot be written as JSON.
     Strange,
 }
 

@@ -57,7 +57,7 @@ impl Writer {
         }
     }
 
-    /// Creates the next segment. Taken names are skipped.
+    /// Creates the next segment. Names that exist already are skipped.
     fn begin_segment(&mut self) -> Result<(), SinkError> {
         let mut skipped = 0;
         let (name, open) = loop {

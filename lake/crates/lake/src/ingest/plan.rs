@@ -47,7 +47,7 @@ pub(crate) struct Piece {
     /// The positions in the stream at which the piece begins and ends.
     pub(crate) start: i64,
     pub(crate) end: i64,
-    /// Bytes on disk.
+    /// The size of the file in bytes.
     pub(crate) bytes: u64,
     /// The event in the first line of the piece, if it is a segment.
     pub(crate) first: Option<Box<Event>>,
