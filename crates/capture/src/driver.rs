@@ -23,11 +23,12 @@ pub use self::questions::Question;
 /// Whether the driver's allocations are attributed to their callers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// The user did not ask for the attribution.
+    /// The user did not ask for the attribution of driver memory.
     Off,
-    /// The attribution has seen every allocation since its start.
+    /// The attribution runs and has seen every allocation since its start.
     On,
-    /// The attribution has ended, for this reason; what was held at its end is still known.
+    /// The attribution has ended for the given reason; the memory that was held at its end is still
+    /// known.
     Ended(String),
 }
 

@@ -6,8 +6,8 @@
 //!
 //! - [`BackgroundSink`] is for recorders such as trackers. It has a bounded queue and a writing
 //!   thread, so that the caller never waits for a disk and gets no errors.
-//! - [`Sink`] is for callers that want errors at once, such as the Python class. Every call
-//!   completes its work or returns the error.
+//! - [`Sink`] is for callers that want errors at once, such as the Python class. Every call of this
+//!   sink completes its work or returns the error.
 //!
 //! ```no_run
 //! use std::time::Duration;

@@ -169,7 +169,7 @@ pub fn room(roots: &Roots, group: Option<&MemoryGroup>) -> Room {
     }
 }
 
-/// Total and available memory of the machine, which ignores all control groups.
+/// Total and available memory of the whole machine, without regard to control groups.
 pub fn machine_room(roots: &Roots) -> Room {
     let text = fs::read_to_string(roots.proc.join("meminfo")).unwrap_or_default();
     Room {

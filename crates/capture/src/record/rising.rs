@@ -16,7 +16,8 @@ const SCALES: usize = 8;
 /// The first readings are skipped, because the program is still starting.
 const WARM_UP: u32 = 5;
 
-/// When the level was higher before, the required number of rises in a row is multiplied by this.
+/// When the level of memory was higher before, the required number of rises in a row is multiplied
+/// by this.
 const SURE: u32 = 8;
 
 /// How much a level has risen, and over what time.
@@ -33,7 +34,7 @@ pub struct Rise {
 pub struct Rising {
     /// The number of readings in the shortest block.
     block: u32,
-    /// How many floors in a row must be higher than the one before.
+    /// How many blocks in a row must have a higher floor (lowest reading) than the block before.
     rises: u32,
     skipped: u32,
     filling: Option<Block>,
@@ -73,7 +74,7 @@ struct Scale {
     rises: u32,
     /// The largest range of readings in one block since the block `first`.
     widest: i64,
-    /// The highest floor of the blocks before `first`.
+    /// The highest floor (lowest reading) of the blocks before `first`.
     highest: Option<i64>,
 }
 

@@ -92,7 +92,8 @@ impl Template {
             let length = match rest[0] {
                 b'"' => {
                     let length = memchr::memchr(b'"', &rest[1..])? + 2;
-                    // The name of a value is itself a number, such as a pid, and is left out too.
+                    // A name that is itself a number, such as a pid, is left out of the template
+                    // too.
                     let inner = &rest[1..length - 1];
                     let is_name = rest.get(length) == Some(&b':');
                     if is_name && !inner.is_empty() && inner.iter().all(u8::is_ascii_digit) {

@@ -222,7 +222,7 @@ fn is_placeholder(text: &str) -> bool {
         || is_template
 }
 
-/// Every name of a secret contains one of these, in upper or lower case.
+/// Every name of a secret contains one of these three-letter parts, in upper or lower case.
 pub(super) const MARKS: [&[u8; 3]; 13] = [
     b"sec", b"pas", b"tok", b"key", b"cre", b"aut", b"sig", b"pwd", b"pat", b"coo", b"sid", b"nid",
     b"web",

@@ -56,7 +56,8 @@ pub fn after_fork_in_parent() {
 }
 
 /// Releases everything that sinks of the parent hold in the child: buffers are dropped, files and
-/// locks are closed, nothing is written. The child must call this first after a fork.
+/// locks are closed, nothing is written. A forked child must call this function before anything
+/// else.
 pub fn forget_after_fork() {
     // The directory locks are released first, because this never fails; the mutexes below may be
     // held by a thread of the parent.

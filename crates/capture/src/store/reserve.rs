@@ -14,7 +14,7 @@ const BYTES: u64 = 64 << 10;
 /// Reserved disk space, which is freed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Reserve {
-    /// The open file, which keeps the space; it is never read.
+    /// The open file that keeps the reserved disk space; it is never read.
     _file: KeptFile,
 }
 

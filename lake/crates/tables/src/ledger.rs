@@ -36,7 +36,7 @@ impl Ledger {
         self.0.get(source_id).copied()
     }
 
-    /// Notes that a source is stored up to a position.
+    /// Notes that the rows of a source are stored up to a position.
     pub fn advance(&mut self, source_id: &str, position: i64) {
         self.0.insert(source_id.to_owned(), position);
     }

@@ -1,7 +1,7 @@
 //! Decides at which training steps the watcher inspects the program's memory.
 //!
-//! In a program without a leak this costs one atomic read per step: the watcher is not called
-//! before the level of memory rises.
+//! In a program without a leak the decision costs one atomic read per step, because the watcher is
+//! not called before the level of memory rises.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};

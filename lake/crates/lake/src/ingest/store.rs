@@ -77,7 +77,7 @@ impl Store {
     }
 
     /// Makes the rows visible that were written since the last commit, and records the positions up
-    /// to which sources are stored. Either both happen or neither.
+    /// to which sources are stored. Rows and positions become visible together or not at all.
     pub(super) async fn commit(&mut self, advances: &[Advance]) -> Result<()> {
         if advances.is_empty() {
             return Ok(());
