@@ -11,7 +11,7 @@ use crate::digest::Digest;
 const WIDTH: f64 = 120.0;
 const HEIGHT: f64 = 26.0;
 
-/// Formats an amount of memory; empty if it is unknown.
+/// Formats an amount of memory, or returns `unknown` if the amount is not known.
 pub(super) fn size(value: Option<i64>) -> String {
     value.map_or_else(|| "unknown".to_owned(), bytes::human)
 }

@@ -1,4 +1,4 @@
-//! Prints rows for people and for programs.
+//! Prints the rows of a query for people and for programs.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
