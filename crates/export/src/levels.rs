@@ -184,7 +184,7 @@ impl Levels {
         }
     }
 
-    /// The series of a metric.
+    /// All series of a metric, each with its latest value.
     pub fn series(&self, metric: Metric) -> impl Iterator<Item = (&Labels, &Point)> {
         self.points.get(&metric).into_iter().flatten()
     }

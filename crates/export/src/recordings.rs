@@ -166,8 +166,8 @@ fn part_of(path: &Path, start: SeekFrom, most: u64) -> io::Result<Vec<Event>> {
     Ok(events.collect())
 }
 
-/// Adds the number of events that the manifest counts. This number includes the events removed by
-/// thinning and retention, so that the count only grows.
+/// Adds the number of events that the manifest counts. The number of events includes those removed
+/// by thinning and retention, so that the count only grows.
 fn add_counts(session: &SessionSummary, manifest: &Manifest, now_ns: i64, levels: &mut Levels) {
     let segments = manifest.segments.iter();
     let kept: i64 = segments.map(|segment| segment.event_count.max(0)).sum();

@@ -12,7 +12,7 @@ pub(crate) const BOLD: &[u8] = include_bytes!("../fonts/Roboto-Bold.ttf");
 /// The family's name inside the font files.
 pub(crate) const FAMILY: &str = "Roboto";
 
-/// The weight of a text.
+/// The font weight of a text, regular or bold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Weight {
     Regular,

@@ -12,7 +12,8 @@ use crate::story::{Canvas, Story};
 use crate::theme::{Theme, heat};
 use crate::timeline;
 
-/// The largest number of functions that are drawn. One line below the bars sums up the others.
+/// The largest number of functions that are drawn. One line below the bars sums up all functions
+/// that are not drawn.
 const MOST_BARS: usize = 24;
 
 /// One call of a profiled function.

@@ -149,7 +149,7 @@ fn by_stack(evidence: &WindowEvidence) -> Option<Node> {
     finished(root)
 }
 
-/// A graph with something in it.
+/// Completes a flame graph; `None` if it contains no bytes.
 fn finished(mut root: Node) -> Option<Node> {
     root.sort();
     "all".clone_into(&mut root.name);

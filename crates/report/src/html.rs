@@ -198,8 +198,8 @@ pub(crate) fn policy(script: Option<&str>, style: &str) -> String {
     )
 }
 
-/// Escapes the characters of JSON that an HTML parser would interpret. They occur only inside JSON
-/// strings, where the escaped form has the same meaning.
+/// Escapes the characters of JSON that an HTML parser would interpret. These characters occur only
+/// inside JSON strings, where the escaped form has the same meaning.
 fn inert_json(json: &str) -> String {
     json.replace('<', "\\u003c")
         .replace('>', "\\u003e")

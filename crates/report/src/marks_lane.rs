@@ -104,7 +104,7 @@ impl Lane {
                 .find(|index| free(index) && clear(index))
                 .or_else(|| spots().find(free))
                 // If no row has space, a critical mark gets a new row, because it may be the event
-                // that ended the run. Other marks stay without a label.
+                // that ended the run. Marks that are not critical stay without a label then.
                 .or_else(|| {
                     let below = taken.iter().map(|other| other.row + 1).max().unwrap_or(0);
                     let most = match group.first.kind {

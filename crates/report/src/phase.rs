@@ -6,7 +6,7 @@ use stormlog_format::Text;
 
 use crate::label::clean;
 
-/// A time span with a name.
+/// A phase of a run: a time span with a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phase {
     /// When the phase begins, in nanoseconds on the clock of its rank.

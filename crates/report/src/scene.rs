@@ -1,6 +1,6 @@
-//! The drawing model: shapes on a canvas, in drawing order.
+//! The drawing model: a scene is a list of shapes on a canvas, in drawing order.
 //!
-//! A scene knows nothing of files or formats. `svg.rs` writes a scene as SVG, and `png.rs`
+//! A scene is independent of files and formats. `svg.rs` writes a scene as SVG, and `png.rs`
 //! rasterises that SVG, so both look the same.
 
 use crate::font::{self, Weight};

@@ -289,8 +289,9 @@ impl Story {
         Some(Span::new(sampled.from, self.end_after(sampled)))
     }
 
-    /// The end of the shown time range. It includes the event that ended the run, which comes after
-    /// the last sample. A mark far from all samples is ignored, because its clock must be wrong.
+    /// The end of the shown time range. The range includes the event that ended the run, which
+    /// comes after the last sample. A mark far from all samples is ignored, because its clock must
+    /// be wrong.
     fn end_after(&self, sampled: Span) -> i64 {
         let near = sampled.end_with_slack();
         let reach = (sampled.length() / 10).max(LONGEST_END_NS);

@@ -32,7 +32,7 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// All measures, in the order of columns.
+    /// All measures, in the order in which a track stores their columns.
     pub const ALL: [Self; 7] = [
         Self::Allocated,
         Self::Reserved,

@@ -20,7 +20,7 @@ pub(crate) enum Format {
     Csv,
 }
 
-/// Writes events in a format.
+/// Writes events as JSON, JSONL or CSV.
 pub(crate) struct EventWriter<'a> {
     format: Format,
     out: &'a mut dyn Write,

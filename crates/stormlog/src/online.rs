@@ -24,8 +24,8 @@ use crate::write_whole;
 use look::Looker;
 pub(crate) use state::{State, Watched};
 
-/// How long the end of the program waits for alerts that are being sent. Without such alerts there
-/// is no wait.
+/// How long the end of the program waits for alerts that are being sent. If no alert is being sent,
+/// there is no wait.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long the end of the program waits for metrics that are being sent. The wait is short,
@@ -42,7 +42,7 @@ pub(crate) struct Alerts {
     pub(crate) format: AlertFormat,
 }
 
-/// The receiver of OTLP metrics. The headers may contain a secret.
+/// The receiver of OTLP metrics. The HTTP headers for the receiver may contain a secret.
 #[derive(Clone)]
 pub(crate) struct Otlp {
     pub(crate) address: Address,

@@ -195,7 +195,7 @@ pub(crate) enum End {
 /// end that was not requested.
 ///
 /// The caller registers the signals before it starts the recorder. Otherwise a signal that arrives
-/// between the two would end the program and leave its session open.
+/// before its registration would end the program and leave the session open.
 pub(crate) fn until_end(
     recorder: &Recorder,
     signals: &Signals,

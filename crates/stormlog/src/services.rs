@@ -65,7 +65,7 @@ pub struct Tracked {
     pub events: Vec<Event>,
     /// The output file, if one was written.
     pub output: Option<PathBuf>,
-    /// The sink, if events were stored.
+    /// The directory of the sink, if events were stored.
     pub sink: Option<PathBuf>,
     /// The last bundle that the flight recorder wrote, if any.
     pub oom_bundle: Option<PathBuf>,
@@ -89,7 +89,7 @@ impl Finished {
     }
 }
 
-/// Logs results for the program.
+/// Logs the results of commands to experiment trackers.
 pub trait Services {
     /// Checks whether a service is available, before any recording starts; the error describes what
     /// is missing.

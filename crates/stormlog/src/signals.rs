@@ -38,8 +38,8 @@ const FORWARDED: [i32; 16] = [
     SIGXFSZ,
 ];
 
-/// Signals that the kernel sends to a process because of a write by that process. They are passed
-/// on only when another process sent them. Rust and Python ignore these signals by default, so
+/// Signals that the kernel sends to a process because of a write by that process. Such a signal is
+/// passed on only when another process sent it. Rust and Python ignore these signals by default, so
 /// their being ignored is not a request of the user.
 const OF_WRITES: [i32; 2] = [SIGPIPE, SIGXFSZ];
 

@@ -1,6 +1,6 @@
 //! The terminal user interface: a model, messages that change the model, and views that draw it.
 //!
-//! [`update`](update::update) is a pure function. It returns [`Effect`]s for all work that needs
+//! [`update`](update::update) is a pure function that returns [`Effect`]s for all work that needs
 //! files, clocks or collectors; threads carry out the effects and reply with messages.
 
 mod clerk;

@@ -66,9 +66,9 @@ impl Ended {
             .then_some(": out of memory in this container")
     }
 
-    /// Whether a kill by the kernel's OOM killer explains how the command ended. It does not when
-    /// the command succeeded or ended by a signal other than SIGKILL; then the kernel killed
-    /// another process of the control group.
+    /// Whether a kill by the kernel's OOM killer explains how the command ended. A kill explains
+    /// nothing when the command succeeded or ended by a signal other than SIGKILL: then the kernel
+    /// killed another process of the control group.
     pub(crate) fn lost_to_the_kernel(&self) -> bool {
         let fits = match self.status.signal() {
             Some(_) => self.was_killed(),
@@ -276,8 +276,9 @@ fn cause<'a>(exceptions: &'a [Exception], ended: &Ended) -> Option<&'a Exception
     first.or(own)
 }
 
-/// Renames the files of the host sink to the ordinary names of a sink if the run used no device;
-/// the special names only keep host memory from being mistaken for device memory.
+/// Renames the files of the host sink to the ordinary names of a sink if the run used no device.
+/// Under these names stormlog 0.3.9 finds the sink, and there is no device memory that it could mix
+/// with host memory.
 fn publish_when_alone(root: &Path) {
     let sinks = sinks_of_run(root);
     let has_device = sinks.iter().any(|(directory, names)| {

@@ -24,7 +24,7 @@ pub struct Document<'a> {
     /// The version of the keys that stormlog 0.3.9 does not have.
     #[schemars(extend("const" = SCHEMA_VERSION))]
     schema_version: u32,
-    /// The result in a few words.
+    /// The verdict on all runs: its status, headline, severity and kinds of findings.
     pub verdict: Verdict,
     /// Memory problems found in all runs; those of one run are sorted by severity, the worst first.
     findings: Vec<&'a Finding>,
@@ -52,7 +52,7 @@ impl<'a> Document<'a> {
     }
 }
 
-/// The result in a few words.
+/// The verdict on all runs: its status, headline, severity and kinds of findings.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Verdict {
     /// Whether anything was found.
@@ -138,13 +138,13 @@ impl<'a> Coverage<'a> {
     }
 }
 
-/// The sessions of one job.
+/// A run: all sessions of one job.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Run")]
 struct RunKeys<'a> {
-    /// The job, where it has a name.
+    /// The id of the job, if it has one.
     job_id: Option<&'a Text>,
-    /// The same in all recordings of one run.
+    /// The id of the run, which is the same in all of its recordings.
     run_id: Option<&'a str>,
     /// The name of the program.
     program: Option<&'a str>,
@@ -156,13 +156,13 @@ struct RunKeys<'a> {
     session_ids: Vec<&'a Text>,
     /// The verdict on the run in one line.
     headline: String,
-    /// The answer of each detector.
+    /// The answer of each detector: clear, found, or not enough data.
     verdicts: BTreeMap<Kind, Answer>,
     /// What was recorded of each rank of the run.
     ranks: &'a [RankCoverage],
     /// What was recorded of each resource: the host memory and each device of each process.
     resources: Vec<ResourceCoverage>,
-    /// What used each device when that was last recorded.
+    /// What used the memory of each device when its ledger was last recorded.
     ledgers: Vec<LedgerKeys>,
     /// Facts about the run that are worth knowing but are no problem by themselves.
     notes: &'a [Note],

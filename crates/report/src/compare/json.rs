@@ -18,10 +18,10 @@ const SCHEMA_VERSION: u32 = 1;
 /// standard deviation within the recording, in the unit of the value.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Document<'a> {
-    /// The version of this document.
+    /// The version of the comparison document.
     #[schemars(extend("const" = SCHEMA_VERSION))]
     schema_version: u32,
-    /// The result in a few words.
+    /// The verdict on the comparison: its status, headline, and whether the gates hold.
     verdict: Verdict,
     /// The side that the new run is compared with.
     base: Side<'a>,
@@ -63,12 +63,12 @@ impl<'a> Document<'a> {
     }
 }
 
-/// The result in a few words.
+/// The verdict on the comparison: its status, headline, and whether the gates hold.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Verdict {
     /// One word for the result of all compared numbers.
     status: Status,
-    /// The result in one line.
+    /// The result of the comparison in one line.
     headline: String,
     /// Whether every gate could be evaluated and holds.
     passed: bool,
@@ -112,7 +112,7 @@ impl Status {
 struct Side<'a> {
     /// Where the recording of this side came from, as the user named it.
     source: &'a str,
-    /// The job, where it has a name.
+    /// The id of the job, if it has one.
     job_id: Option<&'a str>,
     /// The ranks of this side.
     ranks: BTreeSet<u32>,

@@ -25,8 +25,9 @@ const LEAK_BYTES: usize = 1 << 20;
 /// The leak of the demo stops at this number of bytes, so that it never fills the machine's memory.
 const MOST_LEAKED: usize = 512 << 20;
 
-/// The memory size in bytes that the demo's device reports. The leak threshold is a share of it, so
-/// a fixed size gives the same result on a laptop and on a machine with a terabyte.
+/// The memory size in bytes that the demo's device reports. The leak threshold is a share of the
+/// device memory, so a fixed size gives the same result on a laptop and on a machine with a
+/// terabyte.
 const LIMIT_BYTES: u64 = 2 << 30;
 
 /// Record a small workload with a leak, analyze it and draw its timeline

@@ -175,8 +175,8 @@ fn leave_request(directory: &Path, id: &str) -> anyhow::Result<()> {
         ));
     }
     let path = directory.join(REQUEST);
-    // Removes an old request that was never answered. Then `create_new` makes a new file and never
-    // follows a symbolic link.
+    // Removes an old request that was never answered. The new request is created with `create_new`,
+    // which never follows a symbolic link.
     let _ = std::fs::remove_file(&path);
     let mut options = std::fs::OpenOptions::new();
     let file = options.write(true).create_new(true).mode(0o600).open(&path);

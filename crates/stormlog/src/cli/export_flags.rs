@@ -48,7 +48,8 @@ pub(crate) struct ExportFlags {
     metrics_interval: Duration,
 }
 
-/// How an alert is written. The values have no texts of their own, so that the help stays short.
+/// The format of an alert. The values of this flag have no help texts of their own, so that the
+/// help stays short.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum AlertFormatFlag {
     Json,

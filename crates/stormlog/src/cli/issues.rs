@@ -87,7 +87,7 @@ fn kinds() -> Vec<&'static str> {
     ISSUE_KINDS.into_iter().chain(FINDING_KINDS).collect()
 }
 
-/// Artifacts and the file of their issues' states.
+/// The artifacts to search for issues, and the file with the states of the issues.
 #[derive(Debug, Args)]
 struct ArtifactSet {
     #[command(flatten)]

@@ -120,8 +120,8 @@ fn watch(
     )
 }
 
-/// Prints a summary in one line, once per launcher. It goes to standard error, because standard
-/// output belongs to the recorded program.
+/// Prints a summary in one line, once per launcher. The summary goes to standard error, because
+/// standard output belongs to the recorded program.
 fn summarize(root: &Path, ended: &Ended, console: &mut Console<'_>) {
     let identity = IdentityArguments::default().resolve();
     if identity.is_ok_and(|identity| identity.rank > 0) {

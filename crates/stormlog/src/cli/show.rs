@@ -327,14 +327,14 @@ impl<'a> SessionKeys<'a> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Run")]
 struct RunKeys {
-    /// The same in all recordings of one run.
+    /// The id of the run, which is the same in all of its recordings.
     run_id: Option<String>,
     program: Option<String>,
     session_ids: Vec<Text>,
     end: End,
-    /// Host memory and each device of each process.
+    /// What was recorded of each resource: the host memory and each device of each process.
     resources: Vec<ResourceCoverage>,
-    /// What used each device when that was last recorded.
+    /// What used the memory of each device when its ledger was last recorded.
     ledgers: Vec<LedgerKeys>,
 }
 

@@ -63,7 +63,7 @@ pub struct Bundle {
 pub struct Outcome {
     /// The directory of the bundle.
     pub directory: PathBuf,
-    /// Success, a memory risk, or a failure.
+    /// The exit code of the diagnosis: success, a memory risk, or a failure.
     pub exit: Exit,
     /// Raised flags of the summary, and the kinds of the findings.
     pub raised: Vec<String>,
@@ -256,8 +256,9 @@ impl Bundle {
     }
 }
 
-/// The manifest of a diagnose bundle. It is written before the recording and replaced at the end.
-/// Until the diagnosis has ended, `exit_code` and `risk_detected` are null and `error` is set.
+/// The manifest of a diagnose bundle. The manifest is written before the recording and replaced at
+/// the end. Until the diagnosis has ended, `exit_code` and `risk_detected` are null and `error` is
+/// set.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Manifest<'a> {
     #[schemars(extend("const" = MANIFEST_VERSION))]

@@ -33,8 +33,8 @@ enum Source {
     Sinks(Box<LiveRun>),
     Recorder {
         recorder: Arc<Recorder>,
-        /// The sink of the recorder. It is only known once it is open, because it may use another
-        /// directory than the requested one.
+        /// The sink of the recorder. The directory of the sink is only known once it is open,
+        /// because it may differ from the requested one.
         sink: Option<Box<LiveRun>>,
     },
 }

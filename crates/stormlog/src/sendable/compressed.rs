@@ -30,7 +30,7 @@ pub(super) fn search(search: &Search<'_>, compression: Compression) -> io::Resul
         }
         .run_plain()?,
         Ok(false) => Looked::TooLarge,
-        // The file is truncated or damaged. It cannot be checked for secrets, so it is not sent.
+        // The file is truncated or damaged. A file that cannot be checked for secrets is not sent.
         Err(_) => Looked::Unreadable,
     };
     if matches!(looked, Looked::Copied) {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use stormlog_format::{Event, EventType, Text, metadata_keys};
 use stormlog_report::clean;
 
-/// How many events the live view keeps. At two samples a second this is more than an hour.
+/// How many events the live view keeps; at two samples a second, they cover more than an hour.
 const KEPT: usize = 10_000;
 /// How many points each lane keeps for its sparkline.
 const POINTS: usize = 2_000;

@@ -70,7 +70,8 @@ impl Palette {
         }
     }
 
-    /// The pen for the curve of a measure. Its colour is similar to the one in PNG and HTML charts.
+    /// The pen for the curve of a measure. The colour of the pen is similar to that of the measure
+    /// in PNG and HTML charts.
     pub(crate) fn pen(self, measure: Measure) -> Pen {
         let (colour, every) = match measure {
             Measure::Allocated => (Color::Blue, 6),

@@ -1,7 +1,7 @@
 //! The inbox of a run: a directory in which the processes of the run write reports for the
-//! `stormlog` command that started them. Reports say that the hook ran, that a device is recorded
-//! from inside, which exception ended a process, and what its containers hold. The command writes
-//! the requests for reports about containers into the same directory.
+//! `stormlog` command that started them. Reports contain whether the hook ran, whether a device is
+//! recorded from inside, which exception ended a process, and what its containers hold. The command
+//! writes the requests for reports about containers into the same directory.
 
 use std::fs::{self, OpenOptions};
 use std::io::Read;
@@ -136,7 +136,7 @@ pub(super) fn records_device(inbox: &Path) -> bool {
     has(inbox, "device-")
 }
 
-/// Whether a process wrote an empty report of the given kind, such as `python`.
+/// Whether a process wrote a report of the given kind, such as `python`.
 pub(super) fn is_marked(inbox: &Path, kind: &str, pid: u32) -> bool {
     fs::symlink_metadata(inbox.join(format!("{kind}-{pid}"))).is_ok()
 }

@@ -2,8 +2,8 @@
 //! first directory of `PYTHONPATH`.
 //!
 //! The path stays in the environment of processes that outlive the run, so no other user may be
-//! able to create this directory. It is part of the installed package, or a directory that only the
-//! user can write to.
+//! able to create this directory. The directory is part of the installed package, or one that only
+//! the user can write to.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};

@@ -26,7 +26,7 @@ pub(crate) const PICTURE: &str = "memory_timeline.png";
 const MOST_RECOMMENDATIONS: usize = 5;
 const MB: f64 = 1_048_576.0;
 
-/// What every framework's `analyze` takes.
+/// Flags that `tfmemprof analyze` and `jaxmemprof analyze` share.
 #[derive(Debug, clap::Args)]
 #[expect(
     clippy::struct_excessive_bools,
