@@ -1,6 +1,6 @@
 //! Sends request bodies to one address on a thread of its own. Offering a body never blocks the
-//! caller, because the queue is bounded. Bodies that do not fit into the queue, are refused by the
-//! receiver or cannot be sent in time are counted as dropped.
+//! caller: if the bounded queue is full, a body is dropped. Bodies that do not fit into the queue,
+//! are refused by the receiver or cannot be sent in time are counted as dropped.
 
 use std::collections::VecDeque;
 use std::io;
@@ -213,8 +213,8 @@ enum Outcome {
     Accepted,
     /// The receiver refused the body, and another attempt would be refused too.
     Refused(String),
-    /// The attempt failed, but another may succeed, after the wait that the receiver asked for, if
-    /// it did.
+    /// The attempt failed, but another may succeed; contains the wait that the receiver asked for,
+    /// if any.
     Failed(String, Option<Duration>),
 }
 

@@ -8,7 +8,8 @@ use serde_json::Value;
 ///
 /// # Panics
 ///
-/// When a map in the document has keys that are not text, because JSON allows only text as keys.
+/// The function panics when a map in the document has keys that are not text, because JSON allows
+/// only text as keys.
 pub fn to_value(document: &impl Serialize) -> Value {
     serde_json::to_value(document).expect("documents have text as keys")
 }

@@ -21,7 +21,7 @@ const MOST_BARS: usize = 24;
 pub struct FunctionRow {
     /// The function.
     pub name: String,
-    /// How long it took.
+    /// How long the call took, in seconds.
     pub seconds: f64,
     /// Bytes it allocated.
     pub allocated: i64,

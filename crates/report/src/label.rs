@@ -25,7 +25,7 @@ fn clean_to(text: &str, longest: usize) -> String {
         }
         match character {
             '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
-            // XML does not allow these two characters.
+            // XML does not allow U+FFFE and U+FFFF, so these two characters are replaced.
             '\u{fffe}' | '\u{ffff}' => clean.push('\u{fffd}'),
             character if character.is_control() => clean.push(' '),
             character => clean.push(character),

@@ -112,7 +112,7 @@ pub fn marks_of_diagnosis(diagnosis: &Diagnosis) -> Vec<Mark> {
         Some(Mark {
             time_ns: finding.onset_ns?,
             // A leak lasts to the end of the run, so a band over the rest of the plot would add no
-            // information. Only a transient spike gets an end.
+            // information. Only the mark of a transient spike has an end.
             end_ns: finding
                 .end_ns
                 .filter(|_| finding.kind == Kind::TransientSpike),

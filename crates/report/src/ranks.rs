@@ -189,8 +189,9 @@ impl<'a> View<'a> {
 }
 
 /// The measure by which ranks are compared. The device memory of each process is best if it is
-/// known for all ranks, because ranks on the same device see the same total. If it is unknown,
-/// ranks are compared by the device's used memory, or by the allocator's counter.
+/// known for all ranks, because ranks on the same device see the same total. If the memory of a
+/// process is unknown, ranks are compared by the device's used memory, or by the allocator's
+/// counter.
 pub(crate) fn measure_of(tracks: &[Track]) -> Measure {
     if tracks.iter().all(Track::knows_own) && !tracks.is_empty() {
         return Measure::Own;
@@ -215,7 +216,7 @@ fn suspects_of(marks: &[Mark]) -> Vec<Mark> {
 }
 
 /// The marks that get a label and a line. With many ranks, the alerts of all ranks would hide the
-/// plot, so only severe marks and findings get them, with the rank in the label.
+/// plot, so only severe marks and findings get a label, which contains the rank.
 fn worth_a_flag(marks: &[Mark], ranks: usize) -> Vec<Mark> {
     let worth = |mark: &&Mark| mark.kind != MarkKind::Alert || mark.severity == Severity::Critical;
     let named = |mark: &Mark| Mark {

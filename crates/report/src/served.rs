@@ -10,7 +10,7 @@ use crate::html;
 use crate::page::{self, Alignment, PageData};
 use crate::story::{Kind, Story};
 
-/// The JavaScript of every page. On a page without embedded data, it waits for a call of
+/// The JavaScript of every page. On a page without embedded data, the script waits for a call of
 /// `stormlogPlot.show`.
 pub fn page_script() -> &'static str {
     html::SCRIPT

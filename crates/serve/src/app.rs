@@ -127,7 +127,7 @@ pub fn router(
         loading: Mutex::default(),
     });
     // The folders are searched for runs on a thread of their own, so that the first page does not
-    // have to wait for it.
+    // have to wait for the search.
     let first = Arc::clone(&app);
     std::thread::Builder::new()
         .name("stormlog-look".to_owned())

@@ -3,8 +3,9 @@
 //!
 //! [`Binding`] and [`Server`] serve any router under the same rules: access from loopback or with a
 //! token, a strict content security policy, and changes only from pages of the server. `stormlog
-//! track --listen` uses them too. [`router`] serves the run browser, which finds runs by their
-//! manifests, reads a run when a page shows it, and caches a bounded number of drawings.
+//! track --listen` uses [`Binding`] and [`Server`] too. [`router`] serves the run browser, which
+//! finds runs by their manifests, reads a run when a page shows it, and caches a bounded number of
+//! drawings.
 
 mod access;
 mod app;

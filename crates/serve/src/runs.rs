@@ -23,7 +23,7 @@ const QUICK: Duration = Duration::from_millis(50);
 /// shows the runs found so far.
 pub(crate) const FIRST_LIST: Duration = Duration::from_millis(100);
 /// How long pages about one run and requests by programs wait for the first search of the folders,
-/// because they are not updated later.
+/// because their responses are not updated later.
 pub(crate) const FIRST_WHOLE: Duration = Duration::from_secs(2);
 /// The runs found so far are published after this time of the first search, and then each time the
 /// search has taken twice as long.

@@ -90,7 +90,8 @@ impl Binding {
         self.address
     }
 
-    /// Whether only programs on this machine can connect. If not, even reading requires the token.
+    /// Whether only programs on this machine can connect. If programs on other machines can
+    /// connect, even reading requires the token.
     pub fn is_loopback(&self) -> bool {
         self.address.ip().is_loopback()
     }

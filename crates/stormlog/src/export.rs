@@ -9,7 +9,7 @@ use stormlog_format::json::{Layout, Writer};
 use stormlog_format::spreadsheet::{ROW_END, protected, push_row};
 use stormlog_format::{Event, FIELDS, Value};
 
-/// What can be written.
+/// The formats in which events can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
     /// One list, indented

@@ -29,7 +29,7 @@ pub(crate) use state::{State, Watched};
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long the end of the program waits for metrics that are being sent. The wait is short,
-/// because lost metrics are less important than lost alerts.
+/// because the next run sends newer metrics.
 const METRICS_PATIENCE: Duration = Duration::from_millis(250);
 
 /// How soon after the start the first metrics are sent, so that a short run sends some too.

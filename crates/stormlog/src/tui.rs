@@ -55,8 +55,8 @@ pub(crate) struct Options {
     pub(crate) mouse: bool,
 }
 
-/// The time between two frames while many messages arrive. Together with the time for drawing, this
-/// gives thirty frames a second.
+/// The time between two frames while many messages arrive. Together with the time for drawing, 30
+/// ms give thirty frames a second.
 const FRAME: Duration = Duration::from_millis(30);
 /// How long no message must arrive before the clock on the screen is updated.
 const IDLE: Duration = Duration::from_millis(500);

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use stormlog_capture::files::{remove_leftovers, replace_output};
 
-/// Writes a file atomically: the file is either complete or does not exist. Missing folders are
-/// created.
+/// Writes a file atomically, so that it never contains only a part of its content. Missing folders
+/// are created.
 pub fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
     let parent = file
         .parent()

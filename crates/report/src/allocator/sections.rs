@@ -12,7 +12,7 @@ use crate::error::DrawError;
 use crate::label::clean;
 
 /// The width of a row of the segment map in SVG units, and the largest number of blocks drawn in a
-/// row. Of more blocks, only the largest are drawn.
+/// row. If a segment has more blocks, only the largest are drawn.
 const WIDTH: f64 = 1000.0;
 const MOST_BLOCKS: usize = 400;
 /// The number of different colours for holders.
@@ -163,8 +163,8 @@ fn segment_row(segment: &SegmentUse, largest: i64) -> SegmentRow {
 }
 
 /// The largest live blocks of a segment in the order of their addresses, and the number of blocks
-/// left out. The number is limited because an expandable segment (`expandable_segments`) can
-/// contain all blocks of a device.
+/// left out. The number of drawn blocks is limited because an expandable segment
+/// (`expandable_segments`) can contain all blocks of a device.
 fn blocks_to_draw(segment: &SegmentUse) -> (Vec<(i64, i64, &str)>, usize) {
     let mut live: Vec<(i64, i64, &str)> = segment
         .blocks

@@ -13,8 +13,8 @@ use crate::track::{Measure, Track, UNKNOWN};
 
 /// The number of points in each curve when runs are aligned by time.
 const POINTS: usize = 1200;
-/// The distance of two steps on the x axis when runs are aligned by step. The page treats it as one
-/// second, because its axis is in nanoseconds.
+/// The distance of two steps on the x axis when runs are aligned by step. The axis is in
+/// nanoseconds, so a step takes the place of one second.
 const STEP_NS: i64 = 1_000_000_000;
 
 /// How the curves of two compared runs are aligned.

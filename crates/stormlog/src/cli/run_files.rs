@@ -53,7 +53,7 @@ pub(crate) fn warn_of_skipped(files: &[PathBuf], console: &mut Console<'_>) -> s
     Ok(())
 }
 
-/// Writes a file atomically: the file is either complete or does not exist.
+/// Writes a file atomically, so that it never contains only a part of its content.
 pub(crate) fn write_whole(file: &Path, content: &[u8]) -> anyhow::Result<()> {
     crate::write_whole(file, content).with_context(|| {
         format!(

@@ -130,8 +130,8 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(exit)
 }
 
-/// Draws pictures. Like stormlog 0.3.9 it draws the ranks side by side; the timeline is an
-/// addition.
+/// Draws pictures. stormlog 0.3.9 draws only the ranks side by side; the timeline is an addition of
+/// Stormlog.
 fn visualize(
     arguments: &Arguments,
     outcome: &Outcome,
