@@ -168,11 +168,21 @@ impl Lake {
     pub async fn register(&self, session: &SessionContext) -> Result<(), LakeError> {
         for table in Table::ALL {
             let opened = self.existing(table).await?;
-            let files = TableFiles::of(table, &opened)?;
-            session.register_table(table.name(), Arc::new(files))?;
+            register_table(session, table, &opened)?;
         }
         Ok(())
     }
+}
+
+/// Registers one table, as of the version that is loaded, in a session made of [`Lake::state`].
+pub fn register_table(
+    session: &SessionContext,
+    table: Table,
+    opened: &DeltaTable,
+) -> Result<(), LakeError> {
+    let files = TableFiles::of(table, opened)?;
+    session.register_table(table.name(), Arc::new(files))?;
+    Ok(())
 }
 
 /// An error of a table's library.

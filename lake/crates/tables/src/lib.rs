@@ -13,7 +13,7 @@ mod schema;
 mod store;
 
 pub use error::LakeError;
-pub use lake::{Lake, delta_error};
+pub use lake::{Lake, delta_error, register_table};
 pub use ledger::{Ledger, read_ledger};
 pub use metadata::{COVERED, Covered, join_metadata, split_metadata};
 pub use properties::writer_properties;
