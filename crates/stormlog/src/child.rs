@@ -19,20 +19,27 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The same interval when the kernel cannot report the child's end through a pidfd.
 const LOOK_WITHOUT_PIDFD: Duration = Duration::from_millis(10);
 
-/// Starts a command with the environment variables of this process and further ones.
-pub(crate) fn spawn(command: &[OsString], variables: &[(&str, OsString)]) -> anyhow::Result<Child> {
+/// Starts a command with the environment variables of this process and further ones. From then on
+/// `signals` includes those that the command inherits as ignored.
+pub(crate) fn spawn(
+    command: &[OsString],
+    variables: &[(&str, OsString)],
+    signals: &mut Signals,
+) -> anyhow::Result<Child> {
     let Some((program, arguments)) = command.split_first() else {
         anyhow::bail!("no command given");
     };
     let mut process = Command::new(program);
     process.args(arguments);
     process.envs(variables.iter().map(|(name, value)| (name, value)));
-    process.spawn().map_err(|error| {
+    let child = process.spawn().map_err(|error| {
         let name = program.to_string_lossy();
         let message = anyhow::anyhow!("cannot run '{name}': {error}");
         let hint = "check that the program exists and is executable";
         hinted(message, hint)
-    })
+    })?;
+    signals.include_ignored();
+    Ok(child)
 }
 
 /// Waits for the end of a child. Signals are passed on to it, unless the terminal has sent them to

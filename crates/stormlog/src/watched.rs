@@ -120,7 +120,7 @@ pub(crate) fn is_disabled() -> bool {
 /// recorded; these never keep the command from running.
 pub(crate) fn run(plan: &Plan<'_>, warn: &mut dyn FnMut(&str)) -> anyhow::Result<Ended> {
     share_one_pool();
-    let signals = Signals::to_forward()?;
+    let mut signals = Signals::to_forward()?;
     let existed = plan.root.exists();
     let prepared = if is_disabled() {
         None
@@ -133,7 +133,7 @@ pub(crate) fn run(plan: &Plan<'_>, warn: &mut dyn FnMut(&str)) -> anyhow::Result
     let hooks = prepared.as_ref().map(|prepared| &prepared.variables[..]);
     let variables = [hooks.unwrap_or_default(), plan.variables].concat();
     let kills = OomKills::count();
-    let spawned = child::spawn(plan.command, &variables);
+    let spawned = child::spawn(plan.command, &variables, &mut signals);
     let mut child = match spawned {
         Ok(child) => child,
         Err(error) => {

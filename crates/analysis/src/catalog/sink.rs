@@ -4,7 +4,10 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use stormlog_format::json::parse;
-use stormlog_format::{Manifest, Map, SinkNames, Text, Value};
+use stormlog_format::{
+    LONGEST_RECORDER_MARK, Manifest, Map, RECORDER_MARK, SessionStatus, SessionSummary, SinkNames,
+    Text, Value, apply_recorder_mark,
+};
 
 use super::names::{
     directory_of, plain_name, plain_or_compressed, tidy, with_compressed, without_compression,
@@ -41,7 +44,8 @@ pub(crate) fn sink_manifest(directory: &Path, names: SinkNames) -> Option<Manife
 }
 
 /// The manifest as it describes the files that are there: segments that are being renamed or
-/// rewritten have changed a moment before it does.
+/// rewritten have changed a moment before it does. The recorder of a session is that of the mark,
+/// where the manifest has none.
 pub(crate) fn settled(directory: &Path, names: SinkNames, mut manifest: Manifest) -> Manifest {
     if names == SinkNames::Host {
         follow_renamed_segments(directory, &mut manifest);
@@ -54,7 +58,24 @@ pub(crate) fn settled(directory: &Path, names: SinkNames, mut manifest: Manifest
         path.metadata().ok().map(|facts| facts.len())
     });
     manifest.replaced.extend(replaced);
+    identify_recorder(directory, &mut manifest);
     manifest
+}
+
+/// Completes a manifest that does not identify the recorder of a running session from the mark of
+/// the directory, where there is one.
+fn identify_recorder(directory: &Path, manifest: &mut Manifest) {
+    let is_unknown = |session: &SessionSummary| {
+        session.status == SessionStatus::Running && session.recorder.is_none()
+    };
+    if !manifest.sessions.iter().any(is_unknown) {
+        return;
+    }
+    let mut mark = [0; LONGEST_RECORDER_MARK];
+    // Fails when the mark is longer than that.
+    if let Ok(length) = rustix::fs::getxattr(directory, RECORDER_MARK, &mut mark) {
+        apply_recorder_mark(&mut manifest.sessions, &mark[..length]);
+    }
 }
 
 fn follow_renamed_segments(directory: &Path, manifest: &mut Manifest) {

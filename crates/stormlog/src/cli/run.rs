@@ -133,8 +133,11 @@ fn summarize(root: &Path, ended: &Ended, console: &mut Console<'_>) {
         Some(verdict) => format!("{how}; {verdict}"),
         None => how,
     };
-    let next = shell_word(root);
-    let line = format!("stormlog: {summary}; next: stormlog analyze {next}");
+    let mut line = format!("stormlog: {summary}");
+    // Where the directory could not be created, there is nothing to analyze.
+    if root.is_dir() {
+        line += &format!("; next: stormlog analyze {}", shell_word(root));
+    }
     let line = if console.err_is_terminal {
         wrap(&line, "", console.width())
     } else {
