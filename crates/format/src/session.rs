@@ -6,9 +6,7 @@ mod select;
 mod span;
 
 pub use process::ProcessIdentity;
-pub use recorder_mark::{
-    LONGEST_RECORDER_MARK, RECORDER_MARK, apply_recorder_mark, recorder_mark,
-};
+pub use recorder_mark::{LONGEST_RECORDER_MARK, RECORDER_MARK, apply_recorder_mark, recorder_mark};
 pub use select::SelectionKey;
 pub use span::SessionSpan;
 

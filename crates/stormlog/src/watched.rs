@@ -187,8 +187,7 @@ impl Prepared {
         });
         let id = identity::run_id(root, &identity);
         let inbox = Inbox::create(root, &id, identity.rank)?;
-        let variables = vec![
-            ("PYTHONPATH", inject::python_path()?),
+        let mut variables = vec![
             ("STORMLOG_RUN_ROOT", root.into()),
             ("STORMLOG_RUN_INBOX", inbox.directory().into()),
             (identity::RUN_ID, id.clone().into()),
@@ -197,6 +196,12 @@ impl Prepared {
                 plan.interval.as_secs_f64().to_string().into(),
             ),
         ];
+        match inject::python_path() {
+            Ok(path) => variables.push(("PYTHONPATH", path)),
+            Err(error) => warn(&format!(
+                "the program is recorded only from outside: {error:#}"
+            )),
+        }
         Ok(Self {
             run: identity::describe(&id, plan.command, plan.interval, &identity),
             identity,

@@ -13,7 +13,12 @@ use crate::process::own_identity;
 pub(super) fn mark_recorder(directory: &Path, session_id: &Text) {
     let mark = own_identity().and_then(|own| recorder_mark(session_id, &own));
     if let Some(mark) = mark {
-        let _ = setxattr(directory, RECORDER_MARK, mark.as_bytes(), XattrFlags::empty());
+        let _ = setxattr(
+            directory,
+            RECORDER_MARK,
+            mark.as_bytes(),
+            XattrFlags::empty(),
+        );
     }
 }
 
