@@ -101,9 +101,10 @@ def merge(program: Path, corpus: Path, jobs: list[Job], scratch: Path) -> list[P
     folders = [job.folder / "new" for job in jobs]
     command = [program, "-merge=1", "-rss_limit_mb=2048", "-timeout=10", corpus, *folders]
     environment = {**os.environ, "TMPDIR": str(scratch)}
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     try:
-        subprocess.run(command, env=environment, timeout=MERGE_SECONDS, check=True, **quiet)
+        subprocess.run(
+            command, env=environment, timeout=MERGE_SECONDS, check=True, capture_output=True
+        )
     except (subprocess.TimeoutExpired, subprocess.CalledProcessError):
         # Names are hashes of the content.
         for new in (file for folder in folders for file in folder.iterdir()):
