@@ -69,7 +69,8 @@ class Job:
         options += ["-print_final_stats=1", f"-artifact_prefix={found}/"]
         end = time.monotonic() + seconds
         while (left := round(end - time.monotonic())) > 0 and len(self.findings) < MOST_FINDINGS:
-            command = [self.program, *options, f"-max_total_time={left}", new, self.corpus]
+            command: list[str | Path] = [self.program, *options, f"-max_total_time={left}"]
+            command += [new, self.corpus]
             done = subprocess.run(
                 command,
                 stdout=subprocess.DEVNULL,
@@ -99,7 +100,8 @@ def merge(program: Path, corpus: Path, jobs: list[Job], scratch: Path) -> list[P
     """Adds the new inputs that reach new code to the corpus; the files that were added."""
     before = set(corpus.iterdir())
     folders = [job.folder / "new" for job in jobs]
-    command = [program, "-merge=1", "-rss_limit_mb=2048", "-timeout=10", corpus, *folders]
+    command: list[str | Path] = [program, "-merge=1", "-rss_limit_mb=2048", "-timeout=10"]
+    command += [corpus, *folders]
     environment = {**os.environ, "TMPDIR": str(scratch)}
     try:
         subprocess.run(
