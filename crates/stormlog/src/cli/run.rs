@@ -133,11 +133,13 @@ fn summarize(root: &Path, ended: &Ended, console: &mut Console<'_>) {
         Some(verdict) => format!("{how}; {verdict}"),
         None => how,
     };
-    let mut line = format!("stormlog: {summary}");
     // Where the directory could not be created, there is nothing to analyze.
-    if root.is_dir() {
-        line += &format!("; next: stormlog analyze {}", shell_word(root));
-    }
+    let next = if root.is_dir() {
+        format!("; next: stormlog analyze {}", shell_word(root))
+    } else {
+        String::new()
+    };
+    let line = format!("stormlog: {summary}{next}");
     let line = if console.err_is_terminal {
         wrap(&line, "", console.width())
     } else {
