@@ -1,20 +1,29 @@
 """Makes the inputs that fuzzing starts from: ``python fuzz/seed.py`` fills ``fuzz/corpus``."""
 
 import gzip
+import hashlib
 import pickle
+import struct
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 CORPUS = ROOT / "fuzz" / "corpus"
 LARGEST = 4096
-# The kinds of the target `loaders`, by their first byte.
+# The kinds of the target `loaders`, by their first byte; 12 more and damage is an error.
+RAISE = 12
 KINDS = {".jsonl": [0, 9, 11], ".json": [1, 3], ".csv": [2, 10], ".ndjson": [0]}
 
 
 def keep(target: str, data: bytes) -> None:
     folder = CORPUS / target
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"seed-{len(list(folder.iterdir())):05}").write_bytes(data[:LARGEST])
+    name = hashlib.sha1(data[:LARGEST], usedforsecurity=False).hexdigest()
+    (folder / name).write_bytes(data[:LARGEST])
+
+
+def keep_artifact(kind: int, data: bytes) -> None:
+    for first in (kind, kind + RAISE):
+        keep("loaders", bytes([first]) + data)
 
 
 def plain(path: Path) -> bytes:
@@ -23,6 +32,16 @@ def plain(path: Path) -> bytes:
         return gzip.decompress(data)
     except (OSError, EOFError):
         return data
+
+
+def seed_kept() -> None:
+    """What earlier fuzzing has kept, as ``pack.py`` wrote it."""
+    for path in sorted((ROOT / "fixtures/fuzz").glob("*.gz")):
+        packed, start = gzip.decompress(path.read_bytes()), 0
+        while start < len(packed):
+            (length,) = struct.unpack_from("<I", packed, start)
+            start += 4 + length
+            keep(path.stem, packed[start - length : start])
 
 
 def seed_artifacts() -> None:
@@ -36,19 +55,19 @@ def seed_artifacts() -> None:
                 continue
             seen.add(data[:400])
             for kind in KINDS.get(path.suffix, []):
-                keep("loaders", bytes([kind]) + data)
+                keep_artifact(kind, data)
             if path.name in ("manifest.json", "host.json"):
                 for kind, other in ((5, "segment-000001.jsonl"), (6, "events.json"),
                                     (7, "telemetry_timeline.json"), (8, "segment-000001.ndjson")):
                     beside = path.parent / other
                     if beside.is_file():
-                        keep("loaders", bytes([kind]) + data[:2800] + b"\xff" + plain(beside))
+                        keep_artifact(kind, data[:2800] + b"\xff" + plain(beside))
             if path.suffix == ".json":
                 keep("json", data)
             for line in data.splitlines()[:2]:
                 if line.startswith(b"{"):
                     keep("record", line)
-    keep("loaders", b"\x04{'a': None, 'b': [1, (2,), {'c': \"it's\"}], 'd': nan, 'e': '\\x41'}")
+    keep_artifact(4, b"{'a': None, 'b': [1, (2,), {'c': \"it's\"}], 'd': nan, 'e': '\\x41'}")
 
 
 def seed_pickles() -> None:
@@ -79,6 +98,7 @@ def seed_secrets() -> None:
 
 
 if __name__ == "__main__":
+    seed_kept()
     seed_artifacts()
     seed_pickles()
     seed_secrets()

@@ -3,6 +3,7 @@ readers that must not take one process for another."""
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import shutil
@@ -258,9 +259,24 @@ os._exit(0)
 """
 
 
-def test_a_zombie_does_not_record(tmp_path: Path) -> None:
+# A sink without a tracker: its manifest is that of stormlog 0.3.9 and cannot identify the recorder.
+RECORDS_PLAINLY = """
+import os, sys
+from stormlog.telemetry_sink import AppendOnlyTelemetrySink, TelemetrySinkConfig
+sink = AppendOnlyTelemetrySink(TelemetrySinkConfig(root_dir=sys.argv[1]))
+sink.start_session()
+print("recording", flush=True)
+if sys.argv[2:] == ["die"]:
+    os._exit(0)
+sys.stdin.read()
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("code", [RECORDS, RECORDS_PLAINLY], ids=["tracker", "plain"])
+def test_a_zombie_does_not_record(code: str, tmp_path: Path) -> None:
     recorder = subprocess.Popen(
-        [sys.executable, "-c", RECORDS, tmp_path / "sink", "die"], stdout=subprocess.PIPE
+        [sys.executable, "-c", code, tmp_path / "sink", "die"], stdout=subprocess.PIPE
     )
     assert recorder.stdout is not None and recorder.stdout.readline() == b"recording\n"
     # It ends, and is not reaped yet.
@@ -270,13 +286,14 @@ def test_a_zombie_does_not_record(tmp_path: Path) -> None:
     recorder.communicate()
 
 
-def test_a_recorder_in_another_container_is_not_judged_by_its_number(tmp_path: Path) -> None:
+@pytest.mark.parametrize("code", [RECORDS, RECORDS_PLAINLY], ids=["tracker", "plain"])
+def test_a_recorder_in_another_container_is_not_judged_by_its_number(code: str, tmp_path: Path) -> None:
     unshare = ["unshare", "--pid", "--fork", "--mount-proc"]
     if shutil.which("unshare") is None or subprocess.run([*unshare, "true"]).returncode != 0:
         pytest.skip("process ids cannot be separated here")
     sink = tmp_path / "sink"
     recorder = subprocess.Popen(
-        [*unshare, sys.executable, "-c", RECORDS, sink],
+        [*unshare, sys.executable, "-c", code, sink],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
@@ -289,6 +306,33 @@ def test_a_recorder_in_another_container_is_not_judged_by_its_number(tmp_path: P
     for path in [sink, *sink.iterdir()]:
         os.utime(path, (an_hour_ago, an_hour_ago))
     assert status_of(sink) == "interrupted"
+
+
+def test_a_plain_sink_is_not_mistaken_for_a_process_with_its_number(tmp_path: Path) -> None:
+    attribute = "user.stormlog.recorder"
+    try:
+        os.setxattr(tmp_path, attribute, b"of a killed recorder")
+    except OSError:
+        pytest.skip("the file system has no extended attributes")
+    sink = AppendOnlyTelemetrySink(TelemetrySinkConfig(root_dir=tmp_path))
+    session = sink.start_session()
+    assert status_of(tmp_path) == "running"
+    ours = os.getxattr(tmp_path, attribute)
+    mark = json.loads(ours)
+    assert (mark["session_id"], mark["recorder"]["pid"]) == (session.session_id, os.getpid())
+    mark["recorder"]["start_ticks"] -= 1
+    os.setxattr(tmp_path, attribute, json.dumps(mark).encode())
+    assert status_of(tmp_path) == "interrupted", "another process had this number"
+    # The mark of an earlier session, hostile ones, and none: host name and number decide.
+    mark["session_id"] = "earlier"
+    for other in [json.dumps(mark).encode(), b"\xff", b"[" * 2048, b"[" * 3000, b""]:
+        os.setxattr(tmp_path, attribute, other)
+        assert status_of(tmp_path) == "running"
+    os.removexattr(tmp_path, attribute)
+    assert status_of(tmp_path) == "running"
+    os.setxattr(tmp_path, attribute, ours)
+    sink.close()
+    assert attribute not in os.listxattr(tmp_path)
 
 
 def test_a_run_whose_command_was_killed_is_interrupted_while_its_program_goes_on(

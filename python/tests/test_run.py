@@ -15,7 +15,7 @@ import pytest
 
 from conftest import FAKE_TORCH
 from test_capture_commands import WORK, only_session, program, run
-from waiting import FOR_PROGRAMS, PATIENCE_S, wait_until
+from waiting import FOR_PROGRAMS, PATIENCE_S, recorded_since, wait_until
 
 MIB = 1 << 20
 # Takes 80 MiB in all, and ends once it was seen with all of it.
@@ -358,6 +358,7 @@ def test_a_directory_that_cannot_be_made_does_not_keep_a_program_from_running(
     result = record(tmp_path / "file" / "out", *command)
     assert (result.stdout, result.returncode) == ("ran\n", 6)
     assert "stormlog: the program runs without recording: cannot create" in result.stderr
+    assert "next:" not in result.stderr, "there is nothing to analyze"
     environment = {**os.environ, "TMPDIR": str(tmp_path / "missing")}
     result = record(tmp_path / "out", *command, env=environment)
     assert (result.stdout, result.returncode) == ("ran\n", 6), result.stderr
@@ -378,6 +379,26 @@ def test_signals_reach_the_program(tmp_path: Path, sent: signal.Signals) -> None
     process.send_signal(sent)
     process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 9
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGQUIT], ids=lambda sent: sent.name)
+def test_a_background_job_gets_signals_that_it_handles(
+    tmp_path: Path, sent: signal.Signals
+) -> None:
+    """A shell starts background jobs with these signals ignored; a program may handle them."""
+    handle = (
+        f"import signal, sys, time; signal.signal({sent.value}, lambda *_: sys.exit(9))\n"
+        "print('ready', flush=True)\ntime.sleep(60)"
+    )
+    ignore = f'trap "" {sent.value}; exec "$@"'
+    command = [*program("main"), "run", "--dir", str(tmp_path / "out"), "--", sys.executable]
+    process = subprocess.Popen(
+        ["sh", "-c", ignore, "sh", *command, "-c", handle], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    wait_until(lambda: recorded_since(tmp_path / "out") > 0)
+    process.send_signal(sent)
+    assert process.wait(PATIENCE_S) == 9
 
 
 def test_what_nohup_ignores_stays_ignored(tmp_path: Path) -> None:

@@ -67,6 +67,7 @@ mod manifest;
 mod owner;
 mod publish;
 pub mod record_lines;
+mod recorder_mark;
 mod recover;
 mod reserve;
 mod rollups;

@@ -36,8 +36,9 @@ pub use number::{IntegerError, integer_of_text, parse_integer, round_to_6};
 pub use python_text::python_str;
 pub use record::{RecordDefaults, RecordError, event_from_record, validate};
 pub use session::{
-    ProcessIdentity, SelectionKey, SessionError, SessionSpan, SessionStatus, SessionSummary,
-    new_session_id, session_integer, stable_legacy_session_id,
+    LONGEST_RECORDER_MARK, ProcessIdentity, RECORDER_MARK, SelectionKey, SessionError, SessionSpan,
+    SessionStatus, SessionSummary, apply_recorder_mark, new_session_id, recorder_mark,
+    session_integer, stable_legacy_session_id,
 };
 pub use sink_names::{SEGMENT_PREFIX, SinkNames};
 pub use text::{Text, is_python_space, strip};

@@ -1,10 +1,12 @@
 //! A session is one recording of one process, with its summary and life cycle.
 
 mod process;
+mod recorder_mark;
 mod select;
 mod span;
 
 pub use process::ProcessIdentity;
+pub use recorder_mark::{LONGEST_RECORDER_MARK, RECORDER_MARK, apply_recorder_mark, recorder_mark};
 pub use select::SelectionKey;
 pub use span::SessionSpan;
 

@@ -21,20 +21,27 @@ const LOOK: Duration = Duration::from_millis(50);
 /// end.
 const LOOK_WITHOUT_PIDFD: Duration = Duration::from_millis(10);
 
-/// Starts a command with the environment variables of this process and additional ones.
-pub(crate) fn spawn(command: &[OsString], variables: &[(&str, OsString)]) -> anyhow::Result<Child> {
+/// Starts a command with the environment variables of this process and additional ones. After the
+/// start, `signals` includes the signals that the command inherits as ignored.
+pub(crate) fn spawn(
+    command: &[OsString],
+    variables: &[(&str, OsString)],
+    signals: &mut Signals,
+) -> anyhow::Result<Child> {
     let Some((program, arguments)) = command.split_first() else {
         anyhow::bail!("no command given");
     };
     let mut process = Command::new(program);
     process.args(arguments);
     process.envs(variables.iter().map(|(name, value)| (name, value)));
-    process.spawn().map_err(|error| {
+    let child = process.spawn().map_err(|error| {
         let name = program.to_string_lossy();
         let message = anyhow::anyhow!("cannot run '{name}': {error}");
         let hint = "check that the program exists and is executable";
         hinted(message, hint)
-    })
+    })?;
+    signals.include_ignored();
+    Ok(child)
 }
 
 /// Waits for the end of a child. Signals are passed on to the child, unless the terminal has

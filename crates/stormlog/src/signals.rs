@@ -3,6 +3,8 @@
 //!
 //! A signal that was ignored when `stormlog` started stays ignored: `nohup` and background jobs of
 //! a shell request this for `stormlog` and for the programs that it starts.
+//! A program inherits it, but may install a handler of its own, so such a signal is passed on once the
+//! program runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -48,6 +50,8 @@ pub(crate) struct Signals {
     /// For each signal, how often it arrived and was not returned by `take` yet.
     watched: Vec<(i32, Arc<AtomicU32>)>,
     registered: Vec<SigId>,
+    /// Signals that are ignored and therefore not watched.
+    ignored: Vec<i32>,
 }
 
 impl Signals {
@@ -67,17 +71,33 @@ impl Signals {
 
     fn watch(signals: impl IntoIterator<Item = i32>) -> anyhow::Result<Self> {
         let ignored = ignored_signals();
-        let is_left_alone = |signal| is_in(ignored, signal) && !OF_WRITES.contains(&signal);
+        let is_left_alone = |signal: &i32| is_in(ignored, *signal) && !OF_WRITES.contains(signal);
+        let (ignored, heeded): (Vec<_>, Vec<_>) = signals.into_iter().partition(is_left_alone);
         let mut all = Self {
             watched: Vec::new(),
             registered: Vec::new(),
+            ignored,
         };
-        for signal in signals.into_iter().filter(|signal| !is_left_alone(*signal)) {
-            let came = Arc::new(AtomicU32::new(0));
-            all.registered.push(count(signal, came.clone())?);
-            all.watched.push((signal, came));
+        for signal in heeded {
+            all.add(signal)?;
         }
         Ok(all)
+    }
+
+    fn add(&mut self, signal: i32) -> std::io::Result<()> {
+        let came = Arc::new(AtomicU32::new(0));
+        self.registered.push(count(signal, came.clone())?);
+        self.watched.push((signal, came));
+        Ok(())
+    }
+
+    /// Watches for the ignored signals too. A program that is started later does not inherit that
+    /// they are ignored, so this follows its start.
+    pub(crate) fn include_ignored(&mut self) {
+        for signal in std::mem::take(&mut self.ignored) {
+            // A signal that cannot be watched stays ignored.
+            let _ = self.add(signal);
+        }
     }
 
     /// Returns a signal that arrived since the last call; must be called repeatedly until it

@@ -122,7 +122,7 @@ pub(crate) fn is_disabled() -> bool {
 /// recorded; such problems never keep the command from running.
 pub(crate) fn run(plan: &Plan<'_>, warn: &mut dyn FnMut(&str)) -> anyhow::Result<Ended> {
     share_one_pool();
-    let signals = Signals::to_forward()?;
+    let mut signals = Signals::to_forward()?;
     let existed = plan.root.exists();
     let prepared = if is_disabled() {
         None
@@ -135,7 +135,7 @@ pub(crate) fn run(plan: &Plan<'_>, warn: &mut dyn FnMut(&str)) -> anyhow::Result
     let hooks = prepared.as_ref().map(|prepared| &prepared.variables[..]);
     let variables = [hooks.unwrap_or_default(), plan.variables].concat();
     let kills = OomKills::count();
-    let spawned = child::spawn(plan.command, &variables);
+    let spawned = child::spawn(plan.command, &variables, &mut signals);
     let mut child = match spawned {
         Ok(child) => child,
         Err(error) => {
@@ -190,8 +190,7 @@ impl Prepared {
         });
         let id = identity::run_id(root, &identity);
         let inbox = Inbox::create(root, &id, identity.rank)?;
-        let variables = vec![
-            ("PYTHONPATH", inject::python_path()?),
+        let mut variables = vec![
             ("STORMLOG_RUN_ROOT", root.into()),
             ("STORMLOG_RUN_INBOX", inbox.directory().into()),
             (identity::RUN_ID, id.clone().into()),
@@ -200,6 +199,12 @@ impl Prepared {
                 plan.interval.as_secs_f64().to_string().into(),
             ),
         ];
+        match inject::python_path() {
+            Ok(path) => variables.push(("PYTHONPATH", path)),
+            Err(error) => warn(&format!(
+                "the program is recorded only from outside: {error:#}"
+            )),
+        }
         Ok(Self {
             run: identity::describe(&id, plan.command, plan.interval, &identity),
             identity,

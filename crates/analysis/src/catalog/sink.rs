@@ -4,7 +4,10 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use stormlog_format::json::parse;
-use stormlog_format::{Manifest, Map, SinkNames, Text, Value};
+use stormlog_format::{
+    LONGEST_RECORDER_MARK, Manifest, Map, RECORDER_MARK, SessionStatus, SessionSummary, SinkNames,
+    Text, Value, apply_recorder_mark,
+};
 
 use super::names::{
     directory_of, plain_name, plain_or_compressed, tidy, with_compressed, without_compression,
@@ -43,6 +46,7 @@ pub(crate) fn sink_manifest(directory: &Path, names: SinkNames) -> Option<Manife
 
 /// The manifest, corrected to describe the files that exist now: while segments are renamed or
 /// rewritten, the files change a moment before the manifest.
+/// A running session without a recorder gets the one that the mark of the directory identifies.
 pub(crate) fn settled(directory: &Path, names: SinkNames, mut manifest: Manifest) -> Manifest {
     if names == SinkNames::Host {
         follow_renamed_segments(directory, &mut manifest);
@@ -55,7 +59,24 @@ pub(crate) fn settled(directory: &Path, names: SinkNames, mut manifest: Manifest
         path.metadata().ok().map(|facts| facts.len())
     });
     manifest.replaced.extend(replaced);
+    identify_recorder(directory, &mut manifest);
     manifest
+}
+
+/// Completes a manifest that does not identify the recorder of a running session from the mark of
+/// the directory, where there is one.
+fn identify_recorder(directory: &Path, manifest: &mut Manifest) {
+    let is_unknown = |session: &SessionSummary| {
+        session.status == SessionStatus::Running && session.recorder.is_none()
+    };
+    if !manifest.sessions.iter().any(is_unknown) {
+        return;
+    }
+    let mut mark = [0; LONGEST_RECORDER_MARK];
+    // Fails when the mark is longer than that.
+    if let Ok(length) = rustix::fs::getxattr(directory, RECORDER_MARK, &mut mark) {
+        apply_recorder_mark(&mut manifest.sessions, &mark[..length]);
+    }
 }
 
 fn follow_renamed_segments(directory: &Path, manifest: &mut Manifest) {

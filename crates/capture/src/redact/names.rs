@@ -223,9 +223,9 @@ fn is_placeholder(text: &str) -> bool {
 }
 
 /// Every name of a secret contains one of these three-letter parts, in upper or lower case.
-pub(super) const MARKS: [&[u8; 3]; 13] = [
+pub(super) const MARKS: [&[u8; 3]; 14] = [
     b"sec", b"pas", b"tok", b"key", b"cre", b"aut", b"sig", b"pwd", b"pat", b"coo", b"sid", b"nid",
-    b"web",
+    b"web", b"bea",
 ];
 
 /// A cheap test whether a name may be that of a secret, which excludes most names.
@@ -250,7 +250,7 @@ fn kind_of(name: &str) -> Kind {
         "pass" if PASSES_OF.contains(&qualifier) => return Kind::Secret,
         "pass" if before.is_empty() => return Kind::Doubtful,
         "pwd" | "oldpwd" => return Kind::Directory,
-        "pat" | "webhook" | "auth" => return Kind::Doubtful,
+        "pat" | "webhook" | "auth" | "bearer" => return Kind::Doubtful,
         _ => {}
     }
     // In these names, no separator is between the words: `dbtoken`, `wandbkey`, `mysqlpwd`.
@@ -352,7 +352,7 @@ mod tests {
     #[test]
     fn every_secret_name_has_a_mark() {
         let others = [
-            "token", "tok", "key", "pass", "pwd", "pat", "webhook", "auth",
+            "token", "tok", "key", "pass", "pwd", "pat", "webhook", "auth", "bearer",
         ];
         for name in PARTS.iter().chain(&NAMES).chain(&others) {
             assert!(may_be_secret(name), "{name}");

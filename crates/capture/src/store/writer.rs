@@ -25,6 +25,7 @@ use super::diagnostics::Diagnostics;
 use super::error::SinkError;
 use super::fork::Holder;
 use super::lock::{self, Claim, Claimed, Lock};
+use super::recorder_mark::{mark_recorder, remove_recorder_mark};
 use super::recover::{recover, upsert};
 use super::reserve::Reserve;
 use super::rollups::Rollups;
@@ -234,6 +235,10 @@ impl Writer {
         let mut session = summary.unwrap_or_else(|| new_session(None));
         session.status = SessionStatus::Running;
         session.ended_at_ns = None;
+        if session.recorder.is_none() {
+            // Before the manifest, so that every reader of the manifest finds it.
+            mark_recorder(&self.directory, &session.session_id);
+        }
         let (sessions, active) = (self.sessions.clone(), session.session_id.clone());
         upsert(&mut self.sessions, session.clone());
         self.forget_sessions_without_segments();
@@ -629,6 +634,7 @@ impl Writer {
         self.write_manifest(Durability::Disk)?;
         self.active = None;
         self.reserve = None;
+        remove_recorder_mark(&self.directory);
         self.write_rollups();
         Ok(())
     }

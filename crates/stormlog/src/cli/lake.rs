@@ -48,8 +48,8 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let command: Vec<OsString> = std::iter::once(program.into_os_string())
         .chain(arguments.words.iter().cloned())
         .collect();
-    let signals = Signals::to_forward()?;
-    let mut child = child::spawn(&command, &[])?;
+    let mut signals = Signals::to_forward()?;
+    let mut child = child::spawn(&command, &[], &mut signals)?;
     let status = child::wait(&mut child, &signals, |_| {})?;
     Ok(child::exit_of(status))
 }

@@ -134,8 +134,13 @@ fn summarize(root: &Path, ended: &Ended, console: &mut Console<'_>) {
         Some(verdict) => format!("{how}; {verdict}"),
         None => how,
     };
-    let next = shell_word(root);
-    let line = format!("stormlog: {summary}; next: stormlog analyze {next}");
+    // Where the directory could not be created, there is nothing to analyze.
+    let next = if root.is_dir() {
+        format!("; next: stormlog analyze {}", shell_word(root))
+    } else {
+        String::new()
+    };
+    let line = format!("stormlog: {summary}{next}");
     let line = if console.err_is_terminal {
         wrap(&line, "", console.width())
     } else {

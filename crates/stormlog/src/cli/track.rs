@@ -138,9 +138,9 @@ fn run_command(
 ) -> anyhow::Result<Exit> {
     let targets = arguments.exports.targets()?;
     let binding = bind(arguments)?;
-    let signals = Signals::to_forward()?;
+    let mut signals = Signals::to_forward()?;
     let kills = OomKills::count();
-    let mut child = child::spawn(&arguments.command, &[])?;
+    let mut child = child::spawn(&arguments.command, &[], &mut signals)?;
     let started = recorder(arguments, Some(child.id())).and_then(|recorder| {
         recorder.start()?;
         Ok(recorder)

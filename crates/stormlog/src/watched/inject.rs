@@ -41,9 +41,29 @@ fn hook_directory() -> anyhow::Result<PathBuf> {
         home.map(|home| Path::new(&home).join(".cache"))
     });
     let cache = cache.context("neither XDG_CACHE_HOME nor HOME is set")?;
-    let directory = cache
-        .join("stormlog")
-        .join(concat!("inject-", env!("CARGO_PKG_VERSION")));
+    hook_in(&cache).context("set XDG_CACHE_HOME to a directory of your own")
+}
+
+/// Writes the hook below a directory for caches.
+fn hook_in(cache: &Path) -> anyhow::Result<PathBuf> {
+    create(cache)?;
+    // Who can write to the directory above ours can put another one in its place.
+    let metadata =
+        fs::metadata(cache).with_context(|| format!("cannot read '{}'", cache.display()))?;
+    let (owner, mode) = (metadata.uid(), metadata.mode());
+    let is_trusted = owner == 0 || owner == rustix::process::getuid().as_raw();
+    let is_sticky = mode & 0o1000 != 0;
+    // Many systems give each user a group of the same number.
+    let may_group_write = metadata.gid() == owner;
+    let others = if may_group_write { 0o002 } else { 0o022 };
+    anyhow::ensure!(
+        is_trusted && (is_sticky || mode & others == 0),
+        "'{}' can be written to by other users",
+        cache.display()
+    );
+    let ours = cache.join("stormlog");
+    own_directory(&ours)?;
+    let directory = ours.join(concat!("inject-", env!("CARGO_PKG_VERSION")));
     own_directory(&directory)?;
     let file = directory.join("sitecustomize.py");
     if fs::read(&file).ok().as_deref() != Some(HOOK.as_bytes()) {
@@ -52,14 +72,18 @@ fn hook_directory() -> anyhow::Result<PathBuf> {
     Ok(directory)
 }
 
-/// Creates a directory that only this user can write to, or checks that an existing one is such a
-/// directory.
-pub(super) fn own_directory(path: &Path) -> anyhow::Result<()> {
+fn create(path: &Path) -> anyhow::Result<()> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(path)
-        .with_context(|| format!("cannot create '{}'", path.display()))?;
+        .with_context(|| format!("cannot create '{}'", path.display()))
+}
+
+/// Creates a directory that only this user can write to, or checks that an existing one is such a
+/// directory.
+pub(super) fn own_directory(path: &Path) -> anyhow::Result<()> {
+    create(path)?;
     let metadata =
         fs::symlink_metadata(path).with_context(|| format!("cannot read '{}'", path.display()))?;
     let is_own = metadata.is_dir() && metadata.uid() == rustix::process::getuid().as_raw();
@@ -76,6 +100,27 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+
+    #[test]
+    fn a_directory_in_which_others_can_replace_ours_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = folder.path().join("cache");
+        let open_to = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let hook = hook_in(&cache).unwrap();
+        assert_eq!(
+            fs::read(hook.join("sitecustomize.py")).unwrap(),
+            HOOK.as_bytes()
+        );
+        open_to(&cache, 0o777);
+        assert!(hook_in(&cache).is_err());
+        // In a sticky directory other users cannot rename ours.
+        open_to(&cache, 0o1777);
+        assert_eq!(hook_in(&cache).unwrap(), hook);
+        open_to(&cache.join("stormlog"), 0o777);
+        assert!(hook_in(&cache).is_err());
+    }
 
     #[test]
     fn a_directory_that_others_can_write_to_is_refused() {

@@ -22,4 +22,5 @@ mod show;
 mod story;
 mod streams;
 mod support;
+mod unusable_home;
 mod validate;

@@ -1,0 +1,119 @@
+//! The mark of a recorder: an extended attribute of a sink's directory that identifies the process
+//! that records a session. Sinks whose manifest is that of stormlog 0.3.9 identify it here, because
+//! neither the manifest nor the list of files may differ.
+
+use super::{ProcessIdentity, SessionStatus, SessionSummary};
+use crate::json::{Layout, Writer, parse};
+use crate::text::Text;
+use crate::value::{Map, Value};
+
+/// The name of the attribute.
+pub const RECORDER_MARK: &str = "user.stormlog.recorder";
+
+/// The longest mark that is written and read, in bytes. Most file systems have no room for more.
+pub const LONGEST_RECORDER_MARK: usize = 2048;
+
+/// The mark of a session; `None` when the id of the session is too long for one.
+pub fn recorder_mark(session_id: &Text, recorder: &ProcessIdentity) -> Option<String> {
+    let mut map = Map::new();
+    map.insert("session_id", session_id.clone());
+    map.insert("recorder", Value::Map(recorder.to_map()));
+    let mark = Writer::new(Layout::Line).to_string(&Value::Map(map));
+    (mark.len() <= LONGEST_RECORDER_MARK).then_some(mark)
+}
+
+/// Fills in the recorder of the running session that a mark names. A mark of another session is
+/// left by an earlier recorder, and one that cannot be parsed identifies nothing.
+pub fn apply_recorder_mark(sessions: &mut [SessionSummary], mark: &[u8]) {
+    let Ok(Value::Map(map)) = parse(mark) else {
+        return;
+    };
+    let named = map.get("session_id").and_then(Value::as_text);
+    let Some(Value::Map(recorder)) = map.get("recorder") else {
+        return;
+    };
+    let marked = sessions.iter_mut().find(|session| {
+        session.status == SessionStatus::Running
+            && session.recorder.is_none()
+            && Some(&session.session_id) == named
+    });
+    if let Some(session) = marked {
+        session.recorder = ProcessIdentity::from_map(recorder);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(id: &str, status: SessionStatus) -> SessionSummary {
+        SessionSummary {
+            session_id: id.into(),
+            status,
+            started_at_ns: 1,
+            ended_at_ns: None,
+            host: "here".into(),
+            pid: 7,
+            job_id: None,
+            rank: 0,
+            local_rank: 0,
+            world_size: 1,
+            source: "test".into(),
+            recorder: None,
+        }
+    }
+
+    fn identity() -> ProcessIdentity {
+        ProcessIdentity {
+            pid: 7,
+            start_ticks: 100,
+            pid_namespace: 1,
+            boot_id: "boot".into(),
+        }
+    }
+
+    #[test]
+    fn only_the_running_session_that_is_named_gets_a_recorder() {
+        let mark = recorder_mark(&"b".into(), &identity()).unwrap();
+        let running = ["a", "b"].map(|id| session(id, SessionStatus::Running));
+        let mut sessions = running.clone();
+        apply_recorder_mark(&mut sessions, mark.as_bytes());
+        assert_eq!(sessions[0], running[0]);
+        assert_eq!(sessions[1].recorder, Some(identity()));
+        let mut ended = [session("b", SessionStatus::Completed)];
+        apply_recorder_mark(&mut ended, mark.as_bytes());
+        assert_eq!(ended[0].recorder, None);
+        // The manifest is the better source.
+        let other = ProcessIdentity {
+            pid: 8,
+            ..identity()
+        };
+        sessions[1].recorder = Some(other.clone());
+        apply_recorder_mark(&mut sessions, mark.as_bytes());
+        assert_eq!(sessions[1].recorder, Some(other));
+    }
+
+    #[test]
+    fn a_mark_that_cannot_be_parsed_identifies_nothing() {
+        let whole = recorder_mark(&"a".into(), &identity()).unwrap();
+        let mut sessions = [session("a", SessionStatus::Running)];
+        for length in 0..whole.len() {
+            apply_recorder_mark(&mut sessions, &whole.as_bytes()[..length]);
+        }
+        let deep = "[".repeat(LONGEST_RECORDER_MARK);
+        for hostile in [
+            &b"\xff\0"[..],
+            b"{}",
+            b"[]",
+            br#"{"session_id": "a", "recorder": []}"#,
+            br#"{"session_id": "a", "recorder": {"pid": "x", "start_ticks": 1e999}}"#,
+            br#"{"session_id": null, "recorder": {"pid": 1}}"#,
+            deep.as_bytes(),
+        ] {
+            apply_recorder_mark(&mut sessions, hostile);
+        }
+        assert_eq!(sessions[0].recorder, None);
+        let long = "a".repeat(LONGEST_RECORDER_MARK);
+        assert_eq!(recorder_mark(&long.as_str().into(), &identity()), None);
+    }
+}
