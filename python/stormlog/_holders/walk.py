@@ -743,6 +743,8 @@ def _jax_facts(thing: Any) -> tuple[int, int, str] | None:
     devices."""
     try:
         [device] = thing.devices()
-        return int(thing.unsafe_buffer_pointer()), int(thing.nbytes), f"jax:{device.id}"
+        # A process with GPUs has a device 0 of either kind.
+        name = "cpu" if device.platform == "cpu" else f"jax:{device.id}"
+        return int(thing.unsafe_buffer_pointer()), int(thing.nbytes), name
     except Exception:
         return None
