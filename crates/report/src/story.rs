@@ -101,8 +101,8 @@ pub struct Story {
     pub cause: Vec<String>,
     /// Notes, as lines of text.
     pub notes: Vec<String>,
-    /// What uses each device, a line of text each.
-    pub(crate) ledgers: Vec<String>,
+    /// What uses each device.
+    pub(crate) ledgers: Vec<LedgerLines>,
     /// What is held, by stack and holder.
     pub(crate) held: Vec<HeldGraph>,
     pub(crate) tracks: Vec<Track>,
@@ -140,9 +140,8 @@ impl Story {
             facts.push(("damages".to_owned(), damaged.to_string()));
         }
         let (tracks, hosts) = split_tracks(run);
-        let ledgers = ledger_lines(run, MOST_LEDGERS);
         let mut story = Self {
-            ledgers: ledgers.iter().map(LedgerLines::sentence).collect(),
+            ledgers: ledger_lines(run, MOST_LEDGERS),
             held: held::graphs(run),
             tracks,
             hosts,
