@@ -68,7 +68,7 @@ def tracker(torch: ModuleType, tmp_path: Path) -> Iterator[MemoryTracker]:
 
 @pytest.fixture
 def evidence(torch: ModuleType, tracker: MemoryTracker) -> _run_evidence.DeviceEvidence:
-    found = _run_evidence.of_tracker(0, tracker)
+    found = _run_evidence.of_tracker(0, tracker, budget.Budget())
     assert found is not None
     return found
 

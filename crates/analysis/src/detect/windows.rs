@@ -142,8 +142,16 @@ fn best_holder(
     least_bytes: f64,
 ) -> Option<(i64, String)> {
     let searched = evidence.searched_bytes.filter(|&bytes| bytes > 0)?;
-    let (name, bytes) = evidence.holders.iter().max_by_key(|(_, bytes)| *bytes)?;
-    let share = (float(*bytes) / float(searched)).min(1.0);
+    // One holder may have several entries, for parameters, their gradients and so on.
+    let mut sums: Vec<(&String, i64)> = Vec::new();
+    for (name, bytes) in &evidence.holders {
+        match sums.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, sum)) => *sum = sum.saturating_add(*bytes),
+            None => sums.push((name, *bytes)),
+        }
+    }
+    let (name, bytes) = sums.into_iter().max_by_key(|(_, bytes)| *bytes)?;
+    let share = (float(bytes) / float(searched)).min(1.0);
     let held = share * float(survived);
     if name.is_empty() || held <= least_bytes {
         return None;
@@ -226,6 +234,22 @@ mod tests {
         assert!(place(&by_time).is_some());
         by_time.by_steps = false;
         assert_eq!(place(&by_time), None);
+    }
+
+    #[test]
+    fn a_holder_counts_with_all_that_it_holds() {
+        // Old optimizers in a list: their parameters, the gradients and the moments.
+        let stacks: Vec<Vec<Site>> = (1..=3).map(|line| vec![site("train.py", line)]).collect();
+        let one = window(400, &[(0, 100), (1, 100), (2, 200)]);
+        let mut found = evidence(vec![one; 3], stacks);
+        found.searched_bytes = Some(400);
+        let held = |name: &str, bytes| (format!("`{name}` in `__main__`"), bytes);
+        found.holders = vec![held("restarts", 200), held("restarts", 100)];
+        let cause = cause_of(&found).unwrap();
+        assert_eq!(cause.holder.as_deref(), Some("`restarts` in `__main__`"));
+        assert_eq!((cause.site, cause.attributed_bytes), (None, 900));
+        found.holders = vec![held("restarts", 200), held("model", 100)];
+        assert_eq!(cause_of(&found), None);
     }
 
     #[test]
