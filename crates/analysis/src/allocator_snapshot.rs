@@ -1,8 +1,8 @@
 //! Reads snapshots of PyTorch's CUDA allocator, which show what holds device memory. The pickle
 //! that `torch.cuda.memory._snapshot` returns is parsed without Python.
 //!
-//! A snapshot is hostile input. Nothing in a pickle is executed, parsing does not recurse, and the
-//! amounts read, kept and repeated are bounded.
+//! A snapshot is hostile input: nothing in the pickle is executed, parsing does not recurse, and
+//! the number of values that are read, kept and repeated is limited.
 
 mod account;
 mod blocks;
@@ -30,34 +30,35 @@ pub use stack::Frame;
 use crate::pack;
 use crate::regular_file::{self, Refused};
 
-/// Largest snapshot in bytes, three times what the usual 100,000 entries need.
+/// Largest snapshot in bytes that is read, three times the size of one with PyTorch's usual 100,000
+/// entries.
 const MOST_BYTES: u64 = 64 << 20;
-/// Maximum number of values in a snapshot, twice what such a file contains. So many values take one
-/// gigabyte of memory.
+/// Maximum number of values in a snapshot, twice the number in one with 100,000 entries. 2^23
+/// values take one gigabyte of memory.
 const MOST_VALUES: usize = 1 << 23;
 
 /// Why a snapshot cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapshotError {
-    /// The file cannot be read.
+    /// Reading the snapshot file failed.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// The file is too large.
+    /// The snapshot file is larger than 64 MiB.
     #[error("it is larger than {} MiB", MOST_BYTES >> 20)]
     TooLarge,
-    /// The file would fill the memory.
+    /// The snapshot has so many values that it would fill the memory.
     #[error("it has more than {MOST_VALUES} values")]
     TooManyValues,
-    /// The file refers to its values so often that reading it takes too long.
+    /// The snapshot refers to its values so often that reading it takes too long.
     #[error("it repeats the same values too often")]
     TooRepetitive,
-    /// The file is not a pickle, or a pickle of something else.
+    /// The file is not a pickle, or the pickle does not contain a snapshot.
     #[error("not a snapshot of PyTorch's allocator ({0})")]
     Malformed(String),
 }
 
-/// Whether a file begins like PyTorch's pickles.
+/// Whether a file begins with the bytes of a pickle as PyTorch writes it.
 pub fn is_pickle(path: &Path) -> bool {
     let mut start = [0; 2];
     let Ok(path) = pack::unpacked(path) else {
@@ -67,7 +68,7 @@ pub fn is_pickle(path: &Path) -> bool {
     read.is_ok() && start[0] == 0x80 && (2..=5).contains(&start[1])
 }
 
-/// Reads the bytes of a snapshot, for [`Snapshot::parse`].
+/// Reads the bytes of a snapshot file, as input for [`Snapshot::parse`].
 pub fn read(path: &Path) -> Result<Vec<u8>, SnapshotError> {
     let path = pack::unpacked(path).map_err(io::Error::other)?;
     regular_file::read(&path, MOST_BYTES).map_err(|error| match Refused::of(&error) {

@@ -1,4 +1,5 @@
-//! The complete analysis of some artifacts: their runs, the findings, and how much was recorded.
+//! The complete analysis of the given artifacts: their runs, the findings, and how much was
+//! recorded.
 
 use std::collections::BTreeSet;
 
@@ -10,14 +11,14 @@ use crate::issue::{Issue, issues_of_findings};
 use crate::load::{Damage, Loaded, LoadedSession, Removed};
 use crate::timeline::{self, Member, RankCoverage, newest_first};
 
-/// Which sessions to analyse, and how far to look ahead.
+/// Options of an analysis: which sessions to analyse, and how many hours to look ahead.
 #[derive(Clone, Debug)]
 pub struct AnalyzeOptions {
     /// Analyse only this session.
     pub session_id: Option<String>,
     /// Analyse only this rank.
     pub rank: Option<i64>,
-    /// Growth that fills the device within this many hours is a risk.
+    /// Memory growth that fills the device within this many hours is reported as a risk.
     pub oom_horizon_hours: f64,
 }
 
@@ -31,7 +32,7 @@ impl Default for AnalyzeOptions {
     }
 }
 
-/// Why there is nothing to analyse.
+/// The reason why there is nothing to analyse.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the error messages document the variants")]
@@ -45,16 +46,16 @@ pub enum AnalyzeError {
 /// The analysis of the sessions of one job, as one run.
 #[derive(Debug)]
 pub struct RunReport {
-    /// The tracks of the run, its command and how it ended.
+    /// The timeline of the run: its tracks, its command and how it ended.
     pub timeline: timeline::Run,
     /// The job's id, if known.
     pub job_id: Option<Text>,
     /// Number of ranks of the job: the declared world size or the highest recorded rank plus one,
     /// whichever is larger.
     pub world_size: i64,
-    /// The sessions, the newest first.
+    /// The sessions of the run, the newest first.
     pub sessions: Vec<SessionSummary>,
-    /// The findings.
+    /// The findings about the run.
     pub diagnosis: Diagnosis,
     /// How much was recorded of each rank.
     pub ranks: Vec<RankCoverage>,
@@ -62,29 +63,30 @@ pub struct RunReport {
     pub missing_ranks: Vec<i64>,
 }
 
-/// The complete analysis of some artifacts.
+/// The complete analysis of the given artifacts.
 #[derive(Debug)]
 pub struct Report {
-    /// The session that stormlog 0.3.9 would select, if any.
+    /// The session that stormlog 0.3.9 would select for its analysis, if any.
     pub selected: Option<SessionSummary>,
-    /// Every session that was found.
+    /// Every session found in the artifacts.
     pub discovered: Vec<SessionSummary>,
     /// The runs, the newest first.
     pub runs: Vec<RunReport>,
-    /// The findings as issues. The fingerprint of an issue is the same in other runs.
+    /// The findings as issues; an issue that occurs in several runs has the same fingerprint in
+    /// each.
     pub issues: Vec<Issue>,
-    /// The sessions of the selected session's run, the newest first.
+    /// The sessions of the run that contains the selected session, the newest first.
     pub selected_run: Vec<LoadedSession>,
     /// Number of events that were analysed.
     pub events: usize,
-    /// Damage found while loading.
+    /// Damage found while loading the artifacts.
     pub damage: Vec<Damage>,
-    /// Events that the writers of sinks removed.
+    /// Events that recorders deleted from their sinks by retention or thinning.
     pub removed: Removed,
 }
 
 impl Report {
-    /// The findings of every run. Within a run, the most severe comes first.
+    /// The findings of every run; within a run, the most severe finding comes first.
     pub fn findings(&self) -> impl Iterator<Item = &Finding> {
         self.runs.iter().flat_map(|run| run.diagnosis.findings())
     }
@@ -122,7 +124,8 @@ pub fn analyze(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Report,
         .par_iter()
         .map(|run| run_report(run, options))
         .collect();
-    // Runs are ordered from the newest, but the history of an issue starts with the oldest.
+    // The runs are reversed: they are ordered from the newest, but the history of an issue starts
+    // with the oldest.
     let diagnosed = runs.iter().zip(&reports).rev();
     let diagnosed = diagnosed.map(|(run, report)| (run.as_slice(), &report.diagnosis));
     Ok(Report {
@@ -145,13 +148,13 @@ pub fn analyze(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Report,
     })
 }
 
-/// Sessions, each with the index of its artifact.
+/// Sessions, each with the index of the artifact that it was loaded from.
 pub(crate) type Numbered = Vec<(usize, LoadedSession)>;
-/// Sessions, and for each run the indices of its sessions.
+/// The selected sessions, and for each run the indices of its sessions.
 pub(crate) type Selected = (Numbered, Vec<Vec<usize>>);
 
 /// The requested sessions, each with the index of its artifact, and for each run the indices of its
-/// sessions. Both lists start with the newest session.
+/// sessions. Both lists, of sessions and of runs, start with the newest session.
 pub(crate) fn select(
     mut sessions: Numbered,
     options: &AnalyzeOptions,
@@ -165,7 +168,7 @@ pub(crate) fn select(
     Ok((sessions, runs))
 }
 
-/// Every session with the index of its artifact, the newest first.
+/// Every session with the index of the artifact that it was loaded from, the newest first.
 pub(crate) fn in_order(artifacts: &[Loaded]) -> Numbered {
     let mut sessions: Numbered = artifacts
         .iter()
@@ -177,7 +180,7 @@ pub(crate) fn in_order(artifacts: &[Loaded]) -> Numbered {
     sessions
 }
 
-/// Keeps only the requested session and rank.
+/// Removes all sessions but the requested session and rank.
 fn choose(
     sessions: &mut Vec<(usize, LoadedSession)>,
     options: &AnalyzeOptions,
@@ -217,7 +220,7 @@ fn detector_options(options: &AnalyzeOptions) -> detect::Options {
 }
 
 /// The timeline of the sessions of one run, including the contents of their OOM bundles, and the
-/// findings in it.
+/// findings about the run.
 #[must_use]
 pub fn diagnosed(
     sessions: &[&LoadedSession],
@@ -256,7 +259,8 @@ fn run_report(run: &[Member<'_>], options: &AnalyzeOptions) -> RunReport {
     }
 }
 
-/// Missing ranks are listed up to this number. A larger world size is more likely a mistake.
+/// Missing ranks are listed up to this rank, because a larger declared world size is more likely a
+/// mistake.
 const LARGEST_WORLD: i64 = 1 << 20;
 
 fn missing(ranks: &[RankCoverage], world_size: i64) -> Vec<i64> {

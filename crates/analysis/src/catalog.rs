@@ -1,21 +1,23 @@
-//! Which artifacts there are, what each path is, and which belong to one run: the only code that
-//! walks directories.
+//! Finds artifacts below the given paths, and decides what each path is and which artifacts belong
+//! to one run: the only code that walks directories.
 //!
 //! # The rule
 //!
-//! Below a directory that was named, everything is looked at, at most 64 levels deep, except hidden
-//! entries and links to directories. A link to a file counts where it stays in the named paths.
+//! Below a directory given by the user, every entry is looked at, at most 64 levels deep, except
+//! hidden entries and links to directories. A link to a file is followed only when its target lies
+//! within the given paths.
 //!
-//! - A directory is a sink, a diagnose bundle or an OOM bundle by its manifest ([`Shape`]); without a
-//!   manifest it is a sink when it has segments, and a bundle when it has a timeline.
-//! - A file may hold events when it is a `.jsonl` file whose first line is no record of another kind,
-//!   or a `.json` or `.csv` file whose name contains `event`, `track`, `telemetry` or a rank
-//!   (`rank3`). Compressed files count by the name before `.gz` or `.zst`.
+//! - The manifest decides whether a directory is a sink, a diagnose bundle or an OOM bundle
+//!   ([`Shape`]); a directory without a manifest is a sink when it has segments, and a bundle when
+//!   it has a timeline.
+//! - A file may hold events when it is a `.jsonl` file whose first line is not a record of another
+//!   kind, or a `.json` or `.csv` file whose name contains `event`, `track`, `telemetry` or a rank
+//!   (`rank3`). A compressed file is classified by its name without `.gz` or `.zst`.
 //! - A sink and the sinks directly in it form one recording (`host/`, `gpu-1/`, `rank-0001/`).
-//!   Whatever else lies below a sink or in a bundle belongs to its user: loading the recording does
-//!   not read it, queries list it.
+//!   Other files below a sink or in a bundle belong to its user: loading the recording does not
+//!   read them, but queries list them.
 //!
-//! A file that was named is read whatever its name.
+//! A file given by the user is read whatever its name.
 
 mod directory;
 mod follow;

@@ -18,10 +18,10 @@ pub(crate) use builder::ChunkBuilder;
 use interner::{Strings, TextPool};
 pub(crate) use row_set::RowSet;
 
-/// The filter was not applied to this text yet.
+/// Marks an event type to which the filter of a query was not applied yet.
 const UNASKED: u8 = 2;
 
-/// Marks a row without context.
+/// Marks an event without a context text in the column of contexts.
 const NO_CONTEXT: u32 = u32::MAX;
 
 /// The fields that events of one source have in common.
@@ -48,7 +48,7 @@ pub struct Origin {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NullableColumn {
     values: Vec<i64>,
-    /// A set bit marks an unknown value. Empty while every value is known.
+    /// A bitmap in which a set bit marks an unknown value; empty while every value is known.
     unknown: Vec<u64>,
 }
 
@@ -120,7 +120,7 @@ impl Chunk {
     }
 }
 
-/// All events of an artifact. Tables of several artifacts share the chunks.
+/// All events of an artifact, as chunks that tables of several artifacts may share.
 #[derive(Default)]
 pub(crate) struct Table {
     pub(crate) chunks: Vec<Arc<Chunk>>,
@@ -141,7 +141,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Creates columns from events that are already in order.
+    /// Creates columns from events that are already sorted by time.
     pub fn from_events(events: &[Event]) -> Self {
         let mut builder = ChunkBuilder::with_capacity(events.len());
         for event in events {
@@ -162,7 +162,8 @@ impl Events {
         }
     }
 
-    /// Merges several sequences by time. Events with equal timestamps keep the given order.
+    /// Merges several sequences of events by time. Events with equal timestamps keep the given
+    /// order.
     pub fn merged(parts: &[&Events]) -> Self {
         let joined = Self::joined(parts);
         if parts.len() < 2 {
@@ -170,7 +171,7 @@ impl Events {
         }
         let at_ns = |id: &RowId| joined.event(*id).timestamp_ns();
         let mut rows: Vec<(i64, RowId)> = joined.rows.iter().map(|id| (at_ns(id), *id)).collect();
-        // Every part is already sorted, which makes this sort fast.
+        // Every part is already sorted by time, which makes this sort fast.
         rows.sort_by_key(|(at_ns, _)| *at_ns);
         Self {
             rows: rows.into_iter().map(|(_, id)| id).collect(),
@@ -178,7 +179,7 @@ impl Events {
         }
     }
 
-    /// Concatenates several sequences.
+    /// Concatenates several sequences of events.
     pub fn joined(parts: &[&Events]) -> Self {
         let [first, rest @ ..] = parts else {
             return Self::default();
@@ -231,7 +232,7 @@ impl Events {
         }
     }
 
-    /// The same events with another session id.
+    /// The given events with another session id.
     #[must_use]
     pub fn of_session(&self, session_id: &Text) -> Self {
         let chunks = self.table.chunks.iter().map(|chunk| {
@@ -279,11 +280,11 @@ impl Events {
         self.rows.iter().map(|id| self.event(*id))
     }
 
-    /// The events whose type a filter accepts: their index, the event, and the number of its
+    /// The events whose type a filter accepts, each as its index, the event, and the number of its
     /// origin, which is below [`origin_count`](Self::origin_count).
     ///
-    /// The filter is called once per distinct text, and origin numbers need no hashing, because
-    /// comparing thousands of ranks spends most of its time here.
+    /// The filter is called once per distinct type, and origin numbers need no hashing, because a
+    /// comparison of thousands of ranks spends most of its time in this function.
     pub fn of_type<'a>(
         &'a self,
         accepts: impl Fn(&[u8]) -> bool + 'a,
@@ -297,7 +298,7 @@ impl Events {
     }
 
     /// Like [`of_type`](Self::of_type), but in memory order and with memory positions instead of
-    /// indices. Sorted by time, events of many ranks are scattered in memory, and reading them in
+    /// indices. In time order, events of many ranks are scattered in memory, and reading them in
     /// that order takes several times as long.
     pub fn of_type_in_memory<'a>(
         &'a self,
@@ -323,7 +324,7 @@ impl Events {
     }
 
     /// Returns a function that finds the event at a memory position and the number of its origin,
-    /// if the filter accepts its type.
+    /// if the filter accepts the event's type.
     fn sieve<'a>(
         &'a self,
         accepts: impl Fn(&[u8]) -> bool + 'a,
@@ -394,14 +395,14 @@ impl Default for EventsBuilder {
 }
 
 impl EventsBuilder {
-    /// Adds an event after those that were added before. Its texts are not checked: bytes that
-    /// are not UTF-8 are replaced when they are read.
+    /// Adds an event after all events that were added before. The event's texts are not checked:
+    /// bytes that are not UTF-8 are replaced when the texts are read.
     pub fn push(&mut self, record: &RawRecord<'_>) {
         self.builder.push_record(record);
         self.full.extend(self.builder.take_if_full().map(Arc::new));
     }
 
-    /// The events, in the order in which they were added.
+    /// Returns the collected events, in the order in which they were added.
     #[must_use]
     pub fn finish(self) -> Events {
         let mut chunks = self.full;
@@ -420,7 +421,7 @@ impl EventsBuilder {
 
 impl std::fmt::Debug for Events {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The columns are left out because there may be millions of rows.
+        // The columns are left out of the debug output, because there may be millions of rows.
         f.debug_struct("Events")
             .field("len", &self.len())
             .finish_non_exhaustive()
@@ -441,12 +442,13 @@ impl std::fmt::Debug for EventRef<'_> {
 }
 
 impl<'a> EventRef<'a> {
-    /// When the event happened.
+    /// The time of the event in nanoseconds since 1970.
     pub fn timestamp_ns(self) -> i64 {
         self.chunk.timestamp_ns[self.row]
     }
 
-    /// The fields that rarely change: session, host, rank, device and so on.
+    /// The origin of the event: its fields that rarely change, such as session, host, rank and
+    /// device.
     pub fn origin(self) -> &'a Origin {
         &self.chunk.origins[self.chunk.origin[self.row] as usize]
     }
@@ -464,12 +466,12 @@ impl<'a> EventRef<'a> {
         }
     }
 
-    /// The metadata as JSON text, unchanged from the file.
+    /// The event's metadata as JSON text, unchanged from the file.
     pub fn metadata_json(self) -> &'a [u8] {
         self.chunk.metadata_texts.get(self.chunk.metadata[self.row])
     }
 
-    /// The metadata, parsed.
+    /// The event's metadata, parsed.
     pub fn metadata(self) -> Map {
         match parse(self.metadata_json()) {
             Ok(Value::Map(map)) => map,
@@ -492,7 +494,7 @@ impl<'a> EventRef<'a> {
         self.chunk.allocated.get(self.row)
     }
 
-    /// Bytes allocated since the previous event.
+    /// Bytes allocated or freed since the previous event.
     pub fn change_bytes(self) -> Option<i64> {
         self.chunk.change.get(self.row)
     }
@@ -507,7 +509,7 @@ impl<'a> EventRef<'a> {
         self.chunk.total.get(self.row)
     }
 
-    /// The memory counters.
+    /// The memory counters of the event.
     pub fn counters(self) -> Counters {
         let (chunk, row) = (self.chunk, self.row);
         Counters {

@@ -1,8 +1,9 @@
 //! Compares two runs: which numbers became higher or lower beyond the noise, which findings are new
 //! or gone, and whether the user's limits hold.
 //!
-//! A side is a [`Profile`]: a few numbers per rank and phase, from loaded runs or a saved baseline.
-//! [`compare`] is a pure function; [`read_side`] and [`read_baseline`] read files.
+//! A side of the comparison is a [`Profile`]: a few numbers per rank and phase, from loaded runs or
+//! a saved baseline. [`compare`] is a pure function; [`read_side`] and [`read_baseline`] read
+//! files.
 //!
 //! ```
 //! use stormlog_analysis::compare::{Gates, Profile, Side, compare};
@@ -40,42 +41,42 @@ pub use side::{Side, SideError, read_side};
 use crate::detect::PhaseLevels;
 use difference::Yardstick;
 
-/// A phase of a rank on both sides.
+/// A phase of a rank, with its numbers on both sides of the comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PhaseComparison {
     /// The name of the phase.
     pub name: String,
-    /// Every metric that is known on at least one side.
+    /// The difference of every metric of the phase that is known on at least one side.
     #[serde(rename = "metrics")]
     pub differences: Vec<Difference>,
 }
 
-/// A rank on both sides.
+/// A rank, with its numbers on both sides of the comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RankComparison {
     /// The rank.
     pub rank: u32,
-    /// The device on the new side.
+    /// The rank's device on the new side.
     pub device_id: i64,
-    /// Whether the rank has several devices, so that the device must be named too.
+    /// Whether the rank has several devices, so that output must name the device too.
     #[serde(skip)]
     pub one_of_several: bool,
-    /// Number of samples on the base.
+    /// Number of samples on the base side.
     pub base_samples: usize,
     /// Number of samples on the new side.
     pub new_samples: usize,
-    /// Every metric that is known on at least one side.
+    /// The difference of every metric of the rank that is known on at least one side.
     #[serde(rename = "metrics")]
     pub differences: Vec<Difference>,
-    /// Phases on both sides, sorted by name.
+    /// Phases that both sides have, sorted by name.
     pub phases: Vec<PhaseComparison>,
-    /// Phases that only the base has.
+    /// Names of phases that only the base side has.
     pub phases_only_in_base: Vec<String>,
-    /// Phases that only the new side has.
+    /// Names of phases that only the new side has.
     pub phases_only_in_new: Vec<String>,
 }
 
-/// A rank that only one side has.
+/// A rank that only one side of the comparison has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LoneRank {
     /// The rank.
@@ -84,29 +85,29 @@ pub struct LoneRank {
     pub device_id: i64,
 }
 
-/// The result of comparing two sides.
+/// The result of comparing the base side with the new side.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// The side to compare with.
+    /// The base side, which the new side is compared with.
     pub base: Side,
-    /// The side that is judged.
+    /// The new side, which is judged.
     pub new: Side,
     /// Ranks that both sides have.
     pub ranks: Vec<RankComparison>,
-    /// Ranks that only the base has.
+    /// Ranks that only the base side has.
     pub only_in_base: Vec<LoneRank>,
     /// Ranks that only the new side has.
     pub only_in_new: Vec<LoneRank>,
-    /// Findings that are new, gone or on both sides.
+    /// Findings that are new, gone or present on both sides.
     pub findings: FindingChanges,
-    /// The results of the gates that were set.
+    /// The results of the gates that the user set.
     pub gates: Vec<GateOutcome>,
-    /// Remarks that limit the other results.
+    /// Remarks on the limits of the comparison, such as missing data.
     pub notes: Vec<String>,
 }
 
 impl Comparison {
-    /// Every difference with its rank and, for a phase, the phase's name.
+    /// Every difference with its rank and, if it concerns a phase, the phase's name.
     pub fn differences(
         &self,
     ) -> impl Iterator<Item = (&RankComparison, Option<&str>, &Difference)> {
@@ -133,7 +134,7 @@ impl Comparison {
             .all(|gate| gate.status == GateStatus::Passed)
     }
 
-    /// Whether any gate failed. Gates that could not be judged do not count.
+    /// Whether any gate failed. Gates that could not be evaluated do not count as failed.
     pub fn failed(&self) -> bool {
         self.gates
             .iter()
@@ -141,7 +142,7 @@ impl Comparison {
     }
 }
 
-/// Compares two sides and checks the gates.
+/// Compares the base side with the new side and evaluates the gates.
 #[must_use]
 pub fn compare(base: Side, new: Side, gates: &Gates) -> Comparison {
     let (ranks, only_in_base, only_in_new) = match_ranks(&base.profile, &new.profile);
@@ -185,8 +186,8 @@ type Matched<'a> = (
     Vec<LoneRank>,
 );
 
-/// Matches ranks by number. A rank with one device on each side is matched even when the device
-/// numbers differ, because a scheduler may assign another device.
+/// Matches the ranks of both sides by number. A rank with one device on each side is matched even
+/// when the device numbers differ, because a scheduler may assign a different device in each run.
 fn match_ranks<'a>(base: &'a Profile, new: &'a Profile) -> Matched<'a> {
     let of = |profile: &'a Profile, rank: u32| -> &'a [RankProfile] {
         let ranks = &profile.ranks;

@@ -1,14 +1,15 @@
 //! Diagnoses the memory of a training run: what is wrong, since when, on which rank and with which
-//! confidence. Reports nothing when nothing is wrong.
+//! confidence. The diagnosis is empty when nothing is wrong.
 //!
-//! A [`Run`] is filled from recorded columns. [`diagnose`] computes the [`Evidence`] once and runs
-//! nine detectors on it, one module each. Every detector is a pure function with three verdicts:
-//! [`Verdict::Clear`], [`Verdict::Found`] and [`Verdict::TooShort`]. No detector opens a file,
-//! reads a clock or depends on the order of the tracks.
+//! A [`Run`] is built from the recorded event columns. [`diagnose`] computes the [`Evidence`] once
+//! and runs nine detectors on it, one module each. Every detector is a pure function with three
+//! verdicts: [`Verdict::Clear`], [`Verdict::Found`] and [`Verdict::TooShort`]. No detector opens a
+//! file, reads a clock or depends on the order of the tracks.
 //!
-//! Data flow: `run` -> `signals` (ordered, with the warm-up determined) -> `floor` (memory held
-//! between steps) -> `trend`, `growth`, `jump` (how the floor changes; `shift` checks it against
-//! single samples) -> `evidence` (compares the ranks) -> the detectors -> `draft`.
+//! Data flow: `run` -> `signals` (samples in order, with the end of the warm-up determined) ->
+//! `floor` (memory held between steps) -> `trend`, `growth`, `jump` (how the floor changes; `shift`
+//! checks a jump against single samples) -> `evidence` (compares the ranks) -> the detectors ->
+//! `draft`.
 //!
 //! ```
 //! use stormlog_analysis::detect::{Options, Run, Verdict, diagnose};
@@ -77,7 +78,7 @@ pub use options::Options;
 pub use phase_peak::Note;
 pub use scope::Scope;
 
-/// A finding about a track, for tests of other modules.
+/// Creates a finding about a track, for tests of other modules.
 #[cfg(test)]
 pub(crate) fn finding_of_track(kind: Kind, track: &Track) -> Finding {
     draft::of_track(kind, Severity::Warning, track)

@@ -1,8 +1,8 @@
-//! Reads JAX's device memory profiles, which show what holds device memory.
-//! `jax.profiler.save_device_memory_profile` writes them as `pprof` protocol buffers, usually
-//! gzipped.
+//! Reads JAX's device memory profiles, which show what holds device memory. The function
+//! `jax.profiler.save_device_memory_profile` writes such profiles as `pprof` protocol buffers,
+//! usually gzipped.
 //!
-//! A profile is hostile input, so its unpacked size and its number of frames are bounded.
+//! A profile is hostile input, so its unpacked size and its number of frames are limited.
 
 mod wire;
 
@@ -13,23 +13,23 @@ use std::sync::Arc;
 
 use wire::{Field, fields, numbers};
 
-/// Largest unpacked profile, in bytes.
+/// Largest unpacked profile that is read, in bytes.
 const MOST_BYTES: u64 = 64 << 20;
-/// Maximum number of frames in all stacks together. A frame takes 16 bytes.
+/// Maximum number of frames in all stacks of a profile together; a frame takes 16 bytes.
 const MOST_FRAMES: usize = 1 << 24;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Why a profile cannot be read.
+/// Why a device memory profile cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProfileError {
     /// The file cannot be read or unpacked.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// The unpacked profile is too large.
+    /// The unpacked profile is larger than 64 MiB.
     #[error("it is larger than {} MiB", MOST_BYTES >> 20)]
     TooLarge,
-    /// The file is not a profile.
+    /// The file is not a device memory profile.
     #[error("not a device memory profile of JAX")]
     Malformed,
 }
@@ -39,23 +39,23 @@ pub enum ProfileError {
 pub struct Allocation {
     /// The functions of the call stack, the outermost first.
     pub stack: Vec<Arc<str>>,
-    /// The number of allocations and their bytes.
+    /// The values of the sample: the number of allocations and their bytes.
     pub values: Vec<i64>,
 }
 
 impl Allocation {
-    /// The allocated bytes: the last value of a sample.
+    /// The allocated bytes, which are the last value of a sample.
     pub fn bytes(&self) -> i64 {
         self.values.last().copied().unwrap_or(0)
     }
 }
 
-/// The memory attributed to a function.
+/// The memory attributed to a function of a profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionShare {
     /// The name of the function.
     pub name: Arc<str>,
-    /// Bytes that the function allocated itself.
+    /// Bytes that the function allocated itself, without its callees.
     pub own_bytes: i64,
     /// Bytes that the function and its callees allocated.
     pub total_bytes: i64,
@@ -96,7 +96,7 @@ pub fn by_function(allocations: &[Allocation]) -> Vec<FunctionShare> {
             let share = shares.entry(last).or_default();
             share.0 = share.0.saturating_add(bytes);
         }
-        // A recursive function is counted once.
+        // A recursive function is counted once per stack.
         let names: HashSet<&Arc<str>> = allocation.stack.iter().collect();
         for name in names {
             let share = shares.entry(name).or_default();
@@ -116,9 +116,9 @@ pub fn by_function(allocations: &[Allocation]) -> Vec<FunctionShare> {
 #[derive(Default)]
 struct Tables<'a> {
     strings: Vec<&'a [u8]>,
-    /// For each function id, the index of its name in `strings`.
+    /// For each function id of the profile, the index of the function's name in `strings`.
     functions: HashMap<u64, u64>,
-    /// For each location id, its functions, the innermost first.
+    /// For each location id of the profile, the functions at that location, the innermost first.
     locations: HashMap<u64, Vec<u64>>,
     samples: Vec<&'a [u8]>,
 }
@@ -178,7 +178,7 @@ fn tables(bytes: &[u8]) -> Option<Tables<'_>> {
             _ => {}
         }
     }
-    // Every profile has a string table whose first entry is empty.
+    // The file is a profile only if it has a string table whose first entry is empty.
     tables.strings.first()?.is_empty().then_some(tables)
 }
 
@@ -238,7 +238,7 @@ mod tests {
         bytes
     }
 
-    /// `main` calls `grow`, which holds 300 bytes in two allocations.
+    /// A profile in which `main` calls `grow`, which holds 300 bytes in two allocations.
     fn profile() -> Vec<u8> {
         let mut bytes = message(
             2,

@@ -1,4 +1,4 @@
-//! Computes ids that are hashes.
+//! Computes ids of records and issues, which are hashes of their content.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 use stormlog_format::json::{Layout, NonFinite, Writer};
 use stormlog_format::{Map, Text};
 
-/// The id of a record: a hash of its fields and their values as read.
+/// The id of a record: a hash of its keys and values as they are in the file.
 pub fn record_id(record: &Map) -> Text {
     let canonical = Writer::new(Layout::Line)
         .sorted()

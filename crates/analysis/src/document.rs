@@ -1,4 +1,4 @@
-//! Serializes values whose type differs from their form in JSON documents.
+//! Serializes values whose Rust type differs from their form in JSON documents.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 use crate::pack::shown;
 
-/// Serializes pairs as one object.
+/// Serializes pairs of name and value as one JSON object.
 pub fn by_name<K, V, S>(pairs: &[(K, V)], serializer: S) -> Result<S::Ok, S::Error>
 where
     K: Serialize,

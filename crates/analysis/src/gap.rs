@@ -1,5 +1,5 @@
-//! Analyses the gap between the memory used on the device and the memory reserved by the allocator,
-//! with the rules and numbers of stormlog 0.3.9.
+//! Analyses hidden memory (the gap): the memory used on the device minus the memory reserved by the
+//! allocator, with the rules and numbers of stormlog 0.3.9.
 
 pub mod regression;
 pub mod rounding;
@@ -16,7 +16,7 @@ use crate::document::by_name;
 use regression::{fit, mean, sample_deviation};
 use samples::{device_gap, device_total, is_sample};
 
-/// The thresholds from which a gap is reported.
+/// The thresholds above which the gap between used and reserved memory is reported.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the thresholds are those of stormlog 0.3.9")]
 pub struct GapThresholds {
@@ -37,14 +37,14 @@ impl Default for GapThresholds {
     }
 }
 
-/// The classification of a gap.
+/// The classification of a finding about the gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GapClass {
-    /// Short excursions of the gap.
+    /// The gap rose for a short time.
     TransientSpike,
-    /// Steady growth of the gap.
+    /// The gap grows steadily.
     PersistentDrift,
-    /// The allocator reserves much more than is used.
+    /// The allocator reserves much more memory than is allocated.
     FragmentationLike,
 }
 
@@ -54,7 +54,7 @@ stormlog_format::names!(GapClass {
     FragmentationLike => "fragmentation_like",
 });
 
-/// A number in the evidence.
+/// A number in the evidence of a finding about the gap.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Number {
@@ -64,15 +64,15 @@ pub enum Number {
     Real(f64),
 }
 
-/// A finding about the gap.
+/// A finding about the gap between used and reserved memory.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct GapFinding {
     /// The classification of the gap.
     #[serde(rename = "classification")]
     pub class: GapClass,
-    /// The severity: critical or a warning.
+    /// The severity of the finding: critical or warning.
     pub severity: Severity,
-    /// Confidence, 0 to 1.
+    /// Confidence of the finding, 0 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub confidence: f64,
     /// The numbers behind the finding, with their names, in order.
@@ -89,35 +89,38 @@ pub struct GapFinding {
     pub timestamp_ns: i64,
 }
 
-/// The samples of the gap, in the order of the events.
+/// The samples of the gap, in the order of the events they come from.
 struct Series {
     places: Vec<usize>,
     times_ns: Vec<i64>,
     gaps: Vec<f64>,
-    /// The index in the series, and the share of the reserved bytes that is not in use.
+    /// For each sample, its index in the series and the share of the reserved bytes that is not
+    /// allocated.
     fragmentation: Vec<(usize, f64)>,
 }
 
-/// Minimum number of samples for any finding.
+/// Minimum number of samples for any finding about the gap.
 const FEWEST: usize = 3;
-/// Minimum number of samples for a drift.
+/// Minimum number of samples for a finding about drift of the gap.
 const FEWEST_FOR_DRIFT: usize = 5;
 
-/// Whether any sample has a gap large enough for [`analyze`] to report something. The order of the
-/// events does not matter.
+/// Whether any sample has a gap that is large enough for [`analyze`] to report a finding. The check
+/// for a large gap does not depend on the order of the events.
 pub fn is_remarkable(events: &Events, thresholds: &GapThresholds) -> bool {
     events.of_type_in_memory(is_sample).any(|(_, event, _)| {
         share_of_device(event).is_some_and(|(_, share)| share >= thresholds.gap_ratio_threshold)
     })
 }
 
-/// The findings, the most severe first. `format_memory` formats a number of bytes.
+/// The findings about the gap, the most severe first. The function `format_memory` formats a number
+/// of bytes for descriptions.
 pub fn analyze(
     events: &Events,
     thresholds: &GapThresholds,
     format_memory: &dyn Fn(i64) -> String,
 ) -> Vec<GapFinding> {
-    // Most runs have no notable gap, and this check is cheaper than collecting the series.
+    // The cheap check comes first, because most runs have no notable gap and need not collect the
+    // series.
     if !is_remarkable(events, thresholds) {
         return Vec::new();
     }
@@ -212,7 +215,7 @@ impl Series {
             .iter()
             .map(|at| at.saturating_sub(first_ns) as f64)
             .collect();
-        // Samples with equal timestamps have no slope, so there is no drift.
+        // When all samples have equal timestamps, no slope can be fitted, so there is no drift.
         let line = fit(&elapsed, &self.gaps)?;
         let r_squared = line.r * line.r;
         if line.slope <= 0.0 || r_squared < threshold {
@@ -294,7 +297,7 @@ impl Series {
     }
 }
 
-/// The gap in bytes, and as a share of the device.
+/// The gap of a sample in bytes, and as a share of the device.
 #[expect(
     clippy::cast_precision_loss,
     reason = "stormlog 0.3.9 computes in floats"
@@ -311,7 +314,7 @@ fn fragmentation(event: EventRef<'_>) -> Option<f64> {
     (reserved != 0).then(|| unused as f64 / reserved as f64)
 }
 
-/// The index of the largest value and the value. Of equal values, the first counts.
+/// The index of the largest value and the value; of equal values, the first counts.
 fn first_largest(values: impl Iterator<Item = f64>) -> Option<(usize, f64)> {
     values
         .enumerate()

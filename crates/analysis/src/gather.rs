@@ -1,4 +1,4 @@
-//! Loads the artifacts that a user named, either directly or by their folder.
+//! Loads the artifacts at the paths that a user gave, which may be files or folders.
 
 use std::path::PathBuf;
 
@@ -11,19 +11,19 @@ use crate::load::{LoadError, LoadOptions, Loaded, LoadedSession, load_sessions};
 use crate::pack;
 use crate::timeline::newest_first;
 
-/// The loaded artifacts, in the order named.
+/// The loaded artifacts, in the order in which the user gave their paths.
 #[derive(Debug, Default)]
 pub struct Gathered {
     /// The artifacts.
     pub loaded: Vec<Loaded>,
-    /// The path of each artifact.
+    /// The path of each loaded artifact.
     pub files: Vec<PathBuf>,
-    /// Files in a folder that contain no telemetry.
+    /// Files found in a folder that contain no telemetry.
     pub passed_over: Vec<PathBuf>,
 }
 
 impl Gathered {
-    /// Joins everything into one artifact, with the newest session first.
+    /// Joins all loaded artifacts into one, with the newest session first.
     pub fn joined(self) -> Loaded {
         let mut artifacts = self.loaded.into_iter();
         let mut all = artifacts.next().unwrap_or_default();
@@ -37,10 +37,10 @@ impl Gathered {
     }
 }
 
-/// Loads all artifacts at some paths.
+/// Loads all artifacts at the given paths.
 ///
-/// A file that the user named must load. A file found in a folder is skipped when it contains no
-/// telemetry.
+/// A file that the user gave must load, otherwise the result is an error. A file found in a folder
+/// is skipped when it contains no telemetry.
 pub fn gather(
     paths: &[PathBuf],
     options: &LoadOptions<'_>,
@@ -49,7 +49,7 @@ pub fn gather(
     let mut refused = Vec::new();
     for path in paths {
         let found = find_artifacts(path).map_err(|error| (path.clone(), error))?;
-        // For a pack of one file, that file counts as named.
+        // The only file in a pack is treated like a file that the user gave.
         let named = pack::unpacked(path).map_err(|error| (path.clone(), error))?;
         refused.extend(found.refused);
         files.extend(found.paths.into_iter().map(|file| {
@@ -79,9 +79,9 @@ pub fn gather(
     Ok(gathered)
 }
 
-/// Removes sessions that another artifact contains in full. An OOM bundle has a copy of the last
-/// events of a session whose sink may be in the same folder, and a file may be next to its
-/// compressed copy.
+/// Removes sessions of which another artifact contains all events. Copies of sessions are common:
+/// an OOM bundle has the last events of a session whose sink may be in the same folder, and a file
+/// may be next to its compressed copy.
 fn drop_copies(loaded: &mut [Loaded]) {
     let key = |session: &LoadedSession| {
         let summary = &session.summary;

@@ -1,7 +1,7 @@
-//! Issues: the same trouble, recognised in many events, sessions and runs.
+//! Issues: the same problem, recognised in many events, sessions and runs.
 //!
-//! What is found is derived from the artifacts each time; what people say about it
-//! (resolved, ignored) is kept in a file beside them, which is all that is ever written.
+//! Issues are derived from the artifacts each time; the decisions of people about them (resolved,
+//! ignored) are kept in a file beside the artifacts, the only file that is written.
 
 mod diff;
 mod finding;

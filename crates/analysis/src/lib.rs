@@ -1,6 +1,6 @@
-//! Everything that happens after a run: loads artifacts and analyses them.
+//! Everything that happens after a run: loading its artifacts and analysing them.
 //!
-//! The result depends only on the artifacts. The crate reads no clock and no state of the machine
+//! The results depend only on the artifacts. The crate reads no clock and no state of the machine
 //! it runs on.
 
 pub mod allocator_snapshot;

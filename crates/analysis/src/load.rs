@@ -46,18 +46,18 @@ use csv::Cells;
 use lines::LineFiles;
 use sessions::ReadParts;
 
-/// How to handle a line or record that cannot be read.
+/// How to handle a line or record of an artifact that cannot be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
-    /// Loading fails. Only a torn last line is skipped.
+    /// Loading fails with an error; only a torn last line is skipped.
     #[default]
     Raise,
-    /// The line or record is skipped and listed as damage.
+    /// The damaged line or record is skipped and listed as damage.
     Skip,
 }
 
 impl OnError {
-    /// Converts the flag that asks to skip damage.
+    /// `Skip` if the user's flag for skipping damage is set, otherwise `Raise`.
     pub fn skip_if(skip_damaged: bool) -> Self {
         if skip_damaged {
             Self::Skip
@@ -67,15 +67,15 @@ impl OnError {
     }
 }
 
-/// Options for loading.
+/// Options for loading artifacts.
 pub struct LoadOptions<'a> {
-    /// Whether records without a `schema_version` are converted.
+    /// Whether old records without a `schema_version` are converted to the current format.
     pub permissive_legacy: bool,
     /// The key of the list of events in a JSON document.
     pub events_key: Option<String>,
     /// How to handle lines and records that cannot be read.
     pub on_error: OnError,
-    /// Called from any thread with the number of bytes read since the last call.
+    /// A callback that any thread may call, with the number of bytes read since the last call.
     pub progress: &'a (dyn Fn(u64) + Sync),
 }
 
@@ -95,32 +95,32 @@ impl Default for LoadOptions<'_> {
 pub struct LoadedSession {
     /// The summary of the session.
     pub summary: SessionSummary,
-    /// Its events.
+    /// The events of the session, in time order.
     pub events: Events,
-    /// The files that contain the events.
+    /// The files that contain the events of the session.
     pub sources: Vec<String>,
-    /// Damage in those files.
+    /// Damage in the files of the session.
     pub damage: Vec<Damage>,
-    /// Samples up to this time are sparse because the sink was thinned. Missing samples in that
-    /// time are not a sampling gap.
+    /// Samples up to `thinned_until_ns` are sparse because thinning removed some of them. Missing
+    /// samples up to this time do not count as a sampling gap.
     pub thinned_until_ns: Option<i64>,
 }
 
 /// The contents of an artifact.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
-    /// The sessions. The session to select by default comes first.
+    /// The sessions of the artifact; the session to select by default comes first.
     pub sessions: Vec<LoadedSession>,
-    /// Damage of the whole artifact.
+    /// Damage of the artifact as a whole, which belongs to no session.
     pub damage: Vec<Damage>,
-    /// Events that the sink's writer removed.
+    /// Events that the recorder deleted from the sink by retention or thinning.
     pub removed: Removed,
 }
 
-/// Maximum number of attempts at reading a sink that is thinned while it is read.
+/// Maximum number of attempts at reading a sink that is being thinned while it is read.
 const TRIES: usize = 4;
 
-/// Loads every session of an artifact.
+/// Loads all sessions of an artifact.
 pub fn load_sessions(path: &Path, options: &LoadOptions<'_>) -> Result<Loaded, LoadError> {
     let path = &*pack::unpacked(path)?;
     for _ in 1..TRIES {
@@ -177,12 +177,13 @@ pub(crate) fn load_matching(
     LineFiles::of(sink, &artifact, options)?.read_matching(options, keep)
 }
 
-/// Loads a file as a JSON document, regardless of its name.
+/// Loads a file as a JSON document, whatever the suffix of its name.
 pub fn load_document(path: &Path, options: &LoadOptions<'_>) -> Result<Loaded, LoadError> {
     load_file(path, FileKind::Document, options)
 }
 
-/// Loads a document or a table as queries do, regardless of its name.
+/// Loads a JSON document or a CSV table in the way that queries read it, whatever the suffix of its
+/// name.
 pub(crate) fn load_file(
     path: &Path,
     kind: FileKind,
@@ -196,7 +197,7 @@ pub(crate) fn load_file(
 }
 
 /// Passes the events of a document or table to `visit`, in the way that queries read them. The
-/// file's name does not matter.
+/// suffix of the file's name does not matter.
 pub(crate) fn stream_file(
     path: &Path,
     kind: FileKind,
@@ -209,7 +210,7 @@ pub(crate) fn stream_file(
     Ok(read_file(path, kind, options, &mut take)?.damage)
 }
 
-/// White space around the cells of a table is ignored.
+/// Reads a JSON document or a CSV table; white space around the cells of a table is ignored.
 fn read_file(
     path: &Path,
     kind: FileKind,
@@ -223,7 +224,7 @@ fn read_file(
 }
 
 /// Passes the events of one segment of a sink to `visit`, block by block, until `visit` returns
-/// false. Returns the damage.
+/// false. Returns the damage of the segment.
 pub(crate) fn stream_segment(
     sink: &Path,
     manifest: Option<&Manifest>,
@@ -241,14 +242,15 @@ pub(crate) fn stream_segment(
     Ok(files.read_in_order(options, &mut take)?.damage)
 }
 
-/// Opens a file as the text that it holds, decompressed where it is compressed.
+/// Opens a file for reading its text, which is decompressed if the file is compressed.
 pub fn open_text(file: &Path) -> Result<Box<dyn Read + Send>, LoadError> {
     Ok(open(file)?.reader)
 }
 
-/// Hands over the events of the lines that begin between two places of a file, a bounded number at a
-/// time, and gives what could not be read. The file is a segment of the sink whose manifest is given,
-/// or stands alone. Places of compressed files are those of the text.
+/// Passes the events of the lines that begin between two offsets of a file to a callback, a bounded
+/// number at a time, and returns the damage. The file is a segment of the sink whose manifest is
+/// given, or a file that belongs to no sink. The offsets in a compressed file are those of the
+/// decompressed text.
 pub fn stream_lines(
     file: &Path,
     manifest: Option<&Manifest>,
@@ -271,7 +273,7 @@ pub fn stream_lines(
     Ok(files.read_in_order(options, &mut take)?.damage)
 }
 
-/// Builds the sessions of events that were read in another way.
+/// Creates the sessions of events that were read without the loader.
 pub fn loaded_of_events(file: &Path, events: &[Event]) -> Loaded {
     let mut builder = ChunkBuilder::with_capacity(events.len());
     for event in events {
@@ -291,7 +293,7 @@ pub fn loaded_of_events(file: &Path, events: &[Event]) -> Loaded {
 }
 
 /// Passes the events of an artifact to `visit` in file order, a bounded number at a time, and
-/// returns the damage. Files of lines and lists of records are never fully in memory.
+/// returns the damage. `.jsonl` files and lists of records are never fully in memory.
 pub fn stream_events(
     path: &Path,
     options: &LoadOptions<'_>,
@@ -313,7 +315,7 @@ pub fn stream_events(
     Ok(parts.damage)
 }
 
-/// Reads an artifact with its events in one file, which is not a file of lines.
+/// Reads an artifact whose events are in one file that is not a `.jsonl` file.
 fn read_one_file(
     path: &Path,
     artifact: &Artifact,
@@ -330,7 +332,8 @@ fn read_one_file(
     }
 }
 
-/// The session to use when none is named. Sessions with events are preferred.
+/// The session to use when the user selects none; sessions with events are preferred to those
+/// without.
 pub fn default_session(loaded: &Loaded) -> Option<&LoadedSession> {
     let with_events = loaded
         .sessions
@@ -339,7 +342,7 @@ pub fn default_session(loaded: &Loaded) -> Option<&LoadedSession> {
     with_events.or_else(|| loaded.sessions.first())
 }
 
-/// Loads the events of the named session, or of the default one.
+/// Loads the events of the given session, or of the default session.
 pub fn load_events(
     path: &Path,
     session_id: Option<&str>,

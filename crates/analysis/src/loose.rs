@@ -1,4 +1,4 @@
-//! Events that need not follow the schema: the plain mappings that callers pass.
+//! Events as plain mappings from callers of the Python API, which need not follow the schema.
 
 use stormlog_format::{Map, Text, Value};
 
@@ -19,7 +19,7 @@ pub struct LooseEvent {
     pub metadata: Map,
 }
 
-/// A rank as callers write it.
+/// A rank as callers of the API may write it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LooseRank {
     /// The event has no rank.
@@ -54,7 +54,8 @@ impl LooseRank {
         }
     }
 
-    /// The rank for replaying phases: a text counts, and a missing rank is rank 0.
+    /// The rank for replaying phases: a text with a number is accepted, and a missing rank is rank
+    /// 0.
     pub fn for_replay(self) -> Option<i64> {
         match self {
             Self::Missing => Some(0),
@@ -65,7 +66,7 @@ impl LooseRank {
 }
 
 impl LooseEvent {
-    /// Converts a row of the columns.
+    /// Converts a row of the event columns.
     pub fn of_row(event: EventRef<'_>) -> Self {
         let origin = event.origin();
         Self {
@@ -80,7 +81,7 @@ impl LooseEvent {
         }
     }
 
-    /// The event as replay needs it; `None` when a required field is missing.
+    /// The part of the event that phase replay needs; `None` when a required field is missing.
     pub fn moment(&self) -> Option<Moment> {
         let event_type = self.event_type.as_ref();
         Some(Moment {

@@ -7,7 +7,7 @@ use crate::columns::Events;
 use crate::loose::LooseEvent;
 use crate::phases::{PhaseReplay, PhaseSpan, path_text};
 
-/// An event at one time, or a phase between two times.
+/// A marker: an event at one time, or a phase between two times.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct Marker {
@@ -23,7 +23,7 @@ pub struct Marker {
     pub subject: Subject,
 }
 
-/// What a marker was created from.
+/// The event or phase that a marker was created from.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Subject {
     /// A single event.
@@ -52,7 +52,8 @@ pub fn of_events(events: &Events, include_phases: bool) -> Vec<Marker> {
     let mut markers: Vec<Marker> = events
         .iter()
         .enumerate()
-        // Most events are samples, and only the others are converted.
+        // Only events that are not samples are converted to loose events, because most events are
+        // samples.
         .filter(|(_, event)| may_be_point(event.event_type()))
         .filter_map(|(place, event)| point(place, &LooseEvent::of_row(event)))
         .collect();

@@ -8,23 +8,23 @@ use serde::{Serialize, Serializer};
 use crate::load::LoadedSession;
 use crate::timeline::{RankCoverage, run_of};
 
-/// The highest value of a counter, and the rank with it.
+/// The highest value of a counter, and the rank that had it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peak {
-    /// The value in bytes.
+    /// The highest value in bytes.
     pub bytes: i64,
-    /// The rank.
+    /// The rank that had the highest value.
     pub rank: i64,
 }
 
-/// Documents contain the value without the rank.
+/// JSON documents contain the highest value without its rank.
 impl Serialize for Peak {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_i64(self.bytes)
     }
 }
 
-/// The overview of some sessions.
+/// The overview of the given sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Overview {
     /// Number of events.
@@ -45,19 +45,19 @@ pub struct Overview {
     /// The host names.
     #[serde(skip)]
     pub hosts: BTreeSet<String>,
-    /// Highest allocated bytes; `None` when never known.
+    /// Highest number of allocated bytes; `None` when no event has the counter.
     #[serde(rename = "peak_allocated_bytes")]
     #[schemars(with = "Option<i64>")]
     pub allocated: Option<Peak>,
-    /// Highest reserved bytes.
+    /// Highest number of reserved bytes; `None` when no event has the counter.
     #[serde(rename = "peak_reserved_bytes")]
     #[schemars(with = "Option<i64>")]
     pub reserved: Option<Peak>,
-    /// Highest bytes in use on the device.
+    /// Highest number of bytes in use on the device; `None` when no event has the counter.
     #[serde(rename = "peak_used_bytes")]
     #[schemars(with = "Option<i64>")]
     pub used: Option<Peak>,
-    /// The largest reported size of the device.
+    /// The largest device size that any event reports, in bytes.
     #[serde(rename = "device_total_bytes")]
     pub total_bytes: Option<i64>,
 }
@@ -106,7 +106,7 @@ impl Overview {
     }
 }
 
-/// Keeps the higher value. On a tie, the first value stays.
+/// Keeps the higher of two peaks; when both are equal, the first stays.
 fn raise(highest: &mut Option<Peak>, seen: Option<Peak>) {
     if let Some(seen) = seen
         && highest.is_none_or(|highest| seen.bytes > highest.bytes)

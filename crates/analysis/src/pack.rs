@@ -1,8 +1,10 @@
-//! Opens packs: a run in one compressed file, written by `stormlog pack`. See `docs/pack.md`.
+//! Opens packs: a run in one compressed file, written by `stormlog pack`. The format of packs is
+//! described in `docs/pack.md`.
 //!
 //! A pack is unpacked once per process into a private temporary folder, and every reader uses that
 //! folder. [`unpacked`] converts the path that a user gives (`run.stormlog`, or
-//! `run.stormlog/gpu-1` for a part of it) to the folder. [`shown`] converts it back.
+//! `run.stormlog/gpu-1` for a part of the pack) to a path in that folder. [`shown`] converts a path
+//! in that folder back to the path that the user gave.
 
 mod folder;
 mod read;
@@ -50,15 +52,16 @@ pub enum PackError {
 
 /// A pack that this process has unpacked.
 struct Opened {
-    /// The path of the pack, as given.
+    /// The path of the pack, as the user gave it.
     pack: PathBuf,
     version: FileVersion,
-    /// The folder with its files.
+    /// The temporary folder with the unpacked files of the pack.
     content: PathBuf,
     _folder: TemporaryFolder,
 }
 
-/// Identifies the contents of a file. The value changes when the file is replaced or rewritten.
+/// A version of a file, which identifies its contents. The version changes when the file is
+/// replaced or rewritten.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct FileVersion {
     device: u64,
@@ -79,22 +82,22 @@ impl FileVersion {
 }
 
 static OPENED: Mutex<Vec<Opened>> = Mutex::new(Vec::new());
-/// Whether any pack is open. Most processes open no pack, and this flag is checked for every path
-/// that is printed.
+/// Whether this process has opened any pack; most processes open none, and the flag makes the check
+/// for every printed path cheap.
 static ANY: AtomicBool = AtomicBool::new(false);
 
-/// Whether a path is a pack, according to its name.
+/// Whether a path is a pack, according to its file extension.
 pub fn is_pack(path: &Path) -> bool {
     has_ending(path) && path.is_file()
 }
 
-/// Whether a name is that of a pack.
+/// Whether a path has the file extension of a pack.
 pub(crate) fn has_ending(path: &Path) -> bool {
     let ending = path.extension().unwrap_or_default();
     ending.eq_ignore_ascii_case(ENDING)
 }
 
-/// The path itself or, for a pack or a path in a pack, the path of the unpacked files.
+/// The path itself, or the path of the unpacked files for a pack or a path in a pack.
 pub fn unpacked(path: &Path) -> Result<Cow<'_, Path>, LoadError> {
     let Some(pack) = path.ancestors().find(|one| is_pack(one)) else {
         return Ok(Cow::Borrowed(path));
@@ -107,7 +110,7 @@ pub fn unpacked(path: &Path) -> Result<Cow<'_, Path>, LoadError> {
         .metadata()
         .map_err(|error| failed(PackError::Read(error)))?;
     let version = FileVersion::of(&facts);
-    // Other threads wait until the pack is unpacked.
+    // The lock is held while unpacking, so that other threads wait until the pack is unpacked.
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
     let known = opened
         .iter()
@@ -145,8 +148,8 @@ pub fn shown(path: &Path) -> Cow<'_, Path> {
     pack.map_or(Cow::Borrowed(path), Cow::Owned)
 }
 
-/// Deletes everything that this process has unpacked. A forked child leaves the folders of its
-/// parent.
+/// Deletes everything that this process has unpacked. A forked child does not delete the folders of
+/// its parent.
 pub fn close_all() {
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
     opened.clear();
@@ -158,7 +161,8 @@ fn open(pack: &Path, version: FileVersion) -> Result<Opened, PackError> {
         folder: std::env::temp_dir(),
         cause,
     })?;
-    // The folder is named after the pack, because messages of the operating system show its path.
+    // The temporary folder is named after the pack, because error messages of the operating system
+    // show its path.
     let content = folder.path().join(pack.file_name().unwrap_or_default());
     match read::unpack(pack, &content) {
         Ok(_) => Ok(Opened {
@@ -171,7 +175,7 @@ fn open(pack: &Path, version: FileVersion) -> Result<Opened, PackError> {
     }
 }
 
-/// The file, if a pack contains only one. A pack with a single file is treated like that file.
+/// The only file in a pack, if it has exactly one; such a pack is treated like the file itself.
 fn only_file(content: &Path) -> Option<PathBuf> {
     let mut entries = content.read_dir().ok()?;
     let (first, second) = (entries.next()?.ok()?, entries.next());

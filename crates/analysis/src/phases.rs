@@ -1,7 +1,7 @@
 //! Replays the phases of a training loop from their enter and exit events.
 //!
-//! Replay turns boundaries into spans. Attribution determines the phase of an event, and how
-//! certain it is when several threads were active.
+//! Replay turns enter and exit events into time spans. Attribution determines the phase of an
+//! event, and how certain it is when several threads were in phases.
 
 mod attribution;
 mod boundary;
@@ -30,20 +30,20 @@ pub struct PhaseSpan {
     pub start_ns: i64,
     pub end_ns: i64,
     pub sequence: i64,
-    /// Whether the phase was still open at the last event.
+    /// Whether the phase was never left, so that the span ends at the last event.
     pub synthetic_end: bool,
 }
 
-/// The spans of each session and rank, in the order in which the groups were created.
+/// The phase spans of each session and rank, in the order in which the groups were created.
 pub type SpanGroups = Vec<((Text, i64), Vec<PhaseSpan>)>;
 
-/// All phases of some events, grouped by session and rank.
+/// All phases in the given events, grouped by session and rank.
 #[derive(Clone, Debug, Default)]
 pub struct PhaseReplay {
     groups: SpanGroups,
 }
 
-/// The part of an event that replay needs: where and when it happened, and its boundary.
+/// The part of an event that phase replay needs: session, rank, time and boundary.
 #[derive(Clone, Debug)]
 pub struct Moment {
     /// The session.
@@ -52,14 +52,15 @@ pub struct Moment {
     pub rank: i64,
     /// The timestamp.
     pub timestamp_ns: i64,
-    /// The boundary of a phase, if the event is one.
+    /// The boundary of a phase that the event marks, if any.
     pub boundary: Option<Boundary>,
 }
 
 impl PhaseReplay {
     /// Replays the phases of loaded events.
     pub fn of_events(events: &Events) -> Self {
-        // Most sessions have no phases; looking costs less than going through all their events.
+        // Most sessions have no phases, and the search for boundaries costs less than a replay of
+        // all events.
         if events.of_type(Boundary::is_one).next().is_none() {
             return Self::default();
         }
@@ -89,12 +90,12 @@ impl PhaseReplay {
         }
     }
 
-    /// Uses spans that were replayed elsewhere.
+    /// Creates a replay from spans that were computed elsewhere.
     pub fn from_groups(groups: SpanGroups) -> Self {
         Self { groups }
     }
 
-    /// The spans, by session and rank.
+    /// The phase spans, grouped by session and rank.
     pub fn groups(&self) -> &SpanGroups {
         &self.groups
     }
@@ -104,7 +105,7 @@ impl PhaseReplay {
         self.groups.iter().all(|(_, spans)| spans.is_empty())
     }
 
-    /// The spans of a session, for one rank or all ranks.
+    /// The phase spans of a session, for one rank or all ranks.
     pub fn spans_for(&self, session_id: &Text, rank: Option<i64>) -> Vec<&PhaseSpan> {
         let wanted = self.groups.iter().filter(|((session, of_rank), _)| {
             session == session_id && rank.is_none_or(|rank| rank == *of_rank)
@@ -112,7 +113,7 @@ impl PhaseReplay {
         wanted.flat_map(|(_, spans)| spans).collect()
     }
 
-    /// The spans that contain a time.
+    /// The phase spans that contain a time.
     pub fn active_spans(
         &self,
         timestamp_ns: i64,
@@ -124,7 +125,7 @@ impl PhaseReplay {
         spans
     }
 
-    /// The phase at a time.
+    /// The phase of a session and rank at a time.
     pub fn resolve(
         &self,
         timestamp_ns: i64,
@@ -154,7 +155,7 @@ impl PhaseReplay {
     }
 }
 
-/// Collects boundaries and converts them to spans.
+/// Collects the boundaries of phases and converts them to spans.
 #[derive(Default)]
 struct Replay {
     places: HashMap<(Text, i64), usize>,
@@ -190,8 +191,9 @@ impl Replay {
         }
     }
 
-    /// Groups with at least one phase that was left come first, as in stormlog 0.3.9, because the
-    /// order of the groups decides between spans that are otherwise equal.
+    /// The spans by group. Groups with at least one phase that has an exit event come first, as in
+    /// stormlog 0.3.9, because the order of the groups decides between spans that are otherwise
+    /// equal.
     fn finish(self) -> SpanGroups {
         let mut groups: Vec<((Text, i64), Vec<PhaseSpan>)> = self
             .groups

@@ -1,8 +1,9 @@
-//! Queries over many artifacts: what exists, what happened, and what belongs together.
+//! Queries over many artifacts: which recordings exist, what happened in them, and which of them
+//! belong together.
 //!
-//! The catalog reads only manifests and envelopes. A segment is opened only when its manifest and
-//! rollup cannot answer a query. Queries write nothing and read no clock; they receive what they
-//! need to know about the machine as [`Surroundings`].
+//! The catalog of a query reads only manifests and envelopes. A segment is opened only when the
+//! manifest and the rollups of its sink cannot answer a query. Queries write nothing and read no
+//! clock; the caller passes the state of the machine as [`Surroundings`].
 
 mod about;
 mod attachments;

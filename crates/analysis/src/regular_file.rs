@@ -1,8 +1,8 @@
 //! Opens the files of artifacts: only regular files, and only inside the artifact.
 //!
-//! An artifact is hostile input. Opening a FIFO blocks until there is a writer, a device may never
-//! end, and a link may lead to any file that the user can read. Therefore all readers open files
-//! through this module.
+//! An artifact is hostile input: opening a FIFO blocks until there is a writer, a device may never
+//! end, and a link may lead to any file that the user can read. Therefore all readers of artifacts
+//! open files through this module.
 
 use std::fs::{File, FileType, OpenOptions};
 use std::io::{self, Read as _};
@@ -11,7 +11,7 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Why a file is not read.
+/// Why a file of an artifact is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
@@ -21,7 +21,7 @@ pub enum Refused {
     /// The path is a link to a file outside of the artifact.
     #[error("it is a link that leads outside the artifact")]
     Outside,
-    /// The file is larger than the limit in bytes.
+    /// The file is larger than the given limit in bytes.
     #[error("it is larger than {} MiB", .0 >> 20)]
     TooLarge(u64),
 }
@@ -60,16 +60,16 @@ fn check_kind(kind: FileType) -> io::Result<()> {
     }
 }
 
-/// Opens a regular file that the user named. Links are followed.
+/// Opens a regular file whose path the user gave. Links in the path are followed.
 pub fn open(path: &Path) -> io::Result<File> {
-    // Opening a device can have side effects, so the type is checked first.
+    // The type is checked before opening, because opening a device can have side effects.
     check_kind(path.metadata()?.file_type())?;
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(flags.bits().cast_signed());
     let file = options.open(path)?;
-    // The path may have been replaced meanwhile, so the type is checked again. Without NONBLOCK,
-    // opening a FIFO would block.
+    // The type is checked again, because the path may have been replaced since the first check.
+    // NONBLOCK keeps the opening of a FIFO from blocking.
     check_kind(file.metadata()?.file_type())?;
     Ok(file)
 }
@@ -77,13 +77,13 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// Maximum number of attempts at opening a file that is being replaced.
 const TRIES: usize = 4;
 
-/// Opens a regular file of an artifact. Links within the artifact are followed.
+/// Opens a regular file inside an artifact. Links are followed if they stay within the artifact.
 pub fn open_inside(artifact: &Path, path: &Path) -> io::Result<File> {
     for _ in 0..TRIES {
         let file = open(path)?;
         check_inside(artifact, path)?;
-        // The opened file must be the one that the path leads to, even if the path changes
-        // meanwhile.
+        // The opened file must be the one that was checked to be inside the artifact, even if
+        // another process replaces the path meanwhile.
         let (opened, named) = (file.metadata()?, path.metadata()?);
         if (opened.dev(), opened.ino()) == (named.dev(), named.ino()) {
             return Ok(file);
@@ -109,7 +109,7 @@ pub fn check_inside(artifact: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Why a path must not be read; `None` when it may be read or does not exist.
+/// Why a path must not be read; `None` when the path may be read or does not exist.
 pub(crate) fn refusal(artifact: &Path, path: &Path) -> Option<Refused> {
     match check_inside(artifact, path) {
         Ok(()) => None,
@@ -117,7 +117,7 @@ pub(crate) fn refusal(artifact: &Path, path: &Path) -> Option<Refused> {
     }
 }
 
-/// The folder of a file.
+/// The folder of a file; `.` for a bare file name.
 pub(crate) fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -125,12 +125,12 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Reads a regular file that the user named. Fails if the file is too large.
+/// Reads a regular file whose path the user gave. Fails if the file is larger than `most_bytes`.
 pub fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     read_all(open(path)?, most_bytes)
 }
 
-/// Reads a regular file of an artifact. Fails if the file is too large.
+/// Reads a regular file inside an artifact. Fails if the file is larger than `most_bytes`.
 pub fn read_inside(artifact: &Path, path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     read_all(open_inside(artifact, path)?, most_bytes)
 }
@@ -205,7 +205,7 @@ mod tests {
             let expected = "it is a link that leads outside the artifact";
             assert_eq!(refused(read(name)), expected);
         }
-        // A file that the user names may be anywhere.
+        // A file whose path the user gives may be anywhere, even behind a link out of the artifact.
         assert_eq!(super::read(&artifact.join("out"), 10).unwrap(), b"outside");
         let too_large = super::read(&artifact.join("file"), 3).unwrap_err();
         assert_eq!(Refused::of(&too_large), Some(Refused::TooLarge(3)));

@@ -13,14 +13,14 @@ use crate::columns::{EventRef, Events};
 use crate::load::read_beside;
 use crate::regular_file::folder_of;
 
-/// The path of a sink's rollups, for any path in the sink.
+/// The path of a sink's rollups, for any path within the sink.
 pub fn rollup_path(path: &Path) -> PathBuf {
     let directory = if path.is_file() { path.parent() } else { None };
     directory.unwrap_or(path).join(ROLLUP_FILENAME)
 }
 
-/// Reads the rollups of a sink. `None` when the rollups cannot be read, or when the manifest lists
-/// other segments, events or bytes.
+/// Reads the rollups of a sink. `None` when the rollups cannot be read, or when they do not match
+/// the segments, events or bytes in the manifest.
 pub fn read_rollups(path: &Path) -> Option<RollupFile> {
     let file = rollup_path(path);
     let text = read_beside(folder_of(&file), &file).ok()?;

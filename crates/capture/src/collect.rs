@@ -1,8 +1,8 @@
-//! Sources of numbers. Each collector is one file and implements [`Collector`]; the other files
-//! read what several collectors need.
+//! Collectors, the sources of memory counters. Each collector is one file of this folder and
+//! implements [`Collector`]; the other files read what several collectors need.
 //!
-//! A collector reads counters on request and keeps no history. A counter that it cannot read is
-//! `None` and listed as partial, never zero.
+//! A collector reads counters on request and keeps no history. A counter that the collector cannot
+//! read is `None` and listed in `partial_fields`; it is never zero.
 
 pub mod amd;
 pub mod cgroup;
@@ -20,18 +20,18 @@ pub use peak::Peak;
 
 use stormlog_format::{Counters, Map};
 
-/// The source of a collector's readings, as every record names it.
+/// Describes the source of a collector's readings in every record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterSource {
     /// Short name of the runtime: `cuda`, `rocm`, `mps`, `cpu`, `nvml`, ...
     pub backend: String,
-    /// The `collector` of every record.
+    /// The name of the collector, the value of `collector` in every record.
     pub collector: String,
-    /// The interface that the numbers are read from, for records that name it.
+    /// The interface that the counters are read from, such as NVML; only some records name one.
     pub sampling_source: Option<String>,
-    /// Whether the total of the device can be known.
+    /// Whether the source can provide the total memory of the device.
     pub supports_device_total: bool,
-    /// Whether the free memory of the device can be known.
+    /// Whether the source can provide the free memory of the device.
     pub supports_device_free: bool,
 }
 
@@ -47,47 +47,49 @@ impl CounterSource {
         }
     }
 
-    /// Whether this is the memory of processes rather than of a device.
+    /// Whether this source measures the memory of processes rather than of a device.
     pub fn is_host(&self) -> bool {
         self.backend == "cpu"
     }
 }
 
-/// The counters at one moment.
+/// The values of a source's counters at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
     /// When the counters were read, nanoseconds since the epoch.
     pub timestamp_ns: i64,
-    /// The device, -1 for the host.
+    /// The number of the device, -1 for the host.
     pub device_id: i64,
-    /// The counters; `None` is unknown. The recorder fills in the change.
+    /// The values of the counters; `None` is unknown. The recorder, not the collector, fills in the
+    /// change since the sample before.
     pub counters: Counters,
-    /// A peak that the source itself saw since the last reading, when it is above that reading.
+    /// A peak between the last reading and this one, if the source keeps a peak itself and it is
+    /// above this reading.
     pub peak_bytes: Option<i64>,
     /// Names of counters that the source should provide and did not, as records spell them.
     pub partial_fields: Vec<String>,
-    /// Why these counters could not be read.
+    /// Why the counters in `partial_fields` could not be read.
     pub errors: Vec<String>,
-    /// Further facts for the record's metadata.
+    /// Further values that are recorded in the sample's metadata.
     pub metadata: Map,
-    /// Events that the source noticed since the last reading.
+    /// Events that the source noticed since the last reading, beside its counters.
     pub notices: Vec<Notice>,
 }
 
-/// An observation of a source beside its numbers. It is recorded as an event of its own.
+/// Something that a source noticed beside its counters; it is recorded as an event of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notice {
-    /// The type of the event.
+    /// The type of the event that the notice is recorded as.
     pub event_type: &'static str,
-    /// The text for a person.
+    /// The text of the event, for people.
     pub context: String,
-    /// The details, for the event's metadata.
+    /// Details for the metadata of the event.
     pub metadata: Map,
 }
 
 impl Reading {
-    /// Bytes in use by the watched process: the allocator's counter, or the device's if there is
-    /// none.
+    /// Bytes in use by the watched process: the allocator's counter, or the device's counter for a
+    /// source without an allocator.
     pub fn level(&self) -> i64 {
         self.counters
             .allocator_allocated_bytes
@@ -96,11 +98,11 @@ impl Reading {
     }
 }
 
-/// Why there is no reading.
+/// Why a collector could not take a reading.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CollectError {
-    /// The source failed; it may work again later.
+    /// The source failed; a later reading may succeed.
     #[error("{0}")]
     Failed(String),
     /// The source has ended: the process ended, or the interpreter shuts down.
@@ -108,7 +110,7 @@ pub enum CollectError {
     Gone(String),
 }
 
-/// One source of numbers.
+/// A source of memory counters.
 pub trait Collector: Send {
     /// Describes the source.
     fn source(&self) -> &CounterSource;
@@ -118,7 +120,7 @@ pub trait Collector: Send {
         None
     }
 
-    /// How the memory of the device relates to that of the host, where it is not simply its own:
+    /// How the memory of the device relates to that of the host, where the two are not separate:
     /// `integrated` or `coherent`.
     fn device_memory(&self) -> Option<&'static str> {
         None
@@ -127,8 +129,8 @@ pub trait Collector: Send {
     /// Reads the counters now.
     fn read(&mut self) -> Result<Reading, CollectError>;
 
-    /// All readings since the last call, oldest first, followed by a reading of now. Most sources
-    /// have only the latter.
+    /// All readings since the last call, oldest first, followed by a reading of now; most sources
+    /// return only the reading of now.
     fn readings(&mut self) -> Result<Vec<Reading>, CollectError> {
         self.read().map(|reading| vec![reading])
     }

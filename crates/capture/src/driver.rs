@@ -1,8 +1,9 @@
-//! What the CUDA driver allocates for the watched process, and for whom.
+//! Which memory the CUDA driver allocates for the watched process, and which library asked for it.
 //!
-//! CUPTI calls back on the thread that allocates. The caller is the first library outside of the
-//! driver and the runtime on its stack; the line of Python comes from a thread of the recorder
-//! that looks at the frames of the waiting thread. All of it is off unless the user asks for it.
+//! CUPTI, NVIDIA's library for profilers, calls back on the thread that allocates. The caller is
+//! the first library on that thread's stack outside of the driver and the CUDA runtime; the line of
+//! Python is found by a thread of the recorder, which reads the frames of the allocating thread
+//! while that thread waits. The attribution of driver memory is off unless the user asks for it.
 //!
 //! CUPTI has room for one subscriber in a process, so [`stop`] is called before a profiler of the
 //! program starts.
@@ -21,14 +22,15 @@ pub use self::contexts::{NewContexts, wait_for_contexts};
 pub use self::holdings::{Held, Kind, Site};
 pub use self::questions::Question;
 
-/// How the attribution is doing.
+/// Whether the driver's allocations are attributed to their callers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It was not asked for.
+    /// The user did not ask for the attribution of driver memory.
     Off,
-    /// Every allocation since the start was seen.
+    /// The attribution runs and has seen every allocation since its start.
     On,
-    /// It ended; what was held then is still known.
+    /// The attribution has ended for the given reason; the memory that was held at its end is still
+    /// known.
     Ended(String),
 }
 
@@ -38,13 +40,14 @@ fn set(state: State) {
     *STATE.lock().unwrap_or_else(PoisonError::into_inner) = state;
 }
 
-/// How the attribution is doing now.
+/// Whether the driver's allocations are attributed at this moment.
 pub fn state() -> State {
     STATE.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Attributes the driver's allocations from now on; the reason why it cannot. The libraries are
-/// tried in order, after one that the process has loaded already.
+/// Starts to attribute the driver's allocations to their callers, or returns the reason why it
+/// cannot. A CUPTI library that the process has already loaded is used; otherwise `libraries` are
+/// tried in order.
 pub fn start(libraries: &[PathBuf]) -> Result<(), String> {
     if state() == State::On {
         return Ok(());
@@ -54,7 +57,8 @@ pub fn start(libraries: &[PathBuf]) -> Result<(), String> {
     Ok(())
 }
 
-/// Gives CUPTI back. What is held is known as of now, and no longer followed.
+/// Ends the attribution and gives CUPTI back; what is held at this moment stays known, and later
+/// allocations are not followed.
 pub fn stop(reason: &str) {
     if state() == State::On {
         set(State::Ended(reason.to_owned()));
@@ -62,22 +66,22 @@ pub fn stop(reason: &str) {
     }
 }
 
-/// What is held, by device, kind, library and line; the most bytes first.
+/// Memory held through the driver, summed by device, kind, library and line, most bytes first.
 pub fn held() -> Vec<Held> {
     holdings::all().summed()
 }
 
-/// Allocations that were not followed because too many were held.
+/// The number of allocations that were not followed because too many were held already.
 pub fn missed() -> u64 {
     holdings::all().missed()
 }
 
-/// Waits for a thread that wants to know which line of Python it is at.
+/// Waits for a thread that asks which line of Python it is at.
 pub fn next_question(patience: Duration) -> Option<Question> {
     questions::DESK.next(patience)
 }
 
-/// Answers a question; a line that is not known is an answer too.
+/// Answers the question of a waiting thread; `None` means that its line is not known.
 pub fn answer(question: Question, site: Option<Site>) {
     questions::DESK.answer(question, site);
 }

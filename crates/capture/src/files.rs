@@ -1,5 +1,5 @@
-//! Opens files in a directory that others may write to. A link, a pipe or a device under a name of
-//! ours is neither followed nor waited for.
+//! Opens files in a directory that other users may write to. A link, a pipe or a device under the
+//! name of one of Stormlog's files is neither followed nor waited for.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Read, Write};
@@ -12,7 +12,7 @@ use rustix::fs::{Mode, OFlags};
 use crate::kept_file::KeptFile;
 use crate::process::{Looked, look};
 
-/// The end of the name of a file that is being written.
+/// The suffix of a file that is being written and was not renamed yet.
 const TEMPORARY_SUFFIX: &str = ".tmp";
 
 /// How often writing a file is retried when another process deletes its temporary file.
@@ -28,12 +28,12 @@ pub(crate) fn open_to_append(path: &Path) -> io::Result<File> {
     open(path, OFlags::RDWR | OFlags::APPEND)
 }
 
-/// Creates a file for reading and appending. Fails when the name is taken.
+/// Creates a file for reading and appending; fails when a file with this name exists.
 pub(crate) fn create_to_append(path: &Path) -> io::Result<File> {
     open(path, OFlags::RDWR | OFlags::APPEND | CREATE_NEW)
 }
 
-/// Creates a file for writing. Fails when the name is taken.
+/// Creates a file for writing; fails when a file with this name exists.
 pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     open(path, OFlags::WRONLY | CREATE_NEW)
 }
@@ -41,7 +41,7 @@ pub(crate) fn create_new(path: &Path) -> io::Result<File> {
 const CREATE_NEW: OFlags = OFlags::CREATE.union(OFlags::EXCL);
 
 fn open(path: &Path, flags: OFlags) -> io::Result<File> {
-    // Without this flag, opening a pipe waits for its other end.
+    // Without `NONBLOCK`, opening a pipe waits for its other end.
     let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::from(0o666))?);
     if file.metadata()?.is_file() {
@@ -71,8 +71,8 @@ pub(crate) fn read_regular(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> 
     Ok(content)
 }
 
-/// Creates a temporary file in `directory` that no other process uses. The caller later renames it
-/// to `name`.
+/// Creates a temporary file in `directory` that no other process uses. The caller later renames the
+/// temporary file to `name`.
 pub(crate) fn create_temporary(directory: &Path, name: &str) -> io::Result<(PathBuf, File)> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     loop {
@@ -82,15 +82,17 @@ pub(crate) fn create_temporary(directory: &Path, name: &str) -> io::Result<(Path
             std::process::id()
         ));
         match create_new(&path) {
-            // Left by a killed process that had our pid, or by a process of another machine.
+            // A temporary file with this name exists: a killed process with our pid left it, or a
+            // process of another machine uses it.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             created => return created.map(|file| (path, file)),
         }
     }
 }
 
-/// Deletes temporary files for a name that killed processes of this user left. A running process of
-/// another machine looks killed from here; it writes its file again.
+/// Deletes the temporary files for a name that killed processes of this user left behind. A running
+/// process of another machine looks killed from here; when its temporary file is deleted, it writes
+/// the file again.
 pub fn remove_leftovers(directory: &Path, name: &str) {
     let own = rustix::process::getuid().as_raw();
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -106,7 +108,8 @@ pub fn remove_leftovers(directory: &Path, name: &str) {
     }
 }
 
-/// The pid of the process that made a temporary file for a name.
+/// The pid of the process that made a temporary file for `name`, from the name of the temporary
+/// file.
 fn owner_of(temporary: &str, name: &str) -> Option<i64> {
     let before = temporary.strip_suffix(TEMPORARY_SUFFIX)?;
     let (pid, count) = before
@@ -117,7 +120,7 @@ fn owner_of(temporary: &str, name: &str) -> Option<i64> {
     (is_number(pid) && is_number(count)).then(|| pid.parse().ok())?
 }
 
-/// Whether a name is one that [`create_temporary`] made for the given name, or that version 0.4.0
+/// Whether `temporary` is a name that [`create_temporary`] made for `name`, or that version 0.4.0
 /// and stormlog 0.3.9 used (`manifest.tmp` for `manifest.json`).
 pub(crate) fn is_temporary_of(temporary: &str, name: &str) -> bool {
     let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
@@ -129,7 +132,7 @@ pub(crate) fn is_temporary_of(temporary: &str, name: &str) -> bool {
 pub enum Durability {
     /// The file is on disk when the call returns.
     Disk,
-    /// The system has the content and writes it to disk later.
+    /// The operating system has the content and writes it to disk later.
     System,
 }
 
@@ -144,9 +147,9 @@ pub fn replace_file(
     replace(directory, name, content, durability, None)
 }
 
-/// The same for an output that a user named: it keeps the permissions of the file that it replaces.
-/// The files of a sink follow only the umask, because other users may have created a file with any
-/// mode under their names.
+/// Replaces a file like [`replace_file`], for an output that a user named: the new file keeps the
+/// permissions of the old one. The files of a sink follow only the umask, because another user may
+/// have created a file with any mode under their names.
 pub fn replace_output(directory: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     let replaced = directory.join(name).metadata();
     let mode = replaced.ok().map(|facts| facts.mode() & 0o777);
@@ -163,7 +166,8 @@ fn replace(
     let mut tries = 1;
     loop {
         match replace_once(directory, name, content, durability, mode) {
-            // Without locks, another process may delete the temporary file as a leftover.
+            // Another process that takes no lock may delete the temporary file as a leftover; then
+            // the file is written again.
             Err(error) if error.kind() == io::ErrorKind::NotFound && tries < REPLACE_TRIES => {
                 tries += 1;
             }
@@ -181,11 +185,12 @@ fn replace_once(
 ) -> io::Result<()> {
     let (temporary, file) = create_temporary(directory, name)?;
     let write = || {
-        // Set before the file has content that others could read.
+        // The mode is set before the file has content that others could read.
         if let Some(mode) = mode {
             file.set_permissions(Permissions::from_mode(mode))?;
         }
-        // Writing may take long, and the program may close descriptors meanwhile.
+        // Writing may take long, and the program may close the descriptor meanwhile, so the
+        // descriptor is checked at every use.
         let file = KeptFile::new(file)?;
         file.get()?.write_all(content)?;
         if durability == Durability::Disk {
@@ -195,7 +200,8 @@ fn replace_once(
         std::fs::rename(&temporary, directory.join(name))
     };
     if let Err(error) = write() {
-        // A partial file would only take space on a full disk.
+        // After a failure the partial file is deleted, because it would only take space on a full
+        // disk.
         let _ = std::fs::remove_file(&temporary);
         return Err(error);
     }

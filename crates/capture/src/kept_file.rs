@@ -1,7 +1,7 @@
-//! A file that stays open in the watched program. The program may close it: daemons and launchers
-//! close every descriptor they did not open (`os.closerange(3, 256)`). The next file that the
-//! program opens then gets the same number. So the descriptor is compared with the file before
-//! every use; a descriptor of any other file is neither used nor closed.
+//! A file that stays open in the watched program. The watched program may close the file: daemons
+//! and launchers close every descriptor they did not open (`os.closerange(3, 256)`). The next file
+//! that the program opens then gets the same descriptor number. So the descriptor is compared with
+//! the file before every use; a descriptor of any other file is neither used nor closed.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -12,12 +12,12 @@ use std::time::SystemTime;
 /// An open file whose descriptor the program may have closed and reused.
 #[derive(Debug)]
 pub(crate) struct KeptFile {
-    /// `Some` until this is dropped.
+    /// The open file; `None` only while this value is dropped.
     file: Option<File>,
     device: u64,
     inode: u64,
-    /// When the file was created. Inode numbers are reused, even for the next file that the program
-    /// creates.
+    /// When the file was created; this is compared too, because inode numbers are reused, even for
+    /// the next file that the program creates.
     made: Option<SystemTime>,
     has_name: bool,
 }
@@ -40,7 +40,8 @@ impl KeptFile {
         let metadata = file.metadata().map_err(|_| closed())?;
         let is_same = (metadata.dev(), metadata.ino()) == (self.device, self.inode)
             && metadata.created().ok() == self.made
-            // A file without a name never gets one.
+            // A file that was opened without a name never gets one, so a descriptor whose file has
+            // a name belongs to another file.
             && (self.has_name || metadata.nlink() == 0);
         if is_same {
             Ok((file, metadata))
@@ -54,7 +55,8 @@ impl KeptFile {
         self.checked().map(|(file, _)| file)
     }
 
-    /// Waits until the content is on disk. A file that the program closed is left to the system.
+    /// Waits until the content is on disk. A file that the program closed is left to the operating
+    /// system, which writes it later.
     pub(crate) fn sync_data(&self) -> io::Result<()> {
         match self.checked() {
             Ok((file, _)) => file.sync_data(),
@@ -62,7 +64,7 @@ impl KeptFile {
         }
     }
 
-    /// Whether the descriptor still belongs to this file.
+    /// Whether the descriptor still belongs to the file that was opened.
     pub(crate) fn is_open(&self) -> bool {
         self.checked().is_ok()
     }
@@ -78,7 +80,8 @@ impl Drop for KeptFile {
         if !self.is_open()
             && let Some(file) = self.file.take()
         {
-            // The program uses the number for another file by now, or the descriptor is closed.
+            // The descriptor is closed, or the program uses its number for another file, so it must
+            // not be closed here.
             let _ = file.into_raw_fd();
         }
     }
@@ -121,7 +124,8 @@ mod tests {
         let theirs = create("theirs");
         let kept = KeptFile::new(create("ours")).unwrap();
         assert!(kept.is_open());
-        // The test does what a program does that closes the descriptor and opens its own file.
+        // The test does what such a program does: it closes the descriptor and opens its own file
+        // under the same number.
         let mut slot = kept
             .file
             .as_ref()

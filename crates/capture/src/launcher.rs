@@ -4,7 +4,7 @@ use stormlog_format::{
     DistributedIdentity, IdentityInput, IntegerError, Map, RecordError, Text, Value, parse_integer,
 };
 
-/// Launchers and their variables for rank, local rank and world size.
+/// The environment variables that each launcher sets for rank, local rank and world size.
 const LAUNCHERS: [[&str; 3]; 3] = [
     ["RANK", "LOCAL_RANK", "WORLD_SIZE"],
     [
@@ -17,7 +17,8 @@ const LAUNCHERS: [[&str; 3]; 3] = [
 
 const JOB_VARIABLES: [&str; 2] = ["TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"];
 
-/// Resolves the identity of a process. The environment supplies what the input leaves out.
+/// Resolves the rank, local rank and world size of a process in a distributed run. The environment
+/// variables supply what the given identity leaves out.
 pub fn resolve(
     mut input: IdentityInput<'_>,
     env: Option<&Map>,
@@ -76,7 +77,7 @@ fn job_variable(env: &Map) -> Option<Value> {
         .map(Value::Text)
 }
 
-/// Parses an integer from the text of a variable.
+/// Parses an integer from the text of an environment variable.
 fn integer_text(field: &str, value: &Value) -> Result<i64, RecordError> {
     let text = value
         .as_text()

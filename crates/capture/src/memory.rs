@@ -1,10 +1,10 @@
-//! Memory for the recorder when the program has used up all there is.
+//! Provides memory for the recorder when the program has used up all memory of the machine.
 //!
-//! Rust ends a process that cannot allocate. The recorder must not end the program that it watches,
-//! because the program may catch its own failure and go on. When the system refuses memory, it
-//! therefore comes from a small reserve in the extension module. While much of the reserve is in
-//! use, events are dropped and counted. Only the extension module installs this allocator
-//! ([`WithReserve`]).
+//! Rust aborts a process that cannot allocate. The recorder must not end the program that it
+//! watches, because the program may catch its own failure and go on. When the system refuses
+//! memory, the recorder's allocations therefore come from a small reserve in the extension module.
+//! While much of the reserve is in use, events are dropped and counted instead of recorded. Only
+//! the extension module installs this allocator ([`WithReserve`]).
 
 #![expect(
     unsafe_code,
@@ -16,15 +16,16 @@ use std::cell::UnsafeCell;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Size of the reserve. The pages of the reserve take memory only when they are used.
+/// The size of the reserve, whose pages take memory only when they are used.
 const RESERVE_BYTES: usize = 4 << 20;
 
-/// Sizes of blocks are powers of two, starting with this one.
+/// Blocks of the reserve have sizes that are powers of two, starting with this one.
 const SMALLEST: usize = 32;
 const CLASSES: usize = 15;
 
-/// How often a thread tries to lock the reserve. Other threads hold the lock for nanoseconds, but a
-/// forked child may find it locked for ever by a thread that only the parent has.
+/// How often a thread tries to lock the reserve. Other threads hold the reserve's lock for
+/// nanoseconds, but a forked child may find it locked for ever by a thread that only the parent
+/// has.
 const PATIENCE: u32 = 10_000;
 
 /// The system's allocator, with the reserve as a fallback.
@@ -57,7 +58,7 @@ fn system_has_memory() -> bool {
 #[repr(align(4096))]
 struct Bytes(UnsafeCell<[u8; RESERVE_BYTES]>);
 
-/// Lists of free blocks. Each free block begins with the address of the next.
+/// The free blocks of the reserve; each one begins with the address of the next.
 struct Blocks {
     taken: usize,
     free: [*mut u8; CLASSES],
@@ -69,8 +70,8 @@ struct Reserve {
     bytes: Bytes,
 }
 
-// SAFETY: only the thread that has set `is_locked` uses the lists, and only its owner uses the
-// bytes of a block.
+// SAFETY: only the thread that has set `is_locked` uses the lists of free blocks, and only the
+// owner of a block uses its bytes.
 unsafe impl Sync for Reserve {}
 
 static RESERVE: Reserve = Reserve {
@@ -94,7 +95,7 @@ impl Reserve {
     fn with_blocks<R>(&self, work: impl FnOnce(&mut Blocks) -> R) -> Option<R> {
         for _ in 0..PATIENCE {
             if !self.is_locked.swap(true, Ordering::Acquire) {
-                // SAFETY: this thread has set the flag.
+                // SAFETY: this thread has set `is_locked`, so no other thread uses the blocks.
                 let result = work(unsafe { &mut *self.blocks.get() });
                 self.is_locked.store(false, Ordering::Release);
                 return Some(result);
@@ -125,7 +126,7 @@ impl Reserve {
                 return ptr::null_mut();
             }
             blocks.taken = start + size;
-            // SAFETY: the block lies within the bytes.
+            // SAFETY: the block lies within the bytes of the reserve.
             unsafe { self.bytes.0.get().cast::<u8>().add(start) }
         });
         let block = taken.unwrap_or(ptr::null_mut());
@@ -140,7 +141,7 @@ impl Reserve {
             return;
         };
         let given = self.with_blocks(|blocks| {
-            // SAFETY: blocks are at least as large as a pointer, and this one has
+            // SAFETY: blocks of the reserve are at least as large as a pointer, and this block has
             // no other owner.
             unsafe { block.cast::<*mut u8>().write_unaligned(blocks.free[class]) };
             blocks.free[class] = block;
@@ -151,8 +152,8 @@ impl Reserve {
     }
 }
 
-// SAFETY: memory comes from the system's allocator or from blocks of the reserve. Each block has
-// one owner, is large enough and aligned, and its address shows which of the two it is from.
+// SAFETY: every block comes from the system's allocator or from the reserve. Each block has one
+// owner, is large enough and aligned, and its address shows whether it is from the reserve.
 unsafe impl GlobalAlloc for WithReserve {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller follows the rules of `alloc`.
@@ -172,7 +173,7 @@ unsafe impl GlobalAlloc for WithReserve {
         }
         let block = RESERVE.take(layout);
         if !block.is_null() {
-            // SAFETY: the block has the size of the layout.
+            // SAFETY: the block is at least as large as the layout.
             unsafe { block.write_bytes(0, layout.size()) };
         }
         block
@@ -225,7 +226,7 @@ mod tests {
         let (small, large) = (RESERVE.take(layout(33)), RESERVE.take(layout(5000)));
         assert!(RESERVE.contains(small) && RESERVE.contains(large));
         assert_eq!(large as usize % 4096, 0);
-        // SAFETY: the blocks have these sizes.
+        // SAFETY: each block is at least as large as the bytes that are written to it here.
         unsafe {
             small.write_bytes(1, 33);
             large.write_bytes(2, 5000);
@@ -234,10 +235,10 @@ mod tests {
         RESERVE.give_back(small, layout(33));
         assert_eq!(RESERVE.take(layout(64)), small);
         assert!(RESERVE.take(layout(1 << 20)).is_null(), "too large for it");
-        // SAFETY: the block is from the reserve, and the new size does not fit there.
+        // SAFETY: the block is from the reserve, in which the new size does not fit.
         let grown = unsafe { WithReserve.realloc(large, layout(5000), 1 << 20) };
         assert!(!RESERVE.contains(grown));
-        // SAFETY: the first bytes were copied.
+        // SAFETY: the block has at least these bytes, which the reallocation has copied.
         unsafe {
             assert_eq!(grown.add(4999).read(), 2);
             WithReserve.dealloc(grown, layout(1 << 20));

@@ -3,14 +3,14 @@
 use rustix::process::{Pid, test_kill_process};
 use stormlog_format::{ProcessIdentity, Text};
 
-/// What is known about a pid in this machine's pid namespace.
+/// The result of looking up a pid in this machine's pid namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Looked {
     /// No process has the pid, or only a zombie that its parent has not waited for.
     Gone,
     /// The process with this pid.
     Found(ProcessIdentity),
-    /// The system does not show it.
+    /// The system does not show whether a process has the pid.
     Unknown,
 }
 
@@ -21,7 +21,7 @@ pub fn look(pid: i64) -> Looked {
     {
         return parsed(pid, &stat);
     }
-    // The files of other users' processes may be hidden.
+    // The kernel may hide the files of other users' processes, so a signal is tried too.
     let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
     match number.map(test_kill_process) {
         Some(Err(rustix::io::Errno::SRCH)) => Looked::Gone,
@@ -29,8 +29,8 @@ pub fn look(pid: i64) -> Looked {
     }
 }
 
-/// Whether `/proc` exists and shows the pid namespace of this process. After `unshare --pid` it may
-/// still show the outer namespace.
+/// Whether `/proc` exists and shows the pid namespace of this process. After `unshare --pid`,
+/// `/proc` may still show the outer namespace.
 fn sees_own_ids() -> bool {
     let own = std::fs::read_link("/proc/self").ok();
     own.is_some_and(|own| own.to_str() == Some(&std::process::id().to_string()))
@@ -46,11 +46,13 @@ pub fn own_identity() -> Option<ProcessIdentity> {
 
 fn parsed(pid: i64, stat: &str) -> Looked {
     let identity = || {
-        // The name of the program is in parentheses and may contain any character.
+        // In the kernel's file `stat`, the name of the program is in parentheses and may contain
+        // any character.
         let (_, fields) = stat.rsplit_once(')')?;
         let fields: Vec<&str> = fields.split_whitespace().collect();
         let number = |index: usize| fields.get(index)?.parse::<i64>().ok();
-        // A process whose first thread has ended continues with its other threads.
+        // A process whose first thread has ended, shown as a zombie, continues with its other
+        // threads.
         let has_ended = matches!(*fields.first()?, "Z" | "X" | "x") && number(17)? <= 1;
         Some((has_ended, number(19)?))
     };
@@ -75,7 +77,7 @@ fn parsed(pid: i64, stat: &str) -> Looked {
 fn machine() -> Option<(i64, Text)> {
     let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
-    // The link reads like "pid:[4026531836]".
+    // The link `ns/pid` reads like "pid:[4026531836]".
     let namespace = namespace.to_str()?.split_once('[')?.1;
     let namespace = namespace.strip_suffix(']')?.parse().ok()?;
     Some((namespace, boot_id.trim().into()))

@@ -1,5 +1,5 @@
-//! The recorder. It samples on its own thread, keeps the last events in memory, passes all events
-//! to the store, and never makes the watched program wait.
+//! The recorder samples on its own thread, keeps the last events in memory, passes all events to
+//! the store, and never makes the watched program wait.
 
 pub mod alerts;
 mod channel;
@@ -41,10 +41,10 @@ use statistics::Tally;
 
 pub use wording::human as human_bytes;
 
-/// How long the end of a session waits for the disk.
+/// The longest time that the end of a session waits for the disk.
 const SINK_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long an event of the program waits for fresh counters.
+/// The longest time that an event of the program waits for fresh counters.
 const READING_PATIENCE: Duration = Duration::from_millis(50);
 
 /// Options of a recorder.
@@ -52,41 +52,42 @@ const READING_PATIENCE: Duration = Duration::from_millis(50);
 pub struct RecordOptions {
     /// Time between samples.
     pub interval: Duration,
-    /// How many events are kept in memory.
+    /// How many events the recorder keeps in memory.
     pub max_events: usize,
-    /// How many events a crash bundle contains; `None` when no bundles are written.
+    /// How many events an out-of-memory bundle contains; `None` when no bundles are written.
     pub bundle_events: Option<usize>,
-    /// Whether conditions for alerts are checked.
+    /// Whether the conditions for alerts are checked at every sample.
     pub alerts: bool,
-    /// Rank and job of the process.
+    /// The rank and the job of the process.
     pub identity: DistributedIdentity,
-    /// The recording program, as the session's summary names it.
+    /// The name of the recording program in the session's summary.
     pub session_source: Text,
-    /// The name of the machine.
+    /// The name of the machine that the session is recorded on.
     pub host: Text,
-    /// The process that the session belongs to.
+    /// The pid of the process that the session belongs to.
     pub pid: i64,
-    /// The sink of every session, if events are stored.
+    /// The sink that every session is written to; `None` when events are not stored.
     pub sink: Option<SinkConfig>,
-    /// Which events a reading produces.
+    /// Which events are made from a reading.
     pub detail: Detail,
-    /// Metadata of the first event of every session.
+    /// Metadata for the first event of every session.
     pub start_metadata: Map,
 }
 
-/// Which events a reading produces.
+/// Which events are made from a reading of the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detail {
-    /// A sample, and an event for each change and each new peak, as stormlog 0.3.9 writes them.
+    /// Each reading makes a sample, and an event for each change and each new peak, as in stormlog
+    /// 0.3.9.
     #[default]
     Changes,
-    /// Only a sample, and events about the health of its collector.
+    /// Each reading makes only a sample, and events about the health of its collector.
     Samples,
 }
 
-/// Is called for each alert, on the thread that found it, while no lock is held.
+/// Receives each alert, on the thread that found it, while no lock is held.
 pub trait AlertListener: Send + Sync {
-    /// Called when an alert has been recorded.
+    /// Receives an alert after it has been recorded.
     fn alert(&self, event: &TrackedEvent, origin: &Origin);
 }
 
@@ -94,7 +95,7 @@ pub trait AlertListener: Send + Sync {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The system could not start a thread.
+    /// The system could not start the sampling thread.
     #[error("cannot start a thread to sample on: {0}")]
     Thread(#[from] std::io::Error),
 }
@@ -102,17 +103,17 @@ pub enum StartError {
 /// Selects events.
 #[derive(Clone, Debug, Default)]
 pub struct EventQuery {
-    /// Only this type.
+    /// Selects only events of this type.
     pub event_type: Option<Text>,
-    /// Only at or after this time, epoch seconds.
+    /// Selects only events at or after this time, epoch seconds.
     pub since_s: Option<f64>,
-    /// Only alerts.
+    /// Selects only alerts.
     pub alerts_only: bool,
-    /// Only this many of the newest matching events; zero or less selects none.
+    /// Selects only this many of the newest matching events; zero or less selects none.
     pub last: Option<i64>,
 }
 
-/// Records one session after another.
+/// Records sessions, one after another.
 pub struct Recorder {
     options: RecordOptions,
     listener: Option<Arc<dyn AlertListener>>,
@@ -122,7 +123,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Makes a recorder for the given sources.
+    /// Makes a recorder that samples the given collectors.
     pub fn new(
         options: RecordOptions,
         collectors: Vec<Box<dyn Collector>>,
@@ -142,7 +143,7 @@ impl Recorder {
         })
     }
 
-    /// The options of the recorder.
+    /// The options that the recorder was made with.
     pub fn options(&self) -> &RecordOptions {
         &self.options
     }
@@ -204,7 +205,7 @@ impl Recorder {
         self.stop_with(status, &Map::new());
     }
 
-    /// Ends the session with further metadata in the last event.
+    /// Ends the session and adds metadata to its last event.
     pub fn stop_with(&self, status: SessionStatus, metadata: &Map) {
         let Some(sampler) = self.state().sampler.take() else {
             return;
@@ -249,7 +250,7 @@ impl Recorder {
             if missing && status == SessionStatus::Completed {
                 status = SessionStatus::Incomplete;
             }
-            // The session ended when its files record the end.
+            // The time at which the session ended is the one that its files record.
             ended_at_ns = session
                 .and_then(|session| session.ended_at_ns)
                 .or(ended_at_ns);
@@ -270,7 +271,7 @@ impl Recorder {
         self.state().sampler.is_some()
     }
 
-    /// Whether every source has ended.
+    /// Whether every collector has ended, for example because the watched process ended.
     pub fn sources_are_gone(&self) -> bool {
         self.state().source_gone
     }
@@ -293,19 +294,19 @@ impl Recorder {
         self.state().sink.as_ref().map(|sink| sink.status())
     }
 
-    /// The directory of the running session or the last one, if it could be stored.
+    /// The sink directory of the running session or the last one; `None` if it could not be stored.
     pub fn sink_directory(&self) -> Option<PathBuf> {
         let state = self.state();
         let running = state.sink.as_ref().map(|sink| sink.status());
         running.or_else(|| state.stored.clone())?.directory
     }
 
-    /// Why the last session could not be stored completely.
+    /// Why the running or the last session could not be stored completely; `None` when it was.
     pub fn storage_problem(&self) -> Option<String> {
         self.state().stored.as_ref()?.problem.clone()
     }
 
-    /// Takes the log messages of the sink; each is returned once.
+    /// Takes the log messages of the sink; each message is returned once.
     pub fn take_notices(&self) -> Vec<String> {
         let mut state = self.state();
         let mut notices = std::mem::take(&mut state.notices);
@@ -316,14 +317,16 @@ impl Recorder {
     /// Waits at most `patience` until all events recorded so far are on disk; returns whether they
     /// are.
     pub fn flush(&self, patience: Duration) -> bool {
-        // The lock is released first, so that others can go on recording.
+        // The lock of the state is released before the wait for the disk, so that other threads can
+        // go on recording.
         let sink = self.state().sink.clone();
         sink.is_none_or(|sink| sink.flush(patience))
     }
 
-    /// Takes one round of samples.
+    /// Takes one sample of every collector.
     fn beat(&self, generation: u64) -> Beat {
-        // A skipped sample is only a sampling gap; a sample without memory could end the program.
+        // While memory is short no sample is taken: a missing sample is only a sampling gap, but a
+        // failed allocation in the recorder could end the program.
         if self.is_paused.load(Ordering::Relaxed) || is_short() {
             return Beat::GoOn;
         }
@@ -366,13 +369,14 @@ impl Recorder {
         }
     }
 
-    /// Records an event of the program.
+    /// Records an event that the program asks for.
     pub fn record(&self, event_type: &str, change: i64, context: &str, metadata: Map) {
         self.record_then(event_type, change, context, metadata, |_| ());
     }
 
-    /// Records that memory ran out and returns the events for its crash bundle, of which this is
-    /// the last. `facts` are the known numbers of the request that failed.
+    /// Records that memory ran out, and returns the events for the out-of-memory bundle, the last
+    /// of which is this event. The argument `facts` has the known numbers of the allocation that
+    /// failed.
     pub fn record_oom(&self, reason: &str, facts: Map) -> Vec<Map> {
         let mut metadata = Map::new();
         metadata.insert(metadata_keys::OOM_REASON, reason);
@@ -380,7 +384,8 @@ impl Recorder {
             metadata.insert("oom", Value::Map(facts));
         }
         let context = format!("OOM detected ({reason})");
-        // The sampler goes on, so its later events are left out of the bundle.
+        // The sampler records further events meanwhile, so the bundle's events are copied before
+        // any of them.
         self.record_then(
             EventType::Error.as_str(),
             0,
@@ -390,7 +395,7 @@ impl Recorder {
         )
     }
 
-    /// Records an event and calls `look` on the state before anything else is recorded.
+    /// Records an event and calls `look` on the state before another event can be recorded.
     fn record_then<R>(
         &self,
         event_type: &str,
@@ -414,7 +419,7 @@ impl Recorder {
         seen
     }
 
-    /// Begins a phase. Does nothing when no session is running.
+    /// Begins a phase; does nothing when no session is running.
     pub fn enter_phase(
         &self,
         name: &Text,
@@ -426,7 +431,7 @@ impl Recorder {
         })
     }
 
-    /// Ends a phase. Does nothing when there never was a session.
+    /// Ends a phase; does nothing when the recorder never had a session.
     pub fn exit_phase(
         &self,
         scope_id: &Text,
@@ -469,7 +474,7 @@ impl Recorder {
         Some(Ok(boundary))
     }
 
-    /// The events in memory that match.
+    /// The events in memory that match the query.
     pub fn events(&self, query: &EventQuery) -> Vec<Arc<TrackedEvent>> {
         let state = self.state();
         let matching = state.history.iter().filter(|event| {
@@ -490,7 +495,7 @@ impl Recorder {
         events
     }
 
-    /// The events in memory as records.
+    /// The events in memory, as records of a sink.
     pub fn records(&self) -> Vec<Event> {
         let events = self.events(&EventQuery::default());
         let Some(origin) = self.origin() else {
@@ -499,14 +504,15 @@ impl Recorder {
         events.iter().map(|event| event.to_event(&origin)).collect()
     }
 
-    /// Clears the history and the counters. The session goes on.
+    /// Deletes the events in memory and resets the counters of the statistics. The session
+    /// continues.
     pub fn clear(&self) {
         let mut state = self.state();
         state.history.clear();
         state.tally = Tally::default();
     }
 
-    /// Frees memory that was reserved for future events.
+    /// Frees memory of the recorder that was reserved for future events.
     pub fn release_spare_memory(&self) {
         let mut state = self.state();
         state.history.shrink();
@@ -515,7 +521,7 @@ impl Recorder {
         }
     }
 
-    /// Sets the threshold of an alert; `false` when the name is unknown.
+    /// Sets the threshold of an alert; returns `false` when there is no threshold of this name.
     pub fn set_threshold(&self, name: &str, value: f64) -> bool {
         self.state().thresholds.set(name, value)
     }
@@ -554,7 +560,8 @@ impl Recorder {
         }
     }
 
-    /// Makes an event with the counters of now, or of the last sample when the source is busy.
+    /// Makes an event with the counters of now, or with those of the last sample when the collector
+    /// is busy.
     fn event_now(&self, event_type: &str, context: &str) -> Option<TrackedEvent> {
         let event = self.with_channels(|channels| {
             let channel = channels.first_mut()?;
@@ -579,7 +586,7 @@ impl Recorder {
         Some(event)
     }
 
-    /// Calls a function with the sources. `None` when another thread is stuck in one of them.
+    /// Calls a function with the collectors; `None` when another thread is stuck in one of them.
     fn with_channels<R>(&self, work: impl FnOnce(&mut Vec<Channel>) -> R) -> Option<R> {
         let deadline = Instant::now() + READING_PATIENCE;
         loop {

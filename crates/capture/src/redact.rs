@@ -1,5 +1,6 @@
 //! Removes what looks like a secret from everything that is written. All text of the watched
-//! program passes through here first: sinks, bundles, command lines, messages and exports.
+//! program passes through this module before it is written: sinks, bundles, command lines, messages
+//! and exports.
 //!
 //! Secrets are found by the name of a value ([`names`]), by the format of a token ([`formats`]), or
 //! by their position in a command ([`arguments`]) or an address ([`addresses`]). Each rule reads a
@@ -27,11 +28,11 @@ use names::is_secret_name;
 /// The text that replaces a secret.
 pub const HIDDEN: &str = "[redacted]";
 
-/// Names of values that are command lines.
+/// Names of JSON values that contain a command line.
 const COMMAND_LINES: [&str; 5] = ["command_line", "cmdline", "command", "cmd", "argv"];
 
-/// Replaces everything in a value that looks like a secret. Numbers stay: a count of tokens is not
-/// a token.
+/// Replaces everything in a JSON value that looks like a secret. Numbers are not replaced, because
+/// a number such as a count of tokens is not a secret.
 pub fn redacted(value: Value) -> Value {
     match value {
         Value::Map(map) => Value::Map(redacted_map(map)),
@@ -41,7 +42,7 @@ pub fn redacted(value: Value) -> Value {
     }
 }
 
-/// Replaces everything in the entries that looks like a secret.
+/// Replaces everything in the entries of a JSON object that looks like a secret.
 pub fn redacted_map(map: Map) -> Map {
     map.into_iter()
         .map(|(key, value)| {
@@ -60,7 +61,7 @@ pub fn redacted_map(map: Map) -> Map {
 
 /// Redacts a list, which may be the words of a command line.
 fn redacted_list(items: Vec<Value>) -> Vec<Value> {
-    // Lossy copies suffice, because only the words before a word decide about it.
+    // Copies in which bad characters are replaced suffice, because the words are only compared.
     let words: Vec<Option<String>> = items
         .iter()
         .map(|item| match item {
@@ -80,7 +81,7 @@ fn redacted_list(items: Vec<Value>) -> Vec<Value> {
     items.collect()
 }
 
-/// Replaces every text in a value whose name is that of a secret.
+/// Replaces every text in a JSON value whose name is that of a secret.
 fn hidden(value: Value, name: &str) -> Value {
     match value {
         Value::Text(text) if is_secret(name, &text.to_str_lossy()) => Value::text(HIDDEN),
@@ -109,13 +110,13 @@ fn without_secrets(text: Text, origin: Origin) -> Text {
     }
 }
 
-/// A rule returns the text without secrets, or `None` when there is nothing to replace.
+/// A function that returns the text without secrets, or `None` when there is nothing to replace.
 type Rule<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Applies all rules to a text. `None` when there is nothing to replace.
+/// Applies all rules to a text; returns `None` when there is nothing to replace.
 fn without_secrets_in(text: &str, origin: Origin) -> Option<String> {
-    // Tokens come last: a name or a command shows where a secret ends, a format only where it may
-    // end.
+    // The rule for tokens comes last, because a name or a command shows exactly where a secret
+    // ends, while the format of a token shows only where it may end.
     let rules: [Rule<'_>; 7] = [
         &addresses::without_private_keys,
         &addresses::without_webhooks,
@@ -137,8 +138,8 @@ fn without_secrets_in(text: &str, origin: Origin) -> Option<String> {
     }
 }
 
-/// Joins the words of a command into one line without secrets. A line that was joined elsewhere
-/// does not show whether a secret contained a space, so this is more exact.
+/// Joins the words of a command into one line without secrets. This is more exact than filtering a
+/// line that was joined elsewhere, which does not show whether a secret contained a space.
 pub fn redacted_words(words: &[String]) -> String {
     let mut arguments = Arguments::new(Origin::Command);
     let hidden = words.iter().map(|word| match arguments.take(word) {
@@ -149,7 +150,8 @@ pub fn redacted_words(words: &[String]) -> String {
     without_secrets_in(&line, Origin::Command).unwrap_or(line)
 }
 
-/// Redacts one record. It is parsed, because escapes in a text may hide a secret from the rules.
+/// Redacts one record, which is parsed because escapes in its JSON text may hide a secret from the
+/// rules.
 fn redacted_line(line: &str) -> Option<String> {
     let record = line.strip_suffix('\n').unwrap_or(line);
     let Ok(value) = parse(record.as_bytes()) else {
@@ -164,8 +166,8 @@ fn redacted_line(line: &str) -> Option<String> {
     Some(text)
 }
 
-/// Whether a record must be parsed to decide: it has a text with escapes, or a rule may apply to
-/// it.
+/// Whether a record must be parsed to decide whether it contains a secret: it has a text with
+/// escapes, or a rule may apply.
 fn may_hold_secret(line: &str) -> bool {
     memchr::memchr(b'\\', line.as_bytes()).is_some()
         || (marks::has_mark(line)
@@ -173,12 +175,12 @@ fn may_hold_secret(line: &str) -> bool {
                 || without_secrets_in(line, Origin::Command).is_some()))
 }
 
-/// Replaces one part of a text.
+/// Replaces the bytes from `start` to `end` of a text.
 fn with_hidden(text: &str, start: usize, end: usize) -> String {
     [&text[..start], HIDDEN, &text[end..]].concat()
 }
 
-/// Builds a text in which parts are replaced, in their order.
+/// Builds a copy of a text in which secrets are replaced, in their order.
 struct Hidden<'a> {
     plain: &'a str,
     out: String,
@@ -200,7 +202,7 @@ impl<'a> Hidden<'a> {
         self.done = end;
     }
 
-    /// The new text, or `None` when nothing was replaced.
+    /// The copy with all replacements, or `None` when nothing was replaced.
     fn finish(mut self) -> Option<String> {
         (self.done > 0).then(|| {
             self.out.push_str(&self.plain[self.done..]);

@@ -1,15 +1,15 @@
-//! Starts threads that leave the program's signals to the program.
+//! Starts threads that do not receive the signals of the watched program.
 //!
-//! The system delivers a signal to any thread that does not block it. If one of our threads took a
-//! signal, a sleeping main thread would not be interrupted, or a program would end that blocks the
-//! signal everywhere and waits for it.
+//! The system delivers a signal to any thread that does not block it. If a thread of the recorder
+//! took a signal, a sleeping main thread would not be interrupted, and a program that blocks the
+//! signal in its own threads and waits for it would be ended by the signal.
 
 use std::io;
 use std::thread::Builder;
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 
-/// Signals that a thread causes itself. They stay with the thread, for handlers that print where a
+/// Signals that a thread causes itself, which are not blocked, so that handlers can print where a
 /// fault happened.
 const FAULTS: [Signal; 7] = [
     Signal::SIGABRT,
@@ -21,9 +21,9 @@ const FAULTS: [Signal; 7] = [
     Signal::SIGTRAP,
 ];
 
-/// Starts a detached thread. It takes no signals except those of its own faults.
+/// Starts a detached thread, which receives no signals except those of its own faults.
 pub(crate) fn start(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    // A thread starts with the signal mask of the thread that starts it.
+    // A new thread inherits the signal mask of the thread that starts it.
     let mut sent = SigSet::all();
     for fault in FAULTS {
         sent.remove(fault);

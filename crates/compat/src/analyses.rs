@@ -13,17 +13,18 @@ use crate::cross_rank::{self, CrossRank, FirstCause};
 /// The results of stormlog 0.3.9's analyses of one run.
 #[derive(Debug)]
 pub struct Analyses {
-    /// Findings about the gap, each with its phase.
+    /// Findings about the gap between used and reserved memory, each with its phase.
     pub gaps: Vec<(GapFinding, Option<PhaseAttribution>)>,
     /// Gaps attributed to collective communication.
     pub collectives: Vec<CollectiveAttribution>,
-    /// The comparison of ranks, if there are at least two.
+    /// The comparison of ranks, if the run has at least two ranks.
     pub ranks: Option<(CrossRank, FirstCause)>,
 }
 
 impl Analyses {
-    /// Runs the analyses on the sessions of a run. Stormlog 0.3.9 analyses one session. When ranks
-    /// were recorded separately, this uses the best session of each rank.
+    /// Runs the analyses of stormlog 0.3.9 on the sessions of a run. Stormlog 0.3.9 itself analyses
+    /// only one session. When the ranks were recorded in separate sessions, the best session of
+    /// each rank is used instead.
     pub fn of(run: &[LoadedSession]) -> Self {
         let mut ranks = BTreeSet::new();
         let mut sessions: Vec<&LoadedSession> = run.iter().collect();
@@ -33,7 +34,8 @@ impl Analyses {
             .filter(|session| ranks.insert(session.summary.rank))
             .map(|session| &session.events)
             .collect();
-        // The events are joined rank by rank, so that the samples of a rank are adjacent in memory.
+        // The events of the sessions are joined rank by rank, so that the samples of a rank are
+        // adjacent in memory.
         let events = Events::joined(&chosen);
         let replay = PhaseReplay::of_events(&events);
         let resolve = |at_ns: i64, session_id: &Text, rank: i64| {
@@ -69,8 +71,8 @@ impl Analyses {
     }
 }
 
-/// The findings about the gap over all ranks in order of time. Sorting millions of events by time
-/// is done only if there is something to find.
+/// The findings about the gap over all ranks in order of time. Millions of events are sorted by
+/// time only if some gap is large enough to be reported.
 fn gaps(
     chosen: &[&Events],
     events: &Events,

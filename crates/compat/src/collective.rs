@@ -20,14 +20,14 @@ pub use config::{CollectiveConfig, ConfigError, FIELDS, Preset, check_fields};
 use super::cross_rank::ResolvePhase;
 use tokens::TokenSearch;
 
-/// How certain it is that a gap comes from a collective.
+/// How certain it is that a gap comes from collective communication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CollectiveClass {
-    /// Possible.
+    /// The gap possibly comes from collective communication.
     Suspect,
-    /// More likely than not.
+    /// The gap more likely than not comes from collective communication.
     Likely,
-    /// Almost certain.
+    /// The gap almost certainly comes from collective communication.
     Confident,
 }
 
@@ -47,7 +47,7 @@ impl CollectiveClass {
     }
 }
 
-/// The numbers behind an attribution.
+/// The numbers behind the attribution of a gap to collective communication.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct CollectiveEvidence {
@@ -60,7 +60,7 @@ pub struct CollectiveEvidence {
     pub robust_zscore: f64,
 }
 
-/// A time span in which a rank's gap is attributed to a collective.
+/// A time span in which a rank's gap is attributed to collective communication.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct CollectiveAttribution {
@@ -93,7 +93,7 @@ struct Spike {
     markers: Vec<i64>,
 }
 
-/// Attributes the gaps in some events.
+/// Attributes the gaps in the given events to collective communication.
 pub fn attribute(
     events: &Events,
     config: &CollectiveConfig,
@@ -171,8 +171,8 @@ fn samples_by_rank(events: &Events) -> BTreeMap<i64, Vec<Sample>> {
     ranks.into_iter().collect()
 }
 
-/// Whether any sample of a rank has a significant gap. Without a significant gap, there is no spike
-/// to search for.
+/// Whether any sample of a rank has a gap that is large enough to be a spike. Without a large gap
+/// in any sample, the search for spikes is skipped.
 fn may_spike(samples: &[Sample], config: &CollectiveConfig) -> bool {
     real_count(samples.len()) >= config.min_samples_per_rank
         && samples.iter().any(|sample| is_significant(sample, config))
@@ -185,7 +185,7 @@ fn is_significant(sample: &Sample, config: &CollectiveConfig) -> bool {
         || real(sample.gap) >= config.min_gap_bytes
 }
 
-/// The times of events that mention a collective, by rank and in order.
+/// The times of events that mention collective communication, by rank and in order.
 fn markers_by_rank(events: &Events) -> HashMap<i64, Vec<i64>> {
     let mut search = TokenSearch::default();
     let mut by_rank: HashMap<i64, Vec<i64>> = HashMap::new();
@@ -225,7 +225,7 @@ fn spikes(samples: &[Sample], markers: &[i64], config: &CollectiveConfig) -> Vec
         .collect()
 }
 
-/// The times within a window around `at_ns`. The times are sorted.
+/// The times within a window around `at_ns`; `times` must be sorted.
 fn near(times: &[i64], at_ns: i64, window_ns: f64) -> &[i64] {
     let apart = |time: i64| real(time.saturating_sub(at_ns));
     let first = times.partition_point(|time| apart(*time) < -window_ns);
@@ -233,8 +233,8 @@ fn near(times: &[i64], at_ns: i64, window_ns: f64) -> &[i64] {
     &times[first..last.max(first)]
 }
 
-/// Measures how far a value is from the others, by median and median absolute deviation (MAD). When
-/// the MAD is zero, mean and standard deviation are used.
+/// Measures how far a value lies from the other values, by their median and median absolute
+/// deviation (MAD). When the MAD is zero, mean and standard deviation are used instead.
 struct RobustScale {
     centre: f64,
     spread: f64,
@@ -280,7 +280,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     f64::midpoint(lower, upper)
 }
 
-/// Every spike in order of time, to find ranks with simultaneous spikes.
+/// All spikes in order of time, for finding ranks with simultaneous spikes.
 struct Synchrony {
     spikes: Vec<(i64, i64)>,
     window_ns: f64,
@@ -296,7 +296,8 @@ impl Synchrony {
         Self { spikes, window_ns }
     }
 
-    /// The number of ranks with a spike within the window, including the spike's own rank.
+    /// The number of ranks with a spike within the time window around a spike, including the
+    /// spike's own rank.
     fn ranks_near(&self, spike: &Spike) -> usize {
         let apart = |(at_ns, _): &(i64, i64)| real(at_ns.saturating_sub(spike.timestamp_ns));
         let first = self
@@ -388,7 +389,7 @@ fn score(
     })
 }
 
-/// A value as a share of the required one, at most 1.
+/// A value as a share of the required value, at most 1.
 fn share(value: f64, asked: f64) -> f64 {
     if asked <= 0.0 {
         1.0
@@ -397,7 +398,7 @@ fn share(value: f64, asked: f64) -> f64 {
     }
 }
 
-/// Joins overlapping intervals of a rank.
+/// Joins overlapping time spans of a rank into one attribution.
 fn merge_overlapping(mut found: Vec<CollectiveAttribution>) -> Vec<CollectiveAttribution> {
     found.sort_by_key(|one| (one.rank, one.interval_start_ns, one.interval_end_ns));
     let mut merged: Vec<CollectiveAttribution> = Vec::new();

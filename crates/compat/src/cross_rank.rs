@@ -1,5 +1,5 @@
-//! Compares the ranks of one run and finds the one that rose first, with the rules of stormlog
-//! 0.3.9.
+//! Compares the ranks of one run and finds the rank whose memory rose first, with the rules of
+//! stormlog 0.3.9.
 
 mod first_cause;
 
@@ -12,7 +12,7 @@ use stormlog_format::{EventType, Text};
 
 pub use first_cause::{Confidence, FirstCause, Suspect};
 
-/// A sample, reduced to what the comparison of ranks needs.
+/// A sample, reduced to the fields that the comparison of ranks needs.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     timestamp_ns: i64,
@@ -26,7 +26,7 @@ struct RankSamples {
     samples: Vec<Sample>,
 }
 
-/// A sample on the common time line.
+/// A sample on the time line that all ranks share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct TimelinePoint {
@@ -39,7 +39,7 @@ pub struct TimelinePoint {
     pub allocator_change_bytes: Option<i64>,
 }
 
-/// Ranks on a common time line.
+/// The ranks of a run on a common time line.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct CrossRank {
@@ -53,15 +53,16 @@ pub struct CrossRank {
     events: Events,
 }
 
-/// An offset of more than this many intervals between the starts of ranks adds a note.
+/// A difference of more than this many sampling intervals between the starts of ranks adds a note.
 const SKEW_INTERVALS: i64 = 5;
 
-/// Maximum number of ranks listed in notes and results. A larger world size is not plausible.
+/// Maximum number of ranks listed in notes and results; a larger declared world size is not
+/// plausible.
 const MOST_MISSING_RANKS: i64 = 1 << 20;
 
 const NO_SAMPLES: &str = "No sample telemetry events were available for distributed analysis.";
 
-/// Compares the ranks in some events.
+/// Compares the ranks in the given events.
 pub fn merge(events: &Events) -> CrossRank {
     let mut cross = CrossRank {
         job_id: None,
@@ -116,14 +117,14 @@ pub fn merge(events: &Events) -> CrossRank {
 }
 
 impl CrossRank {
-    /// The ranks with samples, in order, and their numbers of samples.
+    /// The ranks with samples, in ascending order, each with its number of samples.
     pub fn rank_sample_counts(&self) -> impl Iterator<Item = (i64, usize)> {
         self.ranks
             .iter()
             .map(|(rank, of_rank)| (*rank, of_rank.samples.len()))
     }
 
-    /// Every sample on the common time line, sorted by aligned time, rank and time.
+    /// Every sample on the common time line, sorted by aligned time, rank and original time.
     pub fn points(&self) -> Vec<TimelinePoint> {
         let mut points = Vec::with_capacity(self.ranks.values().map(|r| r.samples.len()).sum());
         for (rank, of_rank) in &self.ranks {
@@ -155,7 +156,7 @@ impl CrossRank {
     /// Shifts every rank so that its first sample coincides with that of the lowest rank.
     fn align(&mut self) {
         let first = |of_rank: &RankSamples| of_rank.samples.first().map(|s| s.timestamp_ns);
-        // Ranks are sorted, so rank 0 comes first if it is present.
+        // Ranks are sorted, so rank 0 is the anchor if it is present.
         let Some(anchor) = self.ranks.values().next().and_then(first) else {
             return;
         };
@@ -185,21 +186,21 @@ impl CrossRank {
     }
 }
 
-/// Resolves the phase at a time, given the time, session and rank.
+/// Returns the phase at a time, given the time, session and rank.
 pub type ResolvePhase<'a> = dyn Fn(i64, &Text, i64) -> Option<PhaseAttribution> + 'a;
 
-/// Formats numbers as a list for users.
+/// Formats numbers as a comma-separated list for users.
 fn listed(numbers: &[i64]) -> String {
     let texts: Vec<String> = numbers.iter().map(i64::to_string).collect();
     texts.join(", ")
 }
 
-/// Whether the event is a sample. Case is ignored, but white space is not.
+/// Whether an event type is a sample. Case is ignored, but surrounding white space is not.
 fn is_sample(event_type: &[u8]) -> bool {
     event_type.eq_ignore_ascii_case(EventType::Sample.as_str().as_bytes())
 }
 
-/// The samples of each origin. Origins are in the order of their first sample.
+/// The samples of each origin, with the origins in the order of their first sample.
 struct Census<'a> {
     samples: usize,
     origins: Vec<(&'a Origin, Vec<Sample>)>,
@@ -218,7 +219,7 @@ impl<'a> Census<'a> {
         if same {
             return census;
         }
-        // Of equally common values the first one counts, so the order matters.
+        // Events are read in time order, because of equally frequent values the first one counts.
         let in_order = events.of_type(is_sample);
         let in_order =
             in_order.map(|(place, event, origin)| (events.row_ids()[place], event, origin));
@@ -227,7 +228,8 @@ impl<'a> Census<'a> {
 
     fn taken(events: &Events, all: impl Iterator<Item = (RowId, EventRef<'a>, usize)>) -> Self {
         let count = events.origin_count();
-        // If origins have similar numbers of samples, their lists need no reallocation.
+        // The lists get room for a typical number of samples, so that they need no reallocation if
+        // origins have similar numbers of samples.
         let typical = events.len() / count.max(1) + 1;
         let mut places: Vec<Option<usize>> = vec![None; count];
         let mut origins: Vec<(&'a Origin, Vec<Sample>)> = Vec::new();
@@ -253,7 +255,7 @@ impl<'a> Census<'a> {
     }
 }
 
-/// Values in the order of their first occurrence, with their counts.
+/// Distinct values in the order of their first occurrence, with their counts.
 struct Tally<T>(Vec<(T, usize)>);
 
 impl<T: Copy + Eq + std::hash::Hash> Tally<T> {
@@ -286,11 +288,11 @@ impl Tally<&Text> {
     }
 }
 
-/// Samples by rank, with their declared world size and intervals.
+/// Samples by rank, with the world size and the intervals that the samples declare.
 struct Grouped {
     ranks: BTreeMap<i64, RankSamples>,
     world_size: i64,
-    /// Declared intervals, each with the number of samples that declare it.
+    /// Sampling intervals declared by samples, each with the number of samples that declare it.
     declared_intervals_ns: Vec<(i64, usize)>,
 }
 
@@ -332,8 +334,8 @@ impl Grouped {
         }
     }
 
-    /// The median time between samples of a rank. If no two samples differ in time, the declared
-    /// interval is used.
+    /// The median time between samples of a rank, in nanoseconds. If all samples of each rank have
+    /// the same time, the declared sampling interval is used.
     fn median_interval_ns(&self) -> i64 {
         let mut intervals: Vec<i64> = Vec::new();
         for of_rank in self.ranks.values() {
@@ -350,7 +352,7 @@ impl Grouped {
 }
 
 impl RankSamples {
-    /// Sorts by time, then process, then host, then original order.
+    /// Sorts the samples by time, then by process, then by host, then in their original order.
     fn sort(&mut self, events: &Events) {
         let strictly = self
             .samples
@@ -369,7 +371,7 @@ impl RankSamples {
     }
 }
 
-/// The median, truncated to a whole number. Zero for an empty list.
+/// The median of the values, truncated to a whole number; zero for an empty list.
 fn median(values: &mut [i64]) -> i64 {
     if values.is_empty() {
         return 0;

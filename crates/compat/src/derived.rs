@@ -1,8 +1,8 @@
-//! Computes gaps and ratios from an event's counters.
+//! Computes gaps and ratios from an event's counters, with the rules of stormlog 0.3.9.
 
 use stormlog_format::{EventType, Text};
 
-/// A collector whose name contains one of these words does not measure everything.
+/// A collector whose name contains one of these words does not measure all counters.
 const DEGRADED_COLLECTORS: [&str; 5] = [
     "fallback",
     "degraded",
@@ -14,17 +14,17 @@ const DEGRADED_COLLECTORS: [&str; 5] = [
 /// The values derived from one event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EventFields {
-    /// Bytes that the allocator reserved but that are not in use.
+    /// Bytes that the allocator reserved but that are not allocated.
     pub allocator_gap_bytes: i64,
-    /// Allocated bytes as a share of the device's size, if that is known.
+    /// Allocated bytes as a share of the device's size, if the size is known.
     pub utilization_ratio: Option<f64>,
-    /// The gap as a share of the reserved bytes, if there are any.
+    /// The allocator gap as a share of the reserved bytes, if any bytes are reserved.
     pub fragmentation_ratio: Option<f64>,
-    /// Whether the collector's name states that it does not measure everything.
+    /// Whether the collector's name shows that it does not measure all counters.
     pub is_degraded_collector: bool,
 }
 
-/// The size of a device, as stored in records.
+/// The size of a device in bytes, in the number type used in records.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum DeviceTotal {
     /// A whole number of bytes.
@@ -54,16 +54,16 @@ impl EventFields {
 /// The values derived from all events of a session.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SessionFields {
-    /// The highest utilization of any event.
+    /// The highest utilization ratio of any event.
     pub peak_utilization_ratio: Option<f64>,
-    /// The mean fragmentation of the events that have a value.
+    /// The mean fragmentation ratio of the events that have one.
     pub avg_fragmentation_ratio: Option<f64>,
     /// Whether the last event is not a stop event.
     pub is_session_interrupted: bool,
 }
 
 impl SessionFields {
-    /// Computes the values from a session's events and the type of the last one.
+    /// Computes the values from a session's events and the type of the last event.
     pub fn of(events: &[EventFields], last_type: Option<&Text>) -> Self {
         let peak = events
             .iter()
@@ -105,11 +105,12 @@ fn is_degraded(collector: &Text) -> bool {
     words.any(|word| collector.contains(word))
 }
 
-/// The float nearest to the exact quotient. The divisor must not be zero.
+/// The float nearest to the exact quotient of two integers; the divisor must not be zero.
 ///
-/// Dividing the counts as floats would round three times. Here the dividend is shifted to the top
-/// of 128 bits, so that the quotient has at least 64 bits, more than a float. A remainder sets the
-/// lowest bit, so that the quotient does not look exact.
+/// Converting both integers to floats before dividing would round three times. The dividend is
+/// shifted to the top of 128 bits, so that the integer quotient has at least 64 bits, more than a
+/// float can hold. If the division leaves a remainder, the lowest bit of the quotient is set, so
+/// that the quotient does not look exact when it is rounded.
 #[expect(
     clippy::cast_precision_loss,
     reason = "the result must round exactly once"

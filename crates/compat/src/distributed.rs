@@ -1,5 +1,5 @@
 //! Loads and summarizes the artifacts of many ranks, like the diagnostics tab of stormlog 0.3.9.
-//! Files that cannot be read become warnings.
+//! Files that cannot be read are reported as warnings.
 
 mod candidates;
 mod directory;

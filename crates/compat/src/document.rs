@@ -1,4 +1,4 @@
-//! The report as JSON with the keys of stormlog 0.3.9.
+//! The report of `analyze` as JSON with the keys of stormlog 0.3.9.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +16,14 @@ use crate::cross_rank::{CrossRank, FirstCause, Suspect};
 use crate::lines;
 use crate::optimization::{self, Score};
 
-/// The report: the keys of stormlog 0.3.9 and our own. Stormlog records no profiled functions, so the
-/// keys for them are empty.
+/// The report of `analyze`: the keys of stormlog 0.3.9 and those that only Stormlog has. Profiled
+/// functions are not recorded, so the keys for them are empty.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Document<'a> {
-    /// The keys that stormlog 0.3.9 does not have.
+    /// The keys that only Stormlog has.
     #[serde(flatten)]
     pub own: analyze::Document<'a>,
-    /// Files that `--visualization` wrote.
+    /// Files that the option `--visualization` wrote.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<String>")]
     pub visualizations: Option<Vec<String>>,
@@ -34,11 +34,12 @@ pub struct Document<'a> {
     all_insights: [Map; 0],
     recommendations: [Map; 0],
     optimization_score: Score,
-    /// Findings about the gap between the memory used on the device and the allocator's.
+    /// Findings about the gap between the memory used on the device and the memory reserved by the
+    /// allocator.
     gap_analysis: Vec<Gap<'a>>,
     /// Time spans in which a collective operation explains the gap.
     collective_attribution: &'a [CollectiveAttribution],
-    /// The ranks side by side, where there are at least two.
+    /// The comparison of ranks, if there are at least two.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "CrossRankKeys")]
     cross_rank_analysis: Option<CrossRankKeys<'a>>,
@@ -46,7 +47,7 @@ pub struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// The document of a report.
+    /// Creates the JSON document of a report.
     pub fn of(report: &'a Report, analyses: &'a Analyses) -> Self {
         let ranks = analyses.ranks.as_ref();
         Self {
@@ -81,10 +82,10 @@ struct FunctionTotals {
     analysis_timestamp: Option<f64>,
 }
 
-/// Sessions that were found.
+/// The sessions that were found in the artifacts.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Sessions<'a> {
-    /// The one that stormlog 0.3.9 would analyze.
+    /// The id of the session that stormlog 0.3.9 would analyze.
     selected_session_id: Option<&'a Text>,
     discovered_session_ids: Vec<&'a Text>,
 }
@@ -93,9 +94,9 @@ struct Sessions<'a> {
 struct Gap<'a> {
     #[serde(flatten)]
     finding: &'a GapFinding,
-    /// Remedies.
+    /// Advice on how to reduce the gap.
     remediation: [&'static str; 3],
-    /// The phase at the evidence timestamp.
+    /// The phase of the program at the finding's timestamp.
     phase_attribution: Option<Map>,
 }
 
@@ -109,7 +110,7 @@ impl<'a> Gap<'a> {
     }
 }
 
-/// Ranks on a common time line.
+/// The comparison of ranks on a common time line.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "CrossRank")]
 struct CrossRankKeys<'a> {
@@ -118,10 +119,10 @@ struct CrossRankKeys<'a> {
     participating_ranks: Vec<i64>,
     missing_ranks: &'a [i64],
     rank_sample_counts: BTreeMap<i64, usize>,
-    /// The nanoseconds that are added to the timestamps of each rank.
+    /// The nanoseconds that are added to the timestamps of each rank to align the ranks.
     alignment_offsets_ns: &'a BTreeMap<i64, i64>,
     cluster_onset_timestamp_ns: Option<i64>,
-    /// Ranks that may have been the first whose memory rose.
+    /// Ranks whose memory may have risen first.
     first_cause_suspects: Vec<SuspectKeys<'a>>,
     notes: Vec<String>,
 }

@@ -1,5 +1,5 @@
 //! Analyses memory profiles and tracking results of TensorFlow and JAX programs, in megabytes. The
-//! rules are the same, and the advice is worded for each framework.
+//! rules are the same for both frameworks, but the advice is worded for each of them.
 
 mod advice;
 mod usage;
@@ -10,10 +10,10 @@ use stormlog_format::{Map, Text, Value};
 pub use advice::{priority_actions, suggestions};
 pub use usage::{leaks, patterns};
 
-/// Number of values averaged at each end of a series.
+/// Number of values that are averaged at each end of a series to compute its trend.
 const EDGE: usize = 5;
 
-/// Minimum number of values needed for a trend.
+/// Minimum number of values that a series needs for a trend.
 const FEWEST_FOR_TREND: usize = 10;
 
 /// The framework that advice is worded for.
@@ -43,22 +43,22 @@ pub struct FunctionProfile {
     pub name: Text,
     /// Number of calls.
     pub calls: i64,
-    /// Seconds in all calls together.
+    /// Duration of all calls together, in seconds.
     pub total_seconds: f64,
-    /// Megabytes left in use by all calls together.
+    /// Memory left in use by all calls together, in megabytes.
     pub total_memory_mb: f64,
-    /// Highest megabytes in use.
+    /// Highest memory in use during any call, in megabytes.
     pub peak_memory_mb: f64,
 }
 
-/// The share of reserved memory that is not in use.
+/// Fragmentation: the share of reserved memory that is not in use, over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Fragmentation {
-    /// The mean of the shares.
+    /// The mean share of reserved memory that is not in use.
     pub score: f64,
-    /// The share at the end minus the share at the beginning.
+    /// The unused share at the end minus the unused share at the beginning.
     pub trend: f64,
-    /// The largest and the smallest share, if anything was reserved.
+    /// The largest and the smallest unused share, if any memory was reserved.
     pub range: Option<(f64, f64)>,
 }
 
@@ -89,7 +89,8 @@ impl Fragmentation {
         }
     }
 
-    /// The values by name. `trend_name` is the key of the trend, which differs between reports.
+    /// The fragmentation values as a map. `trend_name` is the key for the trend, which differs
+    /// between reports.
     pub fn to_map(self, trend_name: &str) -> Map {
         let mut map = Map::new();
         map.insert("fragmentation_score", Value::Float(self.score));
@@ -102,8 +103,8 @@ impl Fragmentation {
     }
 }
 
-/// A score of 10, minus deductions for peak, growth and fragmentation of a profile and for leaks in
-/// `usage`.
+/// The efficiency score of a profile: 10, minus deductions for peak, growth and fragmentation and
+/// for leaks in `usage`.
 pub fn efficiency(peak_mb: f64, growth: f64, fragmentation: f64, usage: Option<&[f64]>) -> f64 {
     let mut score = 10.0;
     score -= tier(peak_mb, (8000.0, 3.0), (4000.0, 1.5));

@@ -1,4 +1,4 @@
-//! The lines that the command of stormlog 0.3.9 prints, and its advice on gaps.
+//! The lines that the `analyze` command of stormlog 0.3.9 prints, and its advice on gaps.
 
 use stormlog_analysis::gap::GapClass;
 use stormlog_analysis::phases::PhaseAttribution;
@@ -6,7 +6,7 @@ use stormlog_format::byte_text;
 
 use crate::analyses::Analyses;
 
-/// The advice of stormlog 0.3.9 on a class of gaps.
+/// The advice of stormlog 0.3.9 on a class of gap findings.
 pub(crate) fn remediation(class: GapClass) -> [&'static str; 3] {
     match class {
         GapClass::TransientSpike => [
@@ -29,7 +29,7 @@ pub(crate) fn remediation(class: GapClass) -> [&'static str; 3] {
     }
 }
 
-/// The lines printed after the file's name and size.
+/// The lines that are printed after the file's name and size.
 pub fn lines(analyses: &Analyses) -> Vec<String> {
     let mut lines = vec![format!("Gap findings: {}", analyses.gaps.len())];
     let phase = analyses

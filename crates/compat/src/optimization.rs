@@ -1,4 +1,5 @@
-//! Analyses profiled calls with the rules of stormlog 0.3.9: patterns, insights and a score.
+//! Analyses profiled function calls with the rules of stormlog 0.3.9: patterns, insights and a
+//! score.
 
 mod insights;
 mod patterns;
@@ -11,16 +12,16 @@ pub use insights::{Insight, insights};
 pub use patterns::{Pattern, patterns};
 pub use score::{Recommendation, Score, recommendations, score};
 
-/// One profiled call.
+/// One profiled function call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProfiledCall {
-    /// The name of the function.
+    /// The name of the called function.
     pub function: Text,
-    /// Duration in seconds.
+    /// Duration of the call in seconds.
     pub seconds: f64,
-    /// Start time, in seconds.
+    /// Start time of the call in seconds.
     pub started_at: f64,
-    /// End time, in seconds.
+    /// End time of the call in seconds.
     pub ended_at: f64,
     /// Bytes allocated before the call.
     pub allocated_before: i64,
@@ -28,15 +29,15 @@ pub struct ProfiledCall {
     pub allocated_after: i64,
     /// Bytes reserved after the call.
     pub reserved_after: i64,
-    /// Highest bytes allocated during the call.
+    /// Highest number of bytes allocated during the call.
     pub peak: i64,
-    /// Bytes that the call allocated, including bytes freed again.
+    /// Bytes that the call allocated, including bytes that it freed again.
     pub allocated: i64,
     /// Bytes that the call left allocated, as counted by the profiler.
     pub growth: i64,
 }
 
-/// The thresholds from which something is reported.
+/// The thresholds above which patterns and insights are reported.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the thresholds are those of stormlog 0.3.9")]
 pub struct ProfileThresholds {
@@ -61,7 +62,7 @@ impl Default for ProfileThresholds {
     }
 }
 
-/// The summary of a report.
+/// The summary of all profiled calls, in a report.
 pub fn summary(calls: &[ProfiledCall]) -> Map {
     let total: i64 = calls.iter().map(|call| call.allocated).sum();
     let seconds = if calls.is_empty() {
@@ -81,7 +82,7 @@ pub fn summary(calls: &[ProfiledCall]) -> Map {
     summary
 }
 
-/// Calls by function, in the order of the first calls.
+/// The calls of each function, with the functions in the order of their first calls.
 fn by_function(calls: &[ProfiledCall]) -> Vec<(&Text, Vec<&ProfiledCall>)> {
     let mut places: HashMap<&Text, usize> = HashMap::new();
     let mut functions: Vec<(&Text, Vec<&ProfiledCall>)> = Vec::new();
@@ -95,7 +96,7 @@ fn by_function(calls: &[ProfiledCall]) -> Vec<(&Text, Vec<&ProfiledCall>)> {
     functions
 }
 
-/// The quantile of the values, with linear interpolation.
+/// The quantile of the values, with linear interpolation between neighbours.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

@@ -1,21 +1,22 @@
-//! Projects records to the form that telemetry tools expect: resource (the source), attributes (the
-//! measurements) and correlation (the session, job and phase).
+//! Projects event records to the form that telemetry tools expect: resource (the source),
+//! attributes (the measurements) and correlation (the session, job and phase).
 
 use std::collections::HashSet;
 
 use stormlog_format::json::{Layout, NonFinite, Writer};
 use stormlog_format::{EventType, Map, Text, Value, metadata_keys, python_str};
 
-/// The version of the projection.
+/// The version of the projected record's format.
 pub const PROJECTION_VERSION: i64 = 1;
 
-/// Backends that metadata may name.
+/// Names of backends that an event's metadata may contain.
 const BACKENDS: [&str; 5] = ["cpu", "cuda", "rocm", "mps", "tensorflow"];
 
-/// Backends that a collector's name may contain, in the order of the search.
+/// Names of backends that a collector's name may contain, in the order of the search.
 const COLLECTED: [&str; 5] = ["cuda", "rocm", "mps", "cpu", "tensorflow"];
 
-/// Names of the measured attributes, and the record's keys for them.
+/// The names of measured attributes in a projected record, each with the key of the original record
+/// that it is copied from.
 const MEASURED: [(&str, &str); 9] = [
     ("sampling.interval_ms", "sampling_interval_ms"),
     (
@@ -40,27 +41,27 @@ const MEASURED: [(&str, &str); 9] = [
 /// A record in the form that telemetry tools expect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Projected {
-    /// When it happened.
+    /// When the recorded event happened, in nanoseconds.
     pub timestamp_ns: i64,
-    /// When it was observed.
+    /// When the event was observed, in nanoseconds.
     pub observed_timestamp_ns: i64,
-    /// The session it belongs to.
+    /// The session that the record belongs to.
     pub session_id: Text,
     /// The kind of source: a backend, `gpu` or `other`.
     pub source_kind: &'static str,
-    /// The record's type.
+    /// The event type of the record.
     pub event_type: Text,
-    /// The phase of the program at the time.
+    /// The phase of the program at the time of the event.
     pub stage: Option<Text>,
-    /// The severity, in lower case.
+    /// The severity of the event, in lower case.
     pub severity: Option<Text>,
-    /// The severity as the recorder wrote it.
+    /// The severity of the event as the recorder wrote it.
     pub severity_text: Option<Text>,
-    /// The record's context.
+    /// The context text of the record.
     pub body: Option<Text>,
-    /// The source of the record.
+    /// The source of the record, such as host, process and device.
     pub resource: Map,
-    /// The measurements and the metadata.
+    /// The measurements and the metadata of the record.
     pub attributes: Map,
     /// The session, job and phase of the record.
     pub correlation: Map,

@@ -1,4 +1,4 @@
-//! The timeline of several ranks, as stormlog 0.3.9 draws it.
+//! The timeline of several ranks, in the form that stormlog 0.3.9 draws it.
 
 use stormlog_analysis::detect::Severity;
 use stormlog_analysis::{Events, LoadedSession};

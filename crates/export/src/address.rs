@@ -1,5 +1,5 @@
-//! The address of a receiver. The path and the query of a webhook are secrets, so only scheme, host
-//! and port are ever shown.
+//! The address of a receiver of alerts or metrics. The path and the query of a webhook URL are
+//! secrets, so only the scheme, host and port of an address are ever shown.
 
 use std::fmt;
 
@@ -9,11 +9,12 @@ use ureq::http::Uri;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address(Uri);
 
-/// Why a text is not a valid address. The text may contain a secret and is not repeated.
+/// Why a text is not a valid address. The error does not repeat the text, which may contain a
+/// secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
-    /// It cannot be parsed.
+    /// The text cannot be parsed as a URL.
     #[error("not a URL")]
     NotAUrl,
     /// The scheme is neither `http` nor `https`.
@@ -22,8 +23,8 @@ pub enum AddressError {
     /// The URL has no host.
     #[error("the URL has no host")]
     NoHost,
-    /// The URL contains a login, which would end up in logs. Receivers accept tokens in the path or
-    /// a header.
+    /// The URL contains a user name or password (`user:password@host`), which would end up in logs.
+    /// A token can be given in the path or a header instead.
     #[error("the URL has a user name; use a token in the path")]
     Login,
 }
@@ -51,12 +52,12 @@ impl Address {
         self.0.host().unwrap_or_default()
     }
 
-    /// The complete address, for the code that connects.
+    /// The complete address with its secret parts, only for the code that connects to the receiver.
     pub(crate) fn uri(&self) -> &Uri {
         &self.0
     }
 
-    /// The same address with this path appended, unless it already ends with it.
+    /// The address with `suffix` appended to its path, unless the path already ends with `suffix`.
     pub(crate) fn with_suffix(&self, suffix: &str) -> Result<Self, AddressError> {
         let path = self.0.path().trim_end_matches('/');
         if path.ends_with(suffix) {

@@ -1,4 +1,4 @@
-//! Renders a finding as an alert: as JSON, or in Slack's form.
+//! Renders a finding as an alert: as JSON, or in the message format of Slack's webhooks.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,25 +9,25 @@ use stormlog_report::document::to_value;
 
 use crate::address::Address;
 
-/// The version of the JSON form, and the program that sends it.
+/// The version of the JSON document of an alert, and the name of the program that sends it.
 const VERSION: u32 = 1;
 const SOURCE: &str = "stormlog";
 
-/// The content type of both forms.
+/// The content type of an alert's request body, which is JSON in both formats.
 pub const CONTENT_TYPE: &str = "application/json";
 
-/// The form of an alert.
+/// The format in which an alert is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AlertFormat {
-    /// The finding with all its numbers.
+    /// A JSON document with the finding and all its numbers.
     Json,
-    /// A text in the form of Slack's incoming webhooks. Mattermost, Rocket.Chat and Discord's
-    /// `/slack` addresses accept it too.
+    /// A message in the format of Slack's incoming webhooks. Mattermost, Rocket.Chat and Discord's
+    /// `/slack` addresses accept this format too.
     Slack,
 }
 
 impl AlertFormat {
-    /// The form for a receiver, chosen by its host.
+    /// The alert format that a receiver expects, chosen by the host of its address.
     #[must_use]
     pub fn of(address: &Address) -> Self {
         if address.host() == "hooks.slack.com" {
@@ -49,23 +49,23 @@ pub struct Subject {
     pub host: Option<String>,
     /// The job.
     pub job_id: Option<String>,
-    /// The path of the recording.
+    /// The path of the recording that the finding comes from.
     pub recording: Option<String>,
 }
 
-/// A finding about a run.
+/// A finding about a run, as it is sent to a receiver.
 #[derive(Clone, Copy, Debug)]
 pub struct Alert<'a> {
     /// The run.
     pub subject: &'a Subject,
     /// The finding.
     pub finding: &'a Finding,
-    /// When it was found, nanoseconds since the epoch.
+    /// When the finding was detected, in nanoseconds since the Unix epoch.
     pub at_ns: i64,
 }
 
 impl Alert<'_> {
-    /// Renders the body of the request. What looks like a secret is hidden.
+    /// Renders the body of the HTTP request. Texts that look like secrets are hidden.
     #[must_use]
     pub fn render(&self, format: AlertFormat) -> Vec<u8> {
         match format {
@@ -95,9 +95,9 @@ impl Alert<'_> {
         let job = subject.job_id.as_deref().map(|job| format!(", job {job}"));
         let mut lines = vec![
             format!(
-                "Stormlog: {severity} in {program}{}{}",
-                host.unwrap_or_default(),
-                job.unwrap_or_default()
+                "Stormlog: {severity} in {program}{host}{job}",
+                host = host.unwrap_or_default(),
+                job = job.unwrap_or_default()
             ),
             self.finding.explanation.clone(),
             self.finding.advice.clone(),
@@ -110,15 +110,15 @@ impl Alert<'_> {
     }
 }
 
-/// A finding about a run, found while it is recorded.
+/// A finding about a run that was detected while the run was being recorded.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct AlertDocument<'a> {
     #[schemars(extend("const" = SOURCE))]
     source: &'static str,
-    /// The version of this document.
+    /// The version of the alert document.
     #[schemars(extend("const" = VERSION))]
     version: u32,
-    /// When it was found, nanoseconds since the epoch.
+    /// When the finding was detected, in nanoseconds since the Unix epoch.
     at_ns: i64,
     /// The finding in one sentence.
     text: &'a str,
@@ -132,7 +132,7 @@ struct SlackDocument {
     text: String,
 }
 
-/// Escapes a line for Slack: links, mentions and markup in a hostile name stay text.
+/// Escapes a line for Slack, so that a hostile name cannot add links, mentions or markup.
 fn plain(line: &str) -> String {
     let mut text = String::with_capacity(line.len());
     for c in line.chars() {
@@ -153,7 +153,8 @@ fn without_secrets(document: &impl Serialize) -> Vec<u8> {
         Ok(value) => Writer::new(Layout::Line)
             .to_string(&redacted(value))
             .into_bytes(),
-        // Our own JSON can always be parsed. If not, nothing is sent unchecked.
+        // The JSON that this crate rendered can always be parsed. If parsing fails anyway, an empty
+        // document is sent, because secrets in the text could not be hidden.
         Err(_) => b"{}".to_vec(),
     }
 }

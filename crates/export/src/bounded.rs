@@ -1,9 +1,9 @@
-//! Limits on what a recording can make us send, because it is hostile input.
+//! Limits on how much of a recording is sent to receivers, because a recording is hostile input.
 
 /// The longest value of a label, in characters.
 const LONGEST: usize = 128;
 
-/// Cuts a text to the longest that is sent.
+/// Cuts a label value to at most 128 characters, the longest that is sent.
 pub(crate) fn shortened(text: String) -> String {
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => {
@@ -14,5 +14,5 @@ pub(crate) fn shortened(text: String) -> String {
     }
 }
 
-/// The most series of one metric that are sent.
+/// The largest number of series of one metric that are sent.
 pub(crate) const MOST_SERIES: usize = 1000;

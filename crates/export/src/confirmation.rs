@@ -1,33 +1,35 @@
-//! Decides which findings of a running job become alerts. A false alarm costs more than a late one.
+//! Decides which findings of a running job become alerts. A false alarm is worse than a late alert,
+//! so a finding must appear in two analyses in a row.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use stormlog_analysis::detect::{Diagnosis, Finding, Kind, Severity};
 
-/// The shortest and the longest time between two analyses. In between, the time grows with the run:
-/// a finding must persist over a share of the run, not only over a few more samples.
+/// The shortest and the longest time between two analyses of a running job. Between these limits
+/// the time grows with the age of the run, so that a finding must persist over a share of the run
+/// and not only over a few more samples.
 const SHORTEST: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// The time between two analyses is the age of the run divided by this.
+/// The age of a run is divided by this number to get the time between two analyses.
 const SHARE: u32 = 4;
 
-/// The pause after an analysis is at least this many times its duration, so that analyses cost at
-/// most 2 % of one core.
+/// The pause after an analysis is at least this many times as long as the analysis took, so that
+/// analyses cost at most 2 % of one core.
 const PAUSE_OF_COST: u32 = 50;
 
-/// The time until the next analysis, for a run of this age and the cost of the last analysis.
+/// The time until the next analysis, from the age of the run and the duration of the last analysis.
 #[must_use]
 pub fn next_look(age: Duration, cost: Duration) -> Duration {
     let by_age = (age / SHARE).clamp(SHORTEST, LONGEST);
     by_age.max(cost * PAUSE_OF_COST)
 }
 
-/// Identifies a problem across analyses.
+/// Identifies the same problem in successive analyses, by its kind, rank and device.
 type Key = (Kind, Option<u32>, i64);
 
-/// A finding at the previous analysis.
+/// What a finding looked like in the previous analysis.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     magnitude_bytes: Option<i64>,
@@ -42,8 +44,9 @@ pub struct Confirmation {
 }
 
 impl Confirmation {
-    /// The findings that are new and were also present at the previous analysis. Notes are never
-    /// returned, and growth must have continued.
+    /// The findings to send as alerts: each was also present in the previous analysis and has not
+    /// been sent before. Informational findings are never returned, and a leak must have kept
+    /// growing since the previous analysis.
     pub fn confirm<'a>(&mut self, diagnosis: &'a Diagnosis) -> Vec<&'a Finding> {
         let findings = worth_alerting(diagnosis);
         let mut now = HashMap::new();
@@ -66,8 +69,8 @@ impl Confirmation {
         confirmed
     }
 
-    /// The findings about memory that ran out and ended the run. This is a fact and needs no
-    /// confirmation.
+    /// The findings about the out-of-memory error that ended the run. An out-of-memory error is a
+    /// fact, so the alert needs no confirmation by a second analysis.
     pub fn at_end<'a>(&mut self, diagnosis: &'a Diagnosis) -> Vec<&'a Finding> {
         if !diagnosis.end.is_out_of_memory() {
             return Vec::new();
@@ -91,7 +94,8 @@ fn key(finding: &Finding) -> Key {
     (finding.kind, finding.rank, finding.device_id)
 }
 
-/// Whether a finding persists: it covers a later time, and growth has not reversed.
+/// Whether the previous analysis confirms a finding. A leak must have lasted longer and grown since
+/// the previous analysis; a finding of another kind only has to be found again.
 fn stays(before: &Seen, finding: &Finding) -> bool {
     let went_on = finding.end_ns.is_none() || finding.end_ns > before.end_ns;
     let grows = matches!(

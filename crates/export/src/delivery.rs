@@ -1,5 +1,6 @@
-//! Sends bodies to one address on its own thread. Offering a body never waits: the queue is
-//! bounded. Bodies that do not fit, are refused or cannot be sent in time are counted.
+//! Sends request bodies to one address on a thread of its own. Offering a body never blocks the
+//! caller: if the bounded queue is full, a body is dropped. Bodies that do not fit into the queue,
+//! are refused by the receiver or cannot be sent in time are counted as dropped.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,39 +15,41 @@ use ureq::tls::{RootCerts, TlsConfig, TlsProvider};
 
 use crate::address::Address;
 
-/// The time limit for a request and its response.
+/// The time limit for one HTTP request including its response.
 const REQUEST: Duration = Duration::from_secs(10);
 
-/// The longest wait before another attempt, even if the receiver asks for a longer one.
+/// The longest wait before a body is sent again, even if the receiver asks for a longer wait.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
-/// How many bytes of a response are read, so that the connection can be reused.
+/// The largest number of response bytes that are read; a response that was read to its end lets the
+/// connection be reused.
 const MOST_ANSWERED: u64 = 16 << 10;
 
-/// What happens when the queue is full.
+/// Which request body is dropped when the queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
-    /// The new body is dropped, because the first ones matter most.
+    /// The new body is dropped, because the first alerts matter most.
     DropNewest,
-    /// The oldest body is dropped, because the latest numbers matter most.
+    /// The oldest body is dropped, because the latest metrics matter most.
     DropOldest,
 }
 
-/// The limits of a delivery.
+/// The limits of one [`Delivery`].
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
-    /// The most bodies that wait.
+    /// The largest number of bodies that wait in the queue.
     pub capacity: usize,
-    /// What happens when the queue is full.
+    /// Which body is dropped when the queue is full.
     pub when_full: WhenFull,
-    /// How often a body is tried.
+    /// How often the delivery tries to send one body.
     pub attempts: u32,
-    /// The wait after the first failure; it doubles with each further one, up to a minute.
+    /// The wait after the first failed attempt; the wait doubles after each further failure, up to
+    /// one minute.
     pub first_wait: Duration,
 }
 
 impl Policy {
-    /// For alerts, which are few and worth several attempts.
+    /// The limits for alerts, which are few and worth several attempts.
     pub const ALERTS: Self = Self {
         capacity: 64,
         when_full: WhenFull::DropNewest,
@@ -54,7 +57,7 @@ impl Policy {
         first_wait: Duration::from_secs(1),
     };
 
-    /// For metrics, of which newer ones follow soon.
+    /// The limits for metrics, where a lost body is soon replaced by a newer one.
     pub const METRICS: Self = Self {
         capacity: 8,
         when_full: WhenFull::DropOldest,
@@ -63,14 +66,15 @@ impl Policy {
     };
 }
 
-/// Counts of the bodies so far.
+/// How many bodies were delivered and dropped so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delivered {
     /// Bodies that the receiver accepted.
     pub sent: u64,
-    /// Bodies that are lost: the queue was full, or the receiver refused them or did not answer.
+    /// Bodies that were lost because the queue was full, or because the receiver refused them or
+    /// did not answer.
     pub dropped: u64,
-    /// Why the last attempt failed, without the address.
+    /// Why the last attempt to send a body failed. The text does not contain the address.
     pub problem: Option<String>,
 }
 
@@ -139,13 +143,13 @@ impl Delivery {
         self.shared.changed.notify_all();
     }
 
-    /// The counts so far.
+    /// The number of bodies delivered and dropped so far.
     pub fn delivered(&self) -> Delivered {
         self.shared.lock().delivered.clone()
     }
 
-    /// Sends waiting bodies, each tried once more, for at most `patience`. Returns at once when
-    /// none is left. Bodies that were not accepted by then count as dropped.
+    /// Sends the waiting bodies for at most `patience`, each with one more attempt. Returns as soon
+    /// as no body is waiting. Bodies that the receiver has not accepted by then count as dropped.
     pub fn finish(&self, patience: Duration) -> Delivered {
         let deadline = Instant::now() + patience;
         let mut state = self.shared.lock();
@@ -194,8 +198,8 @@ fn agent() -> Agent {
     let config = Agent::config_builder()
         .tls_config(tls)
         .timeout_global(Some(REQUEST))
-        // A receiver that redirects could name any other address, such as an internal one of the
-        // cloud.
+        // Redirects are not followed: the receiver could redirect to any other address, such as an
+        // internal service of the cloud.
         .max_redirects(0)
         .max_redirects_will_error(false)
         .http_status_as_error(false)
@@ -204,12 +208,13 @@ fn agent() -> Agent {
     Agent::new_with_config(config)
 }
 
-/// The result of an attempt.
+/// The result of one attempt to send a body.
 enum Outcome {
     Accepted,
-    /// Another attempt would fail too.
+    /// The receiver refused the body, and another attempt would be refused too.
     Refused(String),
-    /// Another attempt may succeed, after a time that the receiver may have given.
+    /// The attempt failed, but another may succeed; contains the wait that the receiver asked for,
+    /// if any.
     Failed(String, Option<Duration>),
 }
 
@@ -228,7 +233,7 @@ impl Worker {
             let mut state = self.shared.lock();
             state.is_sending = false;
             if state.is_closed {
-                // The body was counted when the delivery was closed.
+                // The body was already counted as dropped when the delivery was closed.
                 return;
             }
             match outcome {
@@ -245,7 +250,7 @@ impl Worker {
         }
     }
 
-    /// Waits for the next body; `None` once the delivery is closed.
+    /// Waits for the next body in the queue; `None` once the delivery is closed.
     fn next(&self) -> Option<Vec<u8>> {
         let mut state = self.shared.lock();
         loop {
@@ -261,8 +266,8 @@ impl Worker {
         }
     }
 
-    /// Tries a body until it is accepted or refused, the attempts are used up, or the delivery
-    /// ends.
+    /// Tries to send a body until the receiver accepts or refuses it, all attempts have failed, or
+    /// the delivery is closed.
     fn deliver(&self, body: &[u8]) -> Result<(), String> {
         let policy = self.shared.policy;
         let mut wait = policy.first_wait;
@@ -287,7 +292,7 @@ impl Worker {
         }
     }
 
-    /// Waits, but not longer than until the delivery ends.
+    /// Waits for `time`, or until the delivery is closed if that comes first.
     fn pause(&self, time: Duration) {
         let until = Instant::now() + time;
         let mut state = self.shared.lock();
@@ -317,7 +322,8 @@ impl Worker {
         let asked = response.headers().get("retry-after");
         let asked = asked.and_then(|seconds| seconds.to_str().ok()?.parse().ok());
         let asked = asked.map(Duration::from_secs);
-        // If the response cannot be read to its end, only the connection is closed.
+        // If the response cannot be read to its end, the connection is closed and nothing else is
+        // lost, so this error is ignored.
         let body = response.body_mut().with_config().limit(MOST_ANSWERED);
         let _ = body.read_to_vec();
         match status {
@@ -335,8 +341,8 @@ fn answered(status: StatusCode) -> String {
     format!("the receiver answered {}", status.as_u16())
 }
 
-/// Why a request failed. Some error texts repeat the address, which may be a secret, so they are
-/// not used.
+/// Why a request failed. The error texts of the HTTP library are not used, because some of them
+/// repeat the address, which may be a secret.
 fn reason(error: &ureq::Error) -> String {
     match error {
         ureq::Error::Rustls(rustls::Error::InvalidCertificate(_)) => UNTRUSTED.into(),
@@ -359,7 +365,7 @@ fn reason(error: &ureq::Error) -> String {
 const UNTRUSTED: &str =
     "the receiver's certificate is not trusted; SSL_CERT_FILE names another store";
 
-/// Whether a connection ended because of the receiver's certificate.
+/// Whether a connection failed because the receiver's certificate is not trusted.
 fn is_untrusted(error: &io::Error) -> bool {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
     matches!(inner, Some(rustls::Error::InvalidCertificate(_)))

@@ -1,4 +1,5 @@
-//! The current state of recordings as numbers with labels. An unknown value has no number.
+//! The current state of recordings as metrics: numbers with labels. A value that is unknown is left
+//! out instead of being sent as zero.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +11,9 @@ use crate::bounded::shortened;
 /// The kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The value goes up and down.
+    /// The value of a gauge goes up and down.
     Gauge,
-    /// The value only grows while a process lives.
+    /// The value of a counter only grows while the recorded process lives.
     Counter,
 }
 
@@ -38,12 +39,12 @@ macro_rules! metrics {
                 match self { $(Self::$name => Kind::$kind,)* }
             }
 
-            /// The base unit: `bytes`, `seconds`, or empty for a count.
+            /// The base unit of the metric: `bytes`, `seconds`, or empty for a count.
             pub fn unit(self) -> &'static str {
                 match self { $(Self::$name => $unit,)* }
             }
 
-            /// A description in one line.
+            /// A description of the metric in one line.
             pub fn help(self) -> &'static str {
                 match self { $(Self::$name => $help,)* }
             }
@@ -74,25 +75,25 @@ metrics! {
     Lost: Counter, "deliveries_dropped", "", "Alerts and metrics that were lost: queue full, refused or no answer.";
 }
 
-/// The value of a point.
+/// The number of a data point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
     /// Bytes and counts.
     Int(i64),
-    /// Times.
+    /// Times in seconds.
     Float(f64),
 }
 
-/// A value with its time.
+/// The value of a metric at one time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// The value.
     pub number: Number,
-    /// When it was measured, nanoseconds since the epoch.
+    /// When the value was measured, in nanoseconds since the Unix epoch.
     pub at_ns: i64,
 }
 
-/// Names and values that distinguish the series of a metric, in the order in which they were added.
+/// The labels of one series of a metric, as names and values in the order in which they were added.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Labels(Vec<(&'static str, String)>);
 
@@ -102,7 +103,7 @@ impl Labels {
         Self::default()
     }
 
-    /// Adds a label. Its value is shortened, and hidden if it looks like a secret.
+    /// Adds a label. The value of the label is shortened, and hidden if it looks like a secret.
     #[must_use]
     #[expect(
         clippy::needless_pass_by_value,
@@ -129,14 +130,14 @@ impl Labels {
         self.0.iter().map(|(name, value)| (*name, value.as_str()))
     }
 
-    /// The value of a label.
+    /// The value of the label `name`.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.iter()
             .find_map(|(own, value)| (own == name).then_some(value))
     }
 }
 
-/// A device, identified by ids that outlive a process, as far as they are known.
+/// A device with ids that stay the same after a process ends, as far as the ids are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceId {
     /// The driver's unique id of the device or of its MIG instance.
@@ -158,14 +159,14 @@ impl DeviceId {
     }
 }
 
-/// The latest values of everything that is recorded.
+/// The latest value of every metric of the running recordings.
 #[derive(Clone, Debug, Default)]
 pub struct Levels {
     points: BTreeMap<Metric, BTreeMap<Labels, Point>>,
 }
 
 impl Levels {
-    /// Adds a value; of one series the latest is kept.
+    /// Sets a value; each series keeps only its latest value.
     pub fn set(&mut self, metric: Metric, labels: Labels, number: Number, at_ns: i64) {
         let series = self.points.entry(metric).or_default();
         let point = Point { number, at_ns };
@@ -175,19 +176,20 @@ impl Levels {
         }
     }
 
-    /// Adds bytes or a count if it is known. A negative value is invalid and treated as unknown.
+    /// Adds a value in bytes or a count if it is known. A negative value is invalid and treated as
+    /// unknown.
     fn set_known(&mut self, metric: Metric, labels: &Labels, value: Option<i64>, at_ns: i64) {
         if let Some(value) = value.filter(|value| *value >= 0) {
             self.set(metric, labels.clone(), Number::Int(value), at_ns);
         }
     }
 
-    /// The series of a metric.
+    /// All series of a metric, each with its latest value.
     pub fn series(&self, metric: Metric) -> impl Iterator<Item = (&Labels, &Point)> {
         self.points.get(&metric).into_iter().flatten()
     }
 
-    /// Adds the values of a sample.
+    /// Adds the values of all counters in a sample.
     pub fn add_sample(&mut self, event: &Event, device: &DeviceId) {
         let at = event.timestamp_ns;
         let sample = Sample { event };
@@ -234,7 +236,7 @@ impl Levels {
         self.set(Metric::LastSample, labels, time, at);
     }
 
-    /// Adds the number of steps if a sample has it; otherwise returns `false`.
+    /// Adds the number of training steps if the sample contains it; otherwise returns `false`.
     pub fn add_steps(&mut self, event: &Event, device: &DeviceId) -> bool {
         let sample = Sample { event };
         let steps = sample.count("step_count").or(sample.count("step"));
@@ -243,7 +245,7 @@ impl Levels {
         steps.is_some()
     }
 
-    /// Adds the memory of one process on a device of this machine, as the driver reports it.
+    /// Adds the device memory of one process on this machine, as the driver reports it.
     pub fn add_share(
         &mut self,
         host: &str,
@@ -257,13 +259,13 @@ impl Levels {
         self.set_known(Metric::ProcessDevice, &labels, Some(bytes), at_ns);
     }
 
-    /// Adds how many events a session has recorded and dropped.
+    /// Adds how many events of a session were written and how many were dropped.
     pub fn add_counts(&mut self, labels: &Labels, recorded: i64, dropped: i64, at_ns: i64) {
         self.set_known(Metric::Recorded, labels, Some(recorded), at_ns);
         self.set_known(Metric::Dropped, labels, Some(dropped), at_ns);
     }
 
-    /// Adds the counts of deliveries to one kind of receiver.
+    /// Adds how many bodies were sent to one kind of receiver and how many were dropped.
     pub fn add_deliveries(&mut self, to: &str, sent: u64, dropped: u64, at_ns: i64) {
         let count = |count: u64| i64::try_from(count).ok();
         let labels = Labels::new().with("to", to);
@@ -272,13 +274,13 @@ impl Levels {
     }
 }
 
-/// Nanoseconds since the epoch as seconds.
+/// Converts nanoseconds since the Unix epoch to seconds.
 #[expect(clippy::cast_precision_loss, reason = "microseconds are exact enough")]
 pub(crate) fn seconds(at_ns: i64) -> Number {
     Number::Float((at_ns / 1000) as f64 / 1e6)
 }
 
-/// The labels of a recorded program.
+/// The labels that identify a recorded program.
 pub(crate) fn program_labels(event: &Event) -> Labels {
     process_labels(event, event.pid)
 }
@@ -297,8 +299,8 @@ struct Sample<'a> {
 }
 
 impl Sample<'_> {
-    /// Whether a counter was written although it is unknown, because a version 3 record must have
-    /// it.
+    /// Whether the value of a counter in this record is only a placeholder: records of version 3
+    /// must contain every counter, also those that could not be measured.
     fn is_partial(&self, counter: &str) -> bool {
         let Some(Value::List(names)) = self.event.metadata.get("collector_partial_fields") else {
             return false;
@@ -312,7 +314,7 @@ impl Sample<'_> {
         (value >= 0).then_some(value)
     }
 
-    /// Pid and bytes of the other processes on the device.
+    /// The pid and device memory in bytes of each other process on the device.
     fn other_processes(&self) -> impl Iterator<Item = (u32, i64)> {
         let shares = self.event.metadata.get("other_processes");
         let shares = shares.and_then(Value::as_map).into_iter();
@@ -322,7 +324,7 @@ impl Sample<'_> {
         })
     }
 
-    /// Pid, anonymous and shared bytes of each process.
+    /// The pid, anonymous bytes and shared bytes of each process of the recorded program.
     fn processes(&self) -> impl Iterator<Item = [i64; 3]> {
         let rows = match self.event.metadata.get("processes") {
             Some(Value::List(rows)) => rows.as_slice(),

@@ -1,8 +1,9 @@
-//! Sends data from the machine while a run is alive: metrics for Prometheus and OTLP, and alerts.
+//! Sends data about a run to other machines while the run is active: metrics for Prometheus and
+//! OTLP, and alerts.
 //!
 //! [`Levels`] is the current state of recordings; [`prometheus`] and [`otlp`] render it. A
-//! [`Delivery`] sends what is offered to it on its own thread: it never blocks its caller, and
-//! counts what could not be sent.
+//! [`Delivery`] sends request bodies on a thread of its own, never blocks its caller, and counts
+//! the bodies that could not be sent.
 
 pub mod address;
 pub mod alert;

@@ -1,6 +1,6 @@
-//! Metrics in the OpenTelemetry protocol, as protobuf over HTTP. GPU metrics have the names of the
-//! semantic conventions (`hw.gpu.memory.*`), all others begin with `stormlog.`. Host, job and rank
-//! are attributes of the resource.
+//! Renders metrics in the OpenTelemetry protocol, as protobuf over HTTP. GPU metrics have the names
+//! that OpenTelemetry's semantic conventions define (`hw.gpu.memory.*`), all others begin with
+//! `stormlog.`. Host, job and rank are sent as attributes of the OpenTelemetry resource.
 
 use std::collections::BTreeMap;
 
@@ -20,31 +20,33 @@ use crate::address::{Address, AddressError};
 use crate::levels::{Kind, Labels, Levels, Metric, Number, Point};
 use crate::prometheus::largest;
 
-/// The content type of the body.
+/// The content type of the request body with metrics.
 pub const CONTENT_TYPE: &str = "application/x-protobuf";
 
-/// The path of metrics below the address of a collector.
+/// The path that is appended to a collector's address to send metrics.
 const PATH: &str = "/v1/metrics";
 
-/// Labels that are attributes of the resource, and their names there.
+/// Labels that OpenTelemetry expects as attributes of the resource, with the names of these
+/// attributes.
 const RESOURCE: [(&str, &str); 3] = [
     ("host", "host.name"),
     ("job_id", "stormlog.job_id"),
     ("rank", "stormlog.rank"),
 ];
 
-/// The address for metrics below the base address of a collector.
+/// The address to which metrics are sent, made from the base address of a collector.
 pub fn metrics_address(base: &Address) -> Result<Address, AddressError> {
     base.with_suffix(PATH)
 }
 
-/// Renders the current state as the body of a request. `since_ns` is when the counters started.
+/// Renders the current values of all metrics as a request body. `since_ns` is the time at which the
+/// counters started.
 #[must_use]
 pub fn render(levels: &Levels, since_ns: i64) -> Vec<u8> {
     request(levels, since_ns).encode_to_vec()
 }
 
-/// One metric of one resource.
+/// Identifies one metric of one OpenTelemetry resource.
 type Key = (Vec<(&'static str, String)>, usize);
 
 fn request(levels: &Levels, since_ns: i64) -> ExportMetricsServiceRequest {
@@ -119,7 +121,7 @@ fn resource_of(labels: &Labels) -> Vec<(&'static str, String)> {
     known.collect()
 }
 
-/// The used share of each device for which both used and total bytes are known.
+/// Computes the used share of each device for which both the used and the total bytes are known.
 fn utilization(
     levels: &Levels,
     since_ns: i64,
@@ -183,7 +185,7 @@ fn attributes(labels: &Labels) -> Vec<KeyValue> {
     attributes
 }
 
-/// The name in the semantic conventions, if they have one.
+/// The metric's name in OpenTelemetry's semantic conventions, if they define one.
 fn conventional(metric: Metric) -> Option<&'static str> {
     match metric {
         Metric::DeviceUsed => Some("hw.gpu.memory.usage"),
@@ -200,7 +202,7 @@ fn message(metric: Metric, data_points: Vec<NumberDataPoint>) -> Message {
         "seconds" => "s",
         _ => "1",
     };
-    // In the conventions, usage and limit are non-monotonic sums.
+    // OpenTelemetry's conventions define memory usage and memory limit as non-monotonic sums.
     let is_sum = conventional.is_some() || metric.kind() == Kind::Counter;
     let data = if is_sum {
         Data::Sum(Sum {

@@ -1,14 +1,14 @@
-//! The text format of Prometheus, version 0.0.4.
+//! Renders metrics in the text format of Prometheus, version 0.0.4.
 
 use std::fmt::Write as _;
 
 use crate::bounded::MOST_SERIES;
 use crate::levels::{Kind, Labels, Levels, Metric, Number, Point};
 
-/// The content type of the text.
+/// The content type of the Prometheus text format.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The full name of a metric: `stormlog_device_memory_used_bytes`.
+/// The full name of a metric for Prometheus, such as `stormlog_device_memory_used_bytes`.
 #[must_use]
 pub fn name(metric: Metric) -> String {
     let mut name = format!("stormlog_{}", metric.name());
@@ -22,8 +22,9 @@ pub fn name(metric: Metric) -> String {
     name
 }
 
-/// Renders the current state. Metrics without a known value are absent. If a metric has very many
-/// series, the largest are rendered and `stormlog_series_left_out` counts the others.
+/// Renders the current values of all metrics. Metrics without a known value are left out. If a
+/// metric has very many series, only the series with the largest values are rendered and
+/// `stormlog_series_left_out` counts the others.
 #[must_use]
 pub fn render(levels: &Levels) -> String {
     let mut text = String::new();
@@ -55,7 +56,8 @@ pub fn render(levels: &Levels) -> String {
     text
 }
 
-/// Keeps the largest values in the order of their labels; returns how many were left out.
+/// Keeps the series with the largest values, in the order of their labels, and returns how many
+/// series were left out.
 pub(crate) fn largest(series: &mut Vec<(&Labels, &Point)>) -> usize {
     let left_out = series.len().saturating_sub(MOST_SERIES);
     if left_out > 0 {
@@ -98,8 +100,8 @@ fn sample(text: &mut String, name: &str, labels: &Labels, number: Number) {
     };
 }
 
-/// Escapes a label value. The format requires this for three characters; other control
-/// characters are replaced, because people cannot read them.
+/// Escapes a label value. The Prometheus format requires escapes for three characters; other
+/// control characters are replaced, because people cannot read them.
 fn escape(text: &mut String, value: &str) {
     for c in value.chars() {
         match c {

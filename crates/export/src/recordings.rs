@@ -1,5 +1,6 @@
-//! Reads the current state of sinks that are being written: the end of the newest segment, and the
-//! counts of the manifest. The bytes read from a sink are bounded, whatever the length of its run.
+//! Reads the current state of sinks that are being written: the samples at the end of the newest
+//! segment, and the event counts in the manifest. The number of bytes read from a sink is bounded,
+//! however long the run is.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -14,34 +15,36 @@ use stormlog_format::{
 
 use crate::levels::{DeviceId, Labels, Levels};
 
-/// How many bytes of the end of a sink are read: a few hundred events.
+/// How many bytes are read at the end of a sink; they contain a few hundred events.
 const TAIL: u64 = 256 << 10;
 
-/// How many bytes of the start are read, once, for the ids of devices.
+/// How many bytes are read at the start of a session, once, to find the ids of its devices.
 const HEAD: u64 = 64 << 10;
 
-/// A sample older than this time and this many sampling intervals is not a current state.
+/// A sample is too old to be a current value when it is older than both this time and this many
+/// sampling intervals.
 const STALE_NS: i64 = 60_000_000_000;
 const STALE_INTERVALS: i64 = 20;
 
-/// Reads sinks. It remembers the ids of devices, which only the first event of a session has.
+/// Reads sinks. The ids of devices are remembered, because only the first event of a session
+/// contains them.
 #[derive(Debug, Default)]
 pub struct Recordings {
     devices: HashMap<(Text, i64), DeviceId>,
-    /// Sessions whose start was read.
+    /// Ids of the sessions whose first segment was already read.
     known: BTreeSet<String>,
 }
 
 impl Recordings {
-    /// Adds the state of all sinks below a directory.
+    /// Adds the current values of all sinks below a directory.
     pub fn read_below(&mut self, root: &Path, now_ns: i64, levels: &mut Levels) {
         for sink in artifacts_at(root).unwrap_or_default() {
             self.read_sink(&sink, now_ns, levels);
         }
     }
 
-    /// Adds the state of a sink. Adds nothing when no session is running there or its last sample
-    /// is old, because values that are no longer measured are unknown.
+    /// Adds the current values of a sink. Adds nothing when no session of the sink is running or
+    /// its last sample is old, because a value that is no longer measured is unknown.
     pub fn read_sink(&mut self, sink: &Path, now_ns: i64, levels: &mut Levels) {
         let Some(manifest) = manifest_path(sink).and_then(|path| read_manifest(&path)) else {
             return;
@@ -65,8 +68,8 @@ impl Recordings {
         }
     }
 
-    /// Adds the latest sample of each track in a list of events, newest last. Returns the sessions
-    /// that have a sample.
+    /// Adds the latest sample of each track from a list of events that is sorted by time. Returns
+    /// the sessions that have a sample.
     pub fn add_latest(
         &mut self,
         events: &[Event],
@@ -114,7 +117,8 @@ impl Recordings {
             name.is_none() || own == name
         };
         let Some(path) = segments.iter().find(is_first) else {
-            // The manifest is written after the segment and will be there at the next call.
+            // A manifest may not name a new segment yet, because the segment is written first. The
+            // session stays unknown here and is read at the next call.
             self.known.remove(&*session.to_str_lossy());
             return;
         };
@@ -129,8 +133,8 @@ impl Recordings {
     }
 }
 
-/// The events at the end of a sink, in their order. Up to two segments are read, because the
-/// newest one may have just begun.
+/// The events at the end of a sink, in the order in which they were written. Up to two segments are
+/// read, because the newest one may have just begun.
 fn tail_of(segments: &[PathBuf]) -> Vec<Event> {
     let mut parts = Vec::new();
     let mut left = TAIL;
@@ -146,7 +150,7 @@ fn tail_of(segments: &[PathBuf]) -> Vec<Event> {
     parts.into_iter().rev().flatten().collect()
 }
 
-/// The events of the complete lines in a part of a file.
+/// The events of the complete lines in a section of a file.
 fn part_of(path: &Path, start: SeekFrom, most: u64) -> io::Result<Vec<Event>> {
     let mut file = regular_file::open(path)?;
     file.seek(start)?;
@@ -154,7 +158,7 @@ fn part_of(path: &Path, start: SeekFrom, most: u64) -> io::Result<Vec<Event>> {
     file.take(most).read_to_end(&mut bytes)?;
     let defaults = RecordDefaults::default();
     let lines = bytes.split(|byte| *byte == b'\n');
-    // A line that is cut at the start or the end of the part is not valid JSON.
+    // A line that is cut at the start or the end of the section is not valid JSON and is skipped.
     let events = lines.filter_map(|line| match parse(line) {
         Ok(Value::Map(record)) => event_from_record(&record, &defaults).ok(),
         _ => None,
@@ -162,8 +166,8 @@ fn part_of(path: &Path, start: SeekFrom, most: u64) -> io::Result<Vec<Event>> {
     Ok(events.collect())
 }
 
-/// Adds the number of events in the manifest, including those removed by thinning and retention, so
-/// that the count only grows.
+/// Adds the number of events that the manifest counts. The number of events includes those removed
+/// by thinning and retention, so that the count only grows.
 fn add_counts(session: &SessionSummary, manifest: &Manifest, now_ns: i64, levels: &mut Levels) {
     let segments = manifest.segments.iter();
     let kept: i64 = segments.map(|segment| segment.event_count.max(0)).sum();
@@ -183,7 +187,7 @@ fn add_counts(session: &SessionSummary, manifest: &Manifest, now_ns: i64, levels
     );
 }
 
-/// The labels of a session.
+/// The labels that identify a session.
 #[must_use]
 pub fn session_labels(session: &SessionSummary) -> Labels {
     Labels::new()

@@ -1,18 +1,18 @@
-//! Formats byte counts: [`human_bytes`] for our own output, [`byte_text`] for texts that stormlog
-//! 0.3.9 defines.
+//! Formats byte counts: [`human_bytes`] for Stormlog's own output, [`byte_text`] for texts that
+//! stormlog 0.3.9 defines.
 
 const BINARY_UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
 const UNITS: [&str; 6] = ["B", "KB", "MB", "GB", "TB", "PB"];
 
-/// Bytes in binary units with three significant digits: `1.52 GiB`, `283 MiB`, `12 B`.
+/// Formats bytes in binary units with three significant digits: `1.52 GiB`, `283 MiB`, `12 B`.
 pub fn human_bytes(bytes: f64) -> String {
     let mut value = bytes.round();
     let mut unit = 0;
     if value.abs() >= 1024.0 {
         (value, unit) = (bytes / 1024.0, 1);
     }
-    // From 999.5 on, the number would be rounded to four digits.
+    // From 999.5 on, the number would be rounded to four digits, so the next unit is used.
     while unit > 0 && value.abs() >= 999.5 && unit + 1 < BINARY_UNITS.len() {
         value /= 1024.0;
         unit += 1;
@@ -27,7 +27,7 @@ pub fn human_bytes(bytes: f64) -> String {
     format!("{value:.decimals$} {}", BINARY_UNITS[unit])
 }
 
-/// A byte count in the format of stormlog 0.3.9: two decimals, powers of 1024.
+/// Formats a byte count like stormlog 0.3.9: two decimals, powers of 1024.
 #[expect(clippy::cast_precision_loss, reason = "only two digits are shown")]
 pub fn byte_text(bytes: i64) -> String {
     if bytes == 0 {

@@ -1,4 +1,4 @@
-//! Decides which events rollups count as alerts and out-of-memory errors.
+//! Decides which events count as alerts and as out-of-memory errors.
 
 use crate::event_type::EventType;
 use crate::label::normalize_text;
@@ -42,7 +42,7 @@ pub fn is_oom(event_type: &Text, metadata: &Map) -> bool {
             || metadata.contains(metadata_keys::OOM_DUMP_PATH))
 }
 
-/// A label in the metadata, if it is a non-blank text.
+/// The value of a metadata key, if it is a text that is not blank.
 pub fn label(metadata: &Map, key: &str) -> Option<Text> {
     let text = metadata.get(key).and_then(Value::as_text)?;
     (!text.is_blank()).then(|| normalize_text(text))

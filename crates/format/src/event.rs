@@ -1,14 +1,14 @@
-//! The telemetry event: one sample or incident, with the state of memory at that time.
+//! The telemetry event: one sample or incident, with the memory counters at its time.
 
 use crate::json::{Layout, Writer, push_integer, push_text};
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// The newest version that this crate reads and writes. Records without unknown counters are
+/// The newest record version that this crate reads and writes. Records without unknown counters are
 /// written as version 3, which stormlog 0.3.9 can read.
 pub const LATEST_VERSION: i64 = Version::V4.number();
 
-/// Keys of a record that identify its process in a distributed run. All are optional.
+/// Keys of a record that identify its process in a distributed run. All four keys are optional.
 pub const IDENTITY_FIELDS: [&str; 4] = ["job_id", "rank", "local_rank", "world_size"];
 
 /// Every key of a version 3 record, in the order of serialisation.
@@ -38,12 +38,12 @@ pub const FIELDS: [&str; 23] = [
     "metadata",
 ];
 
-/// The version of the rules that a record follows.
+/// The version of the format that a record follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Version {
-    /// Version 3: the four main counters are always known.
+    /// Version 3, in which the four main counters are always known.
     V3,
-    /// Version 4: the four main counters may be unknown.
+    /// Version 4, in which the four main counters may be unknown.
     V4,
 }
 
@@ -57,7 +57,8 @@ impl Version {
     }
 }
 
-/// One event of a session. Counters that are `None` are unknown, never zero.
+/// One event of a session, as a record of a sink holds it. Counters that are `None` are unknown,
+/// never zero.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     missing_docs,
@@ -100,7 +101,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Names and values, in the order of serialisation.
+    /// The names and values of the counters, in the order of serialisation.
     pub fn named(&self) -> [(&'static str, Option<i64>); 8] {
         [
             ("allocator_allocated_bytes", self.allocator_allocated_bytes),
@@ -148,7 +149,7 @@ impl Event {
         line
     }
 
-    /// Appends the event in the form stored in a segment.
+    /// Appends the event to `out` as a line of a segment, without a newline.
     pub fn push_line(&self, out: &mut String) {
         out.reserve(1024);
         let mut line = Line(out);
@@ -198,8 +199,8 @@ impl Event {
     }
 }
 
-/// A line under construction. Each method writes a lead (the separator and the key) and a value.
-/// The methods are inlined so that the leads are copied as constants.
+/// A line under construction. Each method writes the separator, the key and a value of a record.
+/// The methods are inlined so that separator and key are copied as constants.
 struct Line<'a>(&'a mut String);
 
 impl Line<'_> {

@@ -2,7 +2,7 @@
 
 use crate::text::Text;
 
-/// A type of event. Records may have other types, which are kept as text.
+/// The type of an event. Records may have other types than these; the type is then kept as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
     /// A regular reading of the counters.
@@ -27,9 +27,9 @@ pub enum EventType {
     Error,
     /// Cached memory was released.
     Cleanup,
-    /// A collector can no longer read everything.
+    /// A collector can no longer read all of its counters.
     CollectorDegraded,
-    /// A collector can read everything again.
+    /// A collector can read all of its counters again.
     CollectorRecovered,
     /// A phase began.
     PhaseEnter,
@@ -43,7 +43,7 @@ pub enum EventType {
     Exception,
     /// Evidence collected while memory was growing.
     MemoryEvidence,
-    /// What uses a device.
+    /// The processes and libraries that use a device.
     MemoryLedger,
 }
 
@@ -71,13 +71,13 @@ crate::names!(EventType {
 });
 
 impl EventType {
-    /// Parses a type. The text must match exactly.
+    /// The event type of a text, which must match exactly, including case.
     pub fn of(text: &[u8]) -> Option<Self> {
         let mut all = Self::ALL.into_iter();
         all.find(|known| known.as_str().as_bytes() == text)
     }
 
-    /// Whether the text is exactly this type.
+    /// Whether the text is exactly the name of this type.
     pub fn is(self, text: &[u8]) -> bool {
         self.as_str().as_bytes() == text
     }

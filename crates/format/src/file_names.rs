@@ -5,7 +5,7 @@
 
 /// The manifest of an ordinary sink, of a diagnose bundle and of an OOM bundle.
 pub const MANIFEST: &str = "manifest.json";
-/// The manifest of a host sink.
+/// The manifest of a host sink, the sink of a run's host memory.
 pub const HOST_MANIFEST: &str = "host.json";
 /// The rollups of a sink.
 pub const ROLLUPS: &str = "rollups.json";
@@ -15,7 +15,7 @@ pub const TIMELINE: &str = "telemetry_timeline.json";
 pub const SUMMARY: &str = "diagnostic_summary.json";
 /// The report of a diagnose bundle.
 pub const REPORT: &str = "report.json";
-/// Information about machine, program and libraries, in both kinds of bundle.
+/// Information about machine, program and libraries, in diagnose bundles and OOM bundles.
 pub const ENVIRONMENT: &str = "environment.json";
 /// The last events before the error, in an OOM bundle.
 pub const EVENTS: &str = "events.json";

@@ -8,24 +8,24 @@ use crate::value::{Map, Value};
 /// The identity of one process in a distributed run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DistributedIdentity {
-    /// The job that the processes share, if any.
+    /// The id of the job that the processes share, if any.
     pub job_id: Option<Text>,
-    /// The number of the process among all processes.
+    /// The number of the process among all processes of the job.
     pub rank: i64,
-    /// The number of the process on its host.
+    /// The number of the process among the job's processes on its host.
     pub local_rank: i64,
     /// The number of processes.
     pub world_size: i64,
 }
 
-/// The sources of an identity. The first source that has a value is used.
+/// The sources of an identity; the first one that has a value is used.
 #[derive(Clone, Debug, Default)]
 pub struct IdentityInput<'a> {
-    /// Explicit job id, rank, local rank and world size. `null` counts as missing.
+    /// Job id, rank, local rank and world size as the caller passed them. `null` counts as missing.
     pub explicit: [Option<&'a Value>; 4],
-    /// Metadata that may contain the same keys.
+    /// Metadata that may contain the keys of [`IDENTITY_FIELDS`].
     pub metadata: Option<&'a Map>,
-    /// The values from the launcher of the process, in the same order.
+    /// The values from the launcher of the process, in the order of [`IDENTITY_FIELDS`].
     pub launched: [Option<Value>; 4],
 }
 
@@ -62,7 +62,7 @@ pub fn resolve(input: &IdentityInput<'_>) -> Result<DistributedIdentity, RecordE
     Ok(identity)
 }
 
-/// Checks that both ranks are below the world size.
+/// Checks that rank and local rank are below the world size.
 pub(crate) fn check_ranks(identity: &DistributedIdentity) -> Result<(), RecordError> {
     if identity.rank >= identity.world_size {
         return Err(RecordError::RankOutsideWorld("rank"));

@@ -2,7 +2,8 @@
 //!
 //! Python programs write the records, so the JSON may contain what Python allows but the standard
 //! does not: `NaN` and `Infinity`, integers of any size, lone surrogates and repeated keys. General
-//! parsers reject or change some of these, but results and record ids depend on all of them.
+//! JSON parsers reject or change some of these forms, but results and record ids depend on all of
+//! them.
 
 mod of;
 mod read;

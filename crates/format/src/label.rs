@@ -4,11 +4,11 @@
 use crate::digits::decimal_digit;
 use crate::text::{Text, is_python_space};
 
-/// The label of a text without content.
+/// The label of a text in which nothing is left after normalising.
 pub const UNKNOWN: &str = "unknown";
 
-/// A label without case, addresses, numbers and repeated white space. The result is `unknown` when
-/// nothing is left.
+/// Normalises a label: case, addresses, numbers and repeated white space are removed. The result is
+/// `unknown` when nothing is left of the label.
 #[must_use]
 pub fn normalize_text(text: &Text) -> Text {
     if is_normal(text.as_bytes()) {
@@ -27,7 +27,7 @@ fn normalize_any(text: &Text) -> Text {
 }
 
 /// A quick check for texts that are already normal: lower-case ASCII letters and signs with single
-/// spaces between them. Most labels are.
+/// spaces between them. Most labels are already normal.
 fn is_normal(text: &[u8]) -> bool {
     let is_plain = |byte: &u8| {
         (byte.is_ascii_graphic() && !byte.is_ascii_digit() && !byte.is_ascii_uppercase())
@@ -77,8 +77,8 @@ fn without_numbers(units: &[u32]) -> Vec<u32> {
     out
 }
 
-/// The length of the number at the start, including decimals and a per cent sign. No word character
-/// may follow the number.
+/// The length of the number at the start of `units`, including decimals and a per cent sign. The
+/// result is `None` when a word character follows the number.
 fn number_length(units: &[u32]) -> Option<usize> {
     let digits = |from: usize| {
         let digits = units[from..].iter();
@@ -112,7 +112,8 @@ fn number_length(units: &[u32]) -> Option<usize> {
     None
 }
 
-/// Letters, digits and the underscore. Vowel signs and circled letters count as letters.
+/// Whether a character belongs to a word: letters, digits and the underscore. Vowel signs and
+/// circled letters count as letters here.
 fn is_word(unit: u32) -> bool {
     char::from_u32(unit).is_some_and(|ch| ch.is_alphanumeric() || ch == '_')
 }

@@ -1,8 +1,8 @@
 //! The contents of Stormlog artifacts, as types.
 //!
-//! This crate defines records, sessions and manifests on disk, with their versions, rules and exact
-//! text. It opens no file, reads no clock and starts no thread, so third parties can use it alone
-//! to read our artifacts.
+//! This crate defines how records, sessions and manifests are stored on disk, with their versions,
+//! rules and exact text. The crate opens no file, reads no clock and starts no thread, so third
+//! parties can use it alone to read Stormlog's artifacts.
 
 mod byte_text;
 pub mod classify;

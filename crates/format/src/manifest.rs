@@ -1,4 +1,4 @@
-//! The manifest of a sink: the sessions and segments in a directory.
+//! The manifest of a sink, which lists the sessions and segments in its directory.
 
 use std::collections::BTreeSet;
 
@@ -14,13 +14,13 @@ use crate::value::{Map, Value};
 /// The value of `format` in a sink's manifest.
 pub const SINK_FORMAT: &str = "stormlog.append_only_telemetry_sink";
 
-/// The manifest version that we write.
+/// The version of the manifest that Stormlog writes.
 pub const MANIFEST_VERSION: i64 = 2;
 
 /// The contents of a sink's `manifest.json`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
-    /// The version of the manifest. Version 1 has no sessions.
+    /// The version of the manifest; manifests of version 1 list no sessions.
     pub schema_version: i64,
     /// The format name.
     pub format: Text,
@@ -28,28 +28,29 @@ pub struct Manifest {
     pub sessions: Vec<SessionSummary>,
     /// The segment files.
     pub segments: Vec<Segment>,
-    /// Number of events that could not be recorded. The key is written only when it is not zero.
+    /// How many events could not be recorded. The key `dropped_event_count` is written only when
+    /// the number is not zero.
     pub dropped_event_count: i64,
-    /// The size in bytes that the sink is thinned to, or zero. The key is written only when the
-    /// size is not zero. A later sink in the directory keeps the limit, so that retention does not
-    /// delete what thinning kept.
+    /// The size in bytes to which the sink is thinned; zero for a sink that is not thinned. The key
+    /// is written only when the size is not zero. A later sink in the directory keeps this budget,
+    /// so that retention does not delete what thinning kept.
     pub thinning_budget_bytes: i64,
-    /// What thinning removed. The key is written only when something was removed.
+    /// What thinning removed; the key is written only when something was removed.
     pub thinned: Option<Thinned>,
-    /// What was deleted from a thinned sink. The key is written only when something was deleted.
-    /// Ordinary sinks do not have the key, because stormlog 0.3.9 does not write it. For these
-    /// sinks the value is derived from the segment numbers, see
+    /// How much was deleted from a thinned sink. The key is written only when something was
+    /// deleted. Ordinary sinks do not have the key, because stormlog 0.3.9 does not write it. For
+    /// ordinary sinks the value is derived from the segment numbers, see
     /// [`pruned_segments`](Self::pruned_segments).
     pub pruned: Option<Pruned>,
-    /// Number of sessions removed from the list because none of their segments is left. The key is
-    /// written only when it is not zero.
+    /// How many sessions were removed from the list because none of their segments is left. The key
+    /// `pruned_sessions` is written only when the number is not zero.
     pub pruned_sessions: i64,
     /// A rewrite of segments that is about to happen or was interrupted.
     pub rewriting: Option<Rewriting>,
-    /// Segments whose lines have moved to another segment. The manifest file does not contain this
-    /// list.
+    /// Segments whose lines have moved to another segment. The manifest file does not contain the
+    /// list of moved segments.
     pub replaced: Vec<Text>,
-    /// Invalid entries that were left out, for a warning.
+    /// Descriptions of invalid entries that were left out of the manifest, for a warning.
     pub ignored: Vec<String>,
 }
 
@@ -74,27 +75,28 @@ pub struct Pruned {
     pub events: Option<i64>,
 }
 
-/// A rewrite of one or more segments into one. The manifest records it before any file is changed.
-/// The rewrite has happened if and only if the segment has the size given here.
+/// A rewrite of one or more segments into one segment. The manifest announces the rewrite before
+/// any file is changed. The rewrite has happened if and only if the file of `segment` has the size
+/// `size_bytes`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rewriting {
-    /// The segment that is replaced.
+    /// The segment whose file is replaced by the rewritten one.
     pub segment: Text,
-    /// Segments whose lines move into the replaced segment. The files of these segments are deleted
-    /// after the replacement.
+    /// Segments whose lines move into the replaced segment. The files of the moved segments are
+    /// deleted after the replacement.
     pub replaces: Vec<Text>,
-    /// Number of events in the segment after the rewrite.
+    /// The number of events in the segment after the rewrite.
     pub event_count: i64,
     /// The size of the segment in bytes after the rewrite.
     pub size_bytes: i64,
-    /// The interval of the segment after the rewrite, see [`Segment::thinned_interval_ns`].
+    /// The time interval of the segment after the rewrite, see [`Segment::thinned_interval_ns`].
     pub thinned_interval_ns: i64,
-    /// What the rewrite removes.
+    /// What thinning removes in the rewrite.
     pub thinned: Thinned,
 }
 
 impl Thinned {
-    /// The sum of both.
+    /// Adds the counts of two values.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -112,12 +114,12 @@ impl Thinned {
         }
     }
 
-    /// The value if samples were removed, otherwise `None`.
+    /// Returns the counts if samples were removed, otherwise `None`.
     pub fn reported(self) -> Option<Self> {
         (self.samples_dropped > 0).then_some(self)
     }
 
-    /// The entry as written, with its keys in order.
+    /// The counts as an entry of the manifest, with its keys in order.
     pub fn to_map(self) -> Map {
         let mut map = Map::new();
         map.insert("samples_dropped", self.samples_dropped);
@@ -135,7 +137,7 @@ impl Pruned {
         }
     }
 
-    /// The sum of both. The number of events is unknown unless it is known in both.
+    /// Adds the counts of two values; the number of events is unknown unless both values know it.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let events = |pruned: Self| pruned.reported().map_or(Some(0), |pruned| pruned.events);
@@ -146,12 +148,12 @@ impl Pruned {
         }
     }
 
-    /// The value if segments were deleted, otherwise `None`.
+    /// Returns the counts if segments were deleted, otherwise `None`.
     pub fn reported(self) -> Option<Self> {
         (self.segments > 0).then_some(self)
     }
 
-    /// The entry as written, with its keys in order.
+    /// The counts as an entry of the manifest, with its keys in order.
     pub fn to_map(self) -> Map {
         let mut map = Map::new();
         map.insert("segments", self.segments);
@@ -191,7 +193,7 @@ impl Rewriting {
     }
 }
 
-/// A count in one of our own entries. An invalid value counts as zero.
+/// A count in an entry that only Stormlog writes; an invalid value counts as zero.
 fn count_in(map: &Map, key: &str) -> i64 {
     let count = map.get(key).and_then(|value| python_int(value).ok());
     count.map_or(0, |count| count.max(0))
@@ -200,24 +202,24 @@ fn count_in(map: &Map, key: &str) -> i64 {
 /// One segment file of a sink.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// File name inside the sink.
+    /// The file name of the segment inside the sink.
     pub filename: Text,
-    /// Number of events in the segment.
+    /// The number of events in the segment.
     pub event_count: i64,
     /// Size in bytes.
     pub size_bytes: i64,
-    /// Whether the segment is complete.
+    /// Whether the segment is complete, so that no more events are appended.
     pub closed: bool,
-    /// The session of the segment.
+    /// The id of the session whose events are in the segment.
     pub session_id: Option<Text>,
-    /// In each interval of this length, only some samples are left. Zero when no samples were
-    /// removed; the key is written only when it is not zero.
+    /// After thinning, only some samples are left in each time interval of this length. The value
+    /// is zero when no samples were removed, and then the key is not written.
     pub thinned_interval_ns: i64,
 }
 
 impl Manifest {
-    /// Parses a manifest leniently. Invalid entries are left out and listed in
-    /// [`ignored`](Self::ignored). `None` when the document is not an object.
+    /// Parses a manifest leniently. Invalid entries of the manifest are left out and listed in
+    /// [`ignored`](Self::ignored). The result is `None` when the document is not an object.
     pub fn from_value(document: &Value) -> Option<Self> {
         let map = document.as_map()?;
         let version = map
@@ -286,9 +288,10 @@ impl Manifest {
         })
     }
 
-    /// What was deleted, as far as the manifest shows. Segments are numbered from 1, so in an
-    /// ordinary sink the missing numbers are those of deleted segments. `unlisted` are the names of
-    /// segments that the manifest does not list.
+    /// How many segments and events were deleted, as far as the manifest shows. Segments are
+    /// numbered from 1, so in an ordinary sink the missing numbers are those of deleted segments.
+    /// The argument `unlisted` has the names of segments in the directory that the manifest does
+    /// not list.
     pub fn pruned_segments<'n>(&self, unlisted: impl Iterator<Item = &'n str>) -> Option<Pruned> {
         if self.pruned.is_some() || self.thinning_budget_bytes > 0 {
             return self.pruned;
@@ -305,9 +308,9 @@ impl Manifest {
         pruned.reported()
     }
 
-    /// Applies an announced rewrite if it has happened, which is the case when the segment on disk
-    /// has the announced size. Returns the segments that the rewrite replaced, whose files may
-    /// still exist. If the size differs, the manifest stays unchanged.
+    /// Applies an announced rewrite to the manifest if it has happened, which is the case when the
+    /// segment on disk has the announced size. Returns the segments that the rewrite replaced,
+    /// whose files may still exist. If the size on disk differs, the manifest stays unchanged.
     pub fn settle_rewrite(&mut self, size_of: impl Fn(&Text) -> Option<u64>) -> Vec<Text> {
         let Some(rewriting) = self.rewriting.take() else {
             return Vec::new();
@@ -330,7 +333,7 @@ impl Manifest {
         rewriting.replaces
     }
 
-    /// The manifest as written, with its keys in order.
+    /// The manifest as it is written to disk, with its keys in order.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("schema_version", self.schema_version);
@@ -376,8 +379,8 @@ impl Segment {
         let Some(Value::Text(filename)) = map.get("filename") else {
             return Err("filename must be a string".into());
         };
-        // An invalid count is zero. Only a number that is too large for any file makes the entry
-        // invalid.
+        // An invalid count is read as zero; only a number that is too large for any file makes the
+        // entry invalid.
         let count = |key: &str| match map.get(key).map(python_int) {
             Some(Ok(count)) => Ok(count.max(0)),
             Some(Err(IntegerError::TooLarge)) => Err(format!("{key} is out of range")),
@@ -393,7 +396,7 @@ impl Segment {
         })
     }
 
-    /// The entry as written, with its keys in order.
+    /// The segment as an entry of the manifest, with its keys in order.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("filename", self.filename.clone());
@@ -408,7 +411,7 @@ impl Segment {
     }
 }
 
-/// Whether the value is true in Python.
+/// Whether Python would treat the value as true.
 fn is_truthy(value: &Value) -> bool {
     match value {
         Value::Null => false,

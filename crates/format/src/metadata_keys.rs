@@ -2,17 +2,18 @@
 
 /// The severity of the event.
 pub const SEVERITY: &str = "severity";
-/// The accelerator backend of the process.
+/// The accelerator backend of the process, such as `cuda`.
 pub const BACKEND: &str = "backend";
-/// The health of the collector at that time.
+/// The health of the collector at the time of the event.
 pub const COLLECTOR_HEALTH_STATUS: &str = "collector_health_status";
-/// Counters that the collector could not read. Version 3 contains zeros in their place.
+/// Names of the counters that the collector could not read. A record of version 3 contains zeros in
+/// place of the counters listed here.
 pub const COLLECTOR_PARTIAL_FIELDS: &str = "collector_partial_fields";
-/// Why the event is an out-of-memory error.
+/// Why the event counts as an out-of-memory error.
 pub const OOM_REASON: &str = "oom_reason";
-/// The path of the bundle that the flight recorder wrote.
+/// The path of the OOM bundle that the flight recorder wrote.
 pub const OOM_DUMP_PATH: &str = "oom_dump_path";
-/// The phase that an event enters or leaves.
+/// The phase that the event begins or ends.
 pub const PHASE_SCOPE: &str = "phase_scope";
 /// The number of the training step.
 pub const STEP: &str = "step";

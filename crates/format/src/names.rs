@@ -1,7 +1,7 @@
 //! Enums whose variants have names in files, flags and documents.
 
-/// Gives the variants of an enum their names, in one list: `ALL`, `as_str`, what serde writes, and
-/// the JSON schema.
+/// Gives the variants of an enum their names in one list, from which `ALL`, `as_str`, the serde
+/// names and the JSON schema are made.
 ///
 /// ```
 /// #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,11 +18,11 @@
 macro_rules! names {
     ($type:ident { $($variant:ident => $name:literal),+ $(,)? }) => {
         impl $type {
-            /// All of them, in the order in which they are listed.
+            /// All variants, in the order in which they are listed.
             #[allow(dead_code, reason = "not every list is walked through")]
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
 
-            /// The name in files, flags and documents.
+            /// The name of the variant in files, flags and documents.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {

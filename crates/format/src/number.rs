@@ -7,7 +7,7 @@ use crate::value::Value;
 /// Why a value cannot be converted to an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IntegerError {
-    /// Values of this type cannot be converted.
+    /// Values of this type cannot be converted to an integer.
     WrongType,
     /// The text or number is not an integer.
     Invalid,
@@ -46,13 +46,13 @@ pub(crate) fn truncate(value: f64) -> Result<i64, IntegerError> {
     }
 }
 
-/// Parses the text as an integer; `None` when it is not one.
+/// The integer that a text contains; `None` when the text is not an integer.
 pub fn integer_of_text(text: &Text) -> Option<i64> {
     parse_integer(text).ok()
 }
 
 /// Parses an integer: a sign, decimal digits of any script, and single underscores between them.
-/// Surrounding white space is ignored.
+/// White space before and after the integer is ignored.
 pub fn parse_integer(text: &Text) -> Result<i64, IntegerError> {
     let text = text.as_str().ok_or(IntegerError::Invalid)?;
     // Python accepts spaces of other scripts only if the text is not ASCII.
@@ -72,7 +72,7 @@ pub fn parse_integer(text: &Text) -> Result<i64, IntegerError> {
     text.parse().map_err(|_| IntegerError::TooLarge)
 }
 
-/// Rounds the exact binary value to six decimals, with ties to even.
+/// Rounds the exact binary value of a float to six decimals, with ties to even.
 pub fn round_to_6(value: f64) -> f64 {
     if value.is_finite() {
         format!("{value:.6}").parse().unwrap_or(value)

@@ -1,4 +1,4 @@
-//! Formats values like Python's `str`, for ids and labels that were first defined in Python.
+//! Formats values like Python's `str`, for ids and labels that stormlog 0.3.9 defined.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use crate::json::float_repr;
 use crate::text::{Text, push_code_point};
 use crate::value::{Map, Value};
 
-/// The value in the format of `str(value)`.
+/// The value in the format of Python's `str(value)`.
 pub fn python_str(value: &Value) -> Text {
     match value {
         Value::Text(text) => text.clone(),
@@ -20,7 +20,8 @@ pub fn python_str(value: &Value) -> Text {
 
 fn repr(out: &mut String, value: &Value) {
     match value {
-        // An opaque object has its own `str`. Callers replace it first.
+        // An opaque Python object has its own `str`, which is not known here. Callers replace
+        // opaque objects first.
         Value::Null | Value::Opaque(_) => out.push_str("None"),
         Value::Bool(true) => out.push_str("True"),
         Value::Bool(false) => out.push_str("False"),
@@ -64,7 +65,8 @@ fn map_repr(out: &mut String, map: &Map) {
     out.push('}');
 }
 
-/// A string in single quotes, or in double quotes if it contains only single ones.
+/// Appends a string in single quotes, or in double quotes if it contains single but no double
+/// quotes.
 fn text_repr(out: &mut String, text: &Text) {
     let holds = |quote: char| text.code_points().any(|unit| unit == quote as u32);
     let quote = if holds('\'') && !holds('"') {
@@ -99,8 +101,9 @@ fn escape(out: &mut String, unit: u32) {
 }
 
 /// Whether Python prints the character unchanged: not a control, format, private or unassigned
-/// character, and no space except the plain one. Rust's debug escapes use the same categories,
-/// except for marks at the start of a text. Therefore a letter is put before the character.
+/// character, and no space except the plain one. Rust's `escape_debug` uses the same categories,
+/// except that it also escapes a mark at the start of a text; so a letter is put before the tested
+/// character.
 fn is_printable(ch: char) -> bool {
     if ch.is_ascii() {
         return (' '..='~').contains(&ch);

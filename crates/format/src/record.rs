@@ -1,5 +1,4 @@
-//! Converts a record, as any program wrote it, to an [`Event`](crate::Event) that follows the
-//! rules.
+//! Converts a record, as any program wrote it, to a valid [`Event`](crate::Event).
 
 mod error;
 mod fields;
@@ -17,10 +16,10 @@ use crate::session::stable_legacy_session_id;
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// Defaults for values that are missing in a record.
+/// The defaults for values that are missing in a record.
 #[derive(Clone, Debug)]
 pub struct RecordDefaults {
-    /// Whether records without a `schema_version` are converted.
+    /// Whether records without a `schema_version` are accepted and upgraded.
     pub permissive_legacy: bool,
     /// The collector for legacy records without a collector.
     pub collector: Value,
@@ -41,7 +40,7 @@ impl Default for RecordDefaults {
     }
 }
 
-/// Converts a record of any version, including legacy ones.
+/// Converts a record of any version to an event, including legacy records without a version.
 pub fn event_from_record(record: &Map, defaults: &RecordDefaults) -> Result<Event, RecordError> {
     let Some(version) = record.get("schema_version") else {
         if !defaults.permissive_legacy {
@@ -79,7 +78,8 @@ fn event_of_valid(record: &Map, version: Version) -> Result<Event, RecordError> 
     fields::event(record, version)
 }
 
-/// The session in the record, in its metadata, the default, or an id derived from other fields.
+/// The session id of a record: from the record, its metadata or the default, or else derived from
+/// other fields.
 fn session_id_of(record: &Map, metadata: Option<&Map>, defaults: &RecordDefaults) -> Value {
     let own = record
         .get("session_id")

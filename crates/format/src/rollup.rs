@@ -1,5 +1,5 @@
-//! Rollups: sums over the events of a sink per session, rank and time window, which answer queries
-//! without reading the events.
+//! Rollups are sums over the events of a sink per session, rank and time window, which answer
+//! queries without reading the events.
 
 mod build;
 mod file;
@@ -23,11 +23,11 @@ pub use skim::without_windows;
 /// The name of the rollup file in a sink.
 pub const ROLLUP_FILENAME: &str = crate::file_names::ROLLUPS;
 
-/// The value of `format` in the file.
+/// The value of `format` in a rollup file.
 pub const ROLLUP_FORMAT: &str = "stormlog.telemetry_rollups";
 
-/// The version that we write.
+/// The version of the rollup file that Stormlog writes.
 pub const ROLLUP_VERSION: i64 = 1;
 
-/// The default length of a time window, in nanoseconds.
+/// The default length of a time window of rollups, in nanoseconds.
 pub const DEFAULT_WINDOW_NS: i64 = 60_000_000_000;

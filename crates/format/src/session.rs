@@ -1,4 +1,4 @@
-//! A session: one recording of one process, with its summary and life cycle.
+//! A session is one recording of one process, with its summary and life cycle.
 
 mod process;
 mod select;
@@ -14,14 +14,14 @@ use crate::number::{IntegerError, python_int};
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// The state of a session. The most trustworthy status comes first.
+/// The status of a session; the variants are ordered, the most trustworthy first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SessionStatus {
     /// The session ended normally.
     Completed,
-    /// The process of the session disappeared without closing it.
+    /// The process of the session ended without closing the session.
     Interrupted,
-    /// The session ended, but not all of it could be recorded.
+    /// The session ended, but not all of its events could be recorded.
     Incomplete,
     /// The session was not closed yet.
     Running,
@@ -35,7 +35,7 @@ crate::names!(SessionStatus {
 });
 
 impl SessionStatus {
-    /// Parses the word for a status, ignoring case and surrounding white space.
+    /// Parses the word for a session's status, ignoring case and surrounding white space.
     pub fn parse(value: &Value) -> Result<Self, SessionError> {
         let text = value
             .as_text()
@@ -45,14 +45,15 @@ impl SessionStatus {
             .ok_or_else(|| SessionError::UnsupportedStatus(text.clone()))
     }
 
-    /// Parses the exact word for a status in files.
+    /// Parses the word for a session's status exactly as files contain it.
     pub fn from_word(word: &Text) -> Option<Self> {
         Self::ALL
             .into_iter()
             .find(|status| *word == status.as_str())
     }
 
-    /// The status after a normal end. An earlier problem stays recorded.
+    /// The status of a session after a normal end, at which an earlier problem such as `Incomplete`
+    /// stays.
     #[must_use]
     pub fn finished(self) -> Self {
         match self {
@@ -85,7 +86,7 @@ pub enum SessionError {
     IntegerTooLarge(&'static str),
 }
 
-/// The summary of a session without its events.
+/// The summary of a session, which does not contain its events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(
     missing_docs,
@@ -103,8 +104,8 @@ pub struct SessionSummary {
     pub local_rank: i64,
     pub world_size: i64,
     pub source: Text,
-    /// The process that records the session. The recorder is known and written only while the
-    /// session is running.
+    /// The identity of the process that records the session. The recorder is known and written only
+    /// while the session is running.
     pub recorder: Option<ProcessIdentity>,
 }
 
@@ -151,7 +152,7 @@ impl SessionSummary {
         })
     }
 
-    /// The summary as written, with its keys in order.
+    /// The summary as files contain it, with its keys in order.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("session_id", self.session_id.clone());
@@ -168,8 +169,8 @@ impl SessionSummary {
         map
     }
 
-    /// The summary as written in manifests of sinks. While the session is running, it includes the
-    /// recording process.
+    /// The summary as manifests of sinks contain it. While the session is running, the summary
+    /// includes the recording process.
     pub fn to_manifest_map(&self) -> Map {
         let mut map = self.to_map();
         if let (SessionStatus::Running, Some(recorder)) = (self.status, &self.recorder) {
@@ -178,8 +179,8 @@ impl SessionSummary {
         map
     }
 
-    /// The sort key for selecting a session when none is named: trustworthy status first, then the
-    /// latest, then the id.
+    /// The sort key for selecting a session when the user names none: most trustworthy status
+    /// first, then the latest session, then the id.
     pub fn selection_key(&self) -> SelectionKey<'_> {
         SelectionKey::new(
             Some(self.status),
@@ -190,7 +191,7 @@ impl SessionSummary {
     }
 }
 
-/// Converts the value of a summary's field to an integer in the same way as Python.
+/// Converts the value of a summary's field to an integer like Python's `int`.
 pub fn session_integer(field: &'static str, value: &Value) -> Result<i64, SessionError> {
     python_int(value).map_err(|error| match error {
         IntegerError::WrongType => SessionError::WrongType(field),
@@ -199,7 +200,8 @@ pub fn session_integer(field: &'static str, value: &Value) -> Result<i64, Sessio
     })
 }
 
-/// The id of a session recorded before sessions had ids. The same parts always give the same id.
+/// The id for a session that was recorded before sessions had ids. Equal parts always give equal
+/// ids.
 pub fn stable_legacy_session_id(parts: &[Text]) -> Text {
     let mut name = Vec::new();
     for (index, part) in parts.iter().enumerate() {

@@ -2,13 +2,13 @@
 
 use crate::file_names;
 
-/// The beginning of a segment's name.
+/// The beginning of a segment's file name.
 pub const SEGMENT_PREFIX: &str = "segment-";
 
 /// The naming scheme of a sink's files.
 ///
-/// Both kinds of sink contain the same records. Stormlog 0.3.9 looks for `manifest.json` and
-/// `*.jsonl`. Therefore stormlog 0.3.9 does not find host sinks, and never mixes their numbers with
+/// Ordinary sinks and host sinks contain records of the same form. Stormlog 0.3.9 looks for
+/// `manifest.json` and `*.jsonl`, so it does not find host sinks and never mixes their numbers with
 /// those of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SinkNames {
@@ -20,10 +20,10 @@ pub enum SinkNames {
 }
 
 impl SinkNames {
-    /// Both kinds. If a directory has both manifests, the first kind counts.
+    /// Both naming schemes; if a directory has both manifests, the first scheme counts.
     pub const ALL: [Self; 2] = [Self::Ordinary, Self::Host];
 
-    /// The name of the manifest.
+    /// The file name of the manifest in this naming scheme.
     pub fn manifest(self) -> &'static str {
         match self {
             Self::Ordinary => file_names::MANIFEST,
@@ -31,7 +31,7 @@ impl SinkNames {
         }
     }
 
-    /// The end of a segment's name.
+    /// The end of a segment's file name in this naming scheme.
     pub fn segment_suffix(self) -> &'static str {
         match self {
             Self::Ordinary => ".jsonl",
@@ -39,35 +39,36 @@ impl SinkNames {
         }
     }
 
-    /// The name of the segment with a given number.
+    /// The file name of the segment with a given number.
     pub fn segment(self, index: u64) -> String {
         format!("{SEGMENT_PREFIX}{index:06}{}", self.segment_suffix())
     }
 
-    /// The text between prefix and suffix; `None` when the name is not that of a segment.
+    /// The part of a segment's file name between prefix and suffix; `None` when the name is not
+    /// that of a segment.
     pub fn segment_stem(self, name: &str) -> Option<&str> {
         name.strip_prefix(SEGMENT_PREFIX)?
             .strip_suffix(self.segment_suffix())
     }
 
-    /// The number in a segment's name, if it has one.
+    /// The number in a segment's file name, if it has one.
     pub fn segment_index(self, name: &str) -> Option<u64> {
         self.segment_stem(name)?.parse().ok()
     }
 
-    /// The name of the same segment in the other naming scheme.
+    /// The file name of the same segment in another naming scheme.
     pub fn renamed_segment(self, name: &str, other: Self) -> Option<String> {
         let stem = self.segment_stem(name)?;
         Some(format!("{SEGMENT_PREFIX}{stem}{}", other.segment_suffix()))
     }
 
-    /// The kind of sink that a segment's name belongs to.
+    /// The naming scheme that a segment's file name belongs to.
     pub fn of_segment(name: &str) -> Option<Self> {
         let mut kinds = Self::ALL.into_iter();
         kinds.find(|names| names.segment_stem(name).is_some())
     }
 
-    /// The kind of sink that a manifest's name belongs to.
+    /// The naming scheme that a manifest's file name belongs to.
     pub fn of_manifest(name: &str) -> Option<Self> {
         let mut kinds = Self::ALL.into_iter();
         kinds.find(|names| names.manifest() == name)

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-/// The end of a row for spreadsheets.
+/// The line end after a CSV row, as spreadsheets expect it.
 pub const ROW_END: &str = "\r\n";
 
-/// Appends a row and its end. Cells that contain a separator are quoted.
+/// Appends a CSV row and its line end. Cells that contain a separator are quoted.
 pub fn push_row<C: AsRef<str>>(
     out: &mut String,
     cells: impl IntoIterator<Item = C>,
@@ -27,20 +27,21 @@ pub fn push_row<C: AsRef<str>>(
         }
     }
     if out.len() == start && !is_first {
-        // A row with one empty cell must not be a blank line, which readers skip.
+        // A row with one empty cell must not become a blank line, because readers skip blank lines.
         out.push_str("\"\"");
     }
     out.push_str(row_end);
 }
 
-/// The first characters of formulas, including the wide forms that some spreadsheets accept.
+/// The first characters of spreadsheet formulas, including the wide forms that some spreadsheets
+/// accept.
 const STARTS: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
 
-/// The mark before text that is not a formula.
+/// The mark that is put before a text so that a spreadsheet does not execute it.
 const MARK: char = '\'';
 
-/// The text, with a mark before it if a spreadsheet would execute it. [`unprotected`] removes the
-/// mark.
+/// The text, with a mark before it if a spreadsheet would execute it as a formula. [`unprotected`]
+/// removes the mark.
 pub fn protected(text: &str) -> Cow<'_, str> {
     if is_formula(text.trim_start_matches(MARK)) {
         Cow::Owned(format!("{MARK}{text}"))
@@ -49,7 +50,7 @@ pub fn protected(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The text of a cell without the mark.
+/// The text of a cell without the mark of [`protected`].
 pub fn unprotected(cell: &str) -> &str {
     match cell.strip_prefix(MARK) {
         Some(text) if is_formula(text.trim_start_matches(MARK)) => text,
@@ -57,8 +58,8 @@ pub fn unprotected(cell: &str) -> &str {
     }
 }
 
-/// Whether a spreadsheet would execute the text. Spreadsheets skip white space before a formula,
-/// and import a cell that begins with a tab or line end as the text after it.
+/// Whether a spreadsheet would execute the text as a formula. Spreadsheets skip white space before
+/// a formula, and drop a tab or line end at the start of a cell.
 fn is_formula(text: &str) -> bool {
     let skipped = |ch: char| ch.is_whitespace() || ch.is_control();
     text.starts_with(['\t', '\r', '\n']) || text.trim_start_matches(skipped).starts_with(STARTS)

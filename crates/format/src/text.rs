@@ -1,8 +1,8 @@
-//! Text in artifacts: UTF-8 that may contain lone surrogates.
+//! Text in artifacts is UTF-8 that may contain lone surrogates.
 //!
-//! Python's JSON reader accepts `"\ud800"` and its writer writes it again, so such a string must
-//! survive a round trip here too. Lone surrogates are stored in their three-byte generalised
-//! encoding (WTF-8). All other text is plain UTF-8.
+//! Python's JSON reader accepts the lone surrogate `"\ud800"` and its writer writes it again, so
+//! such a string must survive a round trip here too. Lone surrogates are stored in their three-byte
+//! generalised encoding (WTF-8). All other text is stored as plain UTF-8.
 
 use std::borrow::{Borrow, Cow};
 use std::fmt;
@@ -10,18 +10,20 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-/// A string in an artifact. The bytes are plain UTF-8 unless the string contains lone surrogates.
+/// A string in an artifact. The stored bytes are plain UTF-8 unless the string contains lone
+/// surrogates.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
 #[schemars(with = "String", inline, description = "")]
 pub struct Text(Box<[u8]>);
 
 impl Text {
-    /// Wraps bytes from the JSON reader, which are UTF-8 or WTF-8.
+    /// Makes a text of bytes from the JSON reader, which are UTF-8 or WTF-8.
     pub(crate) fn from_wtf8(bytes: Vec<u8>) -> Self {
         Self(bytes.into_boxed_slice())
     }
 
-    /// Copies bytes from any source. Bytes that are not generalised UTF-8 are replaced.
+    /// Makes a text of bytes from any source; bytes that are not generalised UTF-8 (WTF-8) are
+    /// replaced.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         if decode(bytes).all(|unit| unit.is_ok()) {
             Self(bytes.into())
@@ -40,12 +42,12 @@ impl Text {
         std::str::from_utf8(&self.0).ok()
     }
 
-    /// The text for display. Lone surrogates become replacement characters.
+    /// The text as UTF-8, in which lone surrogates are replaced by replacement characters.
     pub fn to_str_lossy(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.0)
     }
 
-    /// Creates a text from code points, including lone surrogates.
+    /// Makes a text of code points, which may include lone surrogates.
     pub fn from_code_points(units: impl IntoIterator<Item = u32>) -> Self {
         let mut bytes = Vec::new();
         for unit in units {
@@ -54,7 +56,7 @@ impl Text {
         Self::from_wtf8(bytes)
     }
 
-    /// The code points in order, including lone surrogates.
+    /// The code points of the text in order, including lone surrogates.
     pub fn code_points(&self) -> impl Iterator<Item = u32> + '_ {
         code_points(&self.0)
     }
@@ -69,7 +71,8 @@ impl Text {
     pub fn stripped(&self) -> Text {
         match self.as_str() {
             Some(text) => strip(text).into(),
-            // Surrogates are not white space, so only the code points at both ends are checked.
+            // Surrogates are not white space, so only the code points at both ends of the text are
+            // checked.
             None => self.stripped_wtf8(),
         }
     }
@@ -93,8 +96,9 @@ impl Text {
             return text.to_lowercase().into();
         }
         let mut bytes = Vec::with_capacity(self.0.len());
-        // Lower case depends on neighbouring letters (a final sigma). A surrogate ends a run of
-        // letters.
+        // Lower case depends on neighbouring letters (a Greek sigma at the end of a word has its
+        // own form). A lone surrogate ends a run of letters, so the letters before it are converted
+        // together.
         let mut run = String::new();
         for unit in self.code_points() {
             if let Some(ch) = char::from_u32(unit) {
@@ -173,7 +177,7 @@ fn is_blank(bytes: &[u8]) -> bool {
     code_points(bytes).all(|unit| char::from_u32(unit).is_some_and(is_python_space))
 }
 
-/// Appends one code point. Lone surrogates are appended in their three-byte form.
+/// Appends a code point; a lone surrogate is appended in its three-byte form.
 pub(crate) fn push_code_point(bytes: &mut Vec<u8>, unit: u32) {
     if let Some(ch) = char::from_u32(unit) {
         let mut buffer = [0; 4];
@@ -185,7 +189,7 @@ pub(crate) fn push_code_point(bytes: &mut Vec<u8>, unit: u32) {
     }
 }
 
-/// The code points of generalised UTF-8. Invalid bytes become U+FFFD.
+/// The code points of generalised UTF-8 (WTF-8). Invalid bytes become U+FFFD.
 pub(crate) fn code_points(bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
     decode(bytes).map(|unit| unit.unwrap_or(0xfffd))
 }

@@ -1,4 +1,4 @@
-//! A JSON value as Python reads it, used for records and metadata.
+//! A JSON value as Python's `json` module reads it, used for records and metadata.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use crate::text::Text;
 
-/// A value in a record: JSON plus the extensions of Python's JSON.
+/// A value in a record: JSON with the extensions of Python's `json` module.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// `null`
@@ -26,8 +26,8 @@ pub enum Value {
     List(Vec<Value>),
     /// An object
     Map(Map),
-    /// An object of the caller that no rule examines. The number is the caller's own handle and is
-    /// returned unchanged
+    /// A handle for an object of the caller that no rule examines. The number is the caller's own
+    /// handle and is returned unchanged
     Opaque(u32),
 }
 
@@ -45,7 +45,7 @@ impl Value {
         }
     }
 
-    /// The object, if this is one.
+    /// The object, if this value is one.
     pub fn as_map(&self) -> Option<&Map> {
         match self {
             Self::Map(map) => Some(map),
@@ -53,7 +53,7 @@ impl Value {
         }
     }
 
-    /// The integer, if this is one that fits into 64 bits.
+    /// The integer, if this value is one that fits into 64 bits.
     pub fn as_int(&self) -> Option<i64> {
         match self {
             Self::Int(value) => Some(*value),
@@ -66,7 +66,7 @@ impl Value {
         matches!(self, Self::Null)
     }
 
-    /// The number as floating point, if this is an integer or a float.
+    /// The number as floating point, if this value is an integer or a float.
     #[expect(
         clippy::cast_precision_loss,
         reason = "Python's int-to-float conversion rounds the same way"
@@ -134,13 +134,13 @@ impl From<Option<Text>> for Value {
     }
 }
 
-/// An object. Entries are in the order of their first occurrence, each key once.
+/// A JSON object; its entries are in the order of their first occurrence, each key once.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema)]
 #[schemars(with = "BTreeMap<String, serde_json::Value>", inline, description = "")]
 pub struct Map(Vec<(Text, Value)>);
 
-/// With more entries than this, duplicates are found with a hash table and not by comparing all
-/// pairs.
+/// In an object with more entries than this, duplicate keys are found with a hash table and not by
+/// comparing all pairs.
 const LOOK_BACK_LIMIT: usize = 24;
 
 impl Map {
@@ -149,7 +149,7 @@ impl Map {
         Self::default()
     }
 
-    /// Creates an object from parsed entries. For a repeated key, the last value counts, at the
+    /// Makes an object from parsed entries. For a repeated key, the last value is kept, at the
     /// position of the first.
     pub fn from_entries(entries: Vec<(Text, Value)>) -> Self {
         if !has_repeated_key(&entries) {
@@ -169,7 +169,7 @@ impl Map {
         Self(unique)
     }
 
-    /// The value of a key.
+    /// The value of a key; `None` when the key is not present.
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.0
             .iter()
@@ -207,7 +207,7 @@ impl Map {
         self.0.len()
     }
 
-    /// Whether there are no entries.
+    /// Whether the object has no entries.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,5 +1,5 @@
-//! Draws snapshots of PyTorch's allocator as pages. A snapshot is given as its pickle, the names as
-//! JSON.
+//! Draws snapshots of PyTorch's CUDA allocator as HTML pages. A snapshot is passed as its pickle,
+//! the names of holders as JSON.
 
 use pyo3::prelude::*;
 use stormlog_analysis::allocator_snapshot::{Account, Owners, Snapshot};
@@ -7,7 +7,7 @@ use stormlog_report::{AllocatorLimits, Theme, allocator_page, allocator_still};
 
 use crate::errors::raise;
 
-/// An interactive page of one device of a snapshot.
+/// An interactive HTML page of one device of a snapshot.
 #[pyfunction]
 pub(crate) fn allocator_snapshot_page(
     py: Python<'_>,
@@ -22,7 +22,8 @@ pub(crate) fn allocator_snapshot_page(
     page.map_err(|message| raise(py, "InvalidArtifactError", message))
 }
 
-/// A page without scripts, with limited numbers of points, marks, holders and live blocks.
+/// An HTML page of a snapshot without scripts, with limited numbers of points, marks, holders and
+/// live blocks.
 #[pyfunction]
 pub(crate) fn allocator_snapshot_still(
     py: Python<'_>,

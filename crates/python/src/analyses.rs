@@ -1,4 +1,4 @@
-//! The analyses of stormlog 0.3.9: gaps, ranks, collectives and markers.
+//! The analyses of stormlog 0.3.9 for Python: gaps, ranks, collectives and markers.
 
 use std::cell::RefCell;
 
@@ -20,7 +20,7 @@ use crate::phases::{Resolver, attribution_fields, path};
 use crate::rows::EventRows;
 
 /// The fields of a gap finding for Python: those of `GapFinding` without remediation and phase, and
-/// the index of the event that shows it.
+/// the index of the event that shows the gap.
 type GapFields<'py> = (
     &'static str,
     &'static str,
@@ -31,7 +31,8 @@ type GapFields<'py> = (
     usize,
 );
 
-/// Finds gaps in events, with four thresholds in order.
+/// Finds gaps between device and allocator memory in events; the four thresholds are passed in
+/// order.
 #[pyfunction]
 pub(crate) fn gap_findings<'py>(
     py: Python<'py>,
@@ -193,7 +194,7 @@ fn cause_fields<'py>(py: Python<'py>, cause: &FirstCause) -> PyResult<Bound<'py,
     Ok(fields)
 }
 
-/// Attributes gaps to collectives, with nine limits in the order of the configuration.
+/// Attributes gaps to collectives; the nine limits are passed in the order of the configuration.
 #[pyfunction]
 #[pyo3(signature = (rows, limits, resolver))]
 pub(crate) fn attribute_collectives<'py>(
@@ -248,7 +249,7 @@ fn collective_fields<'py>(
     Ok(fields)
 }
 
-/// The name and the nine limits of a preset.
+/// The name and the nine limits of a preset for the attribution to collectives.
 #[pyfunction]
 pub(crate) fn collective_preset(name: &Bound<'_, PyAny>) -> PyResult<(&'static str, [f64; 9])> {
     let preset = Preset::of_name(&text_from_python(name.cast()?)?)
@@ -259,7 +260,7 @@ pub(crate) fn collective_preset(name: &Bound<'_, PyAny>) -> PyResult<(&'static s
     ))
 }
 
-/// Rejects names that are not limits.
+/// Raises an error for names that are not limits of the attribution to collectives.
 #[pyfunction]
 pub(crate) fn check_collective_fields(py: Python<'_>, fields: Vec<String>) -> PyResult<()> {
     collective::check_fields(fields.iter().map(String::as_str))
@@ -274,7 +275,7 @@ pub(crate) fn check_collective_limits(py: Python<'_>, limits: [f64; 9]) -> PyRes
         .map_err(|error| invalid_config(py, &error))
 }
 
-/// The names of the limits, in order.
+/// The names of the nine limits of the attribution to collectives, in order.
 #[pyfunction]
 pub(crate) fn collective_fields_in_order() -> [&'static str; 9] {
     FIELDS
@@ -293,8 +294,8 @@ fn phase<'py>(
         .transpose()
 }
 
-/// The markers of events: the fields of `TimelineMarker` without the metadata, and the source of
-/// the metadata, which is the index of an event or the metadata of a phase.
+/// The markers of events for Python: the fields of `TimelineMarker` without the metadata, and the
+/// source of the metadata, which is the index of an event or the metadata of a phase.
 #[pyfunction]
 pub(crate) fn timeline_markers(
     py: Python<'_>,

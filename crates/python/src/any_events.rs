@@ -1,4 +1,4 @@
-//! Converts events in any form that callers have: columns, event objects or plain mappings.
+//! Converts events in any form that callers pass: columns, event objects or plain mappings.
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -11,14 +11,14 @@ use crate::convert::{Reading, scalar};
 use crate::errors::wrong_type;
 use crate::rows::EventRows;
 
-/// Makes columns from event objects or mappings, without validating them.
+/// Makes columns from event objects or mappings, without validating the events.
 #[pyfunction]
 pub(crate) fn rows_from_events(events: Vec<Bound<'_, PyAny>>) -> PyResult<EventRows> {
     let events: Vec<Event> = events.iter().map(event).collect::<PyResult<_>>()?;
     Ok(EventRows(Events::from_events(&events)))
 }
 
-/// Events for an analysis that accepts incomplete ones.
+/// Events for an analysis that also accepts incomplete events.
 pub(crate) enum AnyEvents {
     Rows(Events),
     Loose(Vec<LooseEvent>),
@@ -43,7 +43,7 @@ pub(crate) fn loose_event(object: &Bound<'_, PyAny>) -> PyResult<LooseEvent> {
     let number = |name: &str| Ok::<_, PyErr>(get(name)?.and_then(|value| value.as_int()));
     Ok(LooseEvent {
         session_id: text("session_id")?,
-        // In Python a boolean is an integer, so it is accepted as a time.
+        // In Python a boolean is an integer, so a boolean is accepted as a time.
         timestamp_ns: get("timestamp_ns")?.and_then(|value| match value {
             Value::Bool(flag) => Some(i64::from(flag)),
             other => other.as_int(),
@@ -57,7 +57,8 @@ pub(crate) fn loose_event(object: &Bound<'_, PyAny>) -> PyResult<LooseEvent> {
     })
 }
 
-/// A field as a scalar; `None` when it is missing, `Opaque` when it is not a scalar.
+/// A field of an event as a scalar; `None` when the field is missing, `Opaque` when it is not a
+/// scalar.
 fn value(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<Value>> {
     match field(object, name)? {
         None => Ok(None),
@@ -65,7 +66,7 @@ fn value(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<Value>> {
     }
 }
 
-/// A field of a mapping, or an attribute of any other object.
+/// The field of an event: an entry of a mapping, or an attribute of any other object.
 pub(crate) fn field<'py>(
     object: &Bound<'py, PyAny>,
     name: &str,
@@ -81,7 +82,7 @@ pub(crate) fn field<'py>(
     object.getattr_opt(PyString::intern(object.py(), name))
 }
 
-/// The metadata as JSON values. Anything but a mapping counts as no metadata.
+/// The metadata of an event as JSON values; anything but a mapping counts as no metadata.
 fn metadata(object: &Bound<'_, PyAny>) -> PyResult<Map> {
     let Some(metadata) = field(object, "metadata")? else {
         return Ok(Map::new());
@@ -152,7 +153,7 @@ impl Fields<'_, '_> {
     }
 }
 
-/// The origin of a phase (thread and scope) that an event names. The event's own fields take
+/// The thread and the scope of the phase that an event names. Fields of the event itself take
 /// precedence over its metadata.
 pub(crate) fn phase_origin(
     object: &Bound<'_, PyAny>,

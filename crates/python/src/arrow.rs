@@ -1,4 +1,4 @@
-//! Exports the columns as an Arrow stream through the PyCapsule interface.
+//! Exports the columns of events as an Arrow stream through the PyCapsule interface.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use stormlog_format::Text;
 /// Rows per batch.
 const BATCH: usize = 1 << 16;
 
-/// The columns of the stream. Texts that repeat are dictionaries, metadata is JSON text.
+/// The schema of the Arrow stream. Columns of texts that repeat are dictionaries; metadata are JSON
+/// text.
 pub(crate) fn schema() -> SchemaRef {
     let word = || DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
     let mut fields = vec![
@@ -38,7 +39,7 @@ pub(crate) fn schema() -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// A stream over the events. It keeps their columns alive.
+/// An Arrow stream over the events, which keeps their columns alive.
 pub(crate) fn stream(events: Events) -> FFI_ArrowArrayStream {
     let starts = (0..events.len()).step_by(BATCH);
     let batches = starts.map(move |start| batch(&events, start));

@@ -1,5 +1,5 @@
-//! Converts Python objects to format values and back. Objects that no rule inspects pass through
-//! unchanged.
+//! Converts Python objects to format values and back. Python objects that no rule inspects pass
+//! through unchanged as handles.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
@@ -7,16 +7,16 @@ use stormlog_format::{Map, Text, Value, json, metadata_keys};
 
 use crate::errors::raise;
 
-/// The prefix that marks a key which is not a string. Real keys do not start with unpaired
-/// surrogates.
+/// The prefix of a text that stands for a key which is not a string; no real key starts with these
+/// unpaired surrogates.
 const KEY_HANDLE: &[u8] = b"\xed\xbf\xbf\xed\xbf\xbe";
 
-/// The caller's objects behind [`Value::Opaque`] handles.
+/// The Python objects of the caller behind [`Value::Opaque`] handles.
 #[derive(Default)]
 pub(crate) struct Objects<'py>(Vec<Bound<'py, PyAny>>);
 
 impl<'py> Objects<'py> {
-    /// Converts a scalar; other objects become a handle.
+    /// Converts a scalar to a value; any other object becomes a handle.
     pub(crate) fn shallow(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Value> {
         match scalar(object)? {
             Some(value) => Ok(value),
@@ -24,13 +24,13 @@ impl<'py> Objects<'py> {
         }
     }
 
-    /// Converts a record: scalars, and its metadata one level deep; other objects become handles.
-    /// `None` when the object is not a mapping.
+    /// Converts a record one level deep: scalars are converted, its metadata too, and other objects
+    /// become handles. The result is `None` when the object is not a mapping.
     pub(crate) fn record(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Option<Map>> {
         let Some(entries) = entries(object)? else {
             return Ok(None);
         };
-        // The metadata of a versioned record must be a real dictionary.
+        // In a record with a version, the metadata must be a real dictionary.
         let versioned = entries
             .iter()
             .any(|(key, _)| is_text(key, "schema_version"));
@@ -46,8 +46,8 @@ impl<'py> Objects<'py> {
         .map(Some)
     }
 
-    /// Converts metadata one level deep and keeps keys of any type. Values that version 4 inspects
-    /// are converted too.
+    /// Converts metadata one level deep; keys may be of any type. Values that the rules of version
+    /// 4 inspect are converted too.
     fn metadata(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Value> {
         let mut metadata = Vec::new();
         for (key, value) in entries(object)?.unwrap_or_default() {
@@ -65,8 +65,8 @@ impl<'py> Objects<'py> {
         Ok(Value::Map(Map::from_entries(metadata)))
     }
 
-    /// Converts a record for the projection, including its metadata and phase. `None` when the
-    /// object is not a mapping.
+    /// Converts a record for its projection, including its metadata and phase. The result is `None`
+    /// when the object is not a mapping.
     pub(crate) fn projected(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Option<Map>> {
         let Some(record) = entries(object)? else {
             return Ok(None);
@@ -85,7 +85,8 @@ impl<'py> Objects<'py> {
         .map(Some)
     }
 
-    /// Converts a part of a phase. Its path is a list; other parts are not converted further.
+    /// Converts an entry of a phase: its path is converted as a list, other entries are not
+    /// converted further.
     fn phase_part(&mut self, key: &Text, value: &Bound<'py, PyAny>) -> PyResult<Value> {
         match value.cast::<PyList>() {
             Ok(path) if *key == "path" => {
@@ -96,7 +97,7 @@ impl<'py> Objects<'py> {
         }
     }
 
-    /// Converts a mapping one level deep. `None` when the object is not a mapping.
+    /// Converts a mapping one level deep; `None` when the object is not a mapping.
     pub(crate) fn flat(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Option<Map>> {
         match entries(object)? {
             Some(entries) => self
@@ -139,12 +140,12 @@ impl<'py> Objects<'py> {
         Text::from_bytes(&name)
     }
 
-    /// The object behind a handle.
+    /// The Python object that a handle stands for.
     pub(crate) fn object(&self, handle: u32) -> Option<&Bound<'py, PyAny>> {
         self.0.get(handle as usize)
     }
 
-    /// The Python object of a value. A handle returns its object.
+    /// The Python object of a value; a handle becomes the object that it stands for.
     pub(crate) fn to_python(&self, py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
         Ok(match value {
             Value::Null => py.None().into_bound(py),
@@ -168,7 +169,7 @@ impl<'py> Objects<'py> {
         })
     }
 
-    /// A fresh dictionary of the entries.
+    /// A new dictionary with the entries of an object.
     pub(crate) fn map_to_python(&self, py: Python<'py>, map: &Map) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
         for (key, value) in map.iter() {
@@ -187,18 +188,19 @@ impl<'py> Objects<'py> {
     }
 }
 
-/// How to convert values that JSON cannot express.
+/// How to convert Python values that JSON cannot express.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// As for the record id: keys and sets become their text.
+    /// Converts as for the id of a record: keys and sets become their text.
     Record,
-    /// As for fingerprints: sets become lists. Keys must be strings; others count as blank.
+    /// Converts as for fingerprints: sets become lists. In fingerprints keys must be strings; a key
+    /// of another type counts as blank.
     Dimensions,
 }
 
 impl Reading {
-    /// Converts a complete mapping to JSON values; other objects become their text. `None` when the
-    /// object is not a mapping.
+    /// Converts a mapping at every depth to JSON values; objects without a JSON form become their
+    /// text. The result is `None` when the object is not a mapping.
     pub(crate) fn deep_map(self, object: &Bound<'_, PyAny>) -> PyResult<Option<Map>> {
         self.map(object, 0, Place::Map)
     }
@@ -211,7 +213,7 @@ impl Reading {
             let message = format!("nested deeper than {} levels", json::MAX_DEPTH);
             return Err(raise(object.py(), "InvalidValueError", message));
         }
-        // Inside lists the record id converts only real dictionaries.
+        // Inside lists, the id of a record converts only real dictionaries and no other mappings.
         let opens =
             place == Place::Map || self == Self::Dimensions || object.is_instance_of::<PyDict>();
         if opens && let Some(map) = self.map(object, depth + 1, place)? {
@@ -253,14 +255,14 @@ impl Reading {
     }
 }
 
-/// Whether a value is inside a list, at any depth.
+/// Whether a value is inside a list, at any depth of a record.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Map,
     List,
 }
 
-/// Converts `None`, booleans, numbers and strings; returns `None` for other objects.
+/// Converts `None`, booleans, numbers and strings; the result is `None` for other objects.
 pub(crate) fn scalar(object: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {
     if object.is_none() {
         return Ok(Some(Value::Null));
@@ -288,7 +290,7 @@ pub(crate) fn text_of(object: &Bound<'_, PyAny>) -> PyResult<Text> {
     text_from_python(&object.str()?)
 }
 
-/// Converts a string, including lone surrogates.
+/// Converts a Python string to a text, including lone surrogates.
 pub(crate) fn text_from_python(text: &Bound<'_, PyString>) -> PyResult<Text> {
     if let Ok(plain) = text.to_cow() {
         return Ok(Text::from(&*plain));
@@ -297,7 +299,7 @@ pub(crate) fn text_from_python(text: &Bound<'_, PyString>) -> PyResult<Text> {
     Ok(Text::from_bytes(bytes.cast::<PyBytes>()?.as_bytes()))
 }
 
-/// Converts a string, including lone surrogates.
+/// Converts a text to a Python string, including lone surrogates.
 pub(crate) fn text_to_python<'py>(py: Python<'py>, text: &Text) -> PyResult<Bound<'py, PyString>> {
     if let Some(plain) = text.as_str() {
         return Ok(PyString::new(py, plain));
@@ -310,7 +312,7 @@ pub(crate) fn text_to_python<'py>(py: Python<'py>, text: &Text) -> PyResult<Boun
 
 type Entry<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
 
-/// Keys and values of a mapping. `None` when the object is not a mapping.
+/// The keys and values of a mapping; `None` when the object is not a mapping.
 fn entries<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Vec<Entry<'py>>>> {
     if let Ok(dict) = object.cast::<PyDict>() {
         return Ok(Some(dict.iter().collect()));
@@ -333,7 +335,7 @@ fn is_text(object: &Bound<'_, PyAny>, text: &str) -> bool {
     object.cast::<PyString>().is_ok_and(|object| object == text)
 }
 
-/// The key of a mapping as text.
+/// The key of a mapping as text; a key that is not a string becomes its `str`.
 fn key_text(key: &Bound<'_, PyAny>) -> PyResult<Text> {
     match key.cast::<PyString>() {
         Ok(text) => text_from_python(text),

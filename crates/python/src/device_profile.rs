@@ -1,4 +1,4 @@
-//! Reads JAX's device memory profiles and draws them as a page.
+//! Reads JAX's device memory profiles and draws them as an HTML page.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use stormlog_report::device_profile_page as page_of;
 use crate::errors::raise;
 use crate::recorder::os_error;
 
-/// An allocation: its stack of functions, and its values.
+/// An allocation of a profile: its stack of functions, and its values.
 type Sample = (Vec<String>, Vec<i64>);
 
-/// Reads the allocations of a profile.
+/// Reads the allocations of a device memory profile.
 #[pyfunction]
 pub(crate) fn read_device_profile(py: Python<'_>, path: PathBuf) -> PyResult<Vec<Sample>> {
     let read = py.detach(|| device_profile::read(&path));
@@ -31,7 +31,7 @@ pub(crate) fn read_device_profile(py: Python<'_>, path: PathBuf) -> PyResult<Vec
     Ok(allocations.into_iter().map(sample).collect())
 }
 
-/// Draws a page of the functions that hold memory.
+/// Draws an HTML page of the functions that hold memory.
 #[pyfunction]
 pub(crate) fn device_profile_page(py: Python<'_>, samples: Vec<Sample>) -> PyResult<String> {
     let allocation = |(stack, values): Sample| Allocation {

@@ -1,4 +1,4 @@
-//! A diagnose bundle of the calling process, for `stormlog.diagnose`.
+//! Writes a diagnose bundle of the calling process, for `stormlog.diagnose`.
 
 use std::path::PathBuf;
 
@@ -11,13 +11,13 @@ use stormlog_format::SessionSummary;
 use crate::convert::{Objects, Reading};
 use crate::errors::{invalid_session, raise, wrong_type};
 
-/// A bundle that is being written.
+/// A diagnose bundle that is being written.
 #[pyclass(module = "stormlog._core")]
 pub(crate) struct DiagnoseBundle(Option<Bundle>);
 
 #[pymethods]
 impl DiagnoseBundle {
-    /// Creates the directory and the files that are known before the recording.
+    /// Creates the directory of the bundle and the files that are known before the recording.
     #[new]
     #[pyo3(signature = (output, command_line, environment, framework = "torch", native_history = false))]
     fn new(
@@ -54,7 +54,7 @@ impl DiagnoseBundle {
             .map_err(|error| raise(py, "ArtifactWriteError", format!("{error:#}")))
     }
 
-    /// The directory of the recording.
+    /// The directory inside the bundle into which events are recorded.
     #[getter]
     fn telemetry(&self) -> Option<PathBuf> {
         self.0.as_ref().map(Bundle::telemetry)
@@ -68,14 +68,14 @@ impl DiagnoseBundle {
             .map(|bundle| bundle.directory().to_path_buf())
     }
 
-    /// Adds files that were put into the bundle to its list.
+    /// Adds files that the caller put into the bundle to the bundle's list of files.
     fn adopt(&mut self, names: Vec<String>) {
         if let Some(bundle) = &mut self.0 {
             bundle.adopt(names);
         }
     }
 
-    /// Sets the session that is being recorded.
+    /// Sets the session that is being recorded into the bundle.
     fn session_has_begun(&mut self, py: Python<'_>, summary: &Bound<'_, PyDict>) -> PyResult<()> {
         let map = Reading::Dimensions.deep_map(summary)?.unwrap_or_default();
         let summary =
@@ -88,7 +88,7 @@ impl DiagnoseBundle {
             .map_err(|error| raise(py, "ArtifactWriteError", format!("{error:#}")))
     }
 
-    /// Writes the results and returns the directory, the exit code and the summary.
+    /// Writes the results of the bundle and returns its directory, the exit code and the summary.
     #[pyo3(signature = (device, counted_ooms, has_window, cut_short))]
     fn finish<'py>(
         &mut self,

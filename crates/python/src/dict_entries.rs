@@ -1,29 +1,29 @@
-//! Compares dictionaries with the same keys that arrive one after another, and finds the values
-//! that are not the same objects as before.
+//! Compares dictionaries that have the same keys and arrive one after another, and finds the values
+//! that are other objects than in the one before.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 
-/// The keys in the order of the dictionary, with the values of the last one. Callers refer to an
-/// entry by its index in their own order.
+/// The keys in the order of the dictionary, with the values of the last dictionary. Callers refer
+/// to a key by its index in their own order, such as sorted order.
 #[derive(Default)]
 pub(crate) struct Entries {
     entries: Vec<Entry>,
-    /// The position of the entry at each index.
+    /// The position in the dictionary of the key at each index.
     at_index: Vec<usize>,
 }
 
 struct Entry {
     key: Py<PyString>,
     index: usize,
-    /// A value of a mutable type is kept only while it is written.
+    /// The last value of the key; a value of a mutable type is kept only while it is written.
     value: Option<Py<PyAny>>,
 }
 
 impl Entries {
-    /// The keys that a dictionary must have, in the caller's order, each with its position in the
-    /// dictionary.
+    /// Starts with the keys that a dictionary must have, in the caller's order, each with its
+    /// position in the dictionary.
     pub(crate) fn of<'a, 'py: 'a>(
         keys: impl Iterator<Item = (usize, &'a Bound<'py, PyString>)>,
     ) -> Self {
@@ -43,8 +43,8 @@ impl Entries {
         }
     }
 
-    /// Takes the values of a dictionary. Returns the indices of values that are other objects than
-    /// before, as bits, or `None` when the dictionary has other keys.
+    /// Stores the values of a dictionary. Returns the indices of values that are other objects than
+    /// in the last dictionary, as bits, or `None` when the keys differ.
     #[expect(
         unsafe_code,
         reason = "a safe iterator counts references to every key and value, though most of a \
@@ -59,10 +59,10 @@ impl Entries {
         let mut position = 0;
         for entry in &mut self.entries {
             let (mut key, mut value) = (std::ptr::null_mut(), std::ptr::null_mut());
-            // SAFETY: the dictionary is alive, and these are the places for a key and a value. It
-            // cannot change before the next step: this thread is attached to the interpreter and
-            // runs no Python code until then, because it drops only objects of types without code
-            // of their own.
+            // SAFETY: the dictionary is alive, and the pointers lead to variables for a key and a
+            // value. The dictionary cannot change before the next step: this thread is attached to
+            // the interpreter and runs no Python code until then, because it drops only objects of
+            // types without code of their own.
             let found = unsafe {
                 let places = (&raw mut position, &raw mut key, &raw mut value);
                 ffi::PyDict_Next(dict.as_ptr(), places.0, places.1, places.2)
@@ -74,7 +74,8 @@ impl Entries {
             if last.is_some_and(|last| last.as_ptr() == value) {
                 continue;
             }
-            // SAFETY: an entry was found, so this is its value, which the dictionary keeps alive.
+            // SAFETY: an entry was found, so the pointer is its value, which the dictionary keeps
+            // alive.
             let value = unsafe { Bound::from_borrowed_ptr(py, value) };
             let last = entry.value.replace(value.unbind());
             drop(last.map(|last| last.into_bound(py)));
@@ -83,7 +84,7 @@ impl Entries {
         Some(changed)
     }
 
-    /// The value at an index that has changed.
+    /// The changed value at an index.
     pub(crate) fn value<'a, 'py>(
         &'a self,
         py: Python<'py>,
@@ -94,7 +95,7 @@ impl Entries {
     }
 
     /// Drops the value at an index if its type is mutable, because the same object may have another
-    /// value later.
+    /// content later.
     pub(crate) fn settle(&mut self, py: Python<'_>, index: usize) {
         let value = &mut self.entries[self.at_index[index]].value;
         if value

@@ -1,4 +1,4 @@
-//! Ranks of many artifacts in one table, for `stormlog.tui.distributed_diagnostics`.
+//! Shows the ranks of many artifacts in one table, for `stormlog.tui.distributed_diagnostics`.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -12,8 +12,8 @@ use crate::errors::raise;
 use crate::load::{SessionFields, session_fields};
 use crate::rows::EventRows;
 
-/// The content of some paths for Python: sessions with their warnings, the index of the selected
-/// one, all warnings, all sources.
+/// The artifacts at some paths for Python: sessions with their warnings, the index of the selected
+/// session, all warnings, all sources.
 type GatheredFields<'py> = (
     Vec<(SessionFields<'py>, Vec<String>)>,
     Option<usize>,
@@ -42,7 +42,7 @@ pub(crate) fn gather_artifacts<'py>(
     ))
 }
 
-/// The ranks of events as a table, with the names of `DistributedDiagnosticsModel`.
+/// The ranks of events as a table, under the names of `DistributedDiagnosticsModel`.
 #[pyfunction]
 #[pyo3(signature = (rows, ranks))]
 pub(crate) fn distributed_model<'py>(

@@ -1,4 +1,4 @@
-//! Draws pictures and pages for Python.
+//! Draws pictures and HTML pages for Python.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -58,7 +58,7 @@ impl Drawing {
         Self::of_story(py, story, "ranks", None)
     }
 
-    /// Draws the run at some paths.
+    /// Draws the run whose artifacts are at some paths.
     #[staticmethod]
     fn of_paths(
         py: Python<'_>,
@@ -108,7 +108,7 @@ impl Drawing {
         })
     }
 
-    /// Draws samples and calls of a profiler on one page.
+    /// Draws samples and calls of a profiler on one HTML page.
     #[staticmethod]
     fn of_profile(points: Vec<PointFields>, calls: Vec<CallFields>) -> Self {
         Self {
@@ -201,7 +201,7 @@ impl Drawing {
     }
 }
 
-/// The story of the sessions of a run, with the findings of the detectors.
+/// The data for a drawing of a run's sessions, with the findings of the detectors.
 fn diagnosed_story(sessions: &[&LoadedSession]) -> Story {
     let (run, diagnosis) = diagnosed(sessions, &detect::Options::default());
     let mut story = Story::of_run(&run, sessions);

@@ -1,4 +1,5 @@
-//! The driver's side of a device: who holds memory on it, and what the driver allocated for whom.
+//! What the CUDA driver knows of a device: which processes hold memory on it, and which library
+//! asked the driver for which memory.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,8 +12,8 @@ use stormlog_format::{Map, Text, Value};
 
 use crate::convert::Objects;
 
-/// A function of PyTorch with something to do before and after it. It is no function of Python, so
-/// the tracebacks of the program stay what they are.
+/// Wraps a function of PyTorch, so that another function is called before it and after it. The
+/// wrapper is not a Python function, so it does not appear in tracebacks of the program.
 #[pyclass(frozen, module = "stormlog._core")]
 pub(crate) struct Around {
     function: Py<PyAny>,
@@ -32,7 +33,8 @@ impl Around {
         }
     }
 
-    /// The function's result or error; what the others raise stays here.
+    /// Returns the result or the error of the wrapped function; errors of the functions around it
+    /// are ignored.
     #[pyo3(signature = (*arguments, **options))]
     fn __call__(
         &self,
@@ -52,11 +54,11 @@ fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Used and total bytes of a GPU, and the bytes of processes by their numbers.
+/// Used and total bytes of a GPU, and the bytes of processes by pid.
 type Shares = (u64, u64, Vec<(u32, u64)>);
 
-/// The memory of a GPU by the driver's number: used and total bytes, and the bytes of each process
-/// that the driver lists; none where the driver does not answer.
+/// The memory of a GPU, by the driver's index: used and total bytes, and the bytes of each process
+/// that the driver lists; `None` when the driver does not answer.
 #[pyfunction]
 pub(crate) fn device_shares(py: Python<'_>, index: u32) -> Option<Shares> {
     py.detach(|| {
@@ -67,7 +69,7 @@ pub(crate) fn device_shares(py: Python<'_>, index: u32) -> Option<Shares> {
     })
 }
 
-/// The command of a process without secrets; none where it cannot be read.
+/// The command line of a process without secrets; `None` where it cannot be read.
 #[pyfunction]
 pub(crate) fn process_name(pid: u32) -> Option<String> {
     tree::process_name(pid)
@@ -96,13 +98,14 @@ pub(crate) fn driver_start(libraries: Vec<PathBuf>) -> Option<String> {
     driver::start(&libraries).err()
 }
 
-/// Gives CUPTI back to the program.
+/// Ends the attribution, so that a profiler of the program can use CUPTI.
 #[pyfunction]
 pub(crate) fn driver_stop(py: Python<'_>, reason: &str) {
     py.detach(|| driver::stop(reason));
 }
 
-/// Whether the driver's allocations are attributed ("off", "on", "ended"), and why no longer.
+/// Whether the driver's allocations are attributed ("off", "on", "ended"), and why the attribution
+/// ended.
 #[pyfunction]
 pub(crate) fn driver_state() -> (&'static str, Option<String>) {
     match driver::state() {
@@ -112,8 +115,8 @@ pub(crate) fn driver_state() -> (&'static str, Option<String>) {
     }
 }
 
-/// What the driver has allocated, by device, kind, library and line, and how many allocations
-/// were too many to follow.
+/// The memory that the driver has allocated, by device, kind, library and line, and how many
+/// allocations were too many to follow.
 #[pyfunction]
 pub(crate) fn driver_held(py: Python<'_>) -> PyResult<(Vec<Bound<'_, PyDict>>, u64)> {
     let held = py.detach(driver::held);
@@ -137,8 +140,8 @@ pub(crate) fn driver_held(py: Python<'_>) -> PyResult<(Vec<Bound<'_, PyDict>>, u
     Ok((described.collect::<PyResult<_>>()?, driver::missed()))
 }
 
-/// Waits for a thread that allocates and wants to know its line: the number of the question and
-/// that of the thread.
+/// Waits for an allocating thread that asks for its line of Python; returns the number of the
+/// question and that of the thread.
 #[pyfunction]
 pub(crate) fn driver_question(py: Python<'_>, patience_s: f64) -> Option<(u64, u64)> {
     let patience = Duration::try_from_secs_f64(patience_s).unwrap_or_default();
@@ -146,7 +149,7 @@ pub(crate) fn driver_question(py: Python<'_>, patience_s: f64) -> Option<(u64, u
     Some((question.number, question.thread))
 }
 
-/// Answers such a question with file, line and function, where they are known.
+/// Answers the question of an allocating thread with file, line and function, where they are known.
 #[pyfunction]
 #[pyo3(signature = (question, site))]
 pub(crate) fn driver_answer(question: (u64, u64), site: Option<(String, u32, String)>) {

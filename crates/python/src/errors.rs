@@ -1,4 +1,4 @@
-//! Converts Rust errors to the Python exceptions that users catch today.
+//! Converts Rust errors to the Python exceptions that users of stormlog 0.3.9 catch.
 
 use pyo3::prelude::*;
 use stormlog_analysis::issue::fingerprint::FingerprintError;
@@ -33,7 +33,7 @@ pub(crate) fn invalid_projection(py: Python<'_>, error: &ProjectionError) -> PyE
     raise(py, class, error.to_string())
 }
 
-/// The exception for something without a fingerprint.
+/// The exception for a value of which no fingerprint can be made.
 pub(crate) fn invalid_fingerprint(py: Python<'_>, error: &FingerprintError) -> PyErr {
     raise(py, "InvalidValueError", error.to_string())
 }

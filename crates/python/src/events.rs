@@ -1,4 +1,4 @@
-//! Fills the Python dataclasses of events without running their checks again.
+//! Fills the Python dataclasses of events without running the checks of the classes again.
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -9,7 +9,7 @@ use stormlog_format::Version;
 static VERSION_3: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 static VERSION_4: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
-/// Makes an event object with these fields, which must be valid.
+/// Makes an event object from fields that are known to be valid.
 pub(crate) fn event_object<'py>(
     py: Python<'py>,
     version: Version,

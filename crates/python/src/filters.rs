@@ -1,4 +1,4 @@
-//! Converts Python's filters to those of the query store.
+//! Converts the filters of the Python package to those of the query store.
 
 use pyo3::prelude::*;
 use stormlog_analysis::issue::IssueFilter;
@@ -11,11 +11,11 @@ use stormlog_format::{Map, Text, Value, python_str};
 use crate::convert::Reading;
 use crate::errors::raise;
 
-/// The conditions of a filter by name; `None` means no condition.
+/// The conditions of a filter by name; `None` means that the filter has no such condition.
 pub(crate) struct Wanted(Map);
 
 impl Wanted {
-    /// Reads the attributes of a filter object.
+    /// Reads the conditions from the attributes of a filter object.
     pub(crate) fn of(attributes: &Bound<'_, PyAny>) -> PyResult<Self> {
         let wanted = Reading::Record.deep_map(attributes)?;
         Ok(Self(wanted.unwrap_or_default()))
@@ -28,7 +28,7 @@ impl Wanted {
         }
     }
 
-    /// A number. A value that is not a number matches nothing.
+    /// A condition as a number; a value that is not a number matches no event.
     fn number(&self, key: &str) -> Option<i64> {
         match self.0.get(key)? {
             Value::Null => None,
@@ -37,7 +37,7 @@ impl Wanted {
         }
     }
 
-    /// A time. A time out of range becomes the first or the last possible one.
+    /// A condition that is a time out of range becomes the first or the last possible time.
     fn time(&self, key: &str) -> Option<i64> {
         match self.0.get(key)? {
             Value::Null => None,

@@ -1,4 +1,4 @@
-//! Analyses of profiles and tracking results of TensorFlow and JAX.
+//! Analyses profiles and tracking results of TensorFlow and JAX.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -42,7 +42,7 @@ fn dicts(py: Python<'_>, maps: Vec<Map>) -> PyResult<Vec<Bound<'_, PyDict>>> {
         .collect()
 }
 
-/// Signs of a leak in megabytes over time.
+/// Finds signs of a leak in memory use over time, given in megabytes.
 #[pyfunction]
 pub(crate) fn framework_leaks<'py>(
     py: Python<'py>,
@@ -53,7 +53,7 @@ pub(crate) fn framework_leaks<'py>(
     dicts(py, framework::leaks(&usage, growth_rate))
 }
 
-/// Repetition and steps in megabytes over time.
+/// Finds repetition and steps in memory use over time, given in megabytes.
 #[pyfunction]
 pub(crate) fn framework_patterns(
     py: Python<'_>,
@@ -62,7 +62,7 @@ pub(crate) fn framework_patterns(
     dicts(py, framework::patterns(&usage))
 }
 
-/// The fragmentation of snapshots, each with megabytes in use and reserved.
+/// The fragmentation in snapshots, each given as megabytes in use and reserved.
 #[pyfunction]
 pub(crate) fn framework_fragmentation<'py>(
     py: Python<'py>,
@@ -73,7 +73,7 @@ pub(crate) fn framework_fragmentation<'py>(
     Objects::default().map_to_python(py, &map)
 }
 
-/// Computes a score from 0 to 10.
+/// Computes how efficiently memory is used, as a score from 0 to 10.
 #[pyfunction]
 pub(crate) fn framework_efficiency(
     peak_mb: f64,
@@ -84,7 +84,7 @@ pub(crate) fn framework_efficiency(
     framework::efficiency(peak_mb, growth, fragmentation, usage.as_deref())
 }
 
-/// Memory and time per call.
+/// Memory and time per call of each profiled function.
 #[pyfunction]
 pub(crate) fn framework_performance<'py>(
     py: Python<'py>,
@@ -112,7 +112,7 @@ pub(crate) fn framework_suggestions(
     Ok(advice)
 }
 
-/// The scores of a profile.
+/// The overall score of a TensorFlow or JAX profile and its parts, with suggestions.
 #[pyfunction]
 pub(crate) fn framework_score<'py>(
     py: Python<'py>,

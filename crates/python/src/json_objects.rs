@@ -1,4 +1,4 @@
-//! Parses JSON text directly to Python objects, without a tree in between.
+//! Parses JSON text directly to Python objects, without a tree of Rust values in between.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyInt, PyList};
@@ -7,14 +7,14 @@ use stormlog_format::{Text, Value};
 
 use crate::convert::text_to_python;
 
-/// Parses the text of an object to a dictionary.
+/// Parses the text of a JSON object to a dictionary.
 pub(crate) fn object<'py>(py: Python<'py>, json: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     let mut build = BuildObjects { py, failed: None };
     let value = Reader::new(json).value(&mut build);
     match (build.failed, value) {
         (None, Ok(value)) => Ok(value),
         (Some(error), _) => Err(error),
-        // The metadata was validated when it was loaded.
+        // The metadata were validated when they were loaded, so an error cannot happen here.
         (None, Err(_)) => Ok(PyDict::new(py).into_any()),
     }
 }

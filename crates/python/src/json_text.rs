@@ -1,5 +1,6 @@
 //! Writes Python objects as one line of JSON with sorted keys, as `json.dumps(…, sort_keys=True)`
-//! does, without a tree in between. [`crate::record_lines`] handles what repeats between lines.
+//! does, without a tree of Rust values in between. [`crate::record_lines`] handles what repeats
+//! between lines.
 
 use pyo3::exceptions::{PyRecursionError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -10,11 +11,12 @@ use stormlog_format::{Text, Value};
 
 use crate::convert::text_from_python;
 
-/// A line that is being written.
+/// A line of JSON that is being written.
 #[derive(Default)]
 pub(crate) struct Line {
     pub(crate) out: String,
-    /// The addresses of the containers around the current value.
+    /// The addresses of the containers around the current value, to detect a container inside
+    /// itself.
     ancestors: Vec<usize>,
 }
 
@@ -70,7 +72,7 @@ impl Line {
         Ok(())
     }
 
-    /// Leaves the container entered last.
+    /// Leaves the container that was entered last.
     pub(crate) fn leave(&mut self) {
         self.ancestors.pop();
     }
@@ -83,8 +85,8 @@ impl Line {
                 Err(_) => return self.dict_of_any_keys(dict),
             }
         }
-        // Python sorts strings by code point, and so does UTF-8. Python itself sorts strings that
-        // have no UTF-8.
+        // Python sorts strings by code point, which is the order of their UTF-8 bytes too. Strings
+        // without a UTF-8 form are sorted by Python itself.
         let mut indices = Vec::with_capacity(entries.len());
         for (index, (key, _)) in entries.iter().enumerate() {
             match key.to_str() {
@@ -120,7 +122,7 @@ impl Line {
         Ok(())
     }
 
-    /// Writes a key. Numbers, booleans and `None` are written with their JSON names.
+    /// Writes a key; numbers, booleans and `None` are written with their JSON names.
     fn key(&mut self, key: &Bound<'_, PyAny>) -> PyResult<()> {
         if let Ok(text) = key.cast::<PyString>() {
             return self.string(text);
@@ -132,7 +134,7 @@ impl Line {
                 "keys must be str, int, float, bool or None, not {kind}"
             )));
         }
-        // A number that is not finite is already quoted.
+        // A key that is a number and not finite is already in quotes.
         let quote = if self.is_finite(key) { "\"" } else { "" };
         self.out.push_str(quote);
         self.value(key)?;
@@ -178,7 +180,8 @@ impl Line {
             push_integer(&mut self.out, value);
             return Ok(Written::Integer(value));
         }
-        // For a subclass the number counts, not the text that the class makes of it.
+        // For a subclass of `int`, the number is written, not the text that the subclass makes of
+        // it.
         let plain = integer.py().get_type::<PyInt>();
         let digits = plain.call_method1("__repr__", (integer,))?;
         self.out.push_str(&digits.extract::<String>()?);
@@ -194,7 +197,7 @@ impl Line {
     }
 }
 
-/// The session that a record names; `None` when it names none.
+/// The session id in a record; `None` when the record has none.
 pub(crate) fn record_session(record: &Bound<'_, PyAny>) -> PyResult<Option<Text>> {
     let named = match record.cast_exact::<PyDict>() {
         Ok(dict) => dict.get_item(pyo3::intern!(record.py(), "session_id"))?,
@@ -203,7 +206,7 @@ pub(crate) fn record_session(record: &Bound<'_, PyAny>) -> PyResult<Option<Text>
     let Some(named) = named.filter(|named| !named.is_none()) else {
         return Ok(None);
     };
-    // stormlog 0.3.9 raises this class, see `crate::sink`.
+    // The class `ValueError` is the one that stormlog 0.3.9 raises, see `crate::sink`.
     let named = named
         .cast_into::<PyString>()
         .map_err(|_| PyValueError::new_err("telemetry sink record session_id must be a string"))?;

@@ -1,4 +1,4 @@
-//! Classification, derived fields and fingerprints of events and issues.
+//! Classification, derived numbers and fingerprints of events and issues, for Python.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -38,7 +38,7 @@ pub(crate) fn is_oom_event(
     Ok(classify::is_oom(&word(event_type)?, &labels(metadata)?))
 }
 
-/// Whether an event was recorded by a degraded collector.
+/// Whether an event was recorded while its collector was degraded.
 #[pyfunction]
 pub(crate) fn is_collector_degradation_event(
     event_type: &Bound<'_, PyAny>,
@@ -106,7 +106,7 @@ pub(crate) fn session_fields<'py>(
     Ok(dict)
 }
 
-/// Validates the kind of an issue.
+/// Checks the kind of an issue and returns its name.
 #[pyfunction]
 pub(crate) fn issue_kind(kind: &Bound<'_, PyAny>) -> PyResult<&'static str> {
     fingerprint::issue_kind(&text_of(kind)?).map_err(|error| invalid_fingerprint(kind.py(), &error))
@@ -124,7 +124,7 @@ pub(crate) fn issue_state(state: &Bound<'_, PyAny>) -> PyResult<&'static str> {
     }
 }
 
-/// The id of a fingerprint over normalized dimensions.
+/// The id of a fingerprint, computed from normalized dimensions.
 #[pyfunction]
 pub(crate) fn fingerprint_id<'py>(
     kind: &str,
@@ -137,7 +137,7 @@ pub(crate) fn fingerprint_id<'py>(
     text_to_python(py, &id)
 }
 
-/// Removes the parts of dimensions that change from run to run.
+/// Removes the parts of a fingerprint's dimensions that change from run to run.
 #[pyfunction]
 pub(crate) fn normalize_dimensions<'py>(
     dimensions: &Bound<'py, PyAny>,
@@ -159,7 +159,7 @@ pub(crate) fn normalize_text<'py>(
     text_to_python(value.py(), &label::normalize_text(&text)).map(Some)
 }
 
-/// The category of an alert, from its text.
+/// The category of an alert, derived from its text.
 #[pyfunction]
 pub(crate) fn alert_category<'py>(context: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {
     let text = said(context)?.unwrap_or_default();
@@ -173,7 +173,7 @@ pub(crate) fn error_stem<'py>(error: &Bound<'py, PyAny>) -> PyResult<Bound<'py, 
     text_to_python(error.py(), &fingerprint::error_stem(&text))
 }
 
-/// The text of a value, unless it is `None` or blank.
+/// The text of a value; `None` when the value is `None` or blank.
 fn said(value: &Bound<'_, PyAny>) -> PyResult<Option<Text>> {
     if value.is_none() {
         return Ok(None);
@@ -182,7 +182,7 @@ fn said(value: &Bound<'_, PyAny>) -> PyResult<Option<Text>> {
     Ok((!text.is_blank()).then_some(text))
 }
 
-/// A text; empty for any other value.
+/// The value if it is a text; an empty text for any other value.
 fn word(value: &Bound<'_, PyAny>) -> PyResult<Text> {
     match scalar(value)? {
         Some(Value::Text(text)) => Ok(text),
@@ -206,7 +206,7 @@ fn derived(
     total: &Bound<'_, PyAny>,
     collector: &Bound<'_, PyAny>,
 ) -> PyResult<EventFields> {
-    // An empty value counts as zero bytes.
+    // A value that Python treats as false counts as zero bytes.
     let bytes = |count: &Bound<'_, PyAny>| {
         if count.is_truthy()? {
             session_integer(count, "value")

@@ -1,4 +1,4 @@
-//! The extension module `stormlog._core`: conversions only, no logic of its own.
+//! The extension module `stormlog._core`, which only converts values and has no logic of its own.
 #![allow(
     clippy::needless_pass_by_value,
     reason = "PyO3 passes arguments by value"
@@ -47,7 +47,8 @@ mod torch_source;
 use pyo3::prelude::*;
 use stormlog_capture::memory::WithReserve;
 
-/// Used so that a failed allocation of the recorder does not end the program.
+/// The allocator of the extension module, with which a failed allocation of the recorder does not
+/// end the program.
 #[global_allocator]
 static ALLOCATOR: WithReserve = WithReserve;
 
@@ -57,7 +58,7 @@ mod _core {
     use stormlog_analysis::issue;
     use stormlog_format::classify;
 
-    /// Deletes unpacked packs when the interpreter ends.
+    /// Initialises the module; when the interpreter ends, unpacked packs are deleted.
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         let close = wrap_pyfunction!(crate::load::close_packs, module)?;

@@ -1,4 +1,5 @@
-//! Loads sessions with their events in columns, and raises the errors that users catch today.
+//! Loads sessions with their events in columns, and raises the exceptions that users of stormlog
+//! 0.3.9 catch.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,8 @@ use crate::convert::Objects;
 use crate::errors::{invalid_record, raise, raise_with};
 use crate::rows::EventRows;
 
-/// The fields of a damage for Python: file, line, first and last byte, reason, field.
+/// The fields of one damage of an artifact for Python: file, line, first and last byte, reason,
+/// field.
 pub(crate) type DamageFields = (
     PathBuf,
     Option<u64>,
@@ -21,7 +23,7 @@ pub(crate) type DamageFields = (
     Option<String>,
 );
 
-/// The fields of a session for Python: summary, rows, sources, damage.
+/// The fields of a session for Python: summary, rows of events, sources, damage.
 pub(crate) type SessionFields<'py> = (
     Bound<'py, PyDict>,
     EventRows,
@@ -29,7 +31,7 @@ pub(crate) type SessionFields<'py> = (
     Vec<DamageFields>,
 );
 
-/// Loads every session of an artifact, and lists everything that could not be read.
+/// Loads every session of an artifact, with a list of everything that could not be read.
 #[pyfunction]
 pub(crate) fn load_sessions(
     py: Python<'_>,
@@ -51,7 +53,7 @@ pub(crate) fn load_sessions(
     Ok((sessions.collect::<PyResult<_>>()?, fields(&loaded.damage)))
 }
 
-/// The fields of a loaded session for Python.
+/// A loaded session as fields for Python.
 pub(crate) fn session_fields(
     py: Python<'_>,
     session: stormlog_analysis::LoadedSession,
@@ -65,7 +67,7 @@ pub(crate) fn session_fields(
     ))
 }
 
-/// Loads the events of one session of an artifact: the given session or the default.
+/// Loads the events of one session of an artifact: the given session, or else the default one.
 #[pyfunction]
 #[pyo3(signature = (path, permissive_legacy, events_key, session_id, skip_damaged))]
 pub(crate) fn load_events(
@@ -88,12 +90,13 @@ pub(crate) fn load_events(
     Ok((EventRows(events), fields(&damage)))
 }
 
-/// Reads the manifest of a sink; `None` when there is no readable one.
+/// Reads the manifest of a sink; `None` when there is no manifest that can be read.
 #[pyfunction]
 pub(crate) fn read_manifest(py: Python<'_>, path: PathBuf) -> PyResult<Option<Bound<'_, PyDict>>> {
     let mut manifest = stormlog_analysis::manifest_path(&path)
         .and_then(|path| stormlog_analysis::read_manifest(&path));
-    // Summaries in Python have only the fields of stormlog 0.3.9.
+    // Session summaries in Python have only the fields of stormlog 0.3.9, so the others are
+    // removed.
     for session in manifest
         .iter_mut()
         .flat_map(|manifest| &mut manifest.sessions)
@@ -112,13 +115,14 @@ pub(crate) fn manifest_path(path: PathBuf) -> Option<PathBuf> {
     stormlog_analysis::manifest_path(&path)
 }
 
-/// The segment files of a sink, for any path into it.
+/// The segment files of a sink, for any path into the sink.
 #[pyfunction]
 pub(crate) fn segment_paths(path: PathBuf) -> Vec<PathBuf> {
     stormlog_analysis::segment_paths(&path)
 }
 
-/// Loads without the interpreter lock, and shows a progress bar on a terminal when it takes long.
+/// Loads without the interpreter lock, and shows a progress bar on a terminal when loading takes
+/// long.
 fn load<T: Send>(
     py: Python<'_>,
     path: &Path,

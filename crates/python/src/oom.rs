@@ -1,4 +1,4 @@
-//! The out-of-memory flight recorder, and single readings of the host and its GPUs.
+//! The out-of-memory flight recorder for Python, and single readings of the host and its GPUs.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::convert::{Objects, text_from_python};
 use crate::errors::invalid_session;
 use crate::recorder::{os_error, whole_map};
 
-/// The reason if an exception means that memory ran out.
+/// The reason why an exception means that memory ran out; `None` for other exceptions.
 #[pyfunction]
 pub(crate) fn classify_oom(
     class: String,
@@ -35,7 +35,7 @@ pub(crate) fn requested_bytes(message: &str) -> Option<i64> {
     oom::requested_bytes(message)
 }
 
-/// The content of a bundle.
+/// The content of an OOM bundle, as Python passes it.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct DumpFields<'py> {
@@ -55,7 +55,7 @@ pub(crate) struct DumpFields<'py> {
     cwd: PathBuf,
 }
 
-/// Writes a bundle and returns its directory.
+/// Writes an OOM bundle and returns its directory.
 #[pyfunction]
 pub(crate) fn write_oom_bundle(py: Python<'_>, fields: DumpFields<'_>) -> PyResult<PathBuf> {
     let session = match &fields.session {
@@ -88,7 +88,7 @@ pub(crate) fn write_oom_bundle(py: Python<'_>, fields: DumpFields<'_>) -> PyResu
     written.map_err(|error| os_error(&error.source, &error.path))
 }
 
-/// Adds details to a bundle that is already written.
+/// Adds details to an OOM bundle that is already written.
 #[pyfunction]
 pub(crate) fn amend_oom_bundle(
     py: Python<'_>,
@@ -109,7 +109,8 @@ pub(crate) fn amend_oom_bundle(
     amended.map_err(|error| os_error(&error.source, &error.path))
 }
 
-/// Adds files that were put into a bundle after it was written to its list.
+/// Adds files of an allocator history to the list of an OOM bundle's files, after the bundle was
+/// written.
 #[pyfunction]
 pub(crate) fn attach_history_to_oom_bundle(
     py: Python<'_>,
@@ -121,7 +122,7 @@ pub(crate) fn attach_history_to_oom_bundle(
     attached.map_err(|error| os_error(&error.source, &error.path))
 }
 
-/// Deletes the oldest bundles beyond the limits.
+/// Deletes the oldest OOM bundles until the rest is within the limits.
 #[pyfunction]
 pub(crate) fn prune_oom_bundles(py: Python<'_>, root: PathBuf, max_dumps: i64, max_total_mb: i64) {
     let retention = Retention {
@@ -131,14 +132,14 @@ pub(crate) fn prune_oom_bundles(py: Python<'_>, root: PathBuf, max_dumps: i64, m
     py.detach(|| oom::prune(&root, retention));
 }
 
-/// Resident and virtual size of this process.
+/// The resident and the virtual size of this process, in bytes.
 #[pyfunction]
 pub(crate) fn process_sizes() -> Option<(u64, u64)> {
     let sizes = host::sizes_of_this_process()?;
     Some((sizes.resident_bytes, sizes.virtual_bytes))
 }
 
-/// Total and available memory of the machine, and the limit of this process.
+/// Total and available memory of the machine, and the memory limit of this process, in bytes.
 #[pyfunction]
 pub(crate) fn machine_memory() -> (Option<u64>, Option<u64>, Option<u64>) {
     let roots = Roots::default();
@@ -147,7 +148,7 @@ pub(crate) fn machine_memory() -> (Option<u64>, Option<u64>, Option<u64>) {
     (machine.total, machine.free, limit)
 }
 
-/// The GPUs that the driver knows: index, name, id, and used, free and total bytes.
+/// The GPUs that NVML lists: index, name, UUID, and used, free and total bytes.
 #[pyfunction]
 pub(crate) fn nvml_gpus(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let gpus = py.detach(nvml::gpus).unwrap_or_default();
@@ -167,7 +168,7 @@ pub(crate) fn nvml_gpus(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     described.collect()
 }
 
-/// Seconds to wait after a number of failures of a collector.
+/// Seconds to wait before a collector is read again after a number of failures.
 #[pyfunction]
 pub(crate) fn retry_delay_s(failures: i64, initial_s: f64, factor: f64, max_s: f64) -> f64 {
     health::retry_delay_s(failures, initial_s, factor, max_s)

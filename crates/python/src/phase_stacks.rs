@@ -1,4 +1,4 @@
-//! The stacks of open phases, for recorders in Python.
+//! The stacks of open phases, for recorders that are written in Python.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use stormlog_capture::record::phases::{self, Boundary, PhaseOwner, PhaseThread};
 use crate::convert::{Objects, text_from_python, text_to_python};
 use crate::recorder::phase_error;
 
-/// The fields of a phase boundary: type, context, scope, scope id and path.
+/// The fields of a phase boundary for Python: type, context, scope, scope id and path.
 type Fields<'py> = (
     &'static str,
     String,
@@ -18,7 +18,7 @@ type Fields<'py> = (
     Vec<Bound<'py, PyString>>,
 );
 
-/// Open phases by session, rank and thread.
+/// The open phases by session, rank and thread.
 #[pyclass(frozen, module = "stormlog._core")]
 #[derive(Default)]
 pub(crate) struct PhaseStacks(Mutex<phases::PhaseStacks>);

@@ -1,4 +1,4 @@
-//! Replays and attributes the phases of events, and labels them.
+//! Finds the phases of events, assigns times to phases, and labels phases, for Python.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -11,10 +11,10 @@ use stormlog_format::Text;
 use crate::any_events::{AnyEvents, field, loose_event, phase_origin};
 use crate::convert::{text_from_python, text_to_python};
 
-/// Session and rank, and the spans of their phases.
+/// A session and a rank, and the spans of their phases.
 type SpanGroup<'py> = ((Bound<'py, PyAny>, i64), Vec<Bound<'py, PyAny>>);
 
-/// The phases of some events.
+/// The phases of some events as spans of time.
 #[pyclass(frozen, module = "stormlog._core")]
 pub(crate) struct PhaseReplay(pub(crate) phases::PhaseReplay);
 
@@ -34,7 +34,7 @@ type SpanFields<'py> = (
 
 #[pymethods]
 impl PhaseReplay {
-    /// Replays the phases of columns, event objects or mappings.
+    /// Finds the phases of events, which are columns, event objects or mappings.
     #[staticmethod]
     fn of_events(events: AnyEvents) -> Self {
         Self(match events {
@@ -45,7 +45,7 @@ impl PhaseReplay {
         })
     }
 
-    /// Makes a replay from spans by session and rank that were computed elsewhere.
+    /// Makes a replay from spans of phases that were computed elsewhere, by session and rank.
     #[staticmethod]
     fn of_spans(groups: Vec<SpanGroup<'_>>) -> PyResult<Self> {
         let mut spans = phases::SpanGroups::new();
@@ -56,7 +56,7 @@ impl PhaseReplay {
         Ok(Self(phases::PhaseReplay::from_groups(spans)))
     }
 
-    /// The spans of a session, for one rank or for all.
+    /// The spans of a session's phases, for one rank or for all.
     #[pyo3(signature = (session_id, rank))]
     fn spans<'py>(
         &self,
@@ -74,7 +74,7 @@ impl PhaseReplay {
             .collect()
     }
 
-    /// The spans that contain a time.
+    /// The spans of phases that contain a time.
     #[pyo3(signature = (timestamp_ns, session_id, rank))]
     fn active<'py>(
         &self,
@@ -93,7 +93,7 @@ impl PhaseReplay {
             .collect()
     }
 
-    /// The phase at a time.
+    /// The phase of a session and rank at a time.
     #[pyo3(signature = (timestamp_ns, session_id, rank, origin_thread_id, origin_phase_scope_id))]
     fn resolve<'py>(
         &self,
@@ -134,7 +134,7 @@ impl PhaseReplay {
     }
 }
 
-/// The phase boundary of an event: its fields by name, without the attributes.
+/// The phase boundary that an event marks: its fields by name, without the attributes.
 #[pyfunction]
 pub(crate) fn phase_boundary<'py>(
     event: &Bound<'py, PyAny>,
@@ -172,7 +172,7 @@ pub(crate) fn phase_boundary<'py>(
     Ok(Some(fields))
 }
 
-/// The phase at a time that the given spans contain.
+/// The phase at a time, from the given spans that contain this time.
 #[pyfunction]
 #[pyo3(signature = (spans, origin_thread_id, origin_phase_scope_id))]
 pub(crate) fn attribute_phase<'py>(
@@ -201,7 +201,7 @@ pub(crate) fn merge_phases<'py>(
     attribution_fields(first.py(), &merged)
 }
 
-/// An attribution as one line of text.
+/// The attribution to a phase as one line of text.
 #[pyfunction]
 pub(crate) fn phase_label<'py>(
     attribution: &Bound<'py, PyAny>,
@@ -223,7 +223,7 @@ fn origin(
     })
 }
 
-/// A session and a rank for a lookup; `None` when they cannot match anything.
+/// A session and a rank for looking up phases; `None` when they cannot match any phase.
 fn place(
     session_id: &Bound<'_, PyAny>,
     rank: Option<&Bound<'_, PyAny>>,
@@ -286,7 +286,7 @@ fn optional_text(object: &Bound<'_, PyAny>) -> PyResult<Option<Text>> {
     }
 }
 
-/// Reads an attribution from an object with its fields.
+/// Reads an attribution to a phase from an object that has its fields.
 pub(crate) fn attribution_of(object: &Bound<'_, PyAny>) -> PyResult<PhaseAttribution> {
     let summary = object.getattr("phase_summary")?;
     let paths = object.getattr("phase_paths")?.try_iter()?;
@@ -308,7 +308,7 @@ pub(crate) fn attribution_of(object: &Bound<'_, PyAny>) -> PyResult<PhaseAttribu
     })
 }
 
-/// The fields of an attribution by name; the summary is a pair.
+/// The fields of an attribution to a phase by name; the summary is a pair.
 pub(crate) fn attribution_fields<'py>(
     py: Python<'py>,
     attribution: &PhaseAttribution,
@@ -338,14 +338,15 @@ pub(crate) fn attribution_fields<'py>(
     Ok(fields)
 }
 
-/// The phase resolver of an analysis: ours, or any object with `resolve`.
+/// The phase resolver of an analysis: Stormlog's own, or any Python object with `resolve`.
 pub(crate) enum Resolver<'py> {
     Ours(Py<PhaseReplay>),
     Theirs(Bound<'py, PyAny>),
 }
 
 impl<'py> Resolver<'py> {
-    /// The phase at a time. An error raised by a user's resolver is stored for later.
+    /// The phase at a time, from the resolver. An exception raised by a user's resolver is stored
+    /// and raised later.
     pub(crate) fn resolve(
         &self,
         py: Python<'py>,

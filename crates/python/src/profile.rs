@@ -1,4 +1,4 @@
-//! Analyses of profiled calls: patterns, insights, score and the report's summary.
+//! Analyses of profiled calls for Python: patterns, insights, score and the report's summary.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -7,8 +7,8 @@ use stormlog_format::Text;
 
 use crate::convert::{Objects, text_from_python};
 
-/// A call for Python: function, seconds, start, end, allocated before and after, reserved after,
-/// peak, allocated, growth.
+/// The fields of a profiled call from Python: function, seconds, start, end, allocated before and
+/// after, reserved after, peak, allocated, growth.
 type CallFields<'py> = (
     Bound<'py, PyAny>,
     f64,
@@ -76,7 +76,7 @@ fn limits(thresholds: [f64; 6]) -> ProfileThresholds {
     }
 }
 
-/// Finds patterns of calls: the fields of `MemoryPattern` by name.
+/// Finds patterns of profiled calls: the fields of `MemoryPattern` by name.
 #[pyfunction]
 pub(crate) fn profile_patterns(
     py: Python<'_>,
@@ -94,7 +94,7 @@ fn pattern_fields<'py>(py: Python<'py>, pattern: &Pattern) -> PyResult<Bound<'py
     Objects::default().map_to_python(py, &pattern.to_map())
 }
 
-/// Finds insights about calls: the fields of `PerformanceInsight` by name.
+/// Finds insights about profiled calls: the fields of `PerformanceInsight` by name.
 #[pyfunction]
 pub(crate) fn profile_insights(
     py: Python<'_>,
@@ -112,13 +112,13 @@ fn insight_fields<'py>(py: Python<'py>, insight: &Insight) -> PyResult<Bound<'py
     Objects::default().map_to_python(py, &insight.to_map())
 }
 
-/// The summary of a report on calls.
+/// The summary of a report on profiled calls.
 #[pyfunction]
 pub(crate) fn profile_summary(py: Python<'_>, calls: Calls) -> PyResult<Bound<'_, PyDict>> {
     Objects::default().map_to_python(py, &optimization::summary(&calls.0))
 }
 
-/// The score for the severities of patterns and the impacts of insights.
+/// The score that follows from the severities of patterns and the impacts of insights.
 #[pyfunction]
 pub(crate) fn optimization_score(
     py: Python<'_>,

@@ -1,4 +1,4 @@
-//! Runs the program inside the extension module, for the console scripts.
+//! Runs the program `stormlog` inside the extension module, for the console scripts.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -9,7 +9,7 @@ use stormlog::{Console, Dialect};
 
 use crate::services::PythonServices;
 
-/// Runs a command of the program and returns its exit code.
+/// Runs a command of the program `stormlog` and returns its exit code.
 #[pyfunction]
 pub(crate) fn main(py: Python<'_>, dialect: &str, arguments: Vec<OsString>) -> PyResult<u8> {
     let dialect = Dialect::ALL
@@ -34,13 +34,13 @@ pub(crate) fn main(py: Python<'_>, dialect: &str, arguments: Vec<OsString>) -> P
     Ok(exit.code())
 }
 
-/// Whether a word is a command of the program.
+/// Whether a word is the name of a command of the program `stormlog`.
 #[pyfunction]
 pub(crate) fn is_command(word: &str) -> bool {
     stormlog::is_command(word)
 }
 
-/// A text stream of Python, to which complete pieces of UTF-8 are written.
+/// A Python text stream, to which only complete UTF-8 characters are written.
 struct Stream {
     object: Py<PyAny>,
     pending: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Projects records: the rules of `stormlog.telemetry_model` over plain mappings.
+//! Projects records for Python: the rules of `stormlog.telemetry_model` over plain mappings.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -8,7 +8,7 @@ use stormlog_format::{Map, Text, Value};
 use crate::convert::{Objects, Reading, text_of};
 use crate::errors::{invalid_projection, wrong_type};
 
-/// The fields of the projection of a record.
+/// The fields of a record's projection.
 #[pyfunction]
 pub(crate) fn project<'py>(
     py: Python<'py>,
@@ -45,7 +45,7 @@ pub(crate) fn project<'py>(
     objects.map_to_python(py, &fields)
 }
 
-/// The indices of the mappings that differ from all mappings before them.
+/// The indices of the mappings that differ from all mappings before them in the list.
 #[pyfunction]
 pub(crate) fn distinct(py: Python<'_>, mappings: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<usize>> {
     let map = |mapping: Bound<'_, PyAny>| match Reading::Record.deep_map(&mapping)? {
@@ -59,7 +59,7 @@ pub(crate) fn distinct(py: Python<'_>, mappings: Vec<Bound<'_, PyAny>>) -> PyRes
     Ok(projection::distinct(&maps))
 }
 
-/// The text of a value. Python's own spelling is used where Rust cannot know it.
+/// The text of a value; for an opaque Python object it is Python's `str` of the object.
 fn own_text(
     objects: &Objects<'_>,
     value: Option<&Value>,

@@ -17,7 +17,7 @@ use crate::filters::Wanted;
 use crate::issues;
 use crate::rows::event_of;
 
-/// Rows as Python gets them.
+/// Rows of a query as a Python list of dictionaries.
 pub(crate) type Rows<'py> = PyResult<Bound<'py, PyList>>;
 
 /// The artifacts at some paths, ready for queries.
@@ -31,7 +31,7 @@ impl QueryStore {
         Self(Arc::new(py.detach(|| Store::open(&paths))))
     }
 
-    /// The catalog: sources, bundles, attachments and run envelopes.
+    /// The catalog of the store: sources, bundles, attachments and run envelopes.
     fn catalog<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let catalog = self.0.catalog();
         let dict = PyDict::new(py);
@@ -48,7 +48,7 @@ impl QueryStore {
         Ok(dict)
     }
 
-    /// All warnings so far.
+    /// All warnings of the queries so far.
     fn warnings<'py>(&self, py: Python<'py>) -> Rows<'py> {
         list(
             py,
@@ -133,7 +133,7 @@ impl QueryStore {
         Ok(rows)
     }
 
-    /// The states of issues in a sidecar, by id.
+    /// The states of issues in a sidecar file, by issue id.
     fn issue_states(
         &self,
         py: Python<'_>,
@@ -152,7 +152,7 @@ impl QueryStore {
             .collect())
     }
 
-    /// Stores a decision about an issue in a sidecar, and returns the state of the issue.
+    /// Stores a decision about an issue in a sidecar file, and returns the state of the issue.
     fn decide_issue(
         &self,
         py: Python<'_>,
@@ -225,7 +225,7 @@ fn sidecar_error(py: Python<'_>, error: &SidecarError) -> PyErr {
     raise(py, "IssueSidecarError", error.to_string())
 }
 
-/// Whether an object declares that it is a run envelope of a version that we read.
+/// Whether an object declares that it is a run envelope of a version that Stormlog reads.
 #[pyfunction]
 pub(crate) fn is_run_envelope(payload: &Bound<'_, PyAny>) -> PyResult<bool> {
     let payload = Reading::Record.deep_map(payload)?;
@@ -247,7 +247,7 @@ pub(crate) fn read_run_envelope<'py>(
         .transpose()
 }
 
-/// Events of many sources, in order of time.
+/// Events of many artifacts, in order of time.
 #[pyclass(frozen, module = "stormlog._core")]
 pub(crate) struct QueriedEvents(query::EventRows);
 
@@ -257,7 +257,7 @@ impl QueriedEvents {
         self.0.len()
     }
 
-    /// Event, source path, source kind and session status of the row at an index.
+    /// The event, source path, source kind and session status of the row at an index.
     fn row<'py>(
         &self,
         py: Python<'py>,

@@ -1,13 +1,14 @@
-//! Which exceptions mean that memory ran out, when they are raised.
+//! Detects exceptions that mean that memory ran out, at the moment they are raised.
 
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError};
 use pyo3::prelude::*;
 
-/// What frameworks write when host memory or a device without an observer has run out.
+/// Texts in the errors of frameworks when host memory has run out, or the memory of a device
+/// without an observer.
 const TEXTS: [&str; 2] = ["DefaultCPUAllocator", "RESOURCE_EXHAUSTED"];
 
-/// Called by the interpreter for every exception that is raised, so it must cost next to nothing:
-/// it looks at the type, and at the text of a `RuntimeError` only.
+/// A callable that the interpreter calls for every exception that is raised, so it must cost next
+/// to nothing: it checks the type, and the text only for a `RuntimeError`.
 #[pyclass(frozen, module = "stormlog._core")]
 pub(crate) struct MemoryErrors {
     then: Py<PyAny>,
@@ -21,7 +22,7 @@ impl MemoryErrors {
         Self { then }
     }
 
-    /// A failure stays here.
+    /// An exception of the called function is ignored.
     fn __call__(&self, _code: &Bound<'_, PyAny>, _offset: i64, error: &Bound<'_, PyAny>) {
         let is_of_memory = error.is_instance_of::<PyMemoryError>()
             || (error.is_instance_of::<PyRuntimeError>() && is_of_memory(error));
@@ -31,7 +32,8 @@ impl MemoryErrors {
     }
 }
 
-/// By the first argument: to make a text of an exception may run code of the program.
+/// Whether the first argument of an exception contains one of the texts; `str` of the exception is
+/// not used, because it may run code of the program.
 fn is_of_memory(error: &Bound<'_, PyAny>) -> bool {
     let first = error.getattr("args").and_then(|args| args.get_item(0));
     let text = first.and_then(|first| Ok(first.cast::<pyo3::types::PyString>()?.to_string()));

@@ -1,5 +1,6 @@
-//! Records of Python as lines: which of a dictionary's values are the very objects of the record
-//! before. What is done with that is in [`stormlog_capture::store::record_lines`].
+//! Writes Python records as lines, by finding which values of a dictionary are the same objects as
+//! in the record before. How unchanged values keep their text is implemented in
+//! [`stormlog_capture::store::record_lines`].
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyMapping, PyString};
@@ -11,7 +12,7 @@ use crate::json_text::Line;
 /// Lines of dictionaries.
 pub(crate) type Lines = record_lines::Lines<Line>;
 
-/// Writes the line of a record, which may be any mapping.
+/// Writes the line of a record, which may be any Python mapping.
 pub(crate) fn take(lines: &mut Lines, record: &Bound<'_, PyAny>) -> PyResult<()> {
     if let Ok(dict) = record.cast_exact::<PyDict>() {
         return lines.take(dict);

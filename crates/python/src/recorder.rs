@@ -1,5 +1,5 @@
-//! The recorder for Python. Every call releases the interpreter lock first, because the sampling
-//! thread may hold another lock while it waits for the interpreter.
+//! The recorder for Python. Every call to the recorder releases the interpreter lock first, because
+//! the sampling thread may hold another lock while it waits for the interpreter.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::sink::sink_config;
 use crate::sources::collector_of;
 use crate::torch_source::StepHook;
 
-/// The options of a recorder.
+/// The options of a recorder, as Python passes them.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Options<'py> {
@@ -39,13 +39,13 @@ struct Options<'py> {
     start_metadata: Option<Bound<'py, PyAny>>,
 }
 
-/// Converts seconds, which may exceed what the machine can count.
+/// Converts seconds to a duration; seconds that exceed the longest duration become that duration.
 fn seconds(value: f64) -> Duration {
     let longest = Duration::from_secs(u64::from(u32::MAX));
     Duration::try_from_secs_f64(value).map_or(longest, |time| time.min(longest))
 }
 
-/// Records the memory of this process or of a device.
+/// Records the memory of this process or of a device, for Python.
 #[pyclass(frozen, module = "stormlog._core")]
 pub(crate) struct Recorder {
     core: Arc<record::Recorder>,
@@ -54,7 +54,7 @@ pub(crate) struct Recorder {
 
 #[pymethods]
 impl Recorder {
-    /// Makes a recorder for a collector, or for this process's own memory when there is none.
+    /// Makes a recorder for a collector; without one, it records the host memory of this process.
     #[new]
     fn new(
         options: Options<'_>,
@@ -111,8 +111,8 @@ impl Recorder {
         })
     }
 
-    /// The function that PyTorch calls at the end of every optimizer step; `None` for other
-    /// sources.
+    /// The function that PyTorch calls at the end of every optimizer step; `None` for collectors
+    /// other than PyTorch's.
     #[getter]
     fn step_hook(&self, py: Python<'_>) -> Option<Py<StepHook>> {
         self.step_hook.as_ref().map(|hook| hook.clone_ref(py))
@@ -146,12 +146,12 @@ impl Recorder {
         py.detach(|| self.core.flush(seconds(patience_s)))
     }
 
-    /// Takes the log messages; each is returned once.
+    /// Takes the log messages of the recorder; each message is returned once.
     fn take_notices(&self, py: Python<'_>) -> Vec<String> {
         py.detach(|| self.core.take_notices())
     }
 
-    /// The directory of the running session's sink, and its problem if it has one.
+    /// The directory of the running session's sink, and why it cannot be written, if it cannot.
     fn sink_status(&self, py: Python<'_>) -> Option<(Option<PathBuf>, Option<String>)> {
         let status = py.detach(|| self.core.sink_status())?;
         Some((status.directory, status.problem))
@@ -170,7 +170,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Begins a phase; returns its scope id, name and path.
+    /// Begins a phase; returns the phase's scope id, name and path.
     fn enter_phase<'py>(
         &self,
         py: Python<'py>,
@@ -215,7 +215,7 @@ impl Recorder {
         left.map(drop).map_err(|error| phase_error(py, &error))
     }
 
-    /// The events in memory, as the fields of a tracking event.
+    /// The events in memory, each as the fields of a tracking event.
     #[pyo3(signature = (event_type=None, last=None, since=None, alerts_only=false))]
     fn events<'py>(
         &self,
@@ -247,7 +247,7 @@ impl Recorder {
             .collect()
     }
 
-    /// The events in memory as records.
+    /// The events in memory, as records of a sink.
     fn records<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let records = py.detach(|| self.core.records());
         let objects = Objects::default();
@@ -257,8 +257,8 @@ impl Recorder {
             .collect()
     }
 
-    /// Records that memory ran out; returns the events of its crash bundle, of which this is the
-    /// last.
+    /// Records that memory ran out, and returns the events for the OOM bundle, the last of which is
+    /// this event.
     #[pyo3(signature = (reason, facts=None))]
     fn record_oom<'py>(
         &self,
@@ -279,7 +279,7 @@ impl Recorder {
         py.detach(|| self.core.clear());
     }
 
-    /// Sets the threshold of an alert; false when the name is unknown.
+    /// Sets the threshold of an alert; returns false when there is no threshold of this name.
     fn set_threshold(&self, py: Python<'_>, name: &str, value: f64) -> bool {
         py.detach(|| self.core.set_threshold(name, value))
     }
@@ -304,7 +304,7 @@ impl Recorder {
         Objects::default().map_to_python(py, &statistics)
     }
 
-    /// The events in memory in time buckets: timestamps, allocated, reserved.
+    /// The events in memory in time buckets: timestamps, allocated bytes and reserved bytes.
     fn timeline(&self, py: Python<'_>, interval_s: f64) -> (Vec<f64>, Vec<i64>, Vec<i64>) {
         let timeline = py.detach(|| {
             let events = self.core.events(&EventQuery::default());
@@ -313,7 +313,7 @@ impl Recorder {
         (timeline.timestamps, timeline.allocated, timeline.reserved)
     }
 
-    /// Writes the events in memory to a file. Does nothing when there are none.
+    /// Writes the events in memory to a file; does nothing when there are no events.
     fn export(&self, py: Python<'_>, path: PathBuf, format: &str) -> PyResult<()> {
         let records = py.detach(|| self.core.records());
         if records.is_empty() {
@@ -337,7 +337,7 @@ impl Recorder {
     }
 }
 
-/// Converts a complete mapping; objects that JSON cannot express become their text.
+/// Converts a Python mapping at every depth; objects that JSON cannot express become their text.
 pub(crate) fn whole_map(object: &Bound<'_, PyAny>) -> PyResult<Map> {
     let map = Reading::Record.deep_map(object)?;
     map.ok_or_else(|| {
@@ -363,13 +363,14 @@ fn scope<'py>(py: Python<'py>, boundary: &Boundary) -> PyResult<Scope<'py>> {
 
 pub(crate) fn phase_error(py: Python<'_>, error: &PhaseError) -> PyErr {
     match error {
-        // The built-in type, because users' handlers and the conformance kit compare it exactly.
+        // A blank name raises the built-in `ValueError`, because users' handlers and the
+        // conformance kit compare the exact type.
         PhaseError::BlankName => PyValueError::new_err(error.to_string()),
         _ => raise(py, "PhaseProtocolError", error.to_string()),
     }
 }
 
-/// An error of the system, with its number and the file as Python words it.
+/// The Python `OSError` for an error of the system, with its number and the file.
 pub(crate) fn os_error(error: &std::io::Error, path: &std::path::Path) -> PyErr {
     match error.raw_os_error() {
         Some(number) => PyOSError::new_err((number, error.to_string(), path.to_path_buf())),
@@ -377,7 +378,7 @@ pub(crate) fn os_error(error: &std::io::Error, path: &std::path::Path) -> PyErr 
     }
 }
 
-/// Calls a Python function for every alert.
+/// Calls a Python function for every alert of the recorder.
 struct PythonListener {
     function: Py<PyAny>,
 }

@@ -1,4 +1,5 @@
-//! Validates records and identities: the rules of `stormlog.telemetry` over plain mappings.
+//! Validates records and identities for Python: the rules of `stormlog.telemetry` over plain
+//! mappings.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -16,7 +17,7 @@ pub(crate) fn validate_record(py: Python<'_>, record: &Bound<'_, PyAny>) -> PyRe
     stormlog_format::validate(&record).map_err(|error| invalid_record(py, &error))
 }
 
-/// The event of a record of any version.
+/// Converts a record of any version to an event.
 #[pyfunction]
 pub(crate) fn event_from_record<'py>(
     py: Python<'py>,

@@ -1,4 +1,5 @@
-//! Complete reports: analyses and comparisons of runs, each as a JSON document and as text.
+//! Makes complete reports for Python: analyses and comparisons of runs, each as a JSON document and
+//! as text.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +18,7 @@ use crate::load::load_error;
 /// The JSON document and the text of a report.
 type Rendered<'py> = (Bound<'py, PyAny>, String);
 
-/// Analyzes the runs at some paths.
+/// Analyzes the runs whose artifacts are at some paths.
 #[pyfunction]
 pub(crate) fn analyze_runs(
     py: Python<'_>,

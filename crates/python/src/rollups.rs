@@ -1,4 +1,4 @@
-//! Rollups: `stormlog.telemetry_rollups` over the format and analysis crates.
+//! Rollups for Python: `stormlog.telemetry_rollups` over the format and analysis crates.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::errors::{invalid_session, raise};
 use crate::rows::EventRows;
 use crate::sink::session_summary;
 
-/// The parts of a session from Python: summary, rows, sources, warnings.
+/// The parts of a session that Python passes: summary, rows of events, sources, warnings.
 type Session<'py> = (
     Bound<'py, PyAny>,
     PyRef<'py, EventRows>,
@@ -20,7 +20,7 @@ type Session<'py> = (
     Vec<Bound<'py, PyAny>>,
 );
 
-/// The fields of the rollups of some sessions, in order.
+/// Computes the rollups of sessions and returns their fields, in the order of the sessions.
 #[pyfunction]
 pub(crate) fn session_rollups<'py>(
     py: Python<'py>,
@@ -61,7 +61,8 @@ pub(crate) fn rollups_from_mapping<'py>(
     Objects::default().map_to_python(py, &file.to_map())
 }
 
-/// The fields of the rollups of a sink; `None` when it has none that match it.
+/// The fields of the rollups of a sink; `None` when the sink has no rollups that match its
+/// manifest.
 #[pyfunction]
 pub(crate) fn read_rollups(py: Python<'_>, path: PathBuf) -> PyResult<Option<Bound<'_, PyDict>>> {
     let file = py.detach(|| stormlog_analysis::read_rollups(&path));
@@ -69,13 +70,13 @@ pub(crate) fn read_rollups(py: Python<'_>, path: PathBuf) -> PyResult<Option<Bou
     fields.transpose()
 }
 
-/// The path of a sink's rollups.
+/// The path of a sink's rollup file.
 #[pyfunction]
 pub(crate) fn rollup_path(path: PathBuf) -> PathBuf {
     stormlog_analysis::rollup_path(&path)
 }
 
-/// Writes rollups into a sink and returns their path.
+/// Writes rollups into a sink and returns the path of the file.
 #[pyfunction]
 pub(crate) fn write_rollups(
     py: Python<'_>,

@@ -34,7 +34,7 @@ impl EventRows {
         fields(py, self.get(index)?)
     }
 
-    /// The event at an index, a new object each time.
+    /// The event at an index, as a new Python object each time.
     fn event<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyAny>> {
         event_of(py, self.get(index)?)
     }
@@ -46,12 +46,12 @@ impl EventRows {
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // A consumer may request a schema, but there is only this one.
+        // A consumer may request another schema, but only this one is supported.
         let _ = requested_schema;
         PyCapsule::new_with_value(py, arrow::stream(self.0.clone()), c"arrow_array_stream")
     }
 
-    /// The columns of the Arrow stream.
+    /// The schema of the Arrow stream.
     #[expect(
         clippy::unused_self,
         reason = "the protocol requires a method of an object"
@@ -71,7 +71,7 @@ impl EventRows {
     }
 }
 
-/// Makes columns of valid records.
+/// Makes columns from records that must be valid.
 #[pyfunction]
 pub(crate) fn rows_from_records<'py>(
     py: Python<'py>,
@@ -89,7 +89,7 @@ pub(crate) fn rows_from_records<'py>(
     Ok(EventRows(Events::from_events(&events)))
 }
 
-/// The object of an event in columns; a new object each time.
+/// The Python object of an event in columns, a new one each time.
 pub(crate) fn event_of<'py>(py: Python<'py>, event: EventRef<'_>) -> PyResult<Bound<'py, PyAny>> {
     event_object(py, event.origin().version, fields(py, event)?)
 }

@@ -1,6 +1,6 @@
-//! Experiment trackers for the program. Their libraries are written in Python, so
-//! `stormlog._services` does the work. Also finds the files of an artifact that may be sent to
-//! them.
+//! Sends artifacts to experiment trackers, for the program `stormlog`. The libraries of the
+//! experiment trackers are written in Python, so `stormlog._services` calls them. This module also
+//! finds the files of an artifact that may be sent to a tracker.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use stormlog_format::Event;
 
 use crate::convert::{Objects, text_from_python, text_to_python};
 
-/// The services that are available through Python libraries.
+/// The experiment trackers that are available through Python libraries.
 pub(crate) struct PythonServices;
 
 impl Services for PythonServices {
@@ -85,10 +85,11 @@ fn words(error: PyErr) -> String {
     })
 }
 
-/// Names and files to send, and what is left out.
+/// Names and paths of the files to send, and descriptions of what is left out.
 type SendableFiles = (Vec<(String, PathBuf)>, Vec<String>);
 
-/// The files of an artifact that may leave the machine. Redacted copies go to an empty directory.
+/// The files of an artifact that may leave the machine. Copies of the files without secrets are
+/// written to a directory that must be empty.
 #[pyfunction]
 pub(crate) fn sendable(
     py: Python<'_>,

@@ -1,4 +1,5 @@
-//! Session summaries: the rules of `stormlog.session` over plain mappings and attributes.
+//! Session summaries for Python: the rules of `stormlog.session` over plain mappings and
+//! attributes.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -10,7 +11,7 @@ use stormlog_format::{
 use crate::convert::{Objects, scalar, text_of, text_to_python};
 use crate::errors::invalid_session;
 
-/// The fields of a summary that are numbers.
+/// The fields of a session summary that are numbers.
 const NUMBERS: [&str; 6] = [
     "started_at_ns",
     "ended_at_ns",
@@ -26,7 +27,8 @@ pub(crate) fn new_session_id(py: Python<'_>) -> PyResult<Bound<'_, PyString>> {
     text_to_python(py, &stormlog_format::new_session_id())
 }
 
-/// The id for some parts; equal parts give equal ids. Parts that are `None` are left out.
+/// The id for a session that was recorded without one, computed from some parts; equal parts give
+/// equal ids. Parts that are `None` are left out of the id.
 #[pyfunction]
 pub(crate) fn stable_legacy_session_id<'py>(
     py: Python<'py>,
@@ -38,13 +40,13 @@ pub(crate) fn stable_legacy_session_id<'py>(
     text_to_python(py, &stormlog_format::stable_legacy_session_id(&parts))
 }
 
-/// The status as files spell it.
+/// The status of a session as files spell it.
 #[pyfunction]
 pub(crate) fn normalize_session_status(status: &Bound<'_, PyAny>) -> PyResult<&'static str> {
     Ok(parse_status(status)?.as_str())
 }
 
-/// Converts a field of a summary to an integer.
+/// Converts a field of a session summary to an integer.
 #[pyfunction]
 pub(crate) fn session_integer(value: &Bound<'_, PyAny>, field: &str) -> PyResult<i64> {
     let known = NUMBERS.into_iter().find(|known| *known == field);
@@ -52,7 +54,7 @@ pub(crate) fn session_integer(value: &Bound<'_, PyAny>, field: &str) -> PyResult
         .map_err(|error| invalid_session(value.py(), &error))
 }
 
-/// The summary fields in a mapping.
+/// Reads the fields of a session summary from a mapping.
 #[pyfunction]
 pub(crate) fn session_from_mapping<'py>(
     py: Python<'py>,
@@ -74,10 +76,11 @@ pub(crate) fn session_from_mapping<'py>(
     Ok(fields)
 }
 
-/// Index and time of the earliest event, the end, and the status.
+/// The index and the time of a session's earliest event, the session's end, and its status.
 type Span = (usize, i64, Option<i64>, &'static str);
 
-/// The index of the earliest event, its time, the end and the status; `None` without events.
+/// The index of a session's earliest event, the event's time, the session's end and its status;
+/// `None` without events.
 #[pyfunction]
 pub(crate) fn session_span(
     events: Vec<(Bound<'_, PyAny>, Bound<'_, PyAny>)>,
@@ -99,7 +102,7 @@ pub(crate) fn session_span(
     }))
 }
 
-/// The indices of the summaries; the default session comes first.
+/// The indices of session summaries in the order of selection; the default session comes first.
 #[pyfunction]
 pub(crate) fn session_order(summaries: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<usize>> {
     let read = |summary: Bound<'_, PyAny>| {
@@ -130,12 +133,12 @@ fn parse_status(status: &Bound<'_, PyAny>) -> PyResult<SessionStatus> {
     SessionStatus::parse(&value).map_err(|error| invalid_session(status.py(), &error))
 }
 
-/// Converts a value as Python's `int` does; unchanged when that is not possible.
+/// Converts a value like Python's `int`; a value that cannot be converted stays as it is.
 fn number(object: &Bound<'_, PyAny>) -> PyResult<Value> {
     let py = object.py();
     let found = match py.get_type::<PyInt>().call1((object,)) {
         Ok(integer) => scalar(&integer)?,
-        // Bytes and similar objects have the right type but contain no number.
+        // Bytes and similar objects have a type that `int` accepts but contain no number.
         Err(error) if error.is_instance_of::<PyValueError>(py) => {
             Some(scalar(object)?.unwrap_or_else(|| Value::text("")))
         }

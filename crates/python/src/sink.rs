@@ -1,8 +1,8 @@
-//! The append-only sink: the class of `stormlog.telemetry_sink` over the capture crate.
+//! The append-only sink for Python: the class of `stormlog.telemetry_sink` over the capture crate.
 //!
 //! A mistake of the caller raises the built-in `ValueError` and not a class of `stormlog.errors`,
-//! because users' handlers and the conformance kit compare the exact type here. An error of the
-//! system raises `OSError`, which selects the subclass by its number.
+//! because users' handlers and the conformance kit compare the exact type. An error of the system
+//! raises `OSError`, which selects its subclass by the error's number.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -19,31 +19,32 @@ use crate::convert::{Objects, scalar, text_of};
 use crate::json_text::record_session;
 use crate::record_lines::{self, Lines};
 
-/// Releases everything that sinks of the parent process hold.
+/// Releases everything that sinks of the parent process hold; must be called first in a forked
+/// child.
 #[pyfunction]
 pub(crate) fn forget_after_fork() {
     store::forget_after_fork();
 }
 
-/// Must be called by the thread that is about to fork.
+/// Prepares for a fork; must be called by the thread that is about to fork.
 #[pyfunction]
 pub(crate) fn before_fork() {
     store::before_fork();
 }
 
-/// Must be called by the same thread in the parent after the fork.
+/// Ends the preparation for a fork; must be called in the parent by the thread that forked.
 #[pyfunction]
 pub(crate) fn after_fork_in_parent() {
     store::after_fork_in_parent();
 }
 
-/// Declares that the other three functions are called around every fork.
+/// Declares that the other three functions of this group are called around every fork.
 #[pyfunction]
 pub(crate) fn every_fork_is_announced() {
     store::every_fork_is_announced();
 }
 
-/// A sink on a directory; the base of `AppendOnlyTelemetrySink`.
+/// A sink on a directory; the base class of Python's `AppendOnlyTelemetrySink`.
 #[pyclass(frozen, subclass, module = "stormlog._core", weakref, dict)]
 pub(crate) struct Sink {
     sink: store::Sink,
@@ -62,7 +63,7 @@ impl Sink {
         })
     }
 
-    /// Starts a session; returns the fields of the session that is active after the call.
+    /// Starts a session; returns the fields of the session that is then active.
     #[pyo3(signature = (summary))]
     fn start<'py>(
         &self,
@@ -74,7 +75,7 @@ impl Sink {
         session_fields(py, started.map_err(|error| sink_error(&error))?)
     }
 
-    /// The fields of the active session.
+    /// The fields of the active session; `None` when no session is active.
     fn current<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let session = py.detach(|| self.sink.current_session());
         session
@@ -82,10 +83,10 @@ impl Sink {
             .transpose()
     }
 
-    /// Append a record of the active session; without one, the record's session begins.
+    /// Append a record of the active session; if none is active, the record's session begins.
     fn append(&self, py: Python<'_>, record: &Bound<'_, PyAny>) -> PyResult<()> {
-        // Converting may run code of the caller, which may append too; then the shared lines are
-        // not used.
+        // Converting the record may run code of the caller, which may append too; then the shared
+        // lines are in use and new ones are made.
         let mut shared = self.lines.try_lock();
         let mut alone;
         let lines = if let Ok(lines) = &mut shared {
@@ -119,31 +120,32 @@ impl Sink {
             .map_err(|error| sink_error(&error))
     }
 
-    /// Write what is buffered when that is due, or in any case when forced.
+    /// Write buffered records if a flush is due, or always when forced.
     #[pyo3(signature = (force = false))]
     fn flush(&self, py: Python<'_>, force: bool) -> PyResult<()> {
         py.detach(|| self.sink.flush(force))
             .map_err(|error| sink_error(&error))
     }
 
-    /// Flush, close the segment and end the session.
+    /// Flush, close the segment and end the active session.
     fn end(&self, py: Python<'_>, session_status: &Bound<'_, PyAny>) -> PyResult<()> {
         let status = scalar(session_status)?.unwrap_or(Value::Null);
         py.detach(|| {
             let status = match SessionStatus::parse(&status) {
                 Err(error) if self.sink.current_session().is_some() => {
-                    // Recorded events are kept even if the status is invalid.
+                    // The records are written first, so that they are kept even if the status is
+                    // invalid.
                     self.sink.seal().map_err(|error| sink_error(&error))?;
                     return Err(PyValueError::new_err(error.to_string()));
                 }
-                // Without a session the status is not used.
+                // When no session is active, the given status is not used.
                 status => status.unwrap_or(SessionStatus::Completed),
             };
             self.sink.close(status).map_err(|error| sink_error(&error))
         })
     }
 
-    /// Counts of what was done to the segments.
+    /// Counts of rollovers, deleted segments, and remaining segments.
     fn diagnostics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let counts = py.detach(|| self.sink.diagnostics());
         let dict = PyDict::new(py);
@@ -159,7 +161,7 @@ impl Sink {
         self.sink.directory()
     }
 
-    /// Takes the log messages that were not taken yet.
+    /// Takes the log messages of the sink that were not taken yet.
     fn take_notices(&self) -> Vec<String> {
         self.sink.take_notices()
     }
@@ -191,7 +193,7 @@ pub(crate) fn sink_config(config: &Bound<'_, PyAny>) -> PyResult<SinkConfig> {
     })
 }
 
-/// The smallest integer that is not below a limit.
+/// The smallest integer that is not below a limit given as a float.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -201,12 +203,13 @@ fn whole(limit: f64) -> u64 {
     limit.ceil() as u64
 }
 
-/// Converts seconds, which may exceed what the machine can count.
+/// Converts seconds to a duration; seconds that exceed the longest duration become that duration.
 fn duration(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(u64::from(u32::MAX)))
 }
 
-/// The fields of `SessionSummary`, which are those of stormlog 0.3.9: the recorder is none of them.
+/// The fields of Python's `SessionSummary`, which are those of stormlog 0.3.9, so the recorder is
+/// left out.
 fn session_fields(py: Python<'_>, session: SessionSummary) -> PyResult<Bound<'_, PyDict>> {
     let known = SessionSummary {
         recorder: None,
@@ -215,7 +218,8 @@ fn session_fields(py: Python<'_>, session: SessionSummary) -> PyResult<Bound<'_,
     Objects::default().map_to_python(py, &known.to_map())
 }
 
-/// Reads a session's summary. The sink itself decides whether and how its session ended.
+/// Reads a session's summary from a Python object; a sink ignores its status and end, because it
+/// decides itself whether and how its session ended.
 pub(crate) fn session_summary(summary: &Bound<'_, PyAny>) -> PyResult<SessionSummary> {
     let text = |name: &str| text_of(&summary.getattr(name)?);
     let number = |name: &str| summary.getattr(name)?.extract::<i64>();

@@ -1,4 +1,4 @@
-//! Counters that come from Python: PyTorch in this process, or a user's own collector.
+//! Collectors whose counters come from Python: PyTorch in this process, or a user's own collector.
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -9,9 +9,9 @@ use stormlog_format::{Counters, Map};
 use crate::recorder::whole_map;
 use crate::torch_source::{self, StepHook, TorchFunctions};
 
-/// Makes the collector that a Python object describes. If it names PyTorch's own functions, these
-/// are called directly; any other object is called for each sample. Also returns the hook that
-/// reads PyTorch at the ends of steps.
+/// Makes the collector that a Python object describes. If the object names PyTorch's own functions,
+/// they are called directly; any other object is called for each sample. For PyTorch, the hook that
+/// reads the counters at the ends of steps is returned too.
 pub(crate) fn collector_of(
     object: &Bound<'_, PyAny>,
 ) -> PyResult<(Box<dyn Collector>, Option<StepHook>)> {
@@ -41,7 +41,7 @@ pub(crate) fn collector_of(
     Ok((Box::new(collector), None))
 }
 
-/// Calls a Python object for a sample and its diagnostics.
+/// Calls a Python object for a sample of the counters and for its diagnostics.
 struct PythonCollector {
     source: CounterSource,
     object: Py<PyAny>,
@@ -93,7 +93,7 @@ impl PythonCollector {
             metadata: Map::new(),
             notices: Vec::new(),
         };
-        // A user's own collector need not provide this attribute.
+        // A user's own collector need not provide the attribute `metadata`.
         if let Some(facts) = result.getattr_opt(intern!(py, "metadata"))? {
             reading.metadata = whole_map(&facts)?;
         }

@@ -1,4 +1,4 @@
-//! PyTorch as the recorder's collector sees it: its functions, and its hook at the ends of steps.
+//! PyTorch as a collector of the recorder: its functions, and its hook at the ends of steps.
 
 mod allocator;
 mod snapshot;
@@ -17,7 +17,8 @@ use self::watcher::Watcher;
 pub(crate) use self::allocator::TorchFunctions;
 pub(crate) use self::snapshot::{live_blocks, pool_sizes};
 
-/// The collector of a device, and what PyTorch should call at the end of every step.
+/// Makes the collector of a CUDA device, and the hook that PyTorch should call at the end of every
+/// step.
 pub(crate) fn collector(
     source: CounterSource,
     functions: TorchFunctions,
@@ -38,7 +39,7 @@ pub(crate) fn collector(
     (collector, hook)
 }
 
-/// Called by PyTorch at the end of every optimizer's step, on the training thread.
+/// A hook that PyTorch calls at the end of every optimizer step, on the training thread.
 #[pyclass(frozen, module = "stormlog._core")]
 pub(crate) struct StepHook {
     shared: Arc<Shared>,
@@ -48,7 +49,7 @@ pub(crate) struct StepHook {
 
 #[pymethods]
 impl StepHook {
-    /// Takes whatever PyTorch passes; a failure stays here.
+    /// Accepts whatever PyTorch passes to a hook; a failure of the hook is not raised.
     #[pyo3(signature = (optimizer, *_rest))]
     fn __call__(&self, py: Python<'_>, optimizer: &Bound<'_, PyAny>, _rest: &Bound<'_, PyTuple>) {
         let (step, index, is_due) = self.shared.steps.begin(optimizer.as_ptr() as usize);
@@ -67,32 +68,34 @@ impl StepHook {
         }
     }
 
-    /// Has a function called at the ends of steps once the level there rises: with the number of
-    /// the step and the rise so far in bytes, and at every further end of a step of that optimizer
-    /// for as long as it returns true. What it raises ends that for good.
+    /// Sets a function that is called at the ends of steps once the level of memory there rises:
+    /// with the number of the step and the rise so far in bytes, and again at every further step of
+    /// the same optimizer for as long as it returns true. If the function raises an exception, it
+    /// is never called again.
     fn set_watcher(&self, watcher: Option<Py<PyAny>>) {
         self.shared.attention.end();
         self.watcher.set(watcher);
     }
 
-    /// Calls the watcher at the next end of a step, whether the level rises or not.
+    /// Requests a call of the watcher at the next end of a step, even if the level of memory does
+    /// not rise.
     fn attend(&self) {
         self.shared.attention.attend();
     }
 
-    /// Why the watcher is no longer called.
+    /// The exception because of which the watcher is no longer called.
     #[getter]
     fn watcher_error(&self) -> Option<String> {
         self.watcher.error()
     }
 
-    /// Bytes per second by which the level rises in a program without steps; none where it does
-    /// not. Given once for each rise.
+    /// Bytes per second by which memory rises in a program without steps; `None` where it does not
+    /// rise. Each rise of memory is returned once.
     fn take_rise(&self) -> Option<f64> {
         self.shared.attention.take_rise()
     }
 
-    /// How many steps there have been.
+    /// How many optimizer steps the program has made.
     #[getter]
     fn steps(&self) -> u64 {
         self.shared.steps.count()

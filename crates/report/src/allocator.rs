@@ -1,9 +1,9 @@
-//! Draws a snapshot of PyTorch's allocator as a page: the timeline, the segments, and what holds
-//! them.
+//! Draws a snapshot of PyTorch's allocator as a page: the timeline, the memory segments, and the
+//! lines of code that hold them.
 //!
-//! The timeline is the same as for recordings, with one sample per allocator event. The rest is
-//! tables that need no script. Everything in a snapshot is hostile input, so every list has a
-//! maximum length.
+//! The timeline of a snapshot is drawn like that of a recording, with one sample per allocator
+//! event. Everything below the timeline is tables that work without JavaScript. A snapshot is
+//! hostile input, so every list on the page has a maximum length.
 
 mod history;
 mod sections;
@@ -26,14 +26,14 @@ use sections::Sections;
 
 const STYLE: &str = include_str!("../assets/allocator.css");
 
-/// How much of a snapshot a page shows.
+/// The largest number of entries that a page shows of each part of a snapshot.
 #[derive(Clone, Copy, Debug)]
 pub struct AllocatorLimits {
     /// Points of the timeline.
     pub timeline_points: usize,
-    /// Allocations with a mark on the timeline.
+    /// Allocations that get a mark on the timeline.
     pub marks: usize,
-    /// Lines of the program.
+    /// Lines of the program that hold memory.
     pub holders: usize,
     /// Live blocks.
     pub live: usize,
@@ -42,7 +42,7 @@ pub struct AllocatorLimits {
 }
 
 impl AllocatorLimits {
-    /// The limits of an interactive page.
+    /// The limits for an interactive page of a snapshot.
     pub const PAGE: Self = Self {
         timeline_points: 20_000,
         marks: 20,
@@ -52,7 +52,8 @@ impl AllocatorLimits {
     };
 }
 
-/// Draws a snapshot as an interactive page. Without a history the page has no timeline.
+/// Draws a snapshot as an interactive page. If the snapshot contains no history of allocator
+/// events, the page has no timeline.
 pub fn allocator_page(account: &Account, theme: Theme) -> Result<String, DrawError> {
     let limits = AllocatorLimits::PAGE;
     if account.moments.is_empty() {
@@ -79,7 +80,7 @@ struct Still<'a> {
     sections: &'a str,
 }
 
-/// Draws a snapshot as a page without a script, such as other pages embed.
+/// Draws a snapshot as a page without JavaScript, which other pages embed.
 pub fn allocator_still(account: &Account, limits: &AllocatorLimits) -> Result<String, DrawError> {
     let (light, dark) = if account.moments.is_empty() {
         (String::new(), String::new())
@@ -104,7 +105,8 @@ pub fn allocator_still(account: &Account, limits: &AllocatorLimits) -> Result<St
         .map_err(|error| DrawError::Page(error.to_string()))
 }
 
-/// Draws the timeline without heading. It is narrow, so that its text can be read on a phone.
+/// Draws the timeline of a snapshot without its heading. The picture is narrow, so that its text
+/// can be read on a phone.
 fn picture(story: &Story, theme: Theme) -> Result<String, DrawError> {
     const SIZE: (u32, u32) = (760, 380);
     let span = story.shown()?;

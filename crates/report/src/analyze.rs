@@ -1,4 +1,5 @@
-//! The report on runs: text or Markdown for people, JSON for programs.
+//! Renders the report of `stormlog analyze` on runs: text or Markdown for people, JSON for
+//! programs.
 
 mod json;
 mod markdown;

@@ -1,14 +1,14 @@
-//! Escapes texts inside GitHub annotations (`::error title=...::...`), so that no text can end its
-//! annotation or begin another.
+//! Escapes texts inside GitHub annotations (`::error title=...::...`), so that no text from an
+//! artifact can end its annotation or begin another one.
 
 use crate::escape::is_active;
 
-/// Escapes the text of a message.
+/// Escapes the message of an annotation.
 pub(crate) fn message(text: &str) -> String {
     escaped(text, |_| None)
 }
 
-/// Escapes the text of a property such as the title.
+/// Escapes a property of an annotation, such as its title.
 pub(crate) fn property(text: &str) -> String {
     escaped(text, |ch| match ch {
         ':' => Some("%3A"),
@@ -28,7 +28,8 @@ fn escaped(text: &str, also: impl Fn(char) -> Option<&'static str>) -> String {
         };
         match code {
             Some(code) => out.push_str(code),
-            // A log is shown on a terminal and on a page, so control characters are shown as codes.
+            // The log of a workflow is shown on a terminal and on a web page, so control characters
+            // are printed as escape codes.
             None if is_active(ch) => out.extend(ch.escape_default()),
             None => out.push(ch),
         }

@@ -4,7 +4,7 @@ use stormlog_format::human_bytes;
 
 const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
-/// The unit in which a value is at least one, and the size of the unit in bytes.
+/// The largest unit in which the amount is at least one, and the number of bytes in that unit.
 pub(crate) fn unit_for(bytes: f64) -> (&'static str, f64) {
     let mut size = 1.0;
     for unit in UNITS {

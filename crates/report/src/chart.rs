@@ -1,4 +1,4 @@
-//! Parts that charts share: heading, axes, grid, legend, bands.
+//! Parts that all charts share: heading, axes, grid, legend, bands for phases.
 
 use stormlog_analysis::detect::Severity;
 
@@ -8,21 +8,21 @@ use crate::scene::{Anchor, Area, Scene, Shape, Stroke, TextStyle};
 use crate::theme::{Ink, Theme};
 use crate::time;
 
-/// Space beside the plot for the numbers of the y axis.
+/// Space in pixels left of the plot for the numbers of the y axis.
 pub(crate) const LEFT: f64 = 64.0;
 pub(crate) const RIGHT: f64 = 20.0;
-/// Space below the plot for the numbers and the name of the x axis.
+/// Space in pixels below the plot for the numbers and the name of the x axis.
 pub(crate) const BELOW: f64 = 44.0;
-/// Height of one row of phases.
+/// Height in pixels of one row of phase bands above the plot.
 const PHASE_ROW: f64 = 16.0;
-/// The most rows of phases. More deeply nested phases are left out.
+/// The largest number of rows of phase bands. More deeply nested phases are not drawn.
 const PHASE_ROWS: usize = 3;
-/// Text size and row height of the verdict, and its most rows.
+/// Text size, row height and largest number of rows of the verdict.
 const VERDICT: f64 = 13.0;
 const VERDICT_ROW: f64 = 17.0;
 const VERDICT_LINES: usize = 4;
 
-/// Draws heading and subtitle; returns the y position below them.
+/// Draws the heading and the subtitle of a chart; returns the y position below them.
 pub(crate) fn heading(
     scene: &mut Scene,
     area: Area,
@@ -42,8 +42,8 @@ pub(crate) fn heading(
     y + 12.0
 }
 
-/// Draws the verdict in a few lines below the heading that ends at `y`; returns the y position
-/// below it.
+/// Draws the verdict in a few lines below the heading, which ends at `y`; returns the y position
+/// below the verdict.
 pub(crate) fn verdict_below(
     scene: &mut Scene,
     area: Area,
@@ -56,7 +56,8 @@ pub(crate) fn verdict_below(
     };
     let style = TextStyle::new(VERDICT, theme.severity(*severity)).bold();
     let lines = wrapped(text, style, area.width, VERDICT_LINES);
-    // The heading leaves more space than lines of one block need.
+    // The first line of the verdict moves up, because the heading leaves more space below it than
+    // needed.
     let mut y = y - 8.0;
     for line in &lines {
         y += VERDICT_ROW;
@@ -66,7 +67,7 @@ pub(crate) fn verdict_below(
     y + 12.0
 }
 
-/// The height of the verdict in a given width.
+/// The height that the verdict needs in a given width.
 pub(crate) fn verdict_height(verdict: Option<&(Severity, String)>, width: f64) -> f64 {
     verdict.map_or(0.0, |(_, text)| {
         let style = TextStyle::new(VERDICT, Theme::Light.text()).bold();
@@ -74,7 +75,7 @@ pub(crate) fn verdict_height(verdict: Option<&(Severity, String)>, width: f64) -
     })
 }
 
-/// Wraps a text into at most `most` lines; the rest is cut.
+/// Wraps a text into at most `most` lines; text that does not fit into them is cut.
 pub(crate) fn wrapped(text: &str, style: TextStyle, width: f64, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut words = text.split_whitespace().peekable();
@@ -105,7 +106,7 @@ pub(crate) struct Key {
     pub(crate) look: Look,
 }
 
-/// How the sample of a legend entry is drawn.
+/// How the colour sample of a legend entry is drawn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Look {
     Line,
@@ -113,7 +114,7 @@ pub(crate) enum Look {
     Patch,
 }
 
-/// Draws a legend in rows; returns the y position below it.
+/// Draws the entries of a legend in rows; returns the y position below the legend.
 pub(crate) fn legend(scene: &mut Scene, area: Area, theme: Theme, keys: &[Key]) -> f64 {
     let style = TextStyle::new(12.5, theme.text());
     let (mut x, mut y) = (area.x, area.y + 12.0);
@@ -146,7 +147,7 @@ pub(crate) fn legend(scene: &mut Scene, area: Area, theme: Theme, keys: &[Key]) 
     if keys.is_empty() { area.y } else { y + 10.0 }
 }
 
-/// Draws the panel, the byte axis and its grid; returns the scale.
+/// Draws the background of the plot, the byte axis and its grid; returns the scale of the axis.
 pub(crate) fn byte_axis(
     scene: &mut Scene,
     plot: Area,
@@ -210,7 +211,7 @@ pub(crate) fn time_scale(plot: Area, span: Span) -> TimeScale {
     }
 }
 
-/// Shades the times without samples.
+/// Shades the sampling gaps in the plot.
 pub(crate) fn sampling_gaps(
     scene: &mut Scene,
     plot: Area,
@@ -238,7 +239,7 @@ pub(crate) fn sampling_gaps(
     }
 }
 
-/// The height of the rows of phases.
+/// The height of all rows of phase bands.
 pub(crate) fn phases_height(phases: &[Phase]) -> f64 {
     let deepest = phases.iter().map(|phase| phase.depth).max();
     deepest.map_or(0.0, |depth| {
@@ -246,7 +247,8 @@ pub(crate) fn phases_height(phases: &[Phase]) -> f64 {
     })
 }
 
-/// Draws phases as named bands in rows above the plot, and tints the plot under the outermost ones.
+/// Draws phases as named bands in rows above the plot, and tints the plot below the bands of the
+/// outermost phases.
 pub(crate) fn phase_bands(
     scene: &mut Scene,
     plot: Area,
@@ -287,7 +289,8 @@ pub(crate) fn phase_bands(
     }
 }
 
-/// Phases of one name and depth that are so close to each other that they are drawn as one.
+/// Phases of the same name and depth that are so close to each other that they are drawn as one
+/// band.
 struct Band<'a> {
     name: &'a str,
     depth: usize,

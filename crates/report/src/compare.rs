@@ -1,5 +1,5 @@
-//! The comparison of two runs: text or Markdown for people, annotations for GitHub, JSON for
-//! programs.
+//! Renders the comparison of two runs: text or Markdown for people, annotations for GitHub, JSON
+//! for programs.
 
 mod github;
 mod json;

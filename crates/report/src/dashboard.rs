@@ -1,4 +1,4 @@
-//! Draws several pictures on one page, with the verdict and the facts.
+//! Draws several charts of a run on one page, with the verdict and the most important facts.
 
 use stormlog_analysis::detect::Severity;
 
@@ -18,7 +18,7 @@ use crate::time;
 use crate::timeline::{Panel, keys_of, marks_for, phases_for};
 use crate::track::{Measure, Track};
 
-/// Height of one row of the verdict, and its most rows.
+/// Height in pixels of one row of the verdict, and the largest number of rows.
 const BANNER_ROW: f64 = 19.0;
 const BANNER_LINES: usize = 3;
 
@@ -142,14 +142,15 @@ fn timeline_panel(
     .draw(scene, area, theme);
 }
 
-/// The given verdict, or the text of the most severe mark.
+/// The verdict of the story, or the text of its most severe mark if it has none.
 pub(crate) fn verdict_of(story: &Story) -> (Severity, String) {
     if let Some((severity, text)) = &story.verdict {
         return (*severity, crate::label::clean_paragraph(text));
     }
     let marks = story.shown_marks();
     let worst = marks.iter().max_by_key(|mark| {
-        // Among equally severe marks the first counts: later ones may follow from it.
+        // Among equally severe marks the earliest is chosen, because later problems may follow from
+        // it.
         (mark.severity, std::cmp::Reverse(mark.time_ns))
     });
     match worst.filter(|mark| mark.severity > Severity::Info) {
@@ -210,7 +211,8 @@ fn happenings(
         let when = time::span(group.first.time_ns.saturating_sub(span.from));
         scene.text((area.x + 16.0, y), when, muted);
         let text = match group.first.rank {
-            // Sentences of findings already name the rank.
+            // The sentence of a finding already names the rank, so the rank is added only to other
+            // sentences.
             Some(rank) if several && !group.sentence().starts_with("Rank ") => {
                 format!("rank {rank}: {}", group.sentence())
             }
@@ -221,7 +223,7 @@ fn happenings(
     }
 }
 
-/// Names and values of the most important facts.
+/// Names and values of the most important facts about a run, such as duration and peaks.
 pub(crate) fn facts_of(story: &Story, span: Span) -> Vec<(String, String)> {
     let mut facts: Vec<(String, String)> = Vec::new();
     let mut put = |name: &str, value: String| facts.push((name.to_owned(), value));
@@ -231,7 +233,8 @@ pub(crate) fn facts_of(story: &Story, span: Span) -> Vec<(String, String)> {
     }
     let has_device = story.tracks.iter().any(|track| !track.is_host());
     for measure in Measure::ALL {
-        // All counters of a host are the same number.
+        // All counters of host memory contain the same number, so only one of them and the capacity
+        // are listed for a host.
         let is_of_host = matches!(measure, Measure::Allocated | Measure::Capacity);
         if measure == Measure::Own || !has_device && !is_of_host {
             continue;

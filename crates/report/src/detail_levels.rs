@@ -1,10 +1,11 @@
-//! Levels of detail of a track, packed for a page. The page draws from the coarsest level that is
-//! fine enough, and unpacks only the blocks that it shows.
+//! Packs the samples of a track into levels of detail for an HTML page. The page draws the coarsest
+//! level that is fine enough for its zoom, and unpacks only the blocks that it shows.
 //!
 //! A block is a raw deflate stream of variable-length integers, with seven bits per byte and the
-//! low bits first. It contains one column after the other: start times as differences, in coarse
-//! levels the lengths of the buckets, then the values of each series (in coarse levels the lowest,
-//! then the highest). Values are differences in zigzag coding plus one; zero means unknown.
+//! low bits first. A block contains one column after the other: the start times as differences, in
+//! coarse levels also the lengths of the buckets, then the values of each series (in coarse levels
+//! the lowest values, then the highest). Each value is stored as its difference to the previous
+//! value, in zigzag coding plus one; zero means that the value is unknown.
 
 use std::io::Write as _;
 
@@ -14,21 +15,22 @@ use rayon::prelude::*;
 
 use crate::track::UNKNOWN;
 
-/// Entries of a block. A block is small enough to be unpacked between two frames.
+/// The number of entries in a block, few enough that a page can unpack a block between two frames.
 const BLOCK: usize = 16_384;
-/// Each level has this many times fewer entries than the next finer one.
+/// How many times fewer entries a level has than the next finer level.
 const STEP: usize = 16;
-/// A level with at most this many entries is the coarsest. It is unpacked before anything is drawn.
+/// A level with at most this many entries becomes the coarsest level, which a page unpacks before
+/// it draws anything.
 const ENOUGH: usize = 16_384;
 
 /// Columns of a track: shared times, and the values of each series.
 pub(crate) struct Columns<'a> {
-    /// Times since the page's zero, in ascending order.
+    /// Times of the samples since the time that the page calls zero, in ascending order.
     pub(crate) times: Vec<i64>,
     pub(crate) series: Vec<&'a [i64]>,
 }
 
-/// One level, with buckets of `bucket` samples.
+/// One level of detail, in which each entry summarizes `bucket` samples.
 pub(crate) struct Level {
     pub(crate) bucket: usize,
     pub(crate) blocks: Vec<Block>,
@@ -42,7 +44,7 @@ pub(crate) struct Block {
     pub(crate) packed: Vec<u8>,
 }
 
-/// Packs a track. The finest level comes first and has every sample.
+/// Packs a track into levels of detail, the finest first. The finest level has every sample.
 pub(crate) fn pack(columns: &Columns<'_>) -> Vec<Level> {
     let mut levels = Vec::new();
     let mut bucket = 1;
@@ -110,7 +112,7 @@ fn pack_block(columns: &Columns<'_>, bucket: usize, entries: std::ops::Range<usi
     }
 }
 
-/// Packs a matrix of values row by row into one block.
+/// Packs a matrix of values (one row per track) into one block, row by row.
 pub(crate) fn pack_matrix(rows: &[Vec<Option<i64>>]) -> Vec<u8> {
     let mut plain = Vec::new();
     for row in rows {
@@ -126,7 +128,8 @@ fn put_values(out: &mut Vec<u8>, values: impl Iterator<Item = i64>) {
             put(out, 0);
             continue;
         }
-        // Numbers of a page lose precision beyond 2^52; no memory is that large.
+        // JavaScript numbers lose precision beyond 2^53, so values are limited to 2^52 bytes; no
+        // device has that much memory.
         let value = value.clamp(-(1 << 52), 1 << 52);
         let difference = value - previous;
         let zigzag = ((difference << 1) ^ (difference >> 63)) as u64;
@@ -145,7 +148,7 @@ fn put(out: &mut Vec<u8>, mut number: u64) {
 
 fn deflate(plain: &[u8]) -> Vec<u8> {
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::new(6));
-    // Writing to memory does not fail.
+    // Writing to a vector does not fail.
     let written = encoder.write_all(plain);
     debug_assert!(written.is_ok());
     encoder.finish().unwrap_or_default()
@@ -176,7 +179,8 @@ mod tests {
         assert_eq!(levels.len(), 1);
         let block = &levels[0].blocks[0];
         assert_eq!((block.count, block.from, block.to), (3, 10, 330));
-        // 10, +10, +310; +5 -> zigzag 10 -> 11; unknown; -1 -> zigzag 1 -> 2.
+        // The expected bytes: times 10, +10, +310; then +5 (zigzag 10, stored as 11), unknown (0),
+        // and -1 (zigzag 1, stored as 2).
         assert_eq!(inflate(&block.packed), [10, 10, 0xb6, 0x02, 11, 0, 2]);
     }
 
@@ -194,7 +198,8 @@ mod tests {
         assert_eq!(buckets, [1, 16, 256]);
         let coarsest = levels.last().unwrap();
         let plain = inflate(&coarsest.blocks[0].packed);
-        // +900 -> zigzag 1800 -> 1801 = 0x89 0x0e, in the column of the greatest values.
+        // The jump by 900 is stored as zigzag 1800 plus one, 1801 = 0x89 0x0e, in the column of the
+        // highest values.
         assert!(plain.windows(2).any(|pair| pair == [0x89, 0x0e]));
     }
 }

@@ -1,4 +1,4 @@
-//! Draws a device memory profile as a page: which functions hold the memory.
+//! Draws a device memory profile of JAX as a page: which functions hold the memory.
 
 use askama::Template;
 use stormlog_analysis::device_profile::{Allocation, by_function};
@@ -7,7 +7,7 @@ use crate::bytes::human;
 use crate::error::DrawError;
 use crate::html::policy;
 
-/// The most functions on a page.
+/// The largest number of functions listed on a page.
 const MOST_FUNCTIONS: usize = 50;
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;\

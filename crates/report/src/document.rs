@@ -1,18 +1,20 @@
-//! Documents for programs: types that serde writes as JSON and that docs/schemas describes.
+//! JSON documents for programs: types that serde serializes and that the files in docs/schemas
+//! describe.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// A document as JSON; its keys are in alphabetical order.
+/// Converts a document to JSON with its keys in alphabetical order.
 ///
 /// # Panics
 ///
-/// When a map of the document has keys that are no text, which JSON cannot have.
+/// The function panics when a map in the document has keys that are not text, because JSON allows
+/// only text as keys.
 pub fn to_value(document: &impl Serialize) -> Value {
     serde_json::to_value(document).expect("documents have text as keys")
 }
 
-/// A document as indented JSON, with a line feed at its end.
+/// Converts a document to indented JSON with a line feed at its end.
 pub fn pretty(document: &impl Serialize) -> String {
     format!("{:#}\n", to_value(document))
 }

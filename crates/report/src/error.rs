@@ -1,4 +1,4 @@
-//! Errors of drawing.
+//! Errors that occur while a picture is drawn.
 
 /// Why a picture cannot be drawn.
 #[derive(Debug, thiserror::Error)]

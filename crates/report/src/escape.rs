@@ -1,9 +1,9 @@
 //! Makes text from artifacts harmless for a terminal, for Markdown and for logs. Characters that
-//! would move the cursor, change colours or reorder the line are shown as codes.
+//! would move the cursor, change colours or reorder the line are replaced by visible escape codes.
 
 use std::borrow::Cow;
 
-/// Escapes control and direction characters.
+/// Replaces control characters and characters that change the text direction by escape codes.
 pub fn for_terminal(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_active) {
         return Cow::Borrowed(text);

@@ -1,29 +1,30 @@
-//! The font that we ship, and the width of text in it.
+//! The font that Stormlog ships, and the width of text in this font.
 
 use std::sync::LazyLock;
 
 use skrifa::instance::{LocationRef, Size};
 use skrifa::{FontRef, MetadataProvider};
 
-/// Roboto, Apache License 2.0; see the folder's README.
+/// The Roboto font under the Apache License 2.0; the README in the fonts folder names its origin.
 pub(crate) const REGULAR: &[u8] = include_bytes!("../fonts/Roboto-Regular.ttf");
 pub(crate) const BOLD: &[u8] = include_bytes!("../fonts/Roboto-Bold.ttf");
 
 /// The family's name inside the font files.
 pub(crate) const FAMILY: &str = "Roboto";
 
-/// The weight of a text.
+/// The font weight of a text, regular or bold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Weight {
     Regular,
     Bold,
 }
 
-/// The widths of characters below this code are in a table; others have a typical width.
+/// Characters below this code have their widths in a table; all others are assumed to have a
+/// typical width.
 const TABLED: usize = 0x460;
 
 struct Widths {
-    /// Widths as a share of one em.
+    /// Widths of characters as a share of the font size (one em).
     advance: Vec<f32>,
 }
 
@@ -61,7 +62,8 @@ pub(crate) fn width(text: &str, size: f64, weight: Weight) -> f64 {
     f64::from(ems) * size
 }
 
-/// Cuts a text with an ellipsis so that it fits. Empty when not even the ellipsis fits.
+/// Cuts a text and adds an ellipsis so that the text fits into the width. Returns an empty text
+/// when not even the ellipsis fits.
 pub(crate) fn fit(text: &str, room: f64, size: f64, weight: Weight) -> String {
     if width(text, size, weight) <= room {
         return text.to_owned();

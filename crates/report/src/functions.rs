@@ -1,4 +1,4 @@
-//! Compares profiled functions: bars, a heat map, and a page with both.
+//! Draws profiled functions for comparison: as bars, as a heat map, and on a page with both.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,8 @@ use crate::story::{Canvas, Story};
 use crate::theme::{Theme, heat};
 use crate::timeline;
 
-/// The most functions that are drawn. One line sums up the others.
+/// The largest number of functions that are drawn. One line below the bars sums up all functions
+/// that are not drawn.
 const MOST_BARS: usize = 24;
 
 /// One call of a profiled function.
@@ -20,24 +21,24 @@ const MOST_BARS: usize = 24;
 pub struct FunctionRow {
     /// The function.
     pub name: String,
-    /// How long it took.
+    /// How long the call took, in seconds.
     pub seconds: f64,
     /// Bytes it allocated.
     pub allocated: i64,
     /// Bytes it freed.
     pub freed: i64,
-    /// The highest use in bytes during the call.
+    /// The highest memory use in bytes during the call.
     pub peak: i64,
 }
 
-/// The number that bars compare.
+/// The number by which bars compare functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FunctionBars {
     /// Mean allocated bytes per call.
     Allocated,
     /// Mean seconds per call.
     Seconds,
-    /// The highest use in bytes during any call.
+    /// The highest memory use in bytes during any call.
     Peak,
 }
 
@@ -68,7 +69,7 @@ pub struct FunctionTable {
 }
 
 impl FunctionTable {
-    /// Makes a table from calls.
+    /// Groups calls by function and sums them up.
     pub fn new(rows: Vec<FunctionRow>) -> Self {
         let mut places: BTreeMap<String, usize> = BTreeMap::new();
         let mut functions: Vec<(String, Function)> = Vec::new();
@@ -102,7 +103,8 @@ impl FunctionTable {
         scene
     }
 
-    /// Draws the numbers of functions as colours; each column is scaled by its highest value.
+    /// Draws the numbers of all functions as colours; the highest value of each column has the
+    /// strongest colour.
     pub fn heatmap(&self, canvas: Canvas) -> Scene {
         let rows = self.functions.len().min(MOST_BARS) as u32;
         let height = canvas.height.unwrap_or(150 + rows * 28);
@@ -112,7 +114,7 @@ impl FunctionTable {
     }
 
     /// Draws the timeline, the bars, the distribution of allocated sizes, and time against memory.
-    /// A quarter without data contains a note.
+    /// A quarter of the page that has no data contains a note instead.
     pub fn dashboard(&self, story: &Story, canvas: Canvas) -> Scene {
         let theme = canvas.theme;
         let height = canvas.height.unwrap_or(900);
@@ -164,7 +166,7 @@ impl FunctionTable {
         scene
     }
 
-    /// Puts a drawing of this table on a page.
+    /// Puts a drawing of profiled functions on an HTML page.
     pub fn page_of(scene: &Scene, title: &str, theme: Theme) -> Result<String, DrawError> {
         html::picture_page(scene, title, theme)
     }
@@ -174,9 +176,9 @@ impl FunctionTable {
         let whole = Area::new(0.0, 0.0, f64::from(canvas.width), f64::from(height));
         let page = whole.inset(24.0, 18.0, 24.0, 18.0);
         let subtitle = format!(
-            "{} calls of {} functions",
-            self.rows.len(),
-            self.functions.len()
+            "{calls} calls of {functions} functions",
+            calls = self.rows.len(),
+            functions = self.functions.len()
         );
         let y = chart::heading(&mut scene, page, canvas.theme, title, &[subtitle]);
         (scene, Area::new(page.x, y, page.width, page.bottom() - y))
@@ -253,7 +255,8 @@ impl FunctionTable {
                 let y = area.y + 24.0 + line as f64 * height;
                 let cell = Area::new(x + 1.0, y + 1.0, width - 2.0, height - 2.0);
                 scene.rect(cell, heat(share));
-                // Dark text is readable on the light end of the scale.
+                // Dark text is used on cells at the light end of the colour scale, where it is
+                // readable.
                 let ink = if share > 0.6 {
                     Theme::Light.text()
                 } else {

@@ -1,4 +1,4 @@
-//! Draws hidden memory alone: memory in use on the device outside the allocator.
+//! Draws hidden memory alone: device memory in use outside the framework's allocator.
 
 use crate::bytes::human;
 use crate::chart::{self, BELOW, Key, LEFT, Look, RIGHT};
@@ -12,7 +12,7 @@ use crate::story::{Canvas, Story};
 use crate::theme::Theme;
 use crate::track::{Measure, Track, track_name};
 
-/// The most lines; more could not be distinguished.
+/// The largest number of lines in the plot; more lines could not be distinguished.
 const MOST_LINES: usize = 8;
 
 pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
@@ -79,10 +79,10 @@ fn keys(tracks: &[&Track], several_devices: bool, span: Span, theme: Theme) -> V
         Some(Key {
             ink: ink(index, one, theme),
             text: format!(
-                "{name}: first {}, last {}, peak {}",
-                human(first?),
-                human(last?),
-                human(peak)
+                "{name}: first {first}, last {last}, peak {peak}",
+                first = human(first?),
+                last = human(last?),
+                peak = human(peak)
             ),
             look: Look::Line,
         })
@@ -98,7 +98,7 @@ fn ink(index: usize, is_only: bool, theme: Theme) -> crate::theme::Ink {
     }
 }
 
-/// Draws the plot with its axes and marks.
+/// Draws the plot of hidden memory with its axes and marks.
 pub(crate) fn panel(
     scene: &mut Scene,
     area: Area,

@@ -1,4 +1,4 @@
-//! A grid of ranks and time: the highest value of each rank in each time column.
+//! A grid of ranks and time columns: each cell is the highest value of a rank within a time column.
 
 use rayon::prelude::*;
 
@@ -22,7 +22,7 @@ impl Grid {
         Self { columns, rows }
     }
 
-    /// The known values of a column, sorted.
+    /// The known values of all ranks in one time column, sorted.
     pub(crate) fn sorted_column(&self, column: usize) -> Vec<i64> {
         let mut values: Vec<i64> = self.rows.iter().filter_map(|row| row[column]).collect();
         values.sort_unstable();
@@ -52,7 +52,8 @@ fn row(track: &Track, measure: Measure, span: Span, columns: usize) -> Vec<Optio
         .iter()
         .map(|cell| cell.map(|(_, most)| most))
         .collect();
-    // A value stays until the next sample, unless there is a sampling gap.
+    // The value of a sample also fills the following time columns until the next sample, unless the
+    // distance is a sampling gap.
     let column_ns = (span.length() / columns as i64).max(1);
     let holds = (track.gap_ns() / column_ns).min(columns as i64) as usize;
     let mut last: Option<usize> = None;
@@ -69,7 +70,8 @@ fn row(track: &Track, measure: Measure, span: Span, columns: usize) -> Vec<Optio
     row
 }
 
-/// The value at a share between the lowest (0) and the highest (1) of sorted values.
+/// The value at a given share of the way through sorted values: 0 is the lowest value, 1 the
+/// highest.
 pub(crate) fn quantile(sorted: &[i64], share: f64) -> Option<i64> {
     let last = sorted.len().checked_sub(1)?;
     sorted.get((last as f64 * share).round() as usize).copied()

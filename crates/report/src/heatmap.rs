@@ -1,4 +1,4 @@
-//! Draws ranks over time as colours: how much each rank holds, and when ranks diverge.
+//! Draws a heat map of ranks over time: how much memory each rank holds, and when ranks diverge.
 
 use crate::bytes::human;
 use crate::chart::{self, BELOW, RIGHT};
@@ -11,13 +11,14 @@ use crate::story::{Canvas, Story};
 use crate::theme::{Theme, heat};
 use crate::track::{Measure, Track};
 
-/// Number of time columns; more could not be distinguished.
+/// The number of time columns in a heat map; more columns could not be distinguished.
 pub(crate) const COLUMNS: usize = 300;
-/// Number of colours. Cells of one colour are drawn together.
+/// The number of colours in the heat map. Neighbouring cells of the same colour are drawn as one
+/// shape.
 const SHADES: usize = 64;
-/// Space for the rank numbers.
+/// Space in pixels for the rank numbers left of the heat map.
 const LEFT: f64 = 66.0;
-/// Space for the colour scale.
+/// Space in pixels for the colour scale right of the heat map.
 const SCALE: f64 = 86.0;
 
 pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
@@ -45,12 +46,13 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     Ok(scene)
 }
 
-/// The values of the darkest and the lightest colour: the lowest and the highest value, so that
-/// small differences between ranks are visible.
+/// The values of the darkest and the lightest colour. These are the lowest and the highest value of
+/// the heat map, so that small differences between ranks are visible.
 pub(crate) fn range(grid: &Grid) -> (i64, i64) {
     let values = || grid.rows.iter().flatten().flatten().copied();
     let (low, high) = (values().min().unwrap_or(0), values().max().unwrap_or(0));
-    // Nearly equal values would only show noise.
+    // When all values are nearly equal, the scale starts at zero, because otherwise the colours
+    // would show only noise.
     if high.saturating_sub(low) < high / 20 {
         (0, high.max(1))
     } else {
@@ -58,7 +60,7 @@ pub(crate) fn range(grid: &Grid) -> (i64, i64) {
     }
 }
 
-/// Draws the map with its axes and the colour scale.
+/// Draws the heat map with its axes and the colour scale.
 pub(crate) fn panel(
     scene: &mut Scene,
     area: Area,
@@ -70,8 +72,8 @@ pub(crate) fn panel(
     let plot = area.inset(LEFT, 4.0, RIGHT + SCALE, BELOW);
     let grid = Grid::new(tracks, measure, span, COLUMNS);
     let range = range(&grid);
-    // When there are more ranks than pixels, neighbours share a row, which shows the highest of
-    // them.
+    // When there are more ranks than pixels, neighbouring ranks share a row, which shows the
+    // highest value among them.
     let lines = tracks.len().min(plot.height as usize).max(1);
     let share = |rank: usize| rank * lines / tracks.len().max(1);
     let mut merged: Vec<Vec<Option<i64>>> = vec![vec![None; grid.columns]; lines];
@@ -110,7 +112,8 @@ fn cells(scene: &mut Scene, plot: Area, rows: &[Vec<Option<i64>>], range: (i64, 
                     plot.x + index as f64 * width,
                     plot.y + line as f64 * height,
                     same as f64 * width,
-                    // A thin gap separates rows, unless the rows are thin themselves.
+                    // A gap of one pixel separates the rows, unless a row is only a few pixels
+                    // high.
                     if height > 6.0 { height - 1.0 } else { height },
                 ));
             }

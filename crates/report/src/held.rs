@@ -1,5 +1,6 @@
-//! What is held on the devices of a run, as flame graphs: survivors of evidence windows by the stack
-//! that allocated them, and what held the memory when it ran out by category and holder.
+//! Draws what holds memory on the devices of a run as flame graphs: the allocations that survived
+//! an evidence window by call stack, and the memory at an out-of-memory error by category and
+//! holder.
 
 use std::fmt::Write as _;
 
@@ -9,11 +10,11 @@ use crate::bytes;
 use crate::label::clean;
 use crate::svg::escape;
 
-/// Graphs of one page.
+/// The largest number of flame graphs on one page.
 const MOST_GRAPHS: usize = 4;
-/// Levels of one graph, the outermost first, and stacks of the short form.
+/// The largest number of levels in one flame graph, counted from the outermost.
 const MOST_LEVELS: usize = 12;
-/// Width of a graph in its own units, and the height of a level.
+/// The width of a flame graph and the height of one level, in SVG units.
 const WIDTH: f64 = 1000.0;
 const LEVEL: f64 = 20.0;
 /// What is narrower is not shown until the reader zooms in; what is narrower than a few letters has
@@ -25,25 +26,25 @@ const MOST_BOXES: usize = 1000;
 /// Colours of boxes in the style sheet.
 const COLOURS: u32 = 6;
 
-/// One graph.
+/// One flame graph with its title.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HeldGraph {
     title: String,
     root: Node,
 }
 
-/// A box of a graph: what is in it and below it.
+/// A box of a flame graph with its own bytes and the boxes below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Node {
     name: String,
-    /// What a reader gets who asks for more.
+    /// The text of the tooltip of a box.
     detail: String,
     bytes: i64,
     children: Vec<Node>,
 }
 
 impl Node {
-    /// Adds bytes along a path, each step with its name and its detail.
+    /// Adds bytes to every box along a path; each element of the path has a name and a tooltip.
     fn add(&mut self, path: &[(String, String)], bytes: i64) {
         self.bytes = self.bytes.saturating_add(bytes);
         let Some(((name, detail), rest)) = path.split_first() else {
@@ -74,7 +75,7 @@ impl Node {
     }
 }
 
-/// The graphs of a run.
+/// Builds the flame graphs of a run.
 pub(crate) fn graphs(run: &Run) -> Vec<HeldGraph> {
     let mut found = Vec::new();
     let several = run.tracks.iter().any(|track| track.rank > 0);
@@ -119,7 +120,8 @@ fn device(track: &Track, several: bool) -> String {
     }
 }
 
-/// Bytes of the survivors of all windows by stack, the largest first.
+/// Bytes of the allocations that survived the evidence windows, summed by call stack, the largest
+/// first.
 fn stacks(evidence: &WindowEvidence) -> Vec<(&[Site], i64)> {
     let mut sums = vec![0_i64; evidence.stacks.len()];
     for (stack, bytes) in evidence.windows.iter().flat_map(|window| &window.sites) {
@@ -149,15 +151,15 @@ fn by_stack(evidence: &WindowEvidence) -> Option<Node> {
     finished(root)
 }
 
-/// A graph with something in it.
+/// Completes a flame graph; `None` if it contains no bytes.
 fn finished(mut root: Node) -> Option<Node> {
     root.sort();
     "all".clone_into(&mut root.name);
     (root.bytes > 0).then_some(root)
 }
 
-/// The stacks that hold the most on one device, a line each: how much, and the calls from the
-/// outermost to the line that allocated.
+/// The call stacks that hold the most memory on one device, one line each: the bytes, and the calls
+/// from the outermost to the line that allocated.
 pub fn held_lines(run: &Run, rank: u32, device_id: i64, most: usize) -> Vec<String> {
     let mut tracks = run.tracks.iter();
     let track = tracks.find(|track| track.rank == rank && track.device_id == device_id);
@@ -171,7 +173,8 @@ pub fn held_lines(run: &Run, rank: u32, device_id: i64, most: usize) -> Vec<Stri
     lines.collect()
 }
 
-/// The graphs as sections of a page; one picture serves both themes by the page's colours.
+/// Renders the flame graphs as sections of a page. One drawing fits both themes, because its
+/// colours come from the style sheet of the page.
 pub(crate) fn sections(graphs: &[HeldGraph]) -> String {
     let mut out = String::new();
     for graph in graphs {
@@ -255,7 +258,7 @@ impl Drawing<'_> {
     }
 }
 
-/// One colour for one name, in every graph.
+/// The colour of a box, computed from its name so that it is the same in every flame graph.
 fn colour(name: &str) -> u32 {
     let sum = name.bytes().fold(7_u32, |sum, byte| {
         sum.wrapping_mul(31).wrapping_add(u32::from(byte))

@@ -1,4 +1,4 @@
-//! Draws host memory below the devices, on the same time axis.
+//! Draws host memory in a lane below the device memory, on the same time axis.
 
 use crate::bytes::human;
 use crate::chart::{self, BELOW, LEFT, RIGHT};
@@ -10,12 +10,13 @@ use crate::scene::{Anchor, Area, Scene, Stroke, TextStyle};
 use crate::theme::{Ink, Theme};
 use crate::track::{Measure, Track};
 
-/// The most ranks that are drawn; more lines could not be distinguished.
+/// The largest number of ranks that are drawn in the lane; more lines could not be distinguished.
 const MOST_LINES: usize = 8;
-/// Height of the row with the name and the peaks.
+/// Height in pixels of the row with the name and the peaks of the lane.
 const TITLE: f64 = 26.0;
 
-/// The lane: one line per rank. A single line has a filled area below it.
+/// The lane for host memory, with one line per rank. If there is only one line, the area below it
+/// is filled.
 pub(crate) struct HostLane<'a> {
     pub(crate) tracks: Vec<&'a Track>,
     pub(crate) marks: &'a [Mark],
@@ -45,7 +46,8 @@ impl HostLane<'_> {
             let fill = ink(0, true, theme).with_opacity(0.14);
             let measures = (Measure::Allocated, None);
             lines::between(scene, track, measures, time, value, fill);
-            // Version 0.4.0 stopped recording host memory when CUDA started.
+            // Stormlog 0.4.0 stopped recording host memory when CUDA started, so a line that ends
+            // early gets a note.
             let end = track.span().map(|own| time.x(own.to));
             if let Some(x) = end.filter(|x| *x < plot.x + plot.width * 0.7) {
                 let style = TextStyle::new(11.0, theme.muted());
@@ -71,7 +73,7 @@ impl HostLane<'_> {
         chart::time_axis(scene, plot, theme, self.span, self.span.from);
     }
 
-    /// Draws the name of the lane and the peak of each line, in the colour of the line.
+    /// Draws the name of the lane and the peak of each line in the colour of that line.
     fn title(&self, scene: &mut Scene, area: Area, theme: Theme, shown: &[&Track]) {
         let bold = TextStyle::new(12.5, theme.text()).bold();
         let y = area.y + 12.0;

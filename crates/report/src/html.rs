@@ -1,4 +1,5 @@
-//! Makes a self-contained page: no network, no library, and a content policy that enforces it.
+//! Builds self-contained HTML pages: no network, no external library, and a content security policy
+//! that enforces both.
 
 use askama::Template;
 use base64::Engine as _;
@@ -32,11 +33,11 @@ struct Page<'a> {
     theme: &'static str,
     style: &'a str,
     script: &'static str,
-    /// The picture for readers without scripts.
+    /// The picture that is shown when the browser runs no scripts.
     picture: &'a str,
     /// Further HTML below the plots.
     more: &'a str,
-    /// JSON in which no character can end the HTML element that contains it.
+    /// JSON data of the page, in which no character can end the HTML element that contains it.
     spec: &'a str,
     overview: &'a str,
     detail: &'a str,
@@ -52,12 +53,12 @@ struct Picture<'a> {
     drawing: &'a str,
 }
 
-/// Parts of a page beside the plots of its story.
+/// Content of a page in addition to the plots of its story.
 pub(crate) struct Addition<'a> {
     pub(crate) style: &'a str,
-    /// HTML, with every text escaped.
+    /// HTML for the page, in which every text is already escaped.
     pub(crate) body: &'a str,
-    /// Replaces the line with host, ranks and samples.
+    /// Texts that replace the line with host, ranks and number of samples.
     pub(crate) subtitle: Vec<String>,
 }
 
@@ -82,7 +83,8 @@ pub fn html_page(story: &Story, kind: Kind, theme: Theme) -> Result<String, Draw
     page_with(story, kind, theme, &addition)
 }
 
-/// Style for a picture in both themes, of which the page shows one.
+/// CSS for pictures that are embedded twice, in light and in dark colours, of which the page shows
+/// one.
 pub(crate) const PICTURES: &str = "
 .picture svg { max-width: 100%; height: auto; }
 .picture.dark, :root[data-theme=\"dark\"] .picture.light { display: none; }
@@ -93,13 +95,14 @@ pub(crate) const PICTURES: &str = "
 }
 ";
 
-/// The steps as a section of a page. `None` when no steps were recorded.
+/// Draws the run by training step as a section of a page. `None` when no steps were recorded.
 pub(crate) fn by_step(story: &Story) -> Result<Option<String>, DrawError> {
     let span = story.shown()?;
     if steps::tracks_of(story, span).is_empty() {
         return Ok(None);
     }
-    // The page already has heading and verdict.
+    // The picture gets no verdict and only a short title, because the page already has a heading
+    // and a verdict.
     let bare = Story {
         title: Some("by step".to_owned()),
         verdict: None,
@@ -119,7 +122,7 @@ pub(crate) fn by_step(story: &Story) -> Result<Option<String>, DrawError> {
     )))
 }
 
-/// Makes an interactive page of a story, with more content below it.
+/// Makes an interactive page of a story, with additional content below the plots.
 pub(crate) fn page_with(
     story: &Story,
     kind: Kind,
@@ -158,7 +161,7 @@ pub(crate) fn page_with(
     .map_err(|error| DrawError::Page(error.to_string()))
 }
 
-/// Makes a page around a finished drawing, without scripts.
+/// Makes a page without scripts around a finished drawing.
 pub(crate) fn picture_page(scene: &Scene, title: &str, theme: Theme) -> Result<String, DrawError> {
     let style = style();
     Picture {
@@ -172,10 +175,11 @@ pub(crate) fn picture_page(scene: &Scene, title: &str, theme: Theme) -> Result<S
     .map_err(|error| DrawError::Page(error.to_string()))
 }
 
-/// The prefix of the rules for the dark theme in our style.
+/// The prefix of all CSS rules for the dark theme.
 const DARK: &str = ":root[data-theme=\"dark\"] ";
 
-/// Our style. The dark rules also apply when the page follows the reader's system and that is dark.
+/// The CSS of all pages. The rules for the dark theme also apply when the page follows the reader's
+/// system and the system uses a dark theme.
 pub(crate) fn style() -> String {
     let dark = STYLE.split_once(DARK).and_then(|(_, rest)| {
         let (rules, _) = rest.split_once('}')?;
@@ -186,7 +190,8 @@ pub(crate) fn style() -> String {
     format!("{STYLE}{}", dark.unwrap_or_default())
 }
 
-/// A content policy that allows only our own script and style, each identified by its hash.
+/// A content security policy that allows only the given script and style, each identified by its
+/// hash.
 pub(crate) fn policy(script: Option<&str>, style: &str) -> String {
     let hash = |text: &str| STANDARD.encode(Sha256::digest(text.as_bytes()));
     let script = script.map_or("'none'".to_owned(), |script| {
@@ -199,8 +204,8 @@ pub(crate) fn policy(script: Option<&str>, style: &str) -> String {
     )
 }
 
-/// Escapes the characters of JSON that matter to an HTML parser. They occur only inside strings,
-/// where an escape means the same.
+/// Escapes the characters of JSON that an HTML parser would interpret. These characters occur only
+/// inside JSON strings, where the escaped form has the same meaning.
 fn inert_json(json: &str) -> String {
     json.replace('<', "\\u003c")
         .replace('>', "\\u003e")
@@ -224,7 +229,7 @@ mod tests {
         assert!(SCRIPT.len() + STYLE.len() < 66_000);
     }
 
-    /// The colours of a theme in our style, by name.
+    /// The colours that the CSS defines for a theme, by name.
     fn colours(rules: &str) -> Vec<(String, u32)> {
         let declarations = rules.split(';').filter_map(|one| one.split_once(": #"));
         declarations

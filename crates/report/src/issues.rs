@@ -26,7 +26,7 @@ pub fn text(issues: &[Issue]) -> String {
     out
 }
 
-/// Renders changes as text, two lines each, with the kind of change first.
+/// Renders changed issues as text, two lines each, with the kind of change first.
 pub fn changes_text(changes: &[ChangedIssue]) -> String {
     if changes.is_empty() {
         return "no issues before or after\n".into();
@@ -56,7 +56,7 @@ pub fn changes_text(changes: &[ChangedIssue]) -> String {
     out
 }
 
-/// The changes to list, without issues that stayed the same.
+/// The issues that changed, without those that stayed the same.
 fn listed(changes: &[ChangedIssue]) -> impl Iterator<Item = &ChangedIssue> {
     changes.iter().filter(|one| one.change != Change::Same)
 }
@@ -80,7 +80,7 @@ pub fn markdown(issues: &[Issue]) -> String {
     out
 }
 
-/// Renders changes as a Markdown table.
+/// Renders changed issues as a Markdown table.
 pub fn changes_markdown(changes: &[ChangedIssue]) -> String {
     let mut out = String::from("| change | severity | issue | hits | before | id |\n");
     out.push_str("|---|---|---|---|---|---|\n");
@@ -102,14 +102,14 @@ pub fn changes_markdown(changes: &[ChangedIssue]) -> String {
     out
 }
 
-/// Renders one annotation per issue, with a word before its title.
+/// Renders one annotation per issue, each with a given word before its title.
 pub fn github<'a>(issues: impl Iterator<Item = (&'a str, &'a Issue)>) -> String {
     issues
         .map(|(word, issue)| annotated(command(issue), word, issue))
         .collect()
 }
 
-/// Renders one annotation per change. An issue that is gone is not an error.
+/// Renders one annotation per changed issue. An issue that no longer occurs is not an error.
 pub fn changes_github(changes: &[ChangedIssue]) -> String {
     listed(changes)
         .map(|changed| {
@@ -137,7 +137,7 @@ fn annotated(command: &str, word: &str, issue: &Issue) -> String {
     format!("::{command} title={title}::{message}\n")
 }
 
-/// Hits, sessions and times of an issue in one line.
+/// Describes an issue in one line: how often it occurred, in how many sessions, and when.
 fn facts(issue: &Issue) -> String {
     let (hits, sessions) = (issue.hit_count(), issue.affected_sessions.len());
     let many = |count: usize| if count == 1 { "" } else { "s" };
@@ -160,7 +160,7 @@ fn plain(text: &stormlog_format::Text) -> String {
     for_terminal(&text.to_str_lossy()).into_owned()
 }
 
-/// Escapes a text so that it neither ends its table cell nor becomes markup.
+/// Escapes a text so that it neither ends its cell of a Markdown table nor becomes markup.
 fn in_table(text: &stormlog_format::Text) -> String {
     let mut out = String::new();
     for ch in plain(text).chars() {
@@ -172,7 +172,7 @@ fn in_table(text: &stormlog_format::Text) -> String {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '&' => out.push_str("&amp;"),
-            // GitHub would notify the user whose name follows this character.
+            // An unescaped `@` would make GitHub notify the user whose name follows it.
             '@' => out.push_str("&#64;"),
             ch => out.push(ch),
         }

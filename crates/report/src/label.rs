@@ -1,17 +1,17 @@
 //! Cleans strings of artifacts for display, because they are hostile input.
 
-/// Longer labels are cut, so that a drawing stays small.
+/// The longest label in characters; a longer one is cut, so that a drawing stays small.
 const LONGEST: usize = 240;
-/// The same limit for paragraphs such as the verdict.
+/// The longest paragraph in characters, such as the verdict; a longer one is cut.
 const LONGEST_PARAGRAPH: usize = 1200;
 
-/// Cleans a label: one line, without control and direction characters, cut to the length of a
-/// label.
+/// Cleans a label from an artifact: one line, without control characters and characters that change
+/// the text direction, and not longer than a label may be.
 pub fn clean(text: &str) -> String {
     clean_to(text, LONGEST)
 }
 
-/// Cleans a text of several sentences in the same way.
+/// Cleans a text of several sentences like a label, but allows it to be longer.
 pub(crate) fn clean_paragraph(text: &str) -> String {
     clean_to(text, LONGEST_PARAGRAPH)
 }
@@ -25,7 +25,7 @@ fn clean_to(text: &str, longest: usize) -> String {
         }
         match character {
             '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
-            // These characters are not allowed in XML.
+            // XML does not allow U+FFFE and U+FFFF, so these two characters are replaced.
             '\u{fffe}' | '\u{ffff}' => clean.push('\u{fffd}'),
             character if character.is_control() => clean.push(' '),
             character => clean.push(character),

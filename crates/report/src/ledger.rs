@@ -1,4 +1,5 @@
-//! What uses each device of a run: as lines for people and as JSON.
+//! Lists what uses the memory of each device of a run (its ledger): as lines for people and as
+//! JSON.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,10 +7,10 @@ use stormlog_analysis::timeline::{Ledger, LedgerEntry, Owner, Resource, Run, Sit
 
 use crate::{bytes, time};
 
-/// Lines of one ledger; the smallest entries are summed up.
+/// The largest number of lines of one ledger; the smallest entries are summed up in one line.
 const MOST_LINES: usize = 10;
 
-/// The devices of a run whose ledger is known, each with its last one.
+/// The devices of a run whose ledger is known, each with its last recorded ledger.
 fn known(run: &Run) -> impl Iterator<Item = (&Track, &Ledger)> {
     let devices = run.tracks.iter();
     devices.filter_map(|track| Some((track, track.ledger.as_ref()?)))
@@ -38,7 +39,7 @@ pub struct LedgerLine {
 }
 
 impl LedgerLines {
-    /// All of it in one line of text.
+    /// The whole ledger in one line of text.
     pub fn sentence(&self) -> String {
         let lines = self.lines.iter();
         let lines = lines.map(|line| format!("{} {}", line.size, line.name));
@@ -49,7 +50,7 @@ impl LedgerLines {
     }
 }
 
-/// The ledgers of a run, at most so many: those with the most memory in use.
+/// The ledgers of at most `most` devices of a run: those with the most memory in use.
 pub fn ledger_lines(run: &Run, most: usize) -> Vec<LedgerLines> {
     let mut found: Vec<_> = known(run).collect();
     found.sort_by_key(|(_, ledger)| std::cmp::Reverse(ledger.used_bytes));
@@ -144,7 +145,7 @@ fn name(owner: &Owner) -> String {
     }
 }
 
-/// What used a device when that was last recorded. Unknown values are null.
+/// What used a device when its ledger was last recorded. Unknown values are null.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Ledger")]
 pub struct LedgerKeys {
@@ -153,11 +154,12 @@ pub struct LedgerKeys {
     timestamp_ns: i64,
     used_bytes: Option<i64>,
     entries: Vec<EntryKeys>,
-    /// The bytes that no entry explains.
+    /// The bytes in use that no entry of the ledger explains.
     rest_bytes: Option<i64>,
-    /// Managed memory, which is on the device or on the host and in no sum.
+    /// Bytes of CUDA managed memory, which can be on the device or on the host and is therefore in
+    /// no sum.
     managed_bytes: i64,
-    /// What could not be read and is part of the rest.
+    /// What could not be read; its memory is part of `rest_bytes`.
     unknown: Vec<String>,
 }
 
@@ -172,7 +174,7 @@ struct EntryKeys {
     bytes: i64,
 }
 
-/// The ledgers of a run for documents.
+/// The ledgers of a run for JSON documents.
 pub fn ledgers(run: &Run) -> Vec<LedgerKeys> {
     let devices = known(run).map(|(track, ledger)| LedgerKeys {
         rank: track.rank,

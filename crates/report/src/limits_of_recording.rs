@@ -1,10 +1,10 @@
-//! What could not be recorded of devices, and what to do about it.
+//! Describes what could not be recorded of the devices of a run, and what to do about it.
 
 use std::collections::BTreeSet;
 
 use stormlog_analysis::timeline::{DeviceMemory, Run, Track};
 
-/// A label and a sentence for each limit; nothing where all of it was recorded.
+/// A label and a sentence for each limit of a recording; empty if everything was recorded.
 pub fn limits_of_recording<'a>(
     runs: impl IntoIterator<Item = &'a Run>,
 ) -> Vec<(&'static str, String)> {

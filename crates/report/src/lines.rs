@@ -6,7 +6,7 @@ use crate::scene::{Point, Scene, Stroke};
 use crate::theme::Ink;
 use crate::track::{Measure, Track, UNKNOWN};
 
-/// The line of a measure in pixels, in pieces.
+/// The line of a measure in pixels, split into pieces where it is interrupted.
 pub(crate) fn pieces(
     track: &Track,
     measure: Measure,
@@ -42,7 +42,7 @@ pub(crate) fn line(
 }
 
 /// Fills the area between two measures where the upper one is higher, or between one measure and
-/// zero.
+/// zero if there is no lower measure.
 pub(crate) fn between(
     scene: &mut Scene,
     track: &Track,
@@ -62,10 +62,11 @@ pub(crate) fn between(
     close(scene, &mut run, fill);
 }
 
-/// The edges of an area in order of time; `None` where it is interrupted.
+/// The edges of a filled area in order of time, as x position, upper value and lower value; `None`
+/// where the area is interrupted.
 type Edges = Vec<Option<(f64, i64, i64)>>;
 
-/// One edge for each pixel column that has samples.
+/// Computes one edge of the filled area for each pixel column that has samples.
 fn edges(track: &Track, upper: Measure, lower: Option<Measure>, time: TimeScale) -> Edges {
     let mut edges: Edges = Vec::new();
     let mut last: Option<i64> = None;
@@ -78,7 +79,8 @@ fn edges(track: &Track, upper: Measure, lower: Option<Measure>, time: TimeScale)
         let known = high != UNKNOWN && low != UNKNOWN;
         let x = time.x(at.saturating_add(track.skew_ns));
         match edges.last_mut() {
-            // Within one pixel the highest value counts, and an interruption is not visible.
+            // Within one pixel only the highest value is drawn, and an interruption would not be
+            // visible.
             Some(Some(edge)) if known && x.floor() <= edge.0.floor() => {
                 *edge = (edge.0, edge.1.max(high), edge.2.max(low));
                 continue;
@@ -95,7 +97,7 @@ fn edges(track: &Track, upper: Measure, lower: Option<Measure>, time: TimeScale)
     edges
 }
 
-/// The same scale on the rank's own clock.
+/// Shifts a time scale to the rank's own clock, which may differ from the common one.
 fn own_scale(track: &Track, time: TimeScale) -> TimeScale {
     TimeScale {
         span: Span::new(
@@ -106,7 +108,7 @@ fn own_scale(track: &Track, time: TimeScale) -> TimeScale {
     }
 }
 
-/// Turns consecutive edges into one polygon.
+/// Draws consecutive edges as one filled polygon.
 fn close(scene: &mut Scene, run: &mut Vec<(f64, f64, f64)>, fill: Ink) {
     if run.iter().any(|(_, high, low)| high < low) {
         let above = run.iter().map(|(x, high, _)| (*x, *high));

@@ -1,4 +1,4 @@
-//! Marks on a picture: alerts, out-of-memory errors, degradations and findings.
+//! Marks on a chart: alerts, out-of-memory errors, losses of a data source, and findings.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use stormlog_analysis::markers;
 use crate::bytes;
 use crate::label::clean;
 
-/// The severity for a word of an event. An unknown word means information.
+/// The severity for the word in an event. An unknown word means [`Severity::Info`].
 fn severity_of(word: &str) -> Severity {
     match word.trim().to_ascii_lowercase().as_str() {
         "critical" | "error" | "high" => Severity::Critical,
@@ -18,7 +18,7 @@ fn severity_of(word: &str) -> Severity {
     }
 }
 
-/// What a mark shows.
+/// The kind of event or finding that a mark shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MarkKind {
     /// A warning, a critical alert or an error of the recorder.
@@ -45,36 +45,36 @@ stormlog_format::names!(MarkKind {
 });
 
 impl MarkKind {
-    /// Parses the word; an unknown word is a finding.
+    /// Parses the name of a kind of mark; an unknown name is treated as a finding.
     pub fn parse(text: &str) -> Self {
         let found = Self::ALL.into_iter().find(|kind| kind.as_str() == text);
         found.unwrap_or(Self::Finding)
     }
 }
 
-/// A moment or a time span with a label.
+/// A point in time or a time span of a chart, with a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// When it begins, on the clock of its rank.
+    /// When the mark begins, on the clock of its rank.
     pub time_ns: i64,
-    /// When it ends, if it lasts.
+    /// When the mark ends, if it covers a time span.
     pub end_ns: Option<i64>,
-    /// The rank of the mark; `None` when it concerns all ranks.
+    /// The rank that the mark concerns; `None` for all ranks.
     pub rank: Option<i64>,
-    /// How bad it is.
+    /// How severe the marked event or finding is.
     pub severity: Severity,
-    /// The label, in a few words.
+    /// The label of the mark, in a few words.
     pub label: String,
-    /// The full sentence, shown where there is space.
+    /// The full sentence, shown where there is enough space.
     pub detail: Option<String>,
     /// What the mark shows.
     pub kind: MarkKind,
-    /// Whether it concerns host memory and not a device.
+    /// Whether the mark concerns host memory and not a device.
     pub on_host: bool,
 }
 
-/// The marks of the events of some sessions, in order of time. The start and the end of the
-/// recording get no mark.
+/// Creates the marks for the events of several sessions, in order of time. The start and the end of
+/// a session get no mark.
 pub fn marks_of(sessions: &[&LoadedSession]) -> Vec<Mark> {
     let markers = sessions.iter().flat_map(|session| {
         let first = session.events.get(0);
@@ -106,12 +106,13 @@ pub fn marks_of(sessions: &[&LoadedSession]) -> Vec<Mark> {
     marks
 }
 
-/// The marks of the findings of a diagnosis.
+/// Creates the marks for the findings of a diagnosis.
 pub fn marks_of_diagnosis(diagnosis: &Diagnosis) -> Vec<Mark> {
     let mark = |finding: &Finding| {
         Some(Mark {
             time_ns: finding.onset_ns?,
-            // A trend lasts to the end, so a band over the plot would add no information.
+            // A leak lasts to the end of the run, so a band over the rest of the plot would add no
+            // information. Only the mark of a transient spike has an end.
             end_ns: finding
                 .end_ns
                 .filter(|_| finding.kind == Kind::TransientSpike),
@@ -129,7 +130,7 @@ pub fn marks_of_diagnosis(diagnosis: &Diagnosis) -> Vec<Mark> {
     diagnosis.findings().into_iter().filter_map(mark).collect()
 }
 
-/// A finding in a few words: what it is, and how much.
+/// Describes a finding in a few words: its kind and its size in bytes.
 fn short_label(finding: &Finding) -> String {
     let what = match finding.kind {
         Kind::OomRisk if finding.time_to_full_s.is_some_and(|left| left <= 0.0) => "out of memory",
@@ -151,7 +152,7 @@ fn short_label(finding: &Finding) -> String {
     }
 }
 
-/// Marks with the same text, drawn as one mark with a count.
+/// Marks with the same text, drawn as one mark with a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MarkGroup {
     /// The first mark of the group.
@@ -161,13 +162,13 @@ pub(crate) struct MarkGroup {
 }
 
 impl MarkGroup {
-    /// The full sentence, or the label if there is none.
+    /// The full sentence of the first mark, or its label if it has no sentence.
     pub(crate) fn sentence(&self) -> String {
         let detail = self.first.detail.clone();
         detail.unwrap_or_else(|| self.label())
     }
 
-    /// The label, and how many times it applies.
+    /// The label of the first mark, and the number of marks in the group.
     pub(crate) fn label(&self) -> String {
         match self.times.len() {
             1 => self.first.label.clone(),
@@ -215,13 +216,14 @@ mod tests {
         }
     }
 
-    /// Comparing each mark with each group, as an earlier version did, would take 10^10 comparisons
-    /// here.
+    /// This number of alerts would take 10^10 comparisons if each mark were compared with each
+    /// group.
     #[test]
     fn many_different_alerts_are_grouped_in_one_pass() {
         let words = |n: usize| {
             let digits = n.to_string().into_bytes().into_iter();
-            // Letters are used because labels that differ only in numbers are one group.
+            // The labels must differ in letters, because labels that differ only in digits form one
+            // group.
             digits
                 .map(|digit| char::from(digit + b'a' - b'0'))
                 .collect::<String>()

@@ -1,4 +1,4 @@
-//! Escapes texts inside Markdown.
+//! Escapes texts from artifacts for Markdown.
 
 use crate::escape::is_active;
 
@@ -12,7 +12,8 @@ pub fn escaped(text: &str) -> String {
                 out.push(ch);
             }
             '\n' | '\r' | '\t' => out.push(' '),
-            // Shown as a code, whose first character would otherwise be markup.
+            // A control character is printed as its escape code; the backslash at the start of the
+            // code must be escaped itself, because it is Markdown syntax.
             ch if is_active(ch) => {
                 out.push('\\');
                 out.extend(ch.escape_default());

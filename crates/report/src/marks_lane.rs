@@ -1,5 +1,5 @@
-//! Draws marks above a plot: labels in rows that do not overlap, each with a line down into the
-//! plot.
+//! Draws the marks of a chart: labels in rows above the plot that do not overlap, each with a line
+//! down into the plot.
 
 use stormlog_analysis::detect::Severity;
 
@@ -11,25 +11,26 @@ use crate::theme::Theme;
 
 const ROW: f64 = 17.0;
 const ROWS: usize = 4;
-/// The most rows of labels for critical alerts. Other critical marks may use twice as many. The
-/// limit is needed because a recording may have thousands of different marks.
+/// The largest number of rows that labels of critical alerts may use; other critical marks may use
+/// twice as many. The limit is needed because a recording may have thousands of different marks.
 const MOST_ROWS: usize = 12;
 const LABEL: f64 = 12.0;
-/// The widest label, as a share of the plot's width.
+/// The width of the widest label, as a share of the plot's width.
 const WIDEST: f64 = 0.42;
-/// The most lines of one group; more would hide the plot.
+/// The largest number of lines drawn for one group of marks; more lines would hide the plot.
 const MOST_LINES: usize = 400;
 
-/// Labels with their positions. Labels are placed before the plot is drawn, because they take
-/// height above the plot.
+/// The labels of all marks with their positions. Labels are placed before the plot is drawn,
+/// because they take height above the plot.
 pub(crate) struct Lane {
     groups: Vec<MarkGroup>,
-    /// For each group its row, its text, and its left and right edge. `None` when no row was free.
+    /// For each group of marks: the row, the text, and the left and right edge of its label. `None`
+    /// when no row had space for the label.
     placed: Vec<Option<(usize, String, f64, f64)>>,
     rows: usize,
 }
 
-/// A placed label, and the x position of its mark.
+/// The space that a placed label takes, and the x position of its mark.
 struct Taken {
     row: usize,
     x: f64,
@@ -42,7 +43,7 @@ impl Taken {
         row == self.row && right + 8.0 >= self.left && left - 8.0 <= self.right
     }
 
-    /// Whether the line of either mark would cross the label of the other.
+    /// Whether the line of one mark would cross the label of the other mark.
     fn crosses(&self, row: usize, x: f64, left: f64, right: f64) -> bool {
         let through_mine = self.row < row && left < self.x && self.x < right;
         let through_theirs = row < self.row && self.left < x && x < self.right;
@@ -66,13 +67,15 @@ impl Lane {
             let group = &groups[index];
             let text = style.fit(&group.label(), scale.width * WIDEST);
             let width = style.width(&text);
-            // An event that ended a run comes after its last sample, so it is moved to the edge.
+            // The event that ended a run is recorded after the last sample, so its mark is moved to
+            // the right edge of the plot.
             let (first_x, last_x) = (scale.left, scale.left + scale.width);
             let x = scale.x(group.first.time_ns).clamp(first_x, last_x);
             let fits = |(left, right): &(f64, f64)| {
                 *left >= scale.left - LEFT && *right <= scale.left + scale.width + 8.0
             };
-            // The label goes beside its mark, on the right if there is space.
+            // The label is placed to the right of its mark if there is space there, otherwise to
+            // the left.
             let mut sides: Vec<(f64, f64)> =
                 [(x - 6.0, x + 10.0 + width), (x - 10.0 - width, x + 6.0)]
                     .into_iter()
@@ -100,7 +103,8 @@ impl Lane {
             let best = spots()
                 .find(|index| free(index) && clear(index))
                 .or_else(|| spots().find(free))
-                // Labels of events that may have ended the run are left out last.
+                // If no row has space, a critical mark gets a new row, because it may be the event
+                // that ended the run. Marks that are not critical stay without a label then.
                 .or_else(|| {
                     let below = taken.iter().map(|other| other.row + 1).max().unwrap_or(0);
                     let most = match group.first.kind {
@@ -131,7 +135,7 @@ impl Lane {
         }
     }
 
-    /// The height of the labels above the plot.
+    /// The height that the rows of labels need above the plot.
     pub(crate) fn height(&self) -> f64 {
         match self.rows {
             0 => 0.0,
@@ -139,7 +143,7 @@ impl Lane {
         }
     }
 
-    /// The number of events without a label, as text; `None` when all have one.
+    /// The number of marks without a label, as text; `None` when all marks have one.
     pub(crate) fn unlabelled_text(&self) -> Option<String> {
         match self.placed.iter().filter(|label| label.is_none()).count() {
             0 => None,
@@ -148,7 +152,7 @@ impl Lane {
         }
     }
 
-    /// Draws the lines through a plot, and the labels above it.
+    /// Draws the lines of marks through a plot, and their labels above it.
     pub(crate) fn draw(
         &self,
         scene: &mut Scene,
@@ -175,7 +179,8 @@ impl Lane {
                 (first, plot.bottom()),
                 Stroke::dashed(ink.with_opacity(0.85), 1.2),
             );
-            // Later marks of the group are short ticks at the top of the plot.
+            // The first mark of a group has a full line; the later ones are short ticks at the top
+            // of the plot.
             let mut ticks = Vec::new();
             let mut last = first;
             for time in group.times.iter().skip(1) {
@@ -201,7 +206,7 @@ impl Lane {
     }
 }
 
-/// A symbol that shows the severity without colour: diamond, triangle, disc.
+/// Draws a symbol that shows the severity without colour: a diamond, a triangle or a disc.
 fn flag(scene: &mut Scene, (x, y): (f64, f64), severity: Severity, theme: Theme) {
     let ink = theme.severity(severity);
     match severity {

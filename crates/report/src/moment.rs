@@ -1,4 +1,4 @@
-//! Parses times of a session as people write them.
+//! Parses points in time of a session as people write them.
 
 use jiff::Timestamp;
 
@@ -6,8 +6,8 @@ use crate::error::DrawError;
 
 const SECOND: f64 = 1e9;
 
-/// Parses a time of a session that starts at `start_ns`: seconds since the start (`12.5`), a
-/// duration since the start (`2m30s`), or a time stamp (`2026-11-15T07:02:03Z`).
+/// Parses a point in time of a session that starts at `start_ns`: seconds since the start (`12.5`),
+/// a duration since the start (`2m30s`), or a time stamp (`2026-11-15T07:02:03Z`).
 pub fn parse_moment(text: &str, start_ns: i64) -> Result<i64, DrawError> {
     let bad = || DrawError::BadMoment(text.to_owned());
     let trimmed = text.trim();
@@ -24,7 +24,7 @@ pub fn parse_moment(text: &str, start_ns: i64) -> Result<i64, DrawError> {
     i64::try_from(time.as_nanosecond()).map_err(|_| bad())
 }
 
-/// Parses `1h2m3.5s` and parts of it, in nanoseconds.
+/// Parses a duration such as `1h2m3.5s` or a part of this form; returns nanoseconds.
 fn duration(text: &str) -> Option<i64> {
     let mut rest = text;
     let mut total = 0.0;

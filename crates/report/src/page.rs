@@ -1,4 +1,5 @@
-//! The data of a page: panels, series, marks and phases, with the packed levels of detail.
+//! Builds the data of an interactive page: panels, series, marks and phases, with the packed levels
+//! of detail.
 
 mod comparison;
 
@@ -23,28 +24,28 @@ use crate::story::{Kind, Story};
 use crate::timeline::{panels_of, series_of};
 use crate::track::{Measure, Track, UNKNOWN, track_name};
 
-/// The most lines of host memory; more could not be distinguished.
+/// The largest number of host memory lines; more lines could not be distinguished.
 const MOST_HOSTS: usize = 8;
-/// Columns and rows of a heat map on a page.
+/// The numbers of columns and rows of a heat map on a page.
 const HEAT_COLUMNS: usize = 1200;
 const HEAT_ROWS: usize = 256;
-/// The most marks on a page.
+/// The largest number of marks on a page.
 const MOST_MARKS: usize = 2000;
 
-/// The data of a page: its description, and two stores of packed blocks. The page needs the first
-/// store at once.
+/// The data of a page: a JSON description and two stores of packed blocks. The page unpacks
+/// `overview` before it draws anything, and `detail` block by block as needed.
 pub(crate) struct PageData {
     pub(crate) spec: String,
     pub(crate) overview: Vec<u8>,
     pub(crate) detail: Vec<u8>,
 }
 
-/// A series of a panel: its column of the track, its name and its colour.
+/// One line of a panel: its name, its colour and its values.
 struct Line {
     name: String,
     colour: Colour,
     values: Vec<i64>,
-    /// The highest value in the shown time, for the legend.
+    /// The highest value in the shown time range, printed in the legend.
     peak: Option<i64>,
 }
 
@@ -330,7 +331,8 @@ impl Builder {
         self.panels.push(Value::Map(panel));
     }
 
-    /// Adds the shown part of a track; returns its index.
+    /// Adds the samples of a track in the shown time range; returns the index of the new track on
+    /// the page.
     fn track(&mut self, track: &Track, label: &str, lines: &[Line]) -> i64 {
         let places = track.within(self.span);
         let times = track.times()[places.clone()]
@@ -438,7 +440,8 @@ fn marks(story: &Story, span: Span) -> Value {
     };
     let mut groups = groups;
     if groups.len() > MOST_MARKS {
-        // The most severe marks stay, among them the one that ended the run.
+        // Of too many marks the most severe are kept, because the event that ended the run is among
+        // them.
         groups.sort_by_key(|group| (std::cmp::Reverse(group.first.severity), group.first.time_ns));
         groups.truncate(MOST_MARKS);
         groups.sort_by_key(|group| group.first.time_ns);

@@ -6,24 +6,24 @@ use stormlog_format::Text;
 
 use crate::label::clean;
 
-/// A time span with a name.
+/// A phase of a run: a time span with a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phase {
-    /// When it begins.
+    /// When the phase begins, in nanoseconds on the clock of its rank.
     pub start_ns: i64,
-    /// When it ends.
+    /// When the phase ends, in nanoseconds on the clock of its rank.
     pub end_ns: i64,
-    /// The rank of the phase.
+    /// The rank that was in the phase.
     pub rank: i64,
     /// The nesting depth; the outermost phase has 0.
     pub depth: usize,
-    /// Its own name.
+    /// The name of this phase alone.
     pub name: String,
-    /// Names from the outermost phase to this one.
+    /// The names of all phases from the outermost to this one.
     pub path: String,
 }
 
-/// The phases of some sessions, ordered by start and depth.
+/// The phases of several sessions, ordered by start and depth.
 pub fn phases_of(sessions: &[&LoadedSession]) -> Vec<Phase> {
     let mut phases = Vec::new();
     for session in sessions {

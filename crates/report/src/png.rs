@@ -1,4 +1,4 @@
-//! Rasterises a scene, using only the font that we ship.
+//! Rasterises a drawing, using only the font that Stormlog ships.
 
 use std::sync::{Arc, LazyLock};
 
@@ -10,7 +10,7 @@ use crate::font::{BOLD, FAMILY, REGULAR};
 use crate::scene::Scene;
 use crate::svg::to_svg;
 
-/// The most pixels of a picture. Each pixel takes 4 bytes of memory.
+/// The largest number of pixels in a picture. Each pixel takes 4 bytes of memory.
 const MOST_PIXELS: u64 = 100_000_000;
 
 static FONTS: LazyLock<Arc<fontdb::Database>> = LazyLock::new(|| {
@@ -21,7 +21,7 @@ static FONTS: LazyLock<Arc<fontdb::Database>> = LazyLock::new(|| {
     Arc::new(fonts)
 });
 
-/// Renders the scene as a PNG file with `scale` device pixels per pixel.
+/// Renders the drawing as a PNG file; `scale` is the number of PNG pixels per pixel of the drawing.
 pub fn to_png(scene: &Scene, scale: f32) -> Result<Vec<u8>, DrawError> {
     let failed = |error: &dyn std::fmt::Display| DrawError::Raster(error.to_string());
     let size = |side: u32| (side as f32 * scale).round().max(1.0) as u32;

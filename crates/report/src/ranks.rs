@@ -1,5 +1,5 @@
-//! Draws all ranks on one clock: a line for each when there are few, otherwise their envelope and
-//! the ranks outside it.
+//! Draws all ranks on one shared clock: one line per rank when there are few, otherwise the
+//! envelope of all ranks and the lines of those outside it.
 
 use stormlog_analysis::detect::Severity;
 
@@ -16,11 +16,11 @@ use crate::story::{Canvas, Story};
 use crate::theme::{Ink, Theme};
 use crate::track::{Measure, Track, track_name};
 
-/// The most ranks with a line each; more are drawn as an envelope.
+/// The largest number of ranks with a line each; more ranks are drawn as an envelope.
 pub(crate) const MOST_LINES: usize = 16;
-/// The most ranks outside the envelope that get a line.
+/// The largest number of ranks outside the envelope that get a line.
 const MOST_OUTLIERS: usize = 6;
-/// Number of time columns of the envelope.
+/// The number of time columns of the envelope.
 const ENVELOPE_COLUMNS: usize = 480;
 
 pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
@@ -48,17 +48,17 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     Ok(scene)
 }
 
-/// The band that contains most ranks, column by column.
+/// The band that contains most ranks, computed for each time column.
 pub(crate) struct Envelope {
-    /// Minimum, 10th percentile, median, 90th percentile and maximum; `None` where no rank has a
-    /// value.
+    /// The minimum, 10th percentile, median, 90th percentile and maximum over all ranks in each
+    /// time column; `None` where no rank has a value.
     pub(crate) columns: Vec<Option<[i64; 5]>>,
 }
 
-/// What is drawn of the ranks.
+/// The lines, the envelope and the marks that are drawn for all ranks.
 pub(crate) struct View<'a> {
     pub(crate) envelope: Option<Envelope>,
-    /// Ranks with their own line.
+    /// Ranks that get a line of their own.
     pub(crate) lines: Vec<&'a Track>,
     pub(crate) measure: Measure,
     several_devices: bool,
@@ -164,7 +164,7 @@ impl<'a> View<'a> {
         chart::time_axis(scene, plot, theme, self.span, self.span.from);
     }
 
-    /// Draws a dot on the line of a suspect where its rise began.
+    /// Draws a dot where the line of a suspect rank begins to rise.
     fn dot(
         &self,
         scene: &mut Scene,
@@ -188,9 +188,10 @@ impl<'a> View<'a> {
     }
 }
 
-/// The measure by which ranks are compared. Used memory per process is best if all shares are
-/// known, because ranks on one device have the same total. If shares are unknown, ranks are
-/// compared by the device's used memory, or by the allocator's counter.
+/// The measure by which ranks are compared. The device memory of each process is best if it is
+/// known for all ranks, because ranks on the same device see the same total. If the memory of a
+/// process is unknown, ranks are compared by the device's used memory, or by the allocator's
+/// counter.
 pub(crate) fn measure_of(tracks: &[Track]) -> Measure {
     if tracks.iter().all(Track::knows_own) && !tracks.is_empty() {
         return Measure::Own;
@@ -204,7 +205,7 @@ pub(crate) fn measure_of(tracks: &[Track]) -> Measure {
     found.unwrap_or(Measure::Allocated)
 }
 
-/// The second round of colours is dashed.
+/// The look of a rank's line: there are eight colours, so the lines from the ninth on are dashed.
 fn look_of(index: usize) -> Look {
     if index < 8 { Look::Line } else { Look::Dashed }
 }
@@ -214,8 +215,8 @@ fn suspects_of(marks: &[Mark]) -> Vec<Mark> {
     suspects.cloned().collect()
 }
 
-/// The marks that get a flag. With many ranks, the alerts of all ranks would hide the plot, so only
-/// severe marks and findings get one, with the rank in the label.
+/// The marks that get a label and a line. With many ranks, the alerts of all ranks would hide the
+/// plot, so only severe marks and findings get a label, which contains the rank.
 fn worth_a_flag(marks: &[Mark], ranks: usize) -> Vec<Mark> {
     let worth = |mark: &&Mark| mark.kind != MarkKind::Alert || mark.severity == Severity::Critical;
     let named = |mark: &Mark| Mark {
@@ -243,7 +244,8 @@ impl Envelope {
     fn draw(&self, scene: &mut Scene, plot: Area, theme: Theme, value: ValueScale) {
         let width = plot.width / self.columns.len().max(1) as f64;
         let centre = |index: usize| plot.x + (index as f64 + 0.5) * width;
-        // Draws sequences of known columns. A column that no rank has stays empty.
+        // Each sequence of time columns with known values is drawn as one shape. A column in which
+        // no rank has a value stays empty.
         let mut start = 0;
         while start < self.columns.len() {
             let run: Vec<(f64, [i64; 5])> = (start..self.columns.len())
@@ -276,14 +278,14 @@ fn band(
     scene.polygon(above.chain(below).collect(), fill);
 }
 
-/// The ranks that are furthest from the middle of the envelope; suspects come first.
+/// The ranks whose values are furthest from the median of the envelope; suspect ranks come first.
 fn outliers<'a>(
     tracks: &'a [Track],
     grid: &Grid,
     envelope: &Envelope,
     suspects: &[i64],
 ) -> Vec<&'a Track> {
-    // A distance below a twentieth of the peak is noise.
+    // A distance to the median below a twentieth of the peak counts as noise.
     let noise = grid.peak() / 20;
     let distance = |row: &Vec<Option<i64>>| {
         let cells = row.iter().zip(&envelope.columns);

@@ -1,10 +1,10 @@
-//! Reduces samples without changing the picture: each pixel column keeps the first, lowest, highest
-//! and last value of its samples, so no peak is lost.
+//! Reduces the number of samples to draw without changing the chart: each pixel column keeps the
+//! first, lowest, highest and last value of its samples, so no peak is lost.
 
 use crate::scale::TimeScale;
 use crate::track::UNKNOWN;
 
-/// The samples that a pixel column keeps, each with its time.
+/// The first, lowest, highest and last sample of a pixel column, each with its time.
 #[derive(Clone, Copy, Debug)]
 struct Column {
     pixel: i64,
@@ -49,9 +49,9 @@ impl Column {
     }
 }
 
-/// Lines through samples, with at most four points per pixel. A line is interrupted where a value
-/// is unknown or where no sample was taken for longer than `gap_ns`, unless that time is too short
-/// to be visible.
+/// Computes the lines through samples, with at most four points per pixel column. A line is
+/// interrupted where a value is unknown or where no sample was taken for longer than `gap_ns`,
+/// unless the interruption is too short to be visible.
 ///
 /// The result has at most `4 * width + 4` points for any input.
 pub(crate) fn pieces(
@@ -77,7 +77,8 @@ pub(crate) fn pieces(
             continue;
         };
         if current.pixel == pixel {
-            // An interruption inside one pixel is not visible.
+            // An interruption of the line inside one pixel column is not visible, so the line
+            // continues.
             current.add((time, value));
             broken = false;
             continue;
@@ -97,7 +98,8 @@ pub(crate) fn pieces(
     pieces
 }
 
-/// The lowest and highest value of each of `count` columns; `None` where there is no sample.
+/// The lowest and the highest value in each of `count` time columns; `None` where a column has no
+/// sample.
 pub(crate) fn columns(
     times: &[i64],
     values: &[i64],

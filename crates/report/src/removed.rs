@@ -1,4 +1,4 @@
-//! Describes what the writers of sinks did not keep, as text.
+//! Describes which recorded data the writers of sinks did not keep, as text.
 
 use stormlog_analysis::Removed;
 use stormlog_format::Pruned;
@@ -6,16 +6,17 @@ use stormlog_format::Pruned;
 use crate::bytes::grouped;
 use crate::time;
 
-/// A label and a sentence for each kind of missing data. Empty when everything was kept.
+/// A label and a sentence for each kind of missing data. The list is empty when all recorded data
+/// was kept.
 pub fn removed_lines(removed: &Removed) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     if let Some(thinned) = removed.thinned {
         lines.push((
             "thinned",
             format!(
-                "{} removed before {}; first, last, lowest and highest values are kept",
-                counted(thinned.samples_dropped, "sample"),
-                time::moment(thinned.until_ns)
+                "{samples} removed before {until}; first, last, lowest and highest values are kept",
+                samples = counted(thinned.samples_dropped, "sample"),
+                until = time::moment(thinned.until_ns)
             ),
         ));
     }

@@ -1,4 +1,5 @@
-//! Draws requests that failed for lack of memory, as what they would have added.
+//! Draws allocations that failed with an out-of-memory error, as bars of the size that they would
+//! have added.
 
 use stormlog_analysis::timeline::{Resource, Run};
 
@@ -9,31 +10,31 @@ use crate::theme::Theme;
 use crate::track::Track;
 use stormlog_analysis::detect::Severity;
 
-/// Width of a bar.
+/// Width of a bar in pixels.
 const WIDTH: f64 = 18.0;
-/// The least height of a bar, so that it is visible even for a small request.
+/// The smallest height of a bar in pixels, so that it is visible even for a small request.
 const LEAST_HEIGHT: f64 = 4.0;
-/// Distance between the lines that hatch a bar.
+/// Distance in pixels between the diagonal lines in a bar.
 const HATCH: f64 = 6.0;
-/// The most requests that are drawn, starting with the first. A program that catches its errors may
-/// fail very often.
+/// The largest number of failed allocations that are drawn, starting with the first. A program that
+/// catches out-of-memory errors may fail very often.
 const MOST: usize = 16;
 
-/// A request for device memory that failed.
+/// An allocation of device memory that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FailedRequest {
     pub(crate) rank: i64,
     pub(crate) device_id: i64,
     pub(crate) time_ns: i64,
-    /// Bytes in live tensors at that time.
+    /// Bytes in live tensors when the allocation failed.
     pub(crate) in_use: i64,
     pub(crate) requested: i64,
-    /// The limit of the process, if it is lower than that of the device.
+    /// The memory limit of the process, if it is lower than the memory of the device.
     pub(crate) limit: Option<i64>,
 }
 
 impl FailedRequest {
-    /// The level that the request would have reached.
+    /// The bytes that would have been in use if the allocation had succeeded.
     pub(crate) fn top(self) -> i64 {
         self.in_use.saturating_add(self.requested)
     }
@@ -47,7 +48,7 @@ impl FailedRequest {
     }
 }
 
-/// The failed requests of a run whose size is known, in order of time.
+/// The failed allocations of a run whose requested size is known, in order of time.
 pub(crate) fn requests_of(run: &Run) -> Vec<FailedRequest> {
     let mut requests = Vec::new();
     for track in &run.tracks {
@@ -74,7 +75,7 @@ pub(crate) fn requests_of(run: &Run) -> Vec<FailedRequest> {
     requests
 }
 
-/// Draws each request as a hatched bar, starting at the level in use.
+/// Draws each failed allocation as a hatched bar that starts at the bytes in use.
 pub(crate) fn draw(
     scene: &mut Scene,
     plot: Area,
@@ -138,12 +139,13 @@ fn overlap(one: Area, other: Area) -> bool {
         && other.y < one.bottom()
 }
 
-/// Diagonal lines across an area that stay inside it.
+/// Computes diagonal lines that cross an area and stay inside it.
 fn hatch(area: Area) -> Vec<Vec<Point>> {
     let mut lines = Vec::new();
     let mut offset = HATCH;
     while offset < area.width + area.height {
-        // Each line goes from the left or lower edge to the upper or right one.
+        // Each diagonal starts at the left or lower edge of the area and ends at the upper or right
+        // edge.
         let start = if offset <= area.height {
             (area.x, area.y + offset)
         } else {

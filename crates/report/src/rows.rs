@@ -1,4 +1,4 @@
-//! Rows of an answer for people and for programs: JSON, lines, CSV and tables.
+//! Prints the rows that a query returns: as JSON, JSON lines, CSV or a table.
 
 mod columns;
 mod table;
@@ -13,30 +13,31 @@ use crate::escape::for_terminal;
 pub use columns::Columns;
 use table::{Table, Widths};
 
-/// The first rows of a stream, this many, set the column widths of its table. A longer cell
-/// further down moves the rest of its line.
+/// The number of rows at the start of a stream that determine the column widths of its table. A
+/// longer cell in a later row moves the rest of its line to the right.
 const MEASURED: usize = 4096;
 
-/// Rows of an answer.
+/// The rows that a query returns.
 #[derive(Debug)]
 pub struct Rows<I> {
-    /// The columns that come first, in order.
+    /// The names of the columns that come first, in this order.
     columns: Vec<String>,
     maps: I,
-    /// The JSON document that replaces the list of rows.
+    /// A JSON document that is printed instead of the list of rows.
     document: Option<Map>,
-    /// Whether there may be more rows than fit into memory. All of them have the same keys.
+    /// Whether there may be more rows than fit into memory. All rows of such a stream have the same
+    /// keys.
     is_stream: bool,
 }
 
 impl<I: Iterator<Item = Map>> Rows<I> {
-    /// Rows under some columns.
+    /// Creates rows with a predefined list of columns.
     #[must_use]
     pub fn new(columns: Columns, rows: I) -> Self {
         Self::named(columns.names(), rows)
     }
 
-    /// Rows under columns that are known when the program runs.
+    /// Creates rows with a list of column names that is only known at run time.
     #[must_use]
     pub fn named(columns: Vec<String>, rows: I) -> Self {
         Self {
@@ -47,14 +48,14 @@ impl<I: Iterator<Item = Map>> Rows<I> {
         }
     }
 
-    /// The same rows, of which there may be more than fit into memory.
+    /// Marks the rows as a stream, of which there may be more than fit into memory.
     #[must_use]
     pub fn streamed(mut self) -> Self {
         self.is_stream = true;
         self
     }
 
-    /// The same rows with a JSON document that replaces their list.
+    /// Sets a JSON document that is printed instead of the list of rows.
     #[must_use]
     pub fn with_document(mut self, document: Map) -> Self {
         self.document = Some(document);
@@ -62,10 +63,10 @@ impl<I: Iterator<Item = Map>> Rows<I> {
     }
 }
 
-/// How rows are printed.
+/// The output format of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// A JSON list, or the document of the rows.
+    /// A JSON list of the rows, or the JSON document that was set for them.
     Json,
     /// One JSON object per line.
     Jsonl,
@@ -78,11 +79,11 @@ pub enum Form {
 /// Prints rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Printer {
-    /// How rows are printed.
+    /// The output format of the rows.
     pub form: Form,
-    /// Whether numbers are exact and text is not escaped.
+    /// Whether numbers are printed exactly and text is not escaped.
     pub raw: bool,
-    /// `None` when the output is not a terminal.
+    /// The width of the terminal in characters; `None` when the output is not a terminal.
     pub terminal_width: Option<usize>,
 }
 
@@ -132,7 +133,8 @@ impl Printer {
         }
     }
 
-    /// The columns of stormlog 0.3.9; further values are in JSON only.
+    /// Prints CSV with the columns of stormlog 0.3.9; the effective status is left out unless the
+    /// user asked for it.
     fn csv(
         self,
         columns: &[String],
@@ -148,7 +150,7 @@ impl Printer {
                 row
             })
             .peekable();
-        // Rows of one kind have the same keys.
+        // All rows of a query have the same keys, so the first row determines the columns.
         let names = match rows.peek() {
             Some(first) => columns::of_rows(columns, std::slice::from_ref(first)),
             None => columns.to_vec(),
@@ -185,14 +187,16 @@ impl Printer {
     }
 }
 
-/// The key of a session's status as it is now; stormlog 0.3.9 does not know it.
+/// The key of a session's status as it is now, which stormlog 0.3.9 does not have; the key `status`
+/// is the one written in the manifest.
 const EFFECTIVE_STATUS: &str = "effective_status";
 
 fn is_asked_for_effective_status(columns: &[String]) -> bool {
     columns.iter().any(|name| name == EFFECTIVE_STATUS)
 }
 
-/// Tables show a session's effective status when it differs from the status in the file.
+/// Prepares a row for a table: the effective status of a session is shown only when it differs from
+/// the status in its file.
 fn for_table(mut row: Map) -> Map {
     let effective = row.get(EFFECTIVE_STATUS);
     if effective.is_some() && effective == row.get("status") {
@@ -205,7 +209,7 @@ fn writer(layout: Layout) -> Writer {
     Writer::new(layout).sorted().non_finite(NonFinite::Bare)
 }
 
-/// Writes a list of objects one at a time.
+/// Prints a JSON list one object at a time, without holding all rows in memory.
 fn json_list(rows: impl Iterator<Item = Map>, out: &mut dyn Write) -> io::Result<()> {
     let mut text = String::new();
     let mut is_first = true;
@@ -220,7 +224,7 @@ fn json_list(rows: impl Iterator<Item = Map>, out: &mut dyn Write) -> io::Result
     Ok(())
 }
 
-/// A value as one cell: nested values as JSON, the others in Python's spelling.
+/// Formats a value as one cell: nested values as JSON, all others as Python prints them.
 pub fn cell(value: &Value) -> String {
     match value {
         Value::List(_) | Value::Map(_) => writer(Layout::Line).to_string(value),

@@ -2,7 +2,7 @@
 
 use crate::bytes::unit_for;
 
-/// A time span in nanoseconds; the end is not before the start.
+/// A time span in nanoseconds; its end is never before its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) from: i64,
@@ -21,13 +21,14 @@ impl Span {
         self.to.saturating_sub(self.from)
     }
 
-    /// The end, plus a little for events that came just after the last sample.
+    /// The end of the span plus a little time, so that events just after the last sample are
+    /// included.
     pub(crate) fn end_with_slack(self) -> i64 {
         self.to.saturating_add(self.length() / 100 + 1)
     }
 }
 
-/// Maps times to the x axis.
+/// Maps times in nanoseconds to x positions in pixels.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimeScale {
     pub(crate) span: Span,
@@ -37,11 +38,13 @@ pub(crate) struct TimeScale {
 
 impl TimeScale {
     pub(crate) fn x(self, time_ns: i64) -> f64 {
-        // A single moment is drawn in the middle and not at the edge.
+        // If the span is a single moment, it is drawn in the middle of the plot and not at the
+        // edge.
         if self.span.length() == 0 {
             return self.left + self.width / 2.0;
         }
-        // The difference comes first: nanoseconds since 1970 do not fit a double exactly.
+        // The start is subtracted before the conversion, because a 64-bit float cannot represent
+        // nanoseconds since 1970 exactly.
         let part = time_ns.saturating_sub(self.span.from) as f64 / self.span.length() as f64;
         self.left + part.clamp(-0.01, 1.01) * self.width
     }
@@ -52,7 +55,7 @@ impl TimeScale {
     }
 }
 
-/// Maps values to the y axis.
+/// Maps values to y positions in pixels.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ValueScale {
     pub(crate) low: f64,
@@ -68,14 +71,14 @@ impl ValueScale {
     }
 }
 
-/// A position on an axis and its label.
+/// A position on an axis with its label.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tick {
     pub(crate) value: f64,
     pub(crate) text: String,
 }
 
-/// The smallest number of the form 1, 2 or 5 times a power of ten that is not below the given step.
+/// Rounds a step up to the next number of the form 1, 2 or 5 times a power of ten.
 fn nice_step(step: f64) -> f64 {
     let power = 10f64.powf(step.log10().floor());
     let factor = [1.0, 2.0, 5.0, 10.0]
@@ -85,11 +88,12 @@ fn nice_step(step: f64) -> f64 {
     factor * power
 }
 
-/// About `count` ticks for bytes between two values, and the unit that they share.
+/// Computes about `count` ticks for a byte axis between two values, and the unit that all ticks
+/// share.
 pub(crate) fn byte_ticks(low: f64, high: f64, count: usize) -> (Vec<Tick>, &'static str) {
     let (unit, size) = unit_for(high.abs().max(low.abs()));
     let step = nice_step(((high - low) / size / count.max(1) as f64).max(1e-9));
-    // Bytes are integers.
+    // Bytes are integers, so ticks in the unit `B` are at least one byte apart.
     let step = if unit == "B" { step.max(1.0) } else { step };
     let digits = (-step.log10().floor()).max(0.0) as usize;
     let first = (low / size / step).ceil() as i64;
@@ -106,7 +110,7 @@ pub(crate) fn byte_ticks(low: f64, high: f64, count: usize) -> (Vec<Tick>, &'sta
     (ticks, unit)
 }
 
-/// The upper end of a byte axis for `peak`: a tick slightly above the peak.
+/// The upper end of a byte axis: the position of a tick slightly above `peak`.
 pub(crate) fn byte_ceiling(peak: f64, count: usize) -> f64 {
     let peak = peak.max(1.0) * 1.04;
     let (_, size) = unit_for(peak);
@@ -114,7 +118,8 @@ pub(crate) fn byte_ceiling(peak: f64, count: usize) -> f64 {
     (peak / size / step).ceil() * step * size
 }
 
-/// About `count` ticks for a span, as nanoseconds since its zero, and the name of their unit.
+/// Computes about `count` ticks for a time span, in nanoseconds since `zero_ns`, and the name of
+/// their unit.
 pub(crate) fn time_ticks(span: Span, zero_ns: i64, count: usize) -> (Vec<Tick>, &'static str) {
     const CLOCK: [f64; 13] = [
         60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 10800.0, 21600.0, 43200.0,

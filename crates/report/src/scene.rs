@@ -1,6 +1,6 @@
-//! The drawing model: shapes on a canvas, in drawing order.
+//! The drawing model: a scene is a list of shapes on a canvas, in drawing order.
 //!
-//! A scene knows nothing of files or formats. `svg.rs` writes a scene as SVG, and `png.rs`
+//! A scene is independent of files and formats. `svg.rs` writes a scene as SVG, and `png.rs`
 //! rasterises that SVG, so both look the same.
 
 use crate::font::{self, Weight};
@@ -9,7 +9,7 @@ use crate::theme::Ink;
 /// A position on the canvas, in pixels from the upper left corner.
 pub(crate) type Point = (f64, f64);
 
-/// Which point of a text is at its position.
+/// Which part of a text (start, middle or end) is placed at its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Anchor {
     Start,
@@ -51,12 +51,12 @@ pub(crate) enum Shape {
         fill: Ink,
         radius: f64,
     },
-    /// Many rectangles of one colour, as in a heat map.
+    /// Many rectangles of one colour, such as the cells of a heat map.
     Cells {
         areas: Vec<Area>,
         fill: Ink,
     },
-    /// Separate lines with the same stroke.
+    /// Several separate lines with the same stroke.
     Lines {
         pieces: Vec<Vec<Point>>,
         stroke: Stroke,
@@ -151,7 +151,7 @@ impl Area {
         self.y + self.height
     }
 
-    /// The area reduced by a margin on each side.
+    /// The area reduced by a margin on each of its four sides.
     pub(crate) fn inset(self, left: f64, top: f64, right: f64, bottom: f64) -> Self {
         Self {
             x: self.x + left,
@@ -215,7 +215,7 @@ impl Scene {
         });
     }
 
-    /// Draws a text with its base line at the position.
+    /// Draws a text with its base line at the position `at`.
     pub(crate) fn text(&mut self, at: Point, text: impl Into<String>, style: TextStyle) {
         let text = text.into();
         if !text.is_empty() {

@@ -1,5 +1,5 @@
-//! Parts of a page that a server sends separately: the script and the style that files embed, and
-//! the data of a drawing, which is sent again when the recording has grown.
+//! Parts of a page that the server of `stormlog serve` sends separately: the script and the style,
+//! and the data of a chart, which is sent again when the recording has grown.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,22 +10,23 @@ use crate::html;
 use crate::page::{self, Alignment, PageData};
 use crate::story::{Kind, Story};
 
-/// The script of every page. If the page has no data, it waits for `stormlogPlot.show`.
+/// The JavaScript of every page. On a page without embedded data, the script waits for a call of
+/// `stormlogPlot.show`.
 pub fn page_script() -> &'static str {
     html::SCRIPT
 }
 
-/// The style of every page, in both themes.
+/// The CSS of every page, for the light and the dark theme.
 pub fn page_style() -> String {
     format!("{}{}", html::style(), html::PICTURES)
 }
 
-/// The data of a drawing as JSON: `{"spec": …, "overview": "…", "detail": "…"}`.
+/// The data of a chart as JSON: `{"spec": …, "overview": "…", "detail": "…"}`.
 pub fn drawing_json(story: &Story, kind: Kind) -> Result<String, DrawError> {
     Ok(to_json(&page::data(story, kind)?))
 }
 
-/// The same for two runs, each with the name of its curve.
+/// The data of a chart that compares two runs as JSON, with a name for the curve of each run.
 pub fn comparison_json(
     base: &Story,
     new: &Story,
@@ -35,12 +36,13 @@ pub fn comparison_json(
     Ok(to_json(&page::comparison(base, new, names, alignment)?))
 }
 
-/// The steps as HTML in both themes; `None` when no steps were recorded.
+/// The memory by training step as HTML for both themes; `None` when no steps were recorded.
 pub fn steps_section(story: &Story) -> Result<Option<String>, DrawError> {
     html::by_step(story)
 }
 
-/// What is held, by stack and holder, as markup; empty where nothing was seen.
+/// The flame graphs of what holds memory, by call stack and by holder, as HTML; empty when nothing
+/// was recorded about it.
 pub fn held_section(story: &Story) -> String {
     held::sections(&story.held)
 }

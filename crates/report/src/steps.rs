@@ -1,5 +1,5 @@
-//! Draws memory by step: what stays in use at the end of each step, and the highest use in between.
-//! A leak is a slope here, whatever the duration of the steps.
+//! Draws memory by training step: the memory in use at the end of each step, and the highest use
+//! during each step. A leak is a slope in this chart, however long the steps take.
 
 use crate::bytes::{grouped, human};
 use crate::chart::{self, BELOW, Key, LEFT, Look, RIGHT};
@@ -12,7 +12,7 @@ use crate::theme::Theme;
 use crate::timeline::MOST_PANELS;
 use crate::track::{Measure, Track, track_name};
 
-/// Height of a plot.
+/// Height of one plot in pixels.
 const PANEL: u32 = 300;
 
 pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
@@ -40,7 +40,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let rest = Area::new(page.x, y, page.width, page.bottom() - y);
     let y = chart::legend(&mut scene, rest, theme, &keys(&shown, span, theme));
     let each = (page.bottom() - y) / shown.len() as f64;
-    // One scale for all panels, so that they can be compared.
+    // All panels have the same scale, so that they can be compared.
     let peaks = shown.iter().flat_map(|track| track.steps_within(span));
     let top = peaks.map(|step| step.peak.max(step.floor)).max();
     let several_devices = story.ranks().len() < story.tracks.len();
@@ -59,7 +59,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     Ok(scene)
 }
 
-/// The first few tracks that have steps in the shown time.
+/// The first few tracks that have training steps in the shown time range.
 pub(crate) fn tracks_of(story: &Story, span: Span) -> Vec<&Track> {
     let with_steps = story
         .tracks
@@ -157,7 +157,8 @@ fn step_axis(scene: &mut Scene, plot: Area, theme: Theme, scale: TimeScale) {
     scene.text((centre, plot.bottom() + 37.0), "step", style);
 }
 
-/// A step of 1, 2 or 5 times a power of ten, so that about `count` steps fit into `length`.
+/// The distance between two ticks, 1, 2 or 5 times a power of ten, so that about `count` ticks fit
+/// into `length`.
 fn round_step(length: i64, count: f64) -> i64 {
     let rough = (length as f64 / count).max(1.0);
     let power = 10_f64.powf(rough.log10().floor());

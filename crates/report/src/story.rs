@@ -1,4 +1,4 @@
-//! The content of a picture: tracks, marks, phases and the texts around them.
+//! A story is the content of a chart: tracks, marks, phases and the texts around them.
 
 use stormlog_analysis::LoadedSession;
 use stormlog_analysis::detect::{Diagnosis, Severity};
@@ -19,24 +19,24 @@ use crate::time;
 use crate::track::{Measure, Track, split_tracks};
 use crate::{dashboard, gap, heatmap, ranks, steps, timeline};
 
-/// Events up to this long after the last sample are always part of the picture.
+/// Marks up to this many nanoseconds after the last sample are always included in the chart.
 const LONGEST_END_NS: i64 = 2_000_000_000;
 
-/// The kinds of pictures.
+/// The kinds of charts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// Memory of each rank over time, with all events.
+    /// The memory of each rank over time, with all events.
     #[default]
     Timeline,
-    /// All ranks on one clock.
+    /// The memory of all ranks on one shared clock.
     Ranks,
-    /// Ranks over time, as colours.
+    /// The memory of ranks over time as a heat map.
     Heatmap,
     /// Hidden memory alone.
     Gap,
-    /// What stays in use at the end of each step, and the highest use in between.
+    /// The memory in use at the end of each training step, and the highest use during each step.
     Steps,
-    /// Several of these, with the verdict.
+    /// Several of the other charts, with the verdict.
     Dashboard,
 }
 
@@ -51,7 +51,7 @@ impl Kind {
         Self::Dashboard,
     ];
 
-    /// The kind's name, as on the command line.
+    /// The name of the kind, as the command line accepts it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Timeline => "timeline",
@@ -64,12 +64,12 @@ impl Kind {
     }
 }
 
-/// The size and the colours of a picture.
+/// The size and the colour theme of a chart.
 #[derive(Clone, Copy, Debug)]
 pub struct Canvas {
     /// Width in pixels.
     pub width: u32,
-    /// Height in pixels; `None` means what the kind needs.
+    /// Height in pixels; `None` means the height that the kind of chart needs.
     pub height: Option<u32>,
     /// The colour theme.
     pub theme: Theme,
@@ -85,21 +85,21 @@ impl Default for Canvas {
     }
 }
 
-/// Devices of a run whose ledger is shown.
+/// The largest number of devices of a run whose ledger of memory users is shown.
 const MOST_LEDGERS: usize = 8;
 
-/// The content of a picture.
+/// The content of a chart: tracks, marks, phases and texts.
 #[derive(Clone, Debug, Default)]
 pub struct Story {
-    /// The heading; `None` means one that names the job or the session.
+    /// The heading; `None` means a heading that names the job or the session.
     pub title: Option<String>,
     /// The verdict in a sentence, with its severity.
     pub verdict: Option<(Severity, String)>,
     /// What to do about the most severe finding.
     pub advice: Option<String>,
-    /// The line and the holder behind the most severe finding, as lines of text.
+    /// The line of code and the holder that caused the most severe finding, as lines of text.
     pub cause: Vec<String>,
-    /// Notes, as lines of text.
+    /// Notes on the run, as lines of text.
     pub notes: Vec<String>,
     /// What uses each device.
     pub(crate) ledgers: Vec<LedgerLines>,
@@ -108,27 +108,28 @@ pub struct Story {
     pub(crate) tracks: Vec<Track>,
     /// Host memory of ranks that have a device.
     pub(crate) hosts: Vec<Track>,
-    /// Requests that failed for lack of memory.
+    /// Allocations that failed with an out-of-memory error.
     pub(crate) requests: Vec<FailedRequest>,
     pub(crate) marks: Vec<Mark>,
     pub(crate) phases: Vec<Phase>,
     pub(crate) facts: Vec<(String, String)>,
     pub(crate) span: Option<Span>,
     pub(crate) largest_skew_ns: i64,
-    /// Whether the points are all events and not samples, so that nothing is missing between them.
+    /// Whether the points are all events of a history and not samples, so that no data is missing
+    /// between two points.
     pub(crate) is_history: bool,
 }
 
 impl Story {
-    /// The story of the sessions of one run, without a verdict.
+    /// Creates the story of one run from its sessions, without a verdict.
     pub fn of_sessions(sessions: &[&LoadedSession]) -> Self {
         Self::of_run(&run_of(sessions), sessions)
     }
 
-    /// The story of a run with these sessions.
+    /// Creates the story of a run from its timeline and its sessions.
     pub fn of_run(run: &Run, sessions: &[&LoadedSession]) -> Self {
         let mut facts = Vec::new();
-        // Events that were not stored have no status.
+        // A session that was not loaded from files has no status.
         if let [session] = sessions
             && !session.sources.is_empty()
         {
@@ -155,7 +156,7 @@ impl Story {
         story
     }
 
-    /// The story of tracks that do not come from sessions.
+    /// Creates a story from tracks that do not come from sessions.
     pub fn of_tracks(tracks: Vec<Track>) -> Self {
         let mut story = Self {
             tracks,
@@ -175,7 +176,7 @@ impl Story {
         self.span = self.whole_span();
     }
 
-    /// Adds marks, such as those of an analysis.
+    /// Adds marks to the chart, such as those for findings.
     pub fn add_marks(&mut self, marks: impl IntoIterator<Item = Mark>) {
         let is_whole = self.span == self.whole_span();
         self.marks.extend(marks.into_iter().map(|mark| Mark {
@@ -188,7 +189,7 @@ impl Story {
         }
     }
 
-    /// Adds a diagnosis: a mark for each finding that has an onset, and the verdict.
+    /// Adds a diagnosis to the chart: a mark for each finding that has an onset, and the verdict.
     pub fn add_diagnosis(&mut self, diagnosis: &Diagnosis) {
         self.add_marks(marks_of_diagnosis(diagnosis));
         let findings = diagnosis.findings();
@@ -206,7 +207,7 @@ impl Story {
         self.notes = notes.map(|line| clean_paragraph(&line)).collect();
     }
 
-    /// Keeps only some ranks.
+    /// Keeps only the ranks that `keep` accepts, with their marks and phases.
     pub fn keep_ranks(&mut self, keep: impl Fn(i64) -> bool) {
         self.tracks.retain(|track| keep(track.rank));
         self.marks.retain(|mark| mark.rank.is_none_or(&keep));
@@ -221,17 +222,17 @@ impl Story {
         &self.tracks
     }
 
-    /// The marks on the shared clock, in order of time.
+    /// The marks in order of time, with their times on the shared clock.
     pub fn marks(&self) -> Vec<Mark> {
         self.shown_marks()
     }
 
-    /// The phases, by start and depth, on the clocks of their ranks.
+    /// The phases by start and depth, with their times on the clocks of their ranks.
     pub fn phases(&self) -> &[Phase] {
         &self.phases
     }
 
-    /// The ranks that have samples, in order.
+    /// The ranks that have samples, in ascending order.
     pub fn ranks(&self) -> Vec<i64> {
         let mut ranks: Vec<i64> = self.tracks.iter().map(|track| track.rank).collect();
         ranks.sort_unstable();
@@ -244,17 +245,17 @@ impl Story {
         self.whole_span().map(|span| span.from)
     }
 
-    /// The measure by which ranks are compared: the share of each process if it is known.
+    /// The measure by which ranks are compared: the device memory of each process if it is known.
     pub fn compared_measure(&self) -> Measure {
         ranks::measure_of(&self.tracks)
     }
 
-    /// The number of samples.
+    /// The number of samples in all tracks.
     pub fn samples(&self) -> usize {
         self.tracks.iter().map(|track| track.times().len()).sum()
     }
 
-    /// Restricts the picture to a time range.
+    /// Restricts the chart to a time range.
     pub fn between(&mut self, from_ns: Option<i64>, to_ns: Option<i64>) -> Result<(), DrawError> {
         let whole = self.whole_span().ok_or(DrawError::NoSamples)?;
         let span = Span::new(
@@ -287,8 +288,9 @@ impl Story {
         Some(Span::new(sampled.from, self.end_after(sampled)))
     }
 
-    /// The end of the shown time. An event that ended a run comes after its last sample and must be
-    /// visible. A mark far from all samples has a wrong clock and is ignored.
+    /// The end of the shown time range. The range includes the event that ended the run, which
+    /// comes after the last sample. A mark far from all samples is ignored, because its clock must
+    /// be wrong.
     fn end_after(&self, sampled: Span) -> i64 {
         let near = sampled.end_with_slack();
         let reach = (sampled.length() / 10).max(LONGEST_END_NS);
@@ -299,19 +301,19 @@ impl Story {
         last.unwrap_or(sampled.to)
     }
 
-    /// The time range that is drawn.
+    /// The time range that the chart shows.
     pub(crate) fn shown(&self) -> Result<Span, DrawError> {
         self.span.ok_or(DrawError::NoSamples)
     }
 
-    /// The time of a mark on the shared clock.
+    /// Converts a time of a mark to the shared clock.
     pub(crate) fn on_shared_clock(&self, mark: &Mark, time_ns: i64) -> i64 {
         let of_rank = |rank| self.tracks.iter().find(|track| track.rank == rank);
         let skew = mark.rank.and_then(of_rank).map_or(0, |track| track.skew_ns);
         time_ns.saturating_add(skew)
     }
 
-    /// The failed requests of a track, on the shared clock.
+    /// The failed allocations of a track, with their times on the shared clock.
     pub(crate) fn requests_for(&self, track: &Track) -> Vec<FailedRequest> {
         let mine = self.requests.iter().filter(|request| request.is_of(track));
         mine.map(|request| FailedRequest {
@@ -321,7 +323,7 @@ impl Story {
         .collect()
     }
 
-    /// The marks inside the shown time, on the shared clock.
+    /// The marks inside the shown time range, with their times on the shared clock.
     pub(crate) fn shown_marks(&self) -> Vec<Mark> {
         let Ok(span) = self.shown() else {
             return Vec::new();
@@ -331,21 +333,22 @@ impl Story {
             end_ns: mark.end_ns.map(|end| self.on_shared_clock(mark, end)),
             ..mark.clone()
         });
-        // Events just after the last sample (an error, the stop) belong to the picture.
+        // Events just after the last sample, such as an error or the end of the session, are
+        // included in the chart.
         let last = span.end_with_slack();
         marks
             .filter(|mark| mark.end_ns.unwrap_or(mark.time_ns) >= span.from && mark.time_ns <= last)
             .collect()
     }
 
-    /// The heading.
+    /// The heading of the chart.
     pub(crate) fn heading(&self, kind: &str) -> String {
         if let Some(title) = &self.title {
             return clean(title);
         }
         let job = self.tracks.iter().find_map(|track| track.job_id.as_deref());
         match job {
-            // torchrun gives this name to a job without one.
+            // torchrun gives the name `none` to a job without a name.
             None | Some("none") => kind.to_owned(),
             Some(job) => format!("{kind}: {job}"),
         }
@@ -388,7 +391,7 @@ impl Story {
         parts.join("  ·  ")
     }
 
-    /// How the clocks were corrected, if they were.
+    /// Describes how the clocks of ranks were corrected, if they were.
     pub(crate) fn skew_note(&self) -> Option<String> {
         let noticeable = self.largest_skew_ns > 1_000_000;
         noticeable.then(|| {
@@ -400,7 +403,7 @@ impl Story {
     }
 }
 
-/// Draws a story.
+/// Draws a story as one kind of chart.
 pub fn draw(story: &Story, kind: Kind, canvas: Canvas) -> Result<Scene, DrawError> {
     if story.tracks.is_empty() {
         return Err(DrawError::NoSamples);

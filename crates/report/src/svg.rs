@@ -1,4 +1,5 @@
-//! Writes a scene as SVG: attributes only, no scripts, no styles, every string escaped.
+//! Writes a drawing as SVG: only attributes, no scripts and no style sheets, with every string
+//! escaped.
 
 use std::fmt::Write as _;
 
@@ -6,7 +7,7 @@ use crate::font::{FAMILY, Weight};
 use crate::scene::{Anchor, Area, Point, Scene, Shape, Stroke, TextStyle};
 use crate::theme::Ink;
 
-/// Renders the scene as an SVG document.
+/// Renders the drawing as an SVG document.
 pub fn to_svg(scene: &Scene) -> String {
     let mut out = String::with_capacity(scene.shapes.len() * 120);
     let (width, height) = (scene.width, scene.height);
@@ -77,7 +78,8 @@ fn cells(out: &mut String, areas: &[Area], fill: Ink) {
     for area in areas {
         let _ = write!(
             out,
-            // Both edges are absolute, so neighbours share them exactly and no seam is visible.
+            // The edges of a cell are written as absolute positions, so neighbouring cells share
+            // them exactly and no seam is visible.
             "M{:.1},{:.1}H{:.1}V{:.1}H{:.1}z",
             area.x,
             area.y,
@@ -116,7 +118,8 @@ fn path(out: &mut String, points: &[Point]) {
     for (index, (x, y)) in points.iter().enumerate() {
         let _ = write!(out, "{}{x:.1},{y:.1}", if index == 0 { 'M' } else { 'L' });
     }
-    // A single point is a line of zero length, which round caps draw as a dot.
+    // A single point is drawn as a line of zero length, which becomes a dot because the line has
+    // round ends.
     if let [(x, y)] = points {
         let _ = write!(out, "L{x:.1},{y:.1}");
     }
@@ -152,7 +155,7 @@ fn put_text(out: &mut String, (x, y): Point, text: &str, style: TextStyle) {
     out.push_str("</text>\n");
 }
 
-/// Appends text so that no character of it is read as markup.
+/// Appends a text to XML, escaped so that no character of it is read as markup.
 pub(crate) fn escape(out: &mut String, text: &str) {
     for character in text.chars() {
         match character {

@@ -1,4 +1,5 @@
-//! Colours: two themes that work in print, on a projector and for colour-blind readers.
+//! The colours of charts: two themes that work in print, on a projector and for colour-blind
+//! readers.
 
 use stormlog_analysis::detect::Severity;
 
@@ -12,7 +13,7 @@ pub enum Theme {
     Light,
     /// Light text on near black.
     Dark,
-    /// Pages follow the setting of the system; pictures cannot and are light.
+    /// A page follows the setting of the reader's system; a picture cannot follow it and is light.
     System,
 }
 
@@ -40,7 +41,7 @@ impl Ink {
     }
 }
 
-/// Colours of rank lines, in order. Neighbours differ in lightness as well as in hue.
+/// Colours of rank lines, in order. Neighbouring colours differ in lightness as well as in hue.
 const RANKS_LIGHT: [u32; 8] = [
     0x1f_6f_b4, 0xd9_5f_02, 0x1b_8a_5a, 0xa6_3d_9b, 0x8c_6d_00, 0x00_8c_a8, 0xc2_2f_3c, 0x5b_5f_97,
 ];
@@ -48,15 +49,16 @@ const RANKS_DARK: [u32; 8] = [
     0x63_b3_ed, 0xf6_a5_4c, 0x5f_d3_9c, 0xe0_8f_d8, 0xe3_c8_4e, 0x4f_d1_e0, 0xff_7b_7b, 0xa5_a9_f0,
 ];
 
-/// Colours from low to high values, in even steps of lightness, based on viridis. The darkest
-/// colour is lighter than in viridis, so that idle ranks do not look like the dark background.
+/// The colours of a heat map from low to high values, in even steps of lightness, based on viridis.
+/// The darkest colour is lighter than in viridis, so that idle ranks do not look like the dark
+/// background.
 const HEAT: [u32; 9] = [
     0x44_0f_5c, 0x46_32_7e, 0x36_5c_8d, 0x27_7f_8e, 0x1f_a1_87, 0x4a_c1_6d, 0xa0_da_39, 0xe4_e1_19,
     0xfd_e7_25,
 ];
 
 impl Theme {
-    /// The theme's name, as on the command line.
+    /// The name of the theme, as the command line accepts it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Light => "light",
@@ -108,7 +110,7 @@ impl Theme {
         }
     }
 
-    /// The colour of the n-th rank.
+    /// The colour of the line of the n-th rank.
     pub(crate) fn rank(self, place: usize) -> Ink {
         Ink::solid(match self {
             Self::Light | Self::System => RANKS_LIGHT[place % RANKS_LIGHT.len()],
@@ -124,7 +126,7 @@ impl Theme {
         }
     }
 
-    /// The tint of the n-th phase.
+    /// The background colour of the n-th phase.
     pub(crate) fn phase(self, place: usize) -> Ink {
         const LIGHT: [u32; 6] = [
             0xcf_e3_f5, 0xfb_e3_c4, 0xcf_ec_dc, 0xec_d6_ea, 0xf1_ea_bf, 0xd9_dc_ee,
@@ -137,7 +139,7 @@ impl Theme {
     }
 }
 
-/// The colour between low (0) and high (1) values.
+/// The colour of a heat map cell for a value between 0 (lowest) and 1 (highest).
 pub(crate) fn heat(share: f64) -> Ink {
     let place = share.clamp(0.0, 1.0) * (HEAT.len() - 1) as f64;
     let below = (place as usize).min(HEAT.len() - 2);
@@ -166,7 +168,7 @@ pub(crate) mod tests {
         0.2126 * channel(16) + 0.7152 * channel(8) + 0.0722 * channel(0)
     }
 
-    /// The contrast between two colours, from 1 to 21.
+    /// The contrast ratio between two colours, from 1 to 21, as WCAG defines it.
     pub(crate) fn contrast(ink: Ink, behind: Ink) -> f64 {
         let (one, other) = (luminance(ink), luminance(behind));
         (one.max(other) + 0.05) / (one.min(other) + 0.05)

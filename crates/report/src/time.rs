@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 
-/// `2026-11-15 10:49:03 UTC`. A time outside the calendar is given in nanoseconds.
+/// Formats a point in time as `2026-11-15 10:49:03 UTC`. A time outside the range of the calendar
+/// is printed in nanoseconds.
 pub fn moment(timestamp_ns: i64) -> String {
     match Timestamp::from_nanosecond(i128::from(timestamp_ns)) {
         Ok(moment) => moment.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
@@ -10,7 +11,7 @@ pub fn moment(timestamp_ns: i64) -> String {
     }
 }
 
-/// `1.2 s`, `3 min 20 s`, `2 h 05 min`, `3 d 4 h`.
+/// Formats a duration as `1.2 s`, `3 min 20 s`, `2 h 05 min` or `3 d 4 h`.
 pub fn span(nanoseconds: i64) -> String {
     let seconds = nanoseconds / 1_000_000_000;
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);

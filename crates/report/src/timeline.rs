@@ -1,4 +1,4 @@
-//! Draws the memory of a rank over time: allocator, device and events.
+//! Draws the memory of each rank over time: allocator, device and events.
 
 use crate::bytes::human;
 use crate::chart::{self, BELOW, Key, LEFT, Look, RIGHT};
@@ -15,12 +15,12 @@ use crate::story::{Canvas, Story};
 use crate::theme::Theme;
 use crate::track::{Measure, Track, UNKNOWN, track_name};
 
-/// The most ranks with a panel each. The others are named below the title.
+/// The largest number of ranks that get a panel. The other ranks are named below the title.
 pub(crate) const MOST_PANELS: usize = 4;
-/// Height of the lane of host memory.
+/// Height in pixels of the lane that shows host memory.
 const HOST_HEIGHT: u32 = 210;
 
-/// A line of a timeline. It may stand for several measures with equal values.
+/// A line of a timeline. One line is drawn for several measures if their values are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Series {
     pub(crate) measure: Measure,
@@ -69,7 +69,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
         .iter()
         .map(|track| story.requests_for(track))
         .collect();
-    // One scale for all panels, so that they can be compared.
+    // All panels have the same scale, so that they can be compared.
     let tops = shown.iter().zip(&requests);
     let top = tops
         .map(|(track, requests)| peak_of(track, requests, span))
@@ -103,7 +103,8 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     Ok(scene)
 }
 
-/// The tracks that get a panel: all if they are few, otherwise those with a finding or an error.
+/// The tracks that get a panel: all tracks if there are few, otherwise those with a finding or an
+/// error.
 pub(crate) fn panels_of(story: &Story) -> Vec<&Track> {
     let mut tracks: Vec<&Track> = story.tracks.iter().collect();
     if tracks.len() > MOST_PANELS {
@@ -114,14 +115,15 @@ pub(crate) fn panels_of(story: &Story) -> Vec<&Track> {
                 .filter(|mark| mark.rank == Some(track.rank));
             mine.map(|mark| mark.severity).max()
         };
-        // The sort is stable: equal ones stay in order of rank.
+        // The sort is stable, so that tracks of equal severity stay in order of rank.
         tracks.sort_by_cached_key(|track| std::cmp::Reverse(severity(track)));
         tracks.truncate(MOST_PANELS);
     }
     tracks
 }
 
-/// The highest value drawn for a track. A request far above the level in use is cut at the top.
+/// The highest value that the panel of a track must show. A failed allocation far above the memory
+/// in use is cut at the top of the panel.
 fn peak_of(track: &Track, requests: &[FailedRequest], span: Span) -> i64 {
     let most = |measure| Some(track.extremes(measure, track.within(span))?.1);
     let measures = [Measure::Allocated, Measure::Reserved, Measure::Used];
@@ -132,13 +134,13 @@ fn peak_of(track: &Track, requests: &[FailedRequest], span: Span) -> i64 {
     peak.max(tried.min(highest.saturating_mul(3) / 2))
 }
 
-/// The marks of a track's rank. Marks for all ranks are on the first panel.
+/// The marks of a track's rank. Marks that concern all ranks are drawn on the first panel.
 pub(crate) fn marks_for(marks: &[Mark], track: &Track, is_first: bool) -> Vec<Mark> {
     let mine = |mark: &&Mark| mark.rank.map_or(is_first, |rank| rank == track.rank);
     marks.iter().filter(mine).cloned().collect()
 }
 
-/// The phases of a track's rank, on the shared clock.
+/// The phases of a track's rank, with their times on the shared clock.
 pub(crate) fn phases_for(phases: &[Phase], track: &Track) -> Vec<Phase> {
     let mine = phases.iter().filter(|phase| phase.rank == track.rank);
     mine.map(|phase| Phase {
@@ -149,14 +151,15 @@ pub(crate) fn phases_for(phases: &[Phase], track: &Track) -> Vec<Phase> {
     .collect()
 }
 
-/// The lines of a track: all known measures, with equal ones as one line.
+/// The lines to draw for a track: all known measures, with measures of equal values drawn as one
+/// line.
 pub(crate) fn series_of(track: &Track) -> Vec<Series> {
     let is_known = |measure: &Measure| {
         let places = 0..track.times().len();
         track.extremes(*measure, places).is_some()
     };
     if track.is_host() {
-        // A host has one line: the memory that the kernel cannot reclaim.
+        // Host memory is drawn as one line: the memory that the kernel cannot reclaim.
         let known = [Measure::Allocated, Measure::Reserved, Measure::Used];
         let measure = known.into_iter().find(is_known);
         return measure
@@ -244,7 +247,7 @@ pub(crate) fn keys_of(tracks: &[&Track], span: Span, theme: Theme) -> Vec<Key> {
     keys
 }
 
-/// The most memory that the allocator held beyond what was in use.
+/// The highest amount of cached memory: reserved by the allocator but not allocated to the program.
 fn most_cached(track: &Track, span: Span) -> Option<i64> {
     let places = track.within(span);
     let reserved = &track.values(Measure::Reserved)[places.clone()];
@@ -258,7 +261,7 @@ fn most_cached(track: &Track, span: Span) -> Option<i64> {
         .max()
 }
 
-/// The opacity of the band below a measure's line.
+/// The opacity of the filled band below the line of a measure.
 fn opacity_of(measure: Measure) -> f32 {
     match measure {
         Measure::Allocated => 0.22,
@@ -268,7 +271,7 @@ fn opacity_of(measure: Measure) -> f32 {
     }
 }
 
-/// One rank's plot with its axis, bands and marks.
+/// The plot of one rank with its axis, bands and marks.
 pub(crate) struct Panel<'a> {
     pub(crate) track: &'a Track,
     pub(crate) marks: &'a [Mark],
@@ -277,7 +280,8 @@ pub(crate) struct Panel<'a> {
     pub(crate) name: Option<String>,
     pub(crate) time_axis: bool,
     pub(crate) requests: &'a [FailedRequest],
-    /// The highest value of all panels; `None` means that of this one.
+    /// The highest value of all panels, for a common scale; `None` means the highest value of this
+    /// panel.
     pub(crate) top: Option<i64>,
 }
 
@@ -359,7 +363,7 @@ impl Panel<'_> {
     }
 }
 
-/// Draws the limit of the process, if it is lower than that of the device.
+/// Draws the memory limit of the process, if it is lower than the memory of the device.
 fn limit_line(scene: &mut Scene, plot: Area, theme: Theme, value: ValueScale, limit: i64) {
     let ink = theme.measure(Measure::Capacity);
     let y = value.y(limit);
@@ -369,7 +373,8 @@ fn limit_line(scene: &mut Scene, plot: Area, theme: Theme, value: ValueScale, li
     scene.text((plot.x + 6.0, (y - 4.0).max(plot.y + 10.0)), text, style);
 }
 
-/// Draws the capacity as a line if it fits on the axis, otherwise as a note at the top.
+/// Draws the memory capacity of the device as a line if it fits on the axis, otherwise as a note at
+/// the top.
 fn capacity_line(
     scene: &mut Scene,
     plot: Area,

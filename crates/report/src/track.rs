@@ -1,4 +1,4 @@
-//! The memory of a rank over time, as columns ready to be drawn.
+//! The memory of a rank over time, stored as columns of values to draw.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use stormlog_analysis::timeline::{self, CrowdedDevices, Peaks, Resource, Run, St
 use crate::label::clean;
 use crate::scale::{Span, TimeScale};
 
-/// The value for "unknown"; it is never drawn as zero.
+/// The number that represents an unknown value; an unknown value is never drawn as zero.
 pub const UNKNOWN: i64 = i64::MIN;
 
-/// The quantity that a line shows.
+/// The kind of memory that a line shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Measure {
     /// Bytes in live tensors.
@@ -21,18 +21,18 @@ pub enum Measure {
     Used,
     /// Total bytes of the device.
     Capacity,
-    /// Bytes in use on the device outside the allocator. If the process's share of the device is
-    /// known, only its own bytes count.
+    /// Bytes in use on the device outside the framework's allocator. If the device memory of each
+    /// process is known, only the bytes of this process count.
     Hidden,
-    /// Bytes in use on the device by this process, if its share is known.
+    /// Bytes in use on the device by this process, if the driver reports them.
     Own,
-    /// Bytes in use on the device by other processes and the driver, if this process's share is
-    /// known.
+    /// Bytes in use on the device by other processes and the driver, if the bytes of this process
+    /// are known.
     Others,
 }
 
 impl Measure {
-    /// All measures, in the order of columns.
+    /// All measures, in the order in which a track stores their columns.
     pub const ALL: [Self; 7] = [
         Self::Allocated,
         Self::Reserved,
@@ -43,7 +43,7 @@ impl Measure {
         Self::Others,
     ];
 
-    /// The name in legends.
+    /// The name of the measure in legends.
     pub fn name(self) -> &'static str {
         match self {
             Self::Allocated => "allocated",
@@ -69,49 +69,50 @@ impl Measure {
     }
 }
 
-/// The samples of one rank and device of one session, in order of time.
+/// The samples of one resource (a device or host memory) of one rank of a session, in order of
+/// time.
 #[derive(Clone, Debug, Default)]
 pub struct Track {
-    /// The session of the samples.
+    /// The id of the session that the samples belong to.
     pub session_id: String,
-    /// The host on which they were taken.
+    /// The name of the machine on which the samples were taken.
     pub host: String,
-    /// The job, if there is one.
+    /// The id of the job, if the session belongs to one.
     pub job_id: Option<String>,
     /// The rank.
     pub rank: i64,
-    /// The device; -1 is the host's memory.
+    /// The index of the device; -1 means host memory.
     pub device_id: i64,
-    /// Nanoseconds to add to this rank's times to get the shared clock.
+    /// Nanoseconds to add to the times of this rank to get times of the shared clock.
     pub skew_ns: i64,
     times: Vec<i64>,
     columns: [Vec<i64>; 7],
-    /// A description of each sample, if the source has one.
+    /// A description of each sample, if the source of the samples has one.
     notes: Vec<String>,
     gap_ns: i64,
-    /// Times without samples, on the track's own clock.
+    /// The sampling gaps, as times on the track's own clock.
     gaps: Vec<(i64, i64)>,
-    /// Steps whose ends were sampled.
+    /// The training steps for whose end a sample exists.
     steps: Vec<Step>,
-    /// The levels in use at failed requests, with their times.
+    /// The memory in use when allocations failed, with the times of the failures.
     failures: Vec<(i64, Peaks)>,
     /// The pid of the process.
     pub pid: i64,
-    /// Whether the process's share of the device is known.
+    /// Whether the device memory of this process alone is known.
     knows_own: bool,
-    /// Whether host memory is the sum of its parts and not the resident size.
+    /// Whether host memory is the sum of anonymous and shared memory and not the resident size.
     pub(crate) has_parts: bool,
 }
 
 impl Track {
-    /// The limit of the resource, as last recorded.
+    /// The memory limit of the device or host, as last recorded.
     pub fn limit(&self) -> Option<i64> {
         let known = self.values(Measure::Capacity).iter().rev();
         known.copied().find(|value| *value != UNKNOWN)
     }
 
     /// Makes a track of points (time, allocated, reserved, note) for sources that are not sessions.
-    /// A note describes the point, or is empty.
+    /// The note of a point is its description and may be empty.
     pub fn from_points(mut points: Vec<(i64, i64, i64, String)>) -> Self {
         points.sort_by_key(|point| point.0);
         let mut track = Self {
@@ -122,7 +123,8 @@ impl Track {
             track.push(time, [allocated, reserved]);
             track.notes.push(clean(&note));
         }
-        // The points are complete events, so nothing is missing between them.
+        // The points are all events of a history, so nothing is missing between two points and no
+        // sampling gap is drawn.
         track.gap_ns = i64::MAX;
         track
     }
@@ -136,7 +138,8 @@ impl Track {
         }
     }
 
-    /// The samples of a track of the timeline; `skew_ns` is the offset to the shared clock.
+    /// Converts a track of the timeline for drawing; `skew_ns` is the offset of its clock to the
+    /// shared clock.
     fn of(track: &timeline::Track, skew_ns: i64, knows_hidden: bool) -> Self {
         let is_sorted = track.t_ns.is_sorted();
         let mut order: Vec<usize> = (0..track.t_ns.len()).collect();
@@ -198,18 +201,18 @@ impl Track {
         &self.times
     }
 
-    /// The values of a measure, one for each time.
+    /// The values of a measure, one for each time in [`Self::times`].
     pub fn values(&self, measure: Measure) -> &[i64] {
         &self.columns[measure.place()]
     }
 
-    /// First and last time, on the shared clock.
+    /// The times of the first and the last sample, on the shared clock.
     pub fn first_and_last_ns(&self) -> Option<(i64, i64)> {
         self.span().map(|span| (span.from, span.to))
     }
 
-    /// The lowest and highest value of a measure in each of several equal parts of the shared
-    /// clock; `None` where no value is known.
+    /// Divides a range of the shared clock into equal columns and returns the lowest and highest
+    /// value of a measure in each; `None` where no value is known.
     pub fn columns(
         &self,
         measure: Measure,
@@ -230,7 +233,7 @@ impl Track {
         crate::reduce::columns(times, &self.values(measure)[places], own, count)
     }
 
-    /// The index of the sample nearest to a time of the shared clock.
+    /// The index of the sample nearest to a time on the shared clock.
     pub fn nearest(&self, at_ns: i64) -> Option<usize> {
         let own = at_ns.saturating_sub(self.skew_ns);
         let after = self.times.partition_point(|time| *time < own);
@@ -245,12 +248,12 @@ impl Track {
         (!note.is_empty()).then_some(note)
     }
 
-    /// Two samples further apart than this have a sampling gap between them.
+    /// The longest distance in nanoseconds between two samples without a sampling gap between them.
     pub(crate) fn gap_ns(&self) -> i64 {
         self.gap_ns
     }
 
-    /// The whole time of the track, on the shared clock.
+    /// The time span from the first to the last sample, on the shared clock.
     pub(crate) fn span(&self) -> Option<Span> {
         let (first, last) = (self.times.first()?, self.times.last()?);
         Some(Span::new(
@@ -259,7 +262,7 @@ impl Track {
         ))
     }
 
-    /// The indices of the samples inside a span of the shared clock.
+    /// The indices of the samples inside a time span of the shared clock.
     pub(crate) fn within(&self, span: Span) -> std::ops::Range<usize> {
         let from = span.from.saturating_sub(self.skew_ns);
         let to = span.to.saturating_sub(self.skew_ns);
@@ -282,8 +285,8 @@ impl Track {
         })
     }
 
-    /// The highest known value of a measure in a part of the shared clock. The level at a failed
-    /// request counts too.
+    /// The highest known value of a measure in a time span of the shared clock. The memory in use
+    /// at a failed allocation counts too.
     pub(crate) fn peak(&self, measure: Measure, span: Span) -> Option<i64> {
         let sampled = self.extremes(measure, self.within(span));
         let failures = self.failures.iter().filter(|(at, _)| {
@@ -299,12 +302,12 @@ impl Track {
         sampled.map(|(_, high)| high).max(failures.max())
     }
 
-    /// All steps whose ends were sampled.
+    /// All training steps for whose end a sample exists.
     pub(crate) fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// The steps that ended in a part of the shared clock.
+    /// The training steps that ended in a time span of the shared clock.
     pub(crate) fn steps_within(&self, span: Span) -> &[Step] {
         let shared = |step: &Step| step.at_ns.saturating_add(self.skew_ns);
         let first = self.steps.partition_point(|step| shared(step) < span.from);
@@ -312,7 +315,7 @@ impl Track {
         &self.steps[first..end.max(first)]
     }
 
-    /// Times without samples, on the shared clock.
+    /// The sampling gaps as time spans of the shared clock.
     pub(crate) fn gaps(&self) -> Vec<Span> {
         let shared = |at: i64| at.saturating_add(self.skew_ns);
         let gaps = self.gaps.iter();
@@ -320,19 +323,19 @@ impl Track {
             .collect()
     }
 
-    /// Whether this process's share of the device is known.
+    /// Whether the device memory of this process alone is known.
     pub(crate) fn knows_own(&self) -> bool {
         self.knows_own
     }
 
-    /// Whether the track is host memory and not a device.
+    /// Whether the track is about host memory and not a device.
     pub(crate) fn is_host(&self) -> bool {
         self.device_id < 0
     }
 }
 
-/// The tracks of a run, one for each resource of each session, in order of rank. The host memory of
-/// ranks that have a device comes separately.
+/// The tracks of a run, one for each resource of each session, in order of rank. The second list
+/// contains the host memory of ranks that also have a device.
 pub(crate) fn split_tracks(run: &Run) -> (Vec<Track>, Vec<Track>) {
     let crowded = CrowdedDevices::of(&run.tracks);
     let with_device: BTreeSet<u32> = run
@@ -362,7 +365,7 @@ pub(crate) fn split_tracks(run: &Run) -> (Vec<Track>, Vec<Track>) {
     (tracks, hosts)
 }
 
-/// The name of a track among others.
+/// The name of a track that distinguishes it from the other tracks in a chart.
 pub(crate) fn track_name(track: &Track, several_devices: bool) -> String {
     if several_devices {
         format!("rank {} device {}", track.rank, track.device_id)

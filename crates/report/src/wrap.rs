@@ -1,6 +1,6 @@
-//! Line breaks between words.
+//! Wraps text between words.
 
-/// The properties of the terminal, or of a file that is read like one.
+/// The properties of a terminal, or of a file that is read on one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terminal {
     /// Whether severities and headlines are coloured.
@@ -10,7 +10,8 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// No colours, and a width that every terminal has.
+    /// Properties of an unknown terminal: no colours, and the width of 80 columns that every
+    /// terminal has.
     pub const PLAIN: Self = Self {
         colours: false,
         width: 80,
@@ -18,7 +19,7 @@ impl Terminal {
 }
 
 /// Breaks a text between words so that no line is longer than `width` characters, unless a single
-/// word is. Every line starts with the indent.
+/// word is longer. Every line starts with `indent`.
 pub fn wrap(text: &str, indent: &str, width: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut line = String::new();

@@ -1,9 +1,10 @@
-//! Who may read and who may change: decided for every request before any page sees it.
+//! Decides for every HTTP request, before any page handles it, whether the client may read and
+//! whether it may change anything.
 //!
-//! On loopback everybody on the machine may read, from a page of our own host name only: a foreign
-//! page whose name was made to resolve to this machine (DNS rebinding) sends its own name in
-//! `Host`. On any other address reading needs the token. A change needs the token anywhere, and
-//! the same origin.
+//! On a loopback address everyone on the machine may read, but only if the `Host` header names this
+//! machine: a foreign page whose name was made to resolve to this machine (DNS rebinding) sends its
+//! own name in `Host`. On any other address, reading requires the token. A change always requires
+//! the token, and must come from a page of this server.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -16,20 +17,21 @@ use axum::response::{IntoResponse, Response};
 
 use crate::token::Token;
 
-/// The parameter of an address that carries the token.
+/// The query parameter of a URL that contains the token.
 const PARAMETER: &str = "token";
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// The rules of one server.
+/// The access rules of one server.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     token: Token,
     open_to_readers: bool,
-    /// Cookies do not distinguish ports: the name does, so that two servers on a machine can be used.
+    /// The name of the cookie contains the port, because browsers send cookies to all ports of a
+    /// host and two servers may run on one machine.
     cookie: String,
 }
 
-/// May the request of this page change something? An extension of every request.
+/// Whether the client of a request may change anything; added to every request as an extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MayChange(pub(crate) bool);
 
@@ -42,7 +44,7 @@ impl Access {
         }
     }
 
-    /// The token that came in a header, however it came.
+    /// Whether the headers of a request contain the token, and in which form.
     fn presented(&self, headers: &HeaderMap) -> Presented {
         let bearer =
             text(headers, &header::AUTHORIZATION).and_then(|it| it.strip_prefix("Bearer "));
@@ -65,17 +67,18 @@ impl Access {
     }
 }
 
-/// How a request carried the token.
+/// In which form a request contains the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Presented {
     None,
-    /// Sent by the browser, whoever made it send the request.
+    /// In a cookie, which the browser sends with every request, no matter which page caused the
+    /// request.
     Cookie,
-    /// Sent by a program that knows the token.
+    /// In a header that was set by a program that knows the token.
     Bearer,
 }
 
-/// Answers a request, or refuses it.
+/// Passes a request on to its page, or refuses it.
 pub(crate) async fn check(
     State(access): State<Access>,
     mut request: Request,
@@ -114,8 +117,8 @@ pub(crate) async fn check(
     next.run(request).await
 }
 
-/// Puts the token of an address into a cookie and takes it out of the address, so that it is
-/// neither in the browser's history nor in links that are passed on.
+/// Stores the token of a URL in a cookie and redirects to the URL without the token, so that the
+/// token is neither in the browser's history nor in links that are shared.
 fn admit(access: &Access, secret: &str, clean: &str) -> Response {
     if !access.token.is(secret) {
         return refuse("wrong token: the server prints a new one each time it starts");
@@ -143,7 +146,7 @@ fn refuse(why: &'static str) -> Response {
     (StatusCode::FORBIDDEN, format!("{why}\n")).into_response()
 }
 
-/// The token in an address, and the address without it.
+/// The token in a URL, and the URL without the token.
 fn token_in(uri: &Uri) -> Option<(String, String)> {
     let query = uri.query()?;
     let mut secret = None;
@@ -154,7 +157,8 @@ fn token_in(uri: &Uri) -> Option<(String, String)> {
             _ => rest.push(pair),
         }
     }
-    // Two slashes at the start would name another host.
+    // A path that begins with two slashes would redirect to another host, so all but one are
+    // removed.
     let path = format!("/{}", uri.path().trim_start_matches('/'));
     let clean = if rest.is_empty() {
         path
@@ -164,7 +168,7 @@ fn token_in(uri: &Uri) -> Option<(String, String)> {
     Some((secret?, clean))
 }
 
-/// Whether the browser asked for this machine by one of its own names.
+/// Whether the `Host` header of the request is `localhost` or a loopback address.
 fn is_loopback_name(headers: &HeaderMap) -> bool {
     let Some(authority) = host(headers) else {
         return false;
@@ -175,8 +179,8 @@ fn is_loopback_name(headers: &HeaderMap) -> bool {
         || address.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// Whether a change comes from a page of ours. A browser names the origin of every change; a
-/// program that sends the token itself is not led by a page.
+/// Whether a change comes from a page of this server. A browser sends the origin of the page with
+/// every change; a program that sends the token in a header acts for no page.
 fn is_same_origin(headers: &HeaderMap, presented: Presented) -> bool {
     if let Some(origin) = text(headers, &header::ORIGIN) {
         let ours = host(headers).map(|host| format!("http://{host}"));

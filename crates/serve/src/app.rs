@@ -1,4 +1,4 @@
-//! The pages of `stormlog serve` and what they share.
+//! The routes of `stormlog serve`, and the state that all of its pages share.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -19,11 +19,12 @@ use crate::server::{ServeError, Stopping};
 use crate::view::View;
 use crate::{events, metrics, pages};
 
-/// Drawings that are kept for the next reader, all together.
+/// The limits of the cache of drawings that are kept for the next reader: bytes of all drawings
+/// together, and their number.
 const MOST_KEPT_BYTES: usize = 64 << 20;
 const MOST_KEPT: usize = 16;
 
-/// Everything that requests share.
+/// The state that all requests share.
 pub(crate) struct App {
     pub(crate) runs: Runs,
     pub(crate) digests: Arc<Digests>,
@@ -33,11 +34,12 @@ pub(crate) struct App {
     pub(crate) numbers: metrics::Current,
     pub(crate) issues: issues::Cache,
     kept: Mutex<VecDeque<Kept>>,
-    /// Held while a run is loaded for a page: two at once would need twice the memory.
+    /// Held while a run is loaded for a page, because loading two runs at once would need twice the
+    /// memory.
     loading: Mutex<()>,
 }
 
-/// An answer for one state of one run.
+/// A cached response for one state of the files of a run.
 struct Kept {
     key: String,
     state: u64,
@@ -45,8 +47,8 @@ struct Kept {
 }
 
 impl App {
-    /// The answer that was made for a state, or a new one. Readers that ask at the same time wait
-    /// for the first.
+    /// Returns the cached response for a state of a run's files, or makes a new one. Readers that
+    /// ask at the same time wait until the first one has made the response.
     pub(crate) fn kept_or(
         &self,
         key: &str,
@@ -81,7 +83,7 @@ impl App {
         Ok(text)
     }
 
-    /// Loads a run; the list gets its digest too.
+    /// Loads a run for a page, and stores its digest for the list of runs.
     pub(crate) fn load(&self, entry: &Entry) -> Result<View, String> {
         let begun = Instant::now();
         let view = View::load(entry, &*self.machine, &self.live)?;
@@ -89,7 +91,7 @@ impl App {
         Ok(view)
     }
 
-    /// A run by its id, with the state of its files as it is now.
+    /// Finds a run by its id, with the current state of its files.
     pub(crate) fn entry(&self, id: &str) -> Option<Entry> {
         let mut entry = Entry::clone(&*self.runs.find(id)?);
         entry.stamp = entry.state();
@@ -103,7 +105,8 @@ impl Drop for App {
     }
 }
 
-/// The pages about the runs under some folders, and `/metrics` with the numbers of those that run.
+/// The pages about the runs in some folders, and `/metrics` with the numbers of the runs that are
+/// being recorded.
 pub fn router(
     folders: Vec<PathBuf>,
     machine: Arc<dyn Machine>,
@@ -123,7 +126,8 @@ pub fn router(
         kept: Mutex::default(),
         loading: Mutex::default(),
     });
-    // The first page should not wait for the first look.
+    // The folders are searched for runs on a thread of their own, so that the first page does not
+    // have to wait for the search.
     let first = Arc::clone(&app);
     std::thread::Builder::new()
         .name("stormlog-look".to_owned())
@@ -147,7 +151,7 @@ pub fn router(
         .with_state(app))
 }
 
-/// Runs what reads files on a thread where that is allowed.
+/// Runs a function that reads files on a thread where blocking is allowed.
 pub(crate) async fn reading<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Response> {
@@ -157,7 +161,7 @@ pub(crate) async fn reading<T: Send + 'static>(
     })
 }
 
-/// A rendered template as an answer.
+/// Converts a rendered template to an HTTP response.
 pub(crate) fn rendered(template: &impl askama::Template) -> Response {
     match template.render() {
         Ok(text) => Html(text).into_response(),

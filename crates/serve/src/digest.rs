@@ -1,6 +1,6 @@
-//! What the list shows of a run beyond its manifests: verdict, peak, limit, a small curve. Runs
-//! are read for it in the background, one at a time, those that are looked at first, and only while
-//! a page is open.
+//! Makes a digest of each run for the list of runs: what its manifests do not contain (verdict,
+//! peak, limit, a small curve). A background thread reads one run at a time, those visible on a
+//! page first, and only while a page is open.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -17,17 +17,20 @@ use crate::machine::Machine;
 use crate::runs::Entry;
 use crate::view::View;
 
-/// Points of the small curve.
+/// The number of points in the small curve of a run.
 const POINTS: usize = 48;
-/// A run that goes on is read again at most this often, and at most for a tenth of the time.
+/// The shortest time between two reads of a run that is being recorded, and the largest share of
+/// the time that reading may take (one tenth).
 const LEAST_INTERVAL: Duration = Duration::from_secs(5);
 const SHARE: u32 = 10;
-/// Runs that wait to be read; the list asks again for those that it shows.
+/// The largest number of runs that wait to be read. A run that is dropped from the queue is
+/// requested again when the list shows it.
 const MOST_WAITING: usize = 4096;
-/// A page without scripts has no stream; after its request, reading goes on for this time.
+/// How long runs are read after a page was requested; needed for pages without scripts, which have
+/// no open event stream.
 const ATTENTION: Duration = Duration::from_secs(5);
 
-/// What was read of a run.
+/// A summary of a run for the list of runs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Digest {
     pub(crate) verdict: Option<(Severity, String)>,
@@ -35,11 +38,11 @@ pub(crate) struct Digest {
     pub(crate) is_running: bool,
     pub(crate) peak: Option<i64>,
     pub(crate) limit: Option<i64>,
-    /// The highest of all ranks over time; nothing where it is not known.
+    /// The highest value of all ranks over time; `None` where no value is known.
     pub(crate) curve: Vec<Option<i64>>,
     pub(crate) span_ns: Option<(i64, i64)>,
     pub(crate) ranks: usize,
-    /// Why it could not be read.
+    /// Why the run could not be read.
     pub(crate) error: Option<String>,
 }
 
@@ -75,8 +78,8 @@ impl Digest {
     }
 }
 
-/// The highest value of a run: of its processes alone where their shares of the devices are known,
-/// because a device may be shared with others.
+/// The highest memory use of a run. If the device memory of each process is known, only the
+/// processes of the run count, because other programs may use the same device.
 fn peak_of(story: &Story, coverage: &[RankCoverage], measure: Measure) -> Option<i64> {
     let ranks = coverage.iter();
     match measure {
@@ -108,20 +111,20 @@ struct State {
     asked: Option<Instant>,
 }
 
-/// The digests, and the thread that makes them.
+/// The digests of all runs, and the thread that makes them.
 pub(crate) struct Digests {
     state: Mutex<State>,
     wake: Condvar,
     stop: AtomicBool,
-    /// Counts the digests that were made, so that pages notice new ones.
+    /// Counts the digests that were made, so that a page notices when there are new ones.
     made: AtomicU64,
-    /// Streams of events that are open, one for each visible page.
+    /// The number of open event streams; each visible page has one.
     pub(crate) streams: AtomicUsize,
     live: Arc<LiveRuns>,
 }
 
 impl Digests {
-    /// Starts the thread. It ends when [`Digests::stop`] is called.
+    /// Starts the thread that makes digests. The thread ends when [`Digests::stop`] is called.
     pub(crate) fn start(
         machine: Arc<dyn Machine>,
         live: Arc<LiveRuns>,
@@ -151,23 +154,25 @@ impl Digests {
         self.made.load(Ordering::Relaxed)
     }
 
-    /// What is known of a run, be it older than its files.
+    /// The last digest of a run, even if the files of the run have changed since.
     pub(crate) fn get(&self, id: &str) -> Option<Arc<Digest>> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.kept.get(id).map(|kept| Arc::clone(&kept.digest))
     }
 
-    /// Asks for the digests of runs that are looked at, where they are missing or old; these come
-    /// before what others asked for earlier.
+    /// Requests digests for runs that a page shows, if they are missing or old; these runs are read
+    /// before those that were requested earlier.
     pub(crate) fn want(&self, entries: &[&Arc<Entry>]) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // A pack is unpacked to be read, and stays so; that is for those that are opened.
+        // Packs are skipped: reading one unpacks it to disk, which is only done when a reader opens
+        // the run.
         let is_read = |entry: &&&Arc<Entry>| !entry.paths.iter().any(|path| is_pack(path));
         for &entry in entries.iter().rev().filter(is_read) {
             let is_due = match state.kept.get(&entry.id) {
                 None => true,
                 Some(kept) if kept.stamp == entry.stamp.value => {
-                    // A run that was killed changes its status, not its files.
+                    // When a recorded process is killed, only the status of the run changes and not
+                    // its files.
                     kept.digest.is_running != entry.is_running
                 }
                 Some(kept) => kept.at.elapsed() > LEAST_INTERVAL.max(kept.took * SHARE),
@@ -183,7 +188,7 @@ impl Digests {
         self.wake.notify_one();
     }
 
-    /// Forgets runs that are gone.
+    /// Removes the digests of runs that no longer exist.
     pub(crate) fn keep(&self, entries: &[Arc<Entry>]) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.kept.len() <= entries.len() {
@@ -194,7 +199,7 @@ impl Digests {
         state.kept.retain(|id, _| known.contains(id.as_str()));
     }
 
-    /// Takes over what a page has loaded.
+    /// Stores the digest of a run that was loaded for a page.
     pub(crate) fn put(&self, entry: &Entry, digest: Digest, took: Duration) {
         let kept = Kept {
             digest: Arc::new(digest),
@@ -224,7 +229,7 @@ impl Digests {
         }
     }
 
-    /// The run to read next; nothing while no page is open.
+    /// The run to read next; `None` while no page is open.
     fn wanted(&self, state: &mut State) -> Option<Arc<Entry>> {
         let is_open = self.streams.load(Ordering::SeqCst) > 0;
         let was_asked = state.asked.is_some_and(|at| at.elapsed() < ATTENTION);

@@ -1,6 +1,5 @@
-//! Server-sent events: a visible page receives the state of its files when it changes,
-//! and asks for the new drawing itself. Nothing is read for hidden pages: a hidden
-//! page closes its stream.
+//! Server-sent events: a visible page receives an event when the files of its run change, and then
+//! requests the new drawing. A hidden page closes its event stream, so no files are read for it.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -18,13 +17,15 @@ use tokio::sync::mpsc;
 use crate::app::{App, reading};
 use crate::pages::not_found;
 
-/// Streams beyond this number are refused; each costs a look at its files twice a second.
+/// The largest number of event streams; more are refused, because the files of each stream are
+/// checked twice a second.
 const MOST_STREAMS: usize = 64;
-/// How often files are looked at, and the largest share of the time that it may take.
+/// The shortest time between two checks of the files, and the largest share of the time that
+/// checking may take (one twentieth).
 const LEAST_INTERVAL: Duration = Duration::from_millis(400);
 const SHARE: u32 = 20;
 
-/// The list: an event whenever a run or a digest is new.
+/// The event stream of the list: an event whenever there is a new run or a new digest.
 pub(crate) async fn of_list(State(app): State<Arc<App>>) -> Response {
     stream(app, |app| {
         let listing = app.runs.look();
@@ -33,7 +34,7 @@ pub(crate) async fn of_list(State(app): State<Arc<App>>) -> Response {
     })
 }
 
-/// A run: an event whenever its files have changed, or its process has ended.
+/// The event stream of a run: an event whenever its files have changed or its process has ended.
 pub(crate) async fn of_run(State(app): State<Arc<App>>, Path(id): Path<String>) -> Response {
     let (own, wanted) = (Arc::clone(&app), id.clone());
     match reading(move || own.entry(&wanted).is_some()).await {
@@ -42,7 +43,7 @@ pub(crate) async fn of_run(State(app): State<Arc<App>>, Path(id): Path<String>) 
         Err(failure) => return failure,
     }
     stream(app, move |app| {
-        // New ranks are noticed by looking through the folders.
+        // The folders are searched again, because a new rank of the run writes to a new folder.
         app.runs.look();
         let entry = app.entry(&id)?;
         Some(entry.stamp.value.wrapping_add(u64::from(entry.is_running)))
@@ -64,7 +65,8 @@ fn stream(app: Arc<App>, state: impl Fn(&App) -> Option<u64> + Clone + Send + 's
             () = follow => {}
         }
         if app.digests.streams.fetch_sub(1, Ordering::SeqCst) == 1 {
-            // Nobody follows a run any more.
+            // The last event stream has closed, so no page shows a running recording any more and
+            // the loaded files are dropped.
             app.live.clear();
         }
     });
@@ -99,7 +101,7 @@ async fn follow(
     }
 }
 
-/// The states as events.
+/// A stream of states, sent as server-sent events.
 struct Events(mpsc::Receiver<u64>);
 
 impl futures_core::Stream for Events {

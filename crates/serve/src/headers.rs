@@ -1,12 +1,13 @@
-//! Headers of every answer: nothing may be loaded or run but our own assets, nothing is framed,
-//! guessed or stored.
+//! Adds security headers to every response: a page may load and run only assets of this server, and
+//! must not be embedded in a frame or stored in a cache.
 
 use axum::extract::Request;
 use axum::http::header::{self, HeaderName, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
 
-/// What a page may load. No inline script or style, no other origin, no plug-in, no frame.
+/// What a page may load: no inline script or style, nothing from other origins, no plug-in, no
+/// frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
                       connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
@@ -20,7 +21,8 @@ const ALL: [(HeaderName, HeaderValue); 5] = [
         HeaderValue::from_static("nosniff"),
     ),
     (
-        // With `no-referrer` browsers send `Origin: null` with our own forms.
+        // With the stricter policy `no-referrer`, browsers would send `Origin: null` with the forms
+        // of this server, and changes would be refused.
         header::REFERRER_POLICY,
         HeaderValue::from_static("same-origin"),
     ),
@@ -34,15 +36,17 @@ const ALL: [(HeaderName, HeaderValue); 5] = [
     ),
 ];
 
-/// Adds them to an answer, refusals included.
+/// Adds the security headers to every response, also when a request is refused.
 pub(crate) async fn add(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
     for (name, value) in ALL {
-        // A page made for a file names its script and style by their hashes instead.
+        // A header that the page has set itself is kept: pages that are also written to files allow
+        // their script and style by hash.
         headers.entry(name).or_insert(value);
     }
-    // Recordings may hold names of private programs: nothing of them stays in a browser's cache.
+    // Recordings may contain names of private programs, so no response is stored in the browser's
+    // cache.
     headers
         .entry(header::CACHE_CONTROL)
         .or_insert(HeaderValue::from_static("no-store"));

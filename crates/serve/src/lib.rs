@@ -1,9 +1,11 @@
-//! Pages about recordings over HTTP, for the people who have them: no account, no external asset.
+//! Serves pages about recordings over HTTP to the people who own the recordings; needs no account
+//! and no external asset.
 //!
-//! [`Binding`] and [`Server`] serve any router under the same rules (loopback or a token, a strict
-//! content policy, changes from the same origin only); `stormlog track --listen` uses them too.
-//! [`router`] is the run browser: it finds runs by their manifests, reads them when they are looked
-//! at, and keeps a bounded number of drawings.
+//! [`Binding`] and [`Server`] serve any router under the same rules: access from loopback or with a
+//! token, a strict content security policy, and changes only from pages of the server. `stormlog
+//! track --listen` uses [`Binding`] and [`Server`] too. [`router`] serves the run browser, which
+//! finds runs by their manifests, reads a run when a page shows it, and caches a bounded number of
+//! drawings.
 
 mod access;
 mod app;

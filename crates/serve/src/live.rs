@@ -1,5 +1,5 @@
-//! Runs that go on: what was read of their files stays in memory while pages show them, so that an
-//! update reads what was appended since.
+//! Keeps the loaded files of running recordings in memory while pages show them, so that an update
+//! reads only the data that was appended.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,19 +7,21 @@ use stormlog_analysis::{LiveSessions, Loaded};
 
 use crate::runs::Entry;
 
-/// Runs that are kept, and the bytes of their files together; in memory they take about a third.
+/// The largest number of running recordings kept in memory, and the largest total size of their
+/// files; in memory they take about a third of that size.
 const MOST_RUNS: usize = 4;
 const MOST_BYTES: u64 = 512 << 20;
 
-/// The runs that were read last, the latest first.
+/// The running recordings that were read last, the latest first.
 #[derive(Default)]
 pub(crate) struct LiveRuns(Mutex<Vec<(String, LiveSessions)>>);
 
 impl LiveRuns {
-    /// The recordings of a run that goes on; nothing where the run has to be loaded as a whole.
+    /// Reads the appended data of a running recording and returns the whole recording; `None` if
+    /// the run must be loaded from its files instead.
     pub(crate) fn read(&self, entry: &Entry) -> Option<Vec<Loaded>> {
         let mut followed = self.take(&entry.id).unwrap_or_default();
-        // Of a run that has ended nothing is kept, nor of files without a manifest.
+        // Nothing is kept in memory for a run that has ended, or for files without a manifest.
         if !entry.is_running || entry.sessions.is_empty() {
             return None;
         }
@@ -37,7 +39,7 @@ impl LiveRuns {
         Some(loaded)
     }
 
-    /// Drops what is kept.
+    /// Removes all recordings from memory.
     pub(crate) fn clear(&self) {
         self.0
             .lock()

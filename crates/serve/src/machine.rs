@@ -1,14 +1,14 @@
-//! What the pages need to know of the machine: the time, its processes, its user. The program
-//! passes it in, so that everything else depends on files alone.
+//! What the pages need to know about the machine: the time, its processes, its user. The calling
+//! program provides this information, so that all other code of the crate depends only on files.
 
 use stormlog_analysis::query::Surroundings;
 
 /// The machine that the server runs on.
 pub trait Machine: Send + Sync {
-    /// The time.
+    /// The current time in nanoseconds since the Unix epoch.
     fn now_ns(&self) -> i64;
-    /// Who decides about issues here.
+    /// The name of the user who changes the state of issues on this machine.
     fn user(&self) -> String;
-    /// Asks a question that depends on the time and on processes.
+    /// Calls `ask` with the current time and a way to check processes.
     fn surroundings(&self, ask: &mut dyn FnMut(&Surroundings<'_>));
 }

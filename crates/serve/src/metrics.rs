@@ -1,4 +1,4 @@
-//! `/metrics`, where Prometheus reads numbers.
+//! Serves `/metrics`, which Prometheus reads.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,11 +12,11 @@ use stormlog_export::{Levels, Recordings, prometheus};
 use crate::app::{App, reading};
 use crate::runs::FIRST_WHOLE;
 
-/// Renders the current numbers.
+/// A function that renders the current metrics as text.
 pub type Render = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// A router that answers `/metrics` with what is rendered. Files are read for it, so that it runs
-/// where others do not wait.
+/// A router that responds to `/metrics` with the rendered metrics. Rendering reads files, so it
+/// runs on a thread where blocking is allowed.
 pub fn metrics(content_type: &'static str, render: Render) -> Router {
     let answer = move || {
         let render = render.clone();
@@ -31,11 +31,12 @@ pub fn metrics(content_type: &'static str, render: Render) -> Router {
     Router::new().route("/metrics", get(answer))
 }
 
-/// What is remembered between two answers: the ids of devices.
+/// The state that is kept between two requests for metrics: the ids of devices.
 #[derive(Default)]
 pub(crate) struct Current(Mutex<Recordings>);
 
-/// The numbers of all runs that go on. Which these are is known from the list.
+/// Serves the metrics of all runs that are being recorded. Running recordings are found through the
+/// list of runs.
 pub(crate) async fn of_runs(State(app): State<Arc<App>>) -> Response {
     let made = reading(move || {
         let recordings = &mut *app.numbers.0.lock().unwrap_or_else(PoisonError::into_inner);

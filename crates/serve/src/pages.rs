@@ -1,4 +1,4 @@
-//! The pages, one file each.
+//! The pages of the server, one file each.
 
 pub(crate) mod assets;
 pub(crate) mod compare;
@@ -19,20 +19,20 @@ struct Message<'a> {
     text: &'a str,
 }
 
-/// What is answered where nothing is.
+/// The response for an address where no page exists.
 pub(crate) async fn not_found() -> Response {
     let text = "Nothing is served under this address. The run may have been moved or deleted. \
         Right after the start, folders are still being looked through: reload in a moment.";
     message(StatusCode::NOT_FOUND, "Not found", text)
 }
 
-/// A page with one sentence.
+/// A page that contains one sentence.
 pub(crate) fn message(status: StatusCode, title: &str, text: &str) -> Response {
     let page = crate::app::rendered(&Message { title, text });
     (status, page).into_response()
 }
 
-/// A value for an address: everything but letters, digits and a few signs as `%XX`.
+/// Escapes a value for a URL: all characters except letters, digits and a few signs become `%XX`.
 fn escaped(value: &str) -> String {
     let mut out = String::new();
     for byte in value.bytes() {

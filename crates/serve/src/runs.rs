@@ -1,5 +1,5 @@
-//! Which runs there are, from the catalog's listing: manifests and rollups, no events. The only
-//! module that knows paths; everything else asks for a run by its id.
+//! Finds the runs in the served folders from manifests and rollups, without reading events. This is
+//! the only module that handles paths; all others refer to a run by its id.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -13,19 +13,23 @@ use stormlog_format::{SessionStatus, Text};
 
 use crate::machine::Machine;
 
-/// The folders are looked through at most this often, and at most for a tenth of the time.
+/// The shortest time between two searches of the folders, and the largest share of the time that
+/// searching may take (one tenth).
 const LEAST_INTERVAL: Duration = Duration::from_secs(2);
 const SHARE: u32 = 10;
-/// A look that takes less than this does not keep a reader waiting.
+/// If the last search of the folders took less time than this, a request waits for a new search.
 const QUICK: Duration = Duration::from_millis(50);
-/// So long a list waits for the first look, then it shows what is known and fills in.
+/// How long a request for the list waits for the first search of the folders; after that the list
+/// shows the runs found so far.
 pub(crate) const FIRST_LIST: Duration = Duration::from_millis(100);
-/// So long the first look is waited for by pages about one run and by programs, which read once.
+/// How long pages about one run and requests by programs wait for the first search of the folders,
+/// because their responses are not updated later.
 pub(crate) const FIRST_WHOLE: Duration = Duration::from_secs(2);
-/// What the first look knows is shown after this time, then whenever its time has doubled.
+/// The runs found so far are published after this time of the first search, and then each time the
+/// search has taken twice as long.
 const FIRST_SHOWN: Duration = Duration::from_millis(50);
 
-/// A number of bytes that is known, or not to be exceeded.
+/// A peak in bytes that is exactly known, or an upper limit for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peak {
     Exact(i64),
@@ -35,15 +39,17 @@ pub(crate) enum Peak {
 /// A run as its manifests describe it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entry {
-    /// The name in addresses: a hash that does not contain the path.
+    /// The id of the run in URLs: a hash that does not reveal the path.
     pub(crate) id: String,
-    /// What people call it: its folder or file.
+    /// The name of the run for people: its folder or file.
     pub(crate) name: String,
-    /// The artifacts to load; sinks inside a sink are loaded with it.
+    /// The artifacts to load. A sink inside another sink is not listed, because it is loaded with
+    /// the outer one.
     pub(crate) paths: Vec<PathBuf>,
-    /// All folders and files that are written while it runs.
+    /// All folders and files that are written while the run is being recorded.
     pub(crate) watched: Vec<PathBuf>,
-    /// The sessions among them that are this run; empty where manifests do not list any.
+    /// The ids of the sessions in the artifacts that belong to this run; empty if no manifest lists
+    /// sessions.
     pub(crate) sessions: Vec<Text>,
     pub(crate) is_running: bool,
     pub(crate) started_ns: Option<i64>,
@@ -52,27 +58,28 @@ pub(crate) struct Entry {
     pub(crate) program: Program,
     pub(crate) job: Option<Text>,
     pub(crate) hosts: Vec<Text>,
-    /// The highest value that rollups know; of a device it is everybody's use, so that the run's own
-    /// is at most that.
+    /// The highest value in the rollups. For a device, the value includes all processes on it, so
+    /// the peak of the run itself is at most this high.
     pub(crate) peak: Option<Peak>,
     pub(crate) oom_bundles: Vec<PathBuf>,
     pub(crate) stamp: FilesState,
 }
 
 impl Entry {
-    /// How long it took, or has taken so far.
+    /// The duration of the run until its end, or until the last write if it has not ended.
     pub(crate) fn duration_ns(&self) -> Option<i64> {
         let end = self.ended_ns.or(self.stamp.written_ns)?;
         Some(end.saturating_sub(self.started_ns?).max(0))
     }
 
-    /// When it began, as far as that is known; for sorting.
+    /// The start of the run, or its last write if the start is unknown; used for sorting.
     pub(crate) fn when_ns(&self) -> i64 {
         self.started_ns.or(self.stamp.written_ns).unwrap_or(0)
     }
 
-    /// The state of its files now. A run that has ended changes with its manifests, which the
-    /// listing has read; the files of others are looked at.
+    /// The current state of the run's files. For a run that has ended the state from the last
+    /// search is used, because only its manifests can change; the files of other runs are checked
+    /// again.
     pub(crate) fn state(&self) -> FilesState {
         if self.is_running || self.sessions.is_empty() {
             FilesState::of(&self.watched)
@@ -84,7 +91,8 @@ impl Entry {
     fn of_run(run: ListedRun, roots: &[PathBuf]) -> Self {
         let is_running = run.status == SessionStatus::Running;
         let mut hasher = DefaultHasher::new();
-        // Not the directory: it changes when a rank or a device begins to record.
+        // The id is made from the run id and not from the directory, because the directory changes
+        // when another rank or device begins to record.
         run.id.hash(&mut hasher);
         let id = format!("{:016x}", hasher.finish());
         for session in &run.sessions {
@@ -95,7 +103,8 @@ impl Entry {
             )
                 .hash(&mut hasher);
         }
-        // A sink comes right before the sinks inside it, which are loaded with it.
+        // The sinks are ordered so that a sink comes right before the sinks inside it, which are
+        // loaded with it and therefore skipped.
         let mut paths: Vec<PathBuf> = Vec::new();
         for sink in run.sinks() {
             if paths.last().is_none_or(|outer| !sink.starts_with(outer)) {
@@ -134,7 +143,8 @@ impl Entry {
         entry
     }
 
-    /// Artifacts without a manifest that lists sessions; what they hold is known after loading.
+    /// Creates the entry for artifacts without a manifest that lists sessions; their content is
+    /// only known after loading.
     fn of_files(key: &Path, paths: Vec<PathBuf>, roots: &[PathBuf]) -> Self {
         let mut hasher = DefaultHasher::new();
         key.hash(&mut hasher);
@@ -150,16 +160,16 @@ impl Entry {
     }
 }
 
-/// The runs at one moment.
+/// All runs that one search of the folders found.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
-    /// The newest first.
+    /// The runs, the newest first.
     pub(crate) runs: Vec<Arc<Entry>>,
-    /// What could not be looked at, and why.
+    /// The folders and files that could not be read, and why.
     pub(crate) warnings: Vec<String>,
-    /// Differs when anything in it differs.
+    /// A hash of the listing that changes when anything in the listing changes.
     pub(crate) value: u64,
-    /// Whether all folders were looked through.
+    /// Whether the search of all folders was finished.
     pub(crate) is_complete: bool,
 }
 
@@ -204,7 +214,8 @@ impl Listing {
     }
 }
 
-/// The folder of a run: the sinks of its parts lie inside it.
+/// The folder of a run: its parent directory if the directory is only a part of the run, such as
+/// `rank-0` or `host`.
 fn folder_of<'a>(directory: &'a Path, roots: &[PathBuf]) -> &'a Path {
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
     let is_part = name == "host"
@@ -218,14 +229,15 @@ fn folder_of<'a>(directory: &'a Path, roots: &[PathBuf]) -> &'a Path {
     }
 }
 
-/// Files of ranks in one folder belong together: their names differ in the rank alone.
+/// The common name for files of several ranks in one folder, whose names differ only in the number
+/// of the rank.
 fn together(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let shared = without_rank(&name).filter(|_| path.is_file());
     shared.map_or_else(|| path.to_path_buf(), |shared| path.with_file_name(shared))
 }
 
-/// The name of a file without the number of its rank.
+/// The name of a file without the number of its rank; `None` if the name contains no rank.
 fn without_rank(name: &str) -> Option<String> {
     let at = name.find("rank")? + "rank".len();
     let (before, after) = name.split_at(at);
@@ -234,7 +246,7 @@ fn without_rank(name: &str) -> Option<String> {
     (rest.len() < after.len()).then(|| format!("{before}{rest}"))
 }
 
-/// A path as people know it: below the root that holds it.
+/// The name of a path for people: the part below the served folder that contains it.
 fn name_of(path: &Path, roots: &[PathBuf]) -> String {
     let below = roots.iter().filter_map(|root| path.strip_prefix(root).ok());
     let shortest = below.min_by_key(|rest| rest.as_os_str().len());
@@ -248,7 +260,7 @@ fn name_of(path: &Path, roots: &[PathBuf]) -> String {
     }
 }
 
-/// Gives runs of one folder different names: the time of their start follows.
+/// Appends the start time to the names of runs that would otherwise have the same name.
 fn distinguish(runs: &mut [Entry]) {
     let mut names: HashMap<String, usize> = HashMap::new();
     for run in &*runs {
@@ -267,14 +279,14 @@ struct Looked {
     took: Duration,
 }
 
-/// The runs under the roots.
+/// The runs in the served folders.
 pub(crate) struct Runs {
     pub(crate) roots: Vec<PathBuf>,
     machine: Arc<dyn Machine>,
     known: Mutex<Arc<Listing>>,
-    /// Notified whenever more is known.
+    /// Notified whenever a search has found more runs.
     news: Condvar,
-    /// Held while the folders are looked through, so that one reader does it for all.
+    /// Held while the folders are searched, so that only one request searches at a time.
     looking: Mutex<Looked>,
 }
 
@@ -293,14 +305,15 @@ impl Runs {
         }
     }
 
-    /// The runs as they were when last looked at; costs nothing.
+    /// The runs that the last search found; reads no files.
     pub(crate) fn known(&self) -> Arc<Listing> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&known)
     }
 
-    /// The runs without a wait that a reader would notice: looked up where that is quick, else as
-    /// they were. During the first look that is what it has found after the given time.
+    /// The runs without a noticeable wait: the folders are searched only if that is quick,
+    /// otherwise the result of the last search is returned. During the first search, waits for at
+    /// most `first` and returns the runs found so far.
     pub(crate) fn at_once(&self, first: Duration) -> Arc<Listing> {
         let known = self.known_or_after(first, |listing| listing.is_complete);
         let is_quick = match self.looking.try_lock() {
@@ -314,14 +327,15 @@ impl Runs {
         }
     }
 
-    /// A run by its id. The first look may be about to find it.
+    /// Finds a run by its id. If the first search of the folders is still in progress, waits for
+    /// it.
     pub(crate) fn find(&self, id: &str) -> Option<Arc<Entry>> {
         let is_known = |listing: &Listing| listing.is_complete || listing.find(id).is_some();
         let known = self.known_or_after(FIRST_WHOLE, is_known);
         known.find(id).or_else(|| self.look().find(id))
     }
 
-    /// What is known as soon as a condition holds, at the latest after some time.
+    /// Waits until the known runs fulfil a condition, for at most `wait`, and returns them.
     fn known_or_after(&self, wait: Duration, is_enough: impl Fn(&Listing) -> bool) -> Arc<Listing> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self
@@ -330,8 +344,8 @@ impl Runs {
         Arc::clone(&waited.unwrap_or_else(PoisonError::into_inner).0)
     }
 
-    /// Looks through the folders unless that was done a moment ago. While another thread does it,
-    /// what is known is returned.
+    /// Searches the folders for runs unless that was done recently. If another thread is searching,
+    /// returns the runs that are already known.
     pub(crate) fn look(&self) -> Arc<Listing> {
         let Ok(mut state) = self.looking.try_lock() else {
             return self.known();
@@ -343,8 +357,9 @@ impl Runs {
         self.refresh(&mut state)
     }
 
-    /// Looks through the folders for the first time, then again: with everything in memory it takes
-    /// a fraction of the time, and how often the folders are looked through follows from it.
+    /// Searches the folders for the first time and then once more. The second search finds most
+    /// files in memory and is faster, and its duration determines how often the folders are
+    /// searched.
     pub(crate) fn look_first(&self) {
         let mut state = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
         self.refresh(&mut state);

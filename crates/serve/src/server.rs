@@ -1,4 +1,4 @@
-//! Binds an address and serves a router on threads of its own until it is stopped.
+//! Binds an address and serves a router on threads of the server's own until the server is stopped.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -15,12 +15,13 @@ use crate::access::{self, Access};
 use crate::headers;
 use crate::token::Token;
 
-/// Two threads answer; what reads files runs on at most this many others. They exist while they are
-/// needed. Requests for runs wait for each other, and the list must not wait behind them.
+/// The largest number of threads that read files for requests, in addition to the two threads that
+/// handle connections. Requests that load runs wait for each other, so there must be enough threads
+/// for the list, which must not wait for them.
 const READING_THREADS: usize = 32;
-/// The largest body of a request. Changes are a few words.
+/// The largest request body in bytes; a change of an issue needs only a few words.
 const MOST_BODY_BYTES: usize = 16 * 1024;
-/// How long answers under way may take after the server was asked to stop.
+/// How long running responses may take after the server was stopped.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Why a server cannot start.
@@ -51,7 +52,7 @@ pub enum ServeError {
     WeakToken { path: PathBuf, least: usize },
 }
 
-/// An address that this process holds, before anything is served on it.
+/// An address that this process has bound, on which nothing is served yet.
 #[derive(Debug)]
 pub struct Binding {
     listener: TcpListener,
@@ -61,7 +62,7 @@ pub struct Binding {
 }
 
 impl Binding {
-    /// Binds `HOST:PORT`; port 0 takes a free one.
+    /// Binds `HOST:PORT`; with port 0 the system chooses a free port.
     pub fn bind(address: &str, token: Token) -> Result<Self, ServeError> {
         let bad = || ServeError::BadAddress(address.to_owned());
         let addresses: Vec<SocketAddr> = address.to_socket_addrs().map_err(|_| bad())?.collect();
@@ -84,32 +85,33 @@ impl Binding {
         })
     }
 
-    /// The bound address, with the real port.
+    /// The bound address, with the port that the system chose.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Whether only programs on this machine can connect; others need the token even to read.
+    /// Whether only programs on this machine can connect. If programs on other machines can
+    /// connect, even reading requires the token.
     pub fn is_loopback(&self) -> bool {
         self.address.ip().is_loopback()
     }
 
-    /// The address to open, with the token. It is to be printed once.
+    /// The URL of the server with its token, to be printed once.
     pub fn url(&self) -> String {
         format!("http://{}/?token={}", self.address, self.token.secret())
     }
 
-    /// The token, for those who read by a program.
+    /// The token, for programs that read from the server.
     pub fn token(&self) -> &Token {
         &self.token
     }
 
-    /// For answers that go on until the server stops.
+    /// A handle that long-running responses use to end when the server stops.
     pub fn stopping(&self) -> Stopping {
         Stopping(self.stop.subscribe())
     }
 
-    /// Serves a router under the rules of this crate, on threads of its own.
+    /// Serves a router under the access rules of this crate, on threads of the server's own.
     pub fn serve(self, router: Router) -> Result<Server, ServeError> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -143,19 +145,19 @@ impl Binding {
     }
 }
 
-/// Ends when the server is stopped.
+/// Lets a task wait until the server is stopped.
 #[derive(Clone, Debug)]
 pub struct Stopping(watch::Receiver<bool>);
 
 impl Stopping {
     /// Waits until the server is stopped.
     pub async fn wait(&mut self) {
-        // An error means that the server is gone, which is the same.
+        // An error means that the server no longer exists, so it has stopped too.
         let _ = self.0.wait_for(|stopped| *stopped).await;
     }
 }
 
-/// A server at work. It stops when it is dropped.
+/// A running server, which stops when this value is dropped.
 #[derive(Debug)]
 pub struct Server {
     runtime: Runtime,
@@ -169,7 +171,7 @@ impl Server {
         self.serving.is_finished()
     }
 
-    /// Takes no more connections, lets answers under way end for two seconds, and returns.
+    /// Accepts no more connections, waits at most two seconds for running responses, and returns.
     pub fn stop(self) {
         self.stop.send_replace(true);
         let Self {

@@ -1,13 +1,13 @@
-//! The secret that a reader from another machine, and every change, has to present.
+//! The token: a secret that a reader on another machine and every change must present.
 
 use std::path::Path;
 
 use crate::server::ServeError;
 
-/// Shorter tokens can be guessed.
+/// The smallest length of a token in characters, because a shorter one can be guessed.
 const LEAST_LENGTH: usize = 16;
 
-/// A secret for one server. Its `Debug` form does not contain it.
+/// A secret for one server. The `Debug` output does not contain the secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
@@ -17,14 +17,16 @@ impl Token {
         Self(uuid::Uuid::new_v4().simple().to_string())
     }
 
-    /// The first line of a file, for a token that stays the same across restarts.
+    /// Reads the token from the first line of a file, so that it stays the same when the server
+    /// restarts.
     pub fn from_file(path: &Path) -> Result<Self, ServeError> {
         let text = std::fs::read_to_string(path).map_err(|source| ServeError::TokenFile {
             path: path.to_path_buf(),
             source,
         })?;
         let token = text.lines().next().unwrap_or_default().trim();
-        // Anything else would have to be escaped in addresses and cookies.
+        // Only letters, digits and `-_.` are allowed, because other characters would have to be
+        // escaped in URLs and cookies.
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         if token.len() < LEAST_LENGTH || !token.bytes().all(is_plain) {
             return Err(ServeError::WeakToken {
@@ -35,12 +37,13 @@ impl Token {
         Ok(Self(token.to_owned()))
     }
 
-    /// The secret itself, to be printed once or sent in a cookie.
+    /// The secret text of the token, to be printed once or sent in a cookie.
     pub fn secret(&self) -> &str {
         &self.0
     }
 
-    /// Whether a text is this token. The time it takes does not depend on where they differ.
+    /// Whether a text equals this token. The comparison takes the same time wherever the two texts
+    /// differ, so that the token cannot be guessed from the time.
     pub fn is(&self, text: &str) -> bool {
         let (ours, theirs) = (self.0.as_bytes(), text.as_bytes());
         let differing = ours.iter().zip(theirs).fold(0, |all, (a, b)| all | (a ^ b));

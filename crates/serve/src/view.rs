@@ -1,5 +1,5 @@
-//! One run, loaded: its tracks, what is wrong with it and how it ended. Events are dropped when
-//! the pages have what they show.
+//! A loaded run: its tracks, its findings and how it ended. The events are dropped from memory once
+//! the data for the pages is computed.
 
 use std::path::PathBuf;
 
@@ -14,20 +14,20 @@ use crate::live::LiveRuns;
 use crate::machine::Machine;
 use crate::runs::Entry;
 
-/// A run with everything that pages draw from.
+/// A loaded run with all data that its pages show.
 pub(crate) struct View {
     pub(crate) run: Run,
     pub(crate) diagnosis: Diagnosis,
     pub(crate) story: Story,
     pub(crate) damage: Vec<Damage>,
-    /// The folders that its files lie in.
+    /// The folders that contain the files of the run.
     pub(crate) folders: Vec<PathBuf>,
     pub(crate) is_running: bool,
 }
 
 impl View {
-    /// Loads a run. Damaged records are skipped and listed. Of files without a manifest that hold
-    /// several runs, the newest is shown.
+    /// Loads a run. Damaged records are skipped and listed. If files without a manifest contain
+    /// several runs, the newest run is shown.
     pub(crate) fn load(
         entry: &Entry,
         machine: &dyn Machine,
@@ -51,7 +51,7 @@ impl View {
             damage.extend(loaded.damage);
             sessions.extend(loaded.sessions.into_iter().map(|one| (artifact, one)));
         }
-        // A sink may hold sessions of other runs.
+        // A sink may also contain sessions of other runs, which are removed here.
         let ids = &entry.sessions;
         sessions.retain(|(_, one)| ids.is_empty() || ids.contains(&one.summary.session_id));
         settle(&mut sessions, machine);
@@ -85,14 +85,15 @@ impl View {
         })
     }
 
-    /// The verdict and how much it matters.
+    /// The verdict on the run with its severity.
     pub(crate) fn verdict(&self) -> (Severity, String) {
         let known = self.story.verdict.clone();
         known.unwrap_or((Severity::Info, "no samples were recorded".to_owned()))
     }
 }
 
-/// Gives sessions their statuses as they are now.
+/// Updates the status of each session to what it is now, such as interrupted if its process has
+/// ended.
 fn settle(sessions: &mut [(usize, LoadedSession)], machine: &dyn Machine) {
     machine.surroundings(&mut |here| {
         for (_, session) in &mut *sessions {

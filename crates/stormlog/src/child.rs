@@ -1,4 +1,5 @@
-//! Runs a program under watch and passes its signals and its end through.
+//! Runs the recorded program as a child process, passes signals on to it, and reports its exit
+//! code.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -13,13 +14,14 @@ use crate::Exit;
 use crate::failure::hinted;
 use crate::signals::{Signals, signal_of};
 
-/// How often signals are checked. The end of the child is noticed at once.
+/// How often signals are checked while the child runs. The end of the child is noticed at once.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The same interval when the kernel cannot report the child's end through a pidfd.
+/// How often signals and the child are checked when the kernel has no pidfd to report the child's
+/// end.
 const LOOK_WITHOUT_PIDFD: Duration = Duration::from_millis(10);
 
-/// Starts a command with the environment variables of this process and further ones.
+/// Starts a command with the environment variables of this process and additional ones.
 pub(crate) fn spawn(command: &[OsString], variables: &[(&str, OsString)]) -> anyhow::Result<Child> {
     let Some((program, arguments)) = command.split_first() else {
         anyhow::bail!("no command given");
@@ -35,8 +37,8 @@ pub(crate) fn spawn(command: &[OsString], variables: &[(&str, OsString)]) -> any
     })
 }
 
-/// Waits for the end of a child. Signals are passed on to it, unless the terminal has sent them to
-/// both processes. `look` is called regularly, with each signal that arrived.
+/// Waits for the end of a child. Signals are passed on to the child, unless the terminal has
+/// already sent them to both processes. `look` is called regularly, with each signal that arrived.
 pub(crate) fn wait(
     child: &mut Child,
     signals: &Signals,
@@ -53,7 +55,7 @@ pub(crate) fn wait(
             && !(comes_from_terminal(signal) && shares_the_terminal())
             && let Some(signal) = signal_of(signal)
         {
-            // A child that has ended needs no signal.
+            // An error is ignored, because it means that the child has already ended.
             let _ = kill_process(pid, signal);
         }
         look(signal);
@@ -64,7 +66,7 @@ pub(crate) fn wait(
             Some(pidfd) => {
                 let mut waited = [PollFd::new(pidfd, PollFlags::IN)];
                 let timeout = Timespec::try_from(LOOK).ok();
-                // A signal during the wait ends it early, which does no harm.
+                // A signal ends this wait early, which is harmless because the loop checks again.
                 let _ = poll(&mut waited, timeout.as_ref());
             }
             None => std::thread::sleep(LOOK_WITHOUT_PIDFD),
@@ -77,8 +79,8 @@ fn comes_from_terminal(signal: i32) -> bool {
     matches!(signal, SIGINT | SIGQUIT | SIGWINCH)
 }
 
-/// Whether the child gets Ctrl+C without our help, because this process is in the foreground of a
-/// terminal.
+/// Whether the child gets Ctrl+C directly from the terminal, because this process is in the
+/// foreground group of the terminal.
 fn shares_the_terminal() -> bool {
     rustix::termios::tcgetpgrp(std::io::stdin())
         .is_ok_and(|group| group == rustix::process::getpgrp())

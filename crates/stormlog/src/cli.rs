@@ -1,4 +1,4 @@
-//! The command line: one file per command.
+//! The command line of `stormlog`, with one file per command.
 
 mod allocator_snapshot;
 mod analyze;
@@ -89,7 +89,7 @@ enum Command {
     Lake(lake::Arguments),
 }
 
-/// Whether a word is a command of the whole program.
+/// Whether a word is the name of a `stormlog` command.
 pub(crate) fn is_command(word: &str) -> bool {
     Stormlog::command().find_subcommand(word).is_some()
 }
@@ -151,7 +151,8 @@ pub(crate) fn run(
     }
 }
 
-/// Without a command: opens the terminal UI on a terminal, prints the help anywhere else.
+/// Handles a call without a command: opens the terminal UI on a terminal, and prints the help
+/// otherwise.
 fn without_command(console: &mut Console<'_>) -> anyhow::Result<Exit> {
     if console.out_is_terminal && std::io::stdin().is_terminal() {
         return tui::run(tui::Arguments::default(), console);
@@ -161,7 +162,8 @@ fn without_command(console: &mut Console<'_>) -> anyhow::Result<Exit> {
     Ok(Exit::Failure)
 }
 
-/// The width of help texts: that of the terminal, but lines beyond 100 columns are hard to read.
+/// The width of help texts: the width of the terminal, but at most 100 columns, because longer
+/// lines are hard to read.
 fn help_width(console: &Console<'_>) -> usize {
     console.width().min(100)
 }
@@ -172,7 +174,7 @@ fn parse<P: Parser>(
     arguments: Vec<OsString>,
     console: &mut Console<'_>,
 ) -> anyhow::Result<Option<P>> {
-    // A command group, such as query, prints its help when no subcommand is given.
+    // A command with subcommands, such as `query`, prints its help when no subcommand is given.
     let is_group = !arguments.is_empty();
     let all = std::iter::once(dialect.name().into()).chain(arguments);
     let mut command = P::command().term_width(help_width(console));
@@ -182,7 +184,7 @@ fn parse<P: Parser>(
         .map_err(|error| error.format(&mut command));
     match parsed {
         Ok(parsed) => Ok(Some(parsed)),
-        // No arguments at all: print the help, but exit as for bad usage.
+        // Without any arguments the help is printed, but with the exit code for wrong usage.
         Err(error)
             if !is_group && error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand =>
         {

@@ -1,5 +1,5 @@
-//! The streams of a command: results go to `out`, everything else to `err`. Also holds the services
-//! that results can be logged to.
+//! The streams of a command: results go to `out`, everything else to `err`. The console also
+//! contains the services to which results can be logged.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -11,24 +11,24 @@ use stormlog_report::document::pretty;
 use crate::Exit;
 use crate::services::Services;
 
-/// The two streams of a command, their capabilities, and the available services.
+/// The two output streams of a command, their capabilities, and the available services.
 pub struct Console<'a> {
-    /// Results.
+    /// The stream for results.
     pub out: &'a mut dyn Write,
-    /// Progress, warnings and errors.
+    /// The stream for progress, warnings and errors.
     pub err: &'a mut dyn Write,
     /// Whether `out` is a terminal.
     pub out_is_terminal: bool,
     /// Whether `err` is a terminal.
     pub err_is_terminal: bool,
-    /// Experiment trackers; `None` when the program runs without Python.
+    /// Experiment trackers such as W&B; `None` when the program runs without Python.
     pub services: Option<&'a mut dyn Services>,
-    /// The exit of a command that is about to print its result. It applies even when the text cannot
-    /// be written.
+    /// The exit code of a command that is about to print its result. The code applies even when the
+    /// result cannot be written.
     pub decided: Option<Exit>,
 }
 
-/// Marks a failed write to one of the two streams, to distinguish it from other I/O errors.
+/// Marks a failed write to `out` or `err`, to distinguish it from other I/O errors.
 #[derive(Debug)]
 pub(crate) struct StreamFailure;
 
@@ -63,7 +63,7 @@ impl Write for Stream<'_> {
 }
 
 impl<'a> Console<'a> {
-    /// The streams of this process.
+    /// The console on the streams of this process.
     pub fn of_process(out: &'a mut dyn Write, err: &'a mut dyn Write) -> Self {
         Self {
             out,
@@ -87,12 +87,14 @@ impl<'a> Console<'a> {
         }
         Terminal {
             colours: self.colours(),
-            // Narrower text is not readable, and wider text is hard to read.
+            // Text narrower than 40 columns is not readable, and text wider than 120 columns is
+            // hard to read.
             width: self.width().clamp(40, 120),
         }
     }
 
-    /// The width of the terminal in columns; 80 when neither stream is one or its size is unknown.
+    /// The width of the terminal in columns; 80 when neither stream is a terminal or the size of
+    /// the terminal is unknown.
     pub fn width(&self) -> usize {
         let size = if self.out_is_terminal {
             rustix::termios::tcgetwinsize(rustix::stdio::stdout()).ok()
@@ -102,7 +104,7 @@ impl<'a> Console<'a> {
             None
         };
         let columns = size.map(|size| usize::from(size.ws_col));
-        // Some terminals report no size.
+        // Some terminals report a width of zero, which is treated as unknown.
         columns.filter(|columns| *columns > 0).unwrap_or(80)
     }
 

@@ -1,10 +1,10 @@
-//! Diagnoses a running process: records a window of samples, computes a verdict, and writes a
+//! Diagnoses a running process: records samples for a while, computes a verdict, and writes a
 //! bundle of files.
 //!
-//! The bundle has the files and names of stormlog 0.3.9, `report.json` with our verdict and
-//! findings, and `telemetry/`, the sink of the recording. Every file is written atomically. The
-//! manifest is written first, so a killed diagnosis leaves a bundle that loads and is marked as
-//! unfinished.
+//! The bundle contains the same files as that of stormlog 0.3.9, `report.json` with Stormlog's
+//! verdict and findings, and `telemetry/`, the sink of the recording. Every file is written
+//! atomically. The manifest is written first, so a killed diagnosis leaves a bundle that loads and
+//! is marked as unfinished.
 
 mod bundle;
 mod directory;
@@ -22,21 +22,23 @@ pub use seen::{Ending, Seen};
 pub(crate) use summary::Summary;
 pub(crate) use watch::{Target, Watch, watch};
 
-/// The program that writes the bundle; its names are those of stormlog 0.3.9.
+/// The command that writes the bundle; the names in the bundle are those that this command has in
+/// stormlog 0.3.9.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
-    /// Of `stormlog`.
+    /// A bundle of `stormlog diagnose`.
     Stormlog,
-    /// Of `gpumemprof`.
+    /// A bundle of `gpumemprof diagnose`.
     Torch,
-    /// Of `tfmemprof`.
+    /// A bundle of `tfmemprof diagnose`.
     TensorFlow,
-    /// Of `jaxmemprof`.
+    /// A bundle of `jaxmemprof diagnose`.
     Jax,
 }
 
 impl Flavour {
-    /// Prefix of the name of a bundle in an existing directory; the time follows.
+    /// The first part of the name of a bundle inside an existing directory; the time follows after
+    /// it.
     pub(crate) fn prefix(self) -> &'static str {
         match self {
             Self::Stormlog | Self::Torch => "stormlog-diagnose",
@@ -45,7 +47,7 @@ impl Flavour {
         }
     }
 
-    /// The source of its session.
+    /// The source that is stored in the session of the bundle.
     pub fn source(self) -> &'static str {
         match self {
             Self::Stormlog => "stormlog diagnose",

@@ -1,15 +1,15 @@
-//! Exit codes, which have the same meaning in every command.
+//! Exit codes of the program, which have the same meaning in every command.
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Success.
     Fine,
-    /// A failure, including bad usage.
+    /// A failure, including wrong usage of the command line.
     Failure,
     /// A memory risk, or a failed gate.
     Risk,
-    /// The exit code of another program, passed through.
+    /// The exit code of another program that the command ran.
     Child(u8),
 }
 

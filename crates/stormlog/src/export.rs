@@ -1,4 +1,4 @@
-//! Writes events in the formats of exports and segments, plain or compressed.
+//! Writes events as JSON, JSONL or CSV, plain or compressed.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -9,7 +9,7 @@ use stormlog_format::json::{Layout, Writer};
 use stormlog_format::spreadsheet::{ROW_END, protected, push_row};
 use stormlog_format::{Event, FIELDS, Value};
 
-/// What can be written.
+/// The formats in which events can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
     /// One list, indented
@@ -20,7 +20,7 @@ pub(crate) enum Format {
     Csv,
 }
 
-/// Writes events in a format.
+/// Writes events as JSON, JSONL or CSV.
 pub(crate) struct EventWriter<'a> {
     format: Format,
     out: &'a mut dyn Write,
@@ -72,7 +72,7 @@ impl<'a> EventWriter<'a> {
         self.out.write_all(text.as_bytes())
     }
 
-    /// Ends the output and returns the number of events in it.
+    /// Ends the output and returns the number of events that were written.
     pub(crate) fn finish(self) -> io::Result<usize> {
         let mut end = String::new();
         match self.format {
@@ -86,7 +86,7 @@ impl<'a> EventWriter<'a> {
     }
 }
 
-/// A cell of a table: empty for null, JSON for nested values.
+/// Formats a value as a cell of a CSV table: empty for null, JSON for nested values.
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -95,7 +95,7 @@ fn cell(value: &Value) -> String {
     }
 }
 
-/// The compression of an output, chosen by its name.
+/// The compression of an output file, chosen by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compression {
     Gzip,
@@ -138,7 +138,7 @@ impl<'a> Compressed<'a> {
         })
     }
 
-    /// Writes pending data and the end of the compressed stream.
+    /// Writes the remaining data and the end of the compressed stream.
     pub(crate) fn finish(self) -> io::Result<()> {
         match self {
             Self::Plain(mut file) => file.flush(),

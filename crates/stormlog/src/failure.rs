@@ -1,4 +1,4 @@
-//! Prints failures: what, where, and what to do. Errors are printed nowhere else.
+//! Prints failures: what, where, and what to do. This is the only module that prints errors.
 
 use stormlog_report::escape::for_terminal;
 
@@ -23,7 +23,7 @@ impl std::error::Error for Hinted {
     }
 }
 
-/// A failure whose message was already printed.
+/// An error that the user has already seen, so that it is not printed again.
 #[derive(Debug)]
 pub(crate) struct AlreadyPrinted;
 
@@ -52,7 +52,7 @@ pub(crate) fn reader_went_away(error: &anyhow::Error) -> bool {
     causes.any(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-/// Whether the error is a failed write to our own output.
+/// Whether the error is a failed write to the output of this program.
 pub(crate) fn is_of_stream(error: &anyhow::Error) -> bool {
     let causes = error.chain();
     let mut errors = causes.filter_map(|cause| cause.downcast_ref::<std::io::Error>());
@@ -69,7 +69,8 @@ pub(crate) fn print(error: &anyhow::Error, console: &mut Console<'_>) {
     if error.is::<AlreadyPrinted>() {
         return;
     }
-    // Paths and values in the message are untrusted; only its line ends are ours.
+    // Paths and values in the message are untrusted and are escaped; only the line ends of the
+    // message are kept.
     let message = format!("{error:#}");
     let lines: Vec<_> = message.split('\n').map(for_terminal).collect();
     let _ = writeln!(console.err, "error: {}", lines.join("\n"));

@@ -1,5 +1,5 @@
-//! Records how a killed program ended, in the sessions that it left open and in those recorded from
-//! outside.
+//! Records how a killed program ended, in the sessions that it left open and in those that were
+//! recorded from outside.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -13,7 +13,7 @@ use stormlog_format::{Event, EventType, Map, SessionStatus, SinkNames, Text, met
 
 use crate::watched::Ended;
 
-/// The ids of the open sessions below a root.
+/// The ids of the open sessions in all sinks below a root.
 pub(crate) fn open_sessions(root: &Path) -> HashSet<Text> {
     let directories = sinks_of_run(root).into_iter();
     directories
@@ -21,7 +21,8 @@ pub(crate) fn open_sessions(root: &Path) -> HashSet<Text> {
         .collect()
 }
 
-/// The same for one sink, from its manifest alone, because reading the events would take too long.
+/// The ids of the open sessions in one sink, from its manifest alone, because reading the events
+/// would take too long.
 fn open_in(directory: &Path, names: SinkNames) -> Vec<Text> {
     let manifest = read_manifest(&directory.join(names.manifest()));
     let sessions = manifest.map_or(Vec::new(), |manifest| manifest.sessions);
@@ -31,9 +32,9 @@ fn open_in(directory: &Path, names: SinkNames) -> Vec<Text> {
     open.map(|session| session.session_id).collect()
 }
 
-/// Closes the sessions below a root that killed processes left open. Each gets a last event that
-/// describes the end of its process. Sessions that were open before the run stay open, because the
-/// end of their processes is unknown. Sessions that a process still writes to stay open too.
+/// Closes the sessions below a root that killed processes left open. Each session gets a last event
+/// that describes the end of its process. Sessions that were open before the run stay open, because
+/// the end of their processes is unknown. Sessions that a process still writes to stay open too.
 pub(crate) fn close_what_was_left_open(root: &Path, ended: &Ended, earlier: &HashSet<Text>) {
     for (directory, names) in sinks_of_run(root) {
         let open = open_in(&directory, names);
@@ -50,15 +51,17 @@ pub(crate) fn close_what_was_left_open(root: &Path, ended: &Ended, earlier: &Has
             load_sessions(&directory, &LoadOptions::default()).ok()
         };
         let config = SinkConfig {
-            // Rollups would require reading the segments of every rank after a crash.
+            // Rollups are not written, because they would require reading the segments of every
+            // rank after a crash.
             write_rollups: false,
             names,
             ..SinkConfig::new(&directory)
         };
-        // Opening marks the sessions as interrupted. If the disk accepts no more writes, nothing
-        // else is done.
+        // Opening the sink marks its sessions as interrupted. If the disk accepts no more writes,
+        // nothing else can be done.
         let sink = Sink::open(config).ok();
-        // Another process was faster and has the directory now, so its sessions are left alone.
+        // If the sink opened another directory, another process uses this one, and its sessions are
+        // left alone.
         let Some(sink) = sink.filter(|sink| sink.directory() == directory) else {
             continue;
         };
@@ -87,9 +90,10 @@ fn append_end(sink: &Sink, session: &LoadedSession, ended: &Ended) -> Result<(),
     sink.close(SessionStatus::Interrupted)
 }
 
-/// Makes the last event of a process, with its last known counters.
+/// Creates the last event of a killed process, with the process's last known counters.
 fn end_of_process(last: Event, session: &LoadedSession, ended: &Ended) -> Event {
-    // The end of other processes was not observed; only their last event is known.
+    // Only the end of the child process was observed; of other processes only their last event is
+    // known.
     let was_seen = session.summary.pid == i64::from(ended.pid);
     let by_kernel = ended.lost_to_the_kernel() && (!was_seen || ended.was_killed());
     let mut metadata = Map::new();
@@ -108,7 +112,7 @@ fn end_of_process(last: Event, session: &LoadedSession, ended: &Ended) -> Event 
     let now = jiff::Timestamp::now().as_nanosecond();
     let now = i64::try_from(now).ok().filter(|_| was_seen);
     let mut end = Event {
-        // If the clock was set back, the end must still not be before the last event.
+        // If the system clock was set back, the end must still not be before the last event.
         timestamp_ns: now.unwrap_or(last.timestamp_ns).max(last.timestamp_ns),
         event_type: event_type(by_kernel).into(),
         context: Some(what.into()),
@@ -120,7 +124,7 @@ fn end_of_process(last: Event, session: &LoadedSession, ended: &Ended) -> Event 
     end
 }
 
-/// Records in a session from outside that the kernel killed the watched process.
+/// Writes an event to the session recorded from outside when the kernel killed the watched process.
 pub(crate) fn tell_recorder(recorder: &Recorder, ended: &Ended) {
     if ended.lost_to_the_kernel() {
         let mut metadata = Map::new();
@@ -129,7 +133,8 @@ pub(crate) fn tell_recorder(recorder: &Recorder, ended: &Ended) {
     }
 }
 
-/// The event type of an end. A process ended by a user or another process is not an error.
+/// The event type for the end of a process. A process that was ended by a user or another process
+/// is not an error.
 fn event_type(by_kernel: bool) -> &'static str {
     let event_type = if by_kernel {
         EventType::Error
@@ -146,7 +151,8 @@ mod tests {
 
     use super::*;
 
-    /// A command that ended with `code << 8` or a signal, while the kernel killed some processes.
+    /// A command with the wait status `status` (an exit code shifted left by 8 bits, or a signal),
+    /// while the kernel killed `oom_kills` processes.
     fn ended(status: i32, oom_kills: u64) -> Ended {
         Ended {
             pid: 7,
@@ -157,7 +163,7 @@ mod tests {
         }
     }
 
-    /// Makes a sink with the open session of a killed process.
+    /// Creates a sink with the open session of a killed process, for tests.
     fn left_open(root: &Path, name: &str, pid: i64) -> Text {
         let sink = Sink::open(SinkConfig::new(root.join(name))).unwrap();
         let summary = sink.start_session(None).unwrap();
@@ -182,7 +188,8 @@ mod tests {
         summary.session_id
     }
 
-    /// The type, the context, whether there is a reason, and the time of the last event.
+    /// The type, the context, whether a reason is given, and the time of the last event in a
+    /// session.
     fn end(root: &Path, name: &str) -> (String, Option<String>, bool, i64) {
         let loaded = load_sessions(&root.join(name), &LoadOptions::default()).unwrap();
         let sessions = loaded.sessions.iter();

@@ -37,7 +37,7 @@ pub use sendable::{Sendable, read_document, sendable};
 pub use services::{Finished, Request, Service, Services, Tracked};
 pub use whole_file::write_whole;
 
-/// The name of the program; each name has its own commands.
+/// The name under which the program was started; each name has its own commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// The complete program.
@@ -51,7 +51,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// All names.
+    /// All names of the program.
     pub const ALL: [Self; 4] = [
         Self::Stormlog,
         Self::Gpumemprof,
@@ -59,7 +59,7 @@ impl Dialect {
         Self::Jaxmemprof,
     ];
 
-    /// The name on the command line.
+    /// The name of the program on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Stormlog => "stormlog",
@@ -70,7 +70,7 @@ impl Dialect {
     }
 }
 
-/// Runs the program with its arguments, without the program name, and returns how it ended.
+/// Runs the program with its arguments (without the program name) and returns its exit code.
 pub fn run(
     dialect: Dialect,
     arguments: impl IntoIterator<Item = OsString>,
@@ -101,7 +101,8 @@ pub fn run(
             } else {
                 Exit::Failure
             };
-            // A decided exit other than success applies even when the output cannot be written.
+            // If a command had already decided on an exit code other than success, that code
+            // applies even when the output cannot be written.
             return console
                 .decided
                 .filter(|exit| *exit != Exit::Fine)
@@ -114,7 +115,7 @@ pub fn run(
     exit
 }
 
-/// Whether a word is a command of the whole program.
+/// Whether a word is the name of a `stormlog` command.
 pub fn is_command(word: &str) -> bool {
     cli::is_command(word)
 }

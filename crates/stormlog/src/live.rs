@@ -2,13 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-/// Least time between two analyses.
+/// The shortest time between two analyses.
 const LEAST: Duration = Duration::from_secs(1);
-/// Analyses take at most one part in this many of the time, so that a large run is followed at a
-/// small cost.
+/// Analyses take at most one tenth of the time, so that a large run is analyzed at a small cost.
 const SHARE: u32 = 10;
 
-/// When to analyze again.
+/// When a running job is analyzed again.
 #[derive(Debug)]
 pub(crate) struct Pace {
     next: Instant,
@@ -24,7 +23,7 @@ impl Pace {
         }
     }
 
-    /// The time to wait from now.
+    /// How long to wait from now until the next analysis.
     pub(crate) fn wait(&self) -> Duration {
         self.next.saturating_duration_since(Instant::now())
     }

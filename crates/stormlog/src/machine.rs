@@ -18,7 +18,7 @@ pub fn on_this_machine<R>(ask: impl FnOnce(&Surroundings<'_>) -> R) -> R {
     })
 }
 
-/// The current time in nanoseconds since the epoch.
+/// The current time in nanoseconds since the Unix epoch.
 pub(crate) fn now_ns() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.ok()
@@ -37,7 +37,7 @@ fn process(pid: i64) -> Process {
     }
 }
 
-/// When a process started, if known.
+/// The start time of a process in nanoseconds, if it is known.
 fn started_ns(identity: &ProcessIdentity) -> Option<i64> {
     let system = std::fs::read_to_string("/proc/stat").ok()?;
     let boot = system

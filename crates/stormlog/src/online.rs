@@ -1,6 +1,6 @@
-//! Watches a run while it is recorded, outside of the watched program: analyzes it now and then,
-//! and sends alerts and metrics. Everything runs on a thread of low priority, so that neither a
-//! long analysis nor a slow receiver affects the program.
+//! Watches a run while it is being recorded, outside of the recorded program: analyzes it
+//! regularly, and sends alerts and metrics. All of this runs on a thread of low priority, so that
+//! neither a long analysis nor a slow receiver affects the program.
 
 mod look;
 mod state;
@@ -24,15 +24,15 @@ use crate::write_whole;
 use look::Looker;
 pub(crate) use state::{State, Watched};
 
-/// How long the end of the program waits for alerts that are being sent. There is no wait when
-/// there are none.
+/// How long the end of the program waits for alerts that are being sent. If no alert is being sent,
+/// there is no wait.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long the end of the program waits for metrics that are being sent. This is short, because
-/// the next run sends newer ones.
+/// How long the end of the program waits for metrics that are being sent. The wait is short,
+/// because the next run sends newer metrics.
 const METRICS_PATIENCE: Duration = Duration::from_millis(250);
 
-/// The first metrics are sent this soon, so that a short run has some.
+/// How soon after the start the first metrics are sent, so that a short run sends some too.
 const FIRST_METRICS: Duration = Duration::from_secs(1);
 
 /// The receiver of alerts.
@@ -42,7 +42,7 @@ pub(crate) struct Alerts {
     pub(crate) format: AlertFormat,
 }
 
-/// The receiver of OTLP metrics. The headers may contain a secret.
+/// The receiver of OTLP metrics. The HTTP headers for the receiver may contain a secret.
 #[derive(Clone)]
 pub(crate) struct Otlp {
     pub(crate) address: Address,
@@ -55,11 +55,11 @@ impl std::fmt::Debug for Otlp {
     }
 }
 
-/// The receivers of alerts and metrics.
+/// The receivers of alerts and metrics, and when to send them.
 #[derive(Clone, Debug)]
 pub(crate) struct Targets {
     pub(crate) alerts: Option<Alerts>,
-    /// The run is not analyzed before it is this old.
+    /// The age of the run before which it is not analyzed.
     pub(crate) look_after: Duration,
     pub(crate) metrics_file: Option<PathBuf>,
     pub(crate) otlp: Option<Otlp>,
@@ -72,16 +72,16 @@ impl Targets {
     }
 }
 
-/// How a program ended.
+/// How the recorded program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProgramEnd {
     /// The program succeeded, or it still runs.
     Fine,
-    /// The program failed; memory may have run out.
+    /// The program failed, possibly because memory ran out.
     Failed,
 }
 
-/// A run that is watched.
+/// A run that is being watched, with the thread that watches it.
 pub(crate) struct Online {
     stop: Sender<ProgramEnd>,
     done: Receiver<()>,
@@ -90,7 +90,8 @@ pub(crate) struct Online {
 }
 
 impl Online {
-    /// Starts watching. `None` when there is nothing to send and no server that needs the state.
+    /// Starts to watch a run. Returns `None` when there is nothing to send and no server needs the
+    /// state of the run.
     pub(crate) fn start(
         targets: Targets,
         watched: Watched,
@@ -141,19 +142,20 @@ impl Online {
         }))
     }
 
-    /// The current state, for a server.
+    /// The current state of the run, for a server.
     pub(crate) fn state(&self) -> Arc<State> {
         self.state.clone()
     }
 
-    /// Ends the watch. Sends waiting data for a short time, and reports what was lost.
+    /// Stops watching. Sends the remaining data for a short time, and reports how much was lost.
     pub(crate) fn finish(self, end: ProgramEnd, warn: &mut dyn FnMut(&str)) {
         let deadline = Instant::now() + PATIENCE;
         let left = || deadline.saturating_duration_since(Instant::now());
         let _ = self.stop.send(end);
         let looks_again = end == ProgramEnd::Failed && self.targets.alerts.is_some();
         if looks_again || self.targets.metrics_file.is_some() {
-            // Analyzing a large recording may take longer; its findings are then lost.
+            // Analyzing a large recording may take longer than this wait; its findings are then not
+            // sent.
             let _ = self.done.recv_timeout(left());
         }
         if let (Some(delivery), Some(alerts)) = (&self.state.alerts, &self.targets.alerts) {
@@ -182,7 +184,7 @@ fn report(what: &str, address: &Address, delivered: &Delivered, warn: &mut dyn F
     ));
 }
 
-/// The state of the watching thread.
+/// The state of the thread that watches a run.
 struct Work {
     targets: Targets,
     state: Arc<State>,
@@ -225,8 +227,8 @@ impl Work {
             self.look(true);
         }
         if let Some(file) = &self.targets.metrics_file {
-            // Values that are no longer measured are unknown, and a remaining file would repeat old
-            // ones.
+            // The metrics file is removed, because its values are no longer measured and would look
+            // current.
             let _ = std::fs::remove_file(file);
         }
         if let Some(problem) = self.file_problem.take() {
@@ -247,7 +249,7 @@ impl Work {
         }
     }
 
-    /// Analyzes the run so far, or at its end; returns the cost.
+    /// Analyzes the run so far, or after its end; returns the processor time that this took.
     fn look(&mut self, is_end: bool) -> Duration {
         let (found, cost) = self.looker.look();
         match found {
@@ -283,7 +285,7 @@ impl Work {
     }
 }
 
-/// Filters a text of a recording before it leaves the machine.
+/// Redacts secrets in a text of a recording before the text is sent to another machine.
 pub(super) fn sendable_text(text: &str) -> String {
     redacted_text(Text::from(text)).to_str_lossy().into_owned()
 }

@@ -1,5 +1,5 @@
-//! Writes packs: a run in one compressed file, without what looks like a secret. The reader is
-//! `stormlog_analysis::pack`.
+//! Writes packs: a pack contains a run in one compressed file, with everything redacted that looks
+//! like a secret. The code that reads packs is `stormlog_analysis::pack`.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
@@ -14,24 +14,25 @@ use crate::failure::hinted;
 use crate::sendable::sendable;
 use crate::whole_file::unfinished;
 
-/// Endings of the files of recordings. Other files in a folder are private and not packed.
+/// File name endings that recordings have. Other files in a folder may be private and are not
+/// packed.
 const ENDINGS: [&str; 12] = [
     "json", "jsonl", "ndjson", "csv", "pickle", "prof", "txt", "log", "md", "html", "svg", "png",
 ];
 
-/// The compression level. It gives half the size of level 3 at a tenth of the speed, which is still
-/// faster than the search for secrets.
+/// The zstd compression level. Level 9 gives half the size of level 3 at a tenth of the speed,
+/// which is still faster than the search for secrets.
 const LEVEL: i32 = 9;
 
-/// What was packed.
+/// What a pack contains, and what was left out.
 #[derive(Debug, Default)]
 pub(crate) struct Packed {
     pub(crate) content: Content,
-    /// The size of the pack.
+    /// The size of the pack file in bytes.
     pub(crate) pack_bytes: u64,
     /// Files of which the pack contains a redacted copy.
     pub(crate) redacted: Vec<String>,
-    /// Files that are not in the pack, each with its reason.
+    /// Files that are not in the pack, each with the reason.
     pub(crate) left_out: Vec<String>,
 }
 
@@ -43,8 +44,8 @@ struct Member {
     modified: u64,
 }
 
-/// Packs a run into a file, which appears only when it is complete and was read back. `progress` is
-/// called with bytes, twice for each file.
+/// Packs a run into a file, which appears under its name only when it is complete and was read
+/// back. `progress` is called twice for each file, with its number of bytes.
 pub(crate) fn write(run: &Path, output: &Path, progress: &dyn Fn(u64)) -> anyhow::Result<Packed> {
     let copies = TemporaryFolder::create().context("cannot make a temporary folder")?;
     let cannot_read = || format!("cannot read '{}'", run.display());
@@ -83,13 +84,14 @@ pub(crate) fn write(run: &Path, output: &Path, progress: &dyn Fn(u64)) -> anyhow
         ));
     }
     let cannot_write = || format!("cannot write '{}'", output.display());
-    // A program that is killed at any moment leaves the old file, or a hidden file whose name is
+    // If the program is killed at any moment, the old file remains, or a hidden file whose name is
     // not that of a pack.
     let mut file = unfinished(output, ".stormlog-pack").with_context(cannot_write)?;
     write_archive(file.as_file_mut(), packed.content, &members, progress)
         .with_context(cannot_write)?;
     file.as_file().sync_all().with_context(cannot_write)?;
-    // A pack that cannot be opened is worse than none, and its reader has limits.
+    // The pack is read back, because a pack that cannot be opened is worse than none, and the
+    // reader has size limits.
     let content = pack::check(file.path()).with_context(cannot_write)?;
     packed.pack_bytes = file.as_file().metadata().with_context(cannot_write)?.len();
     if content != packed.content {
@@ -115,7 +117,7 @@ fn write_archive(
     progress: &dyn Fn(u64),
 ) -> anyhow::Result<()> {
     let mut encoder = zstd::Encoder::new(BufWriter::with_capacity(1 << 18, file), LEVEL)?;
-    // The checksum reveals a pack that was damaged in transit.
+    // The checksum lets the reader detect a pack that was damaged in transit.
     encoder.include_checksum(true)?;
     let mut archive = tar::Builder::new(encoder);
     let header = pack::header(content, env!("CARGO_PKG_VERSION"));
@@ -132,8 +134,8 @@ fn write_archive(
             )
         })?;
         let opened = regular_file::open(&member.file).with_context(|| format!("'{name}'"))?;
-        // The run may still be recorded; data that came after its size was read is left for the
-        // next pack.
+        // The run may still be recorded, so only as many bytes are packed as the file had when its
+        // size was read.
         let exact = Exact {
             inner: opened.take(member.bytes),
             left: member.bytes,
@@ -147,7 +149,7 @@ fn write_archive(
     Ok(())
 }
 
-/// The header of an entry, which contains nothing about the user or the machine.
+/// The tar header of an entry, which contains nothing about the user or the machine.
 fn described(name: &str, bytes: u64, modified: u64) -> io::Result<tar::Header> {
     let mut header = tar::Header::new_ustar();
     header.set_path(name)?;
@@ -161,7 +163,8 @@ fn described(name: &str, bytes: u64, modified: u64) -> io::Result<tar::Header> {
     Ok(header)
 }
 
-/// Fails when a file became shorter during packing, instead of shifting everything that follows.
+/// Returns an error when a file became shorter during packing, because all following entries would
+/// be shifted.
 struct Exact<R> {
     inner: R,
     left: u64,

@@ -1,4 +1,4 @@
-//! Shows a progress bar for long work: only on a terminal, and only after a second.
+//! Shows a progress bar for long work: only on a terminal, and only after one second.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use stormlog_analysis::{Artifact, artifacts_at};
 
-/// Shorter work shows no progress.
+/// How long work must take before its progress is shown.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Counts bytes and shows them when the work takes long.
+/// Counts the bytes that were read, and shows a progress bar when the work takes long.
 pub struct Progress {
     start: Instant,
     total: u64,
@@ -20,7 +20,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Makes a progress bar for the files of artifacts or folders of them. It is shown only if
+    /// Makes a progress bar for reading artifacts or folders of artifacts. The bar is shown only if
     /// `visible`.
     pub fn through<'a>(paths: impl IntoIterator<Item = &'a Path>, visible: bool) -> Self {
         let size = |path| {
@@ -28,7 +28,7 @@ impl Progress {
             let sizes = files.filter_map(|file| Some(Artifact::at(&file).ok()?.size_bytes()));
             sizes.sum::<u64>()
         };
-        // Counting the bytes is useless without a bar.
+        // The size of the files is only needed for a visible progress bar.
         let total = if visible {
             paths.into_iter().map(size).sum()
         } else {
@@ -48,7 +48,7 @@ impl Progress {
         }
     }
 
-    /// Adds bytes read since the last call.
+    /// Adds the number of bytes that were read since the last call.
     pub fn advance(&self, bytes: u64) {
         let seen = self
             .seen

@@ -1,4 +1,4 @@
-//! Parts of the program's own recordings: whose memory, where it is stored, and until when.
+//! Code for commands that record: whose memory is recorded, where it is stored, and until when.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,8 @@ use crate::signals::Signals;
 /// How many events a recording keeps in memory.
 pub(crate) const MAX_EVENTS: usize = 10_000;
 
-/// Collectors of this machine's GPUs, all or the given indices, or the reason why there are none.
+/// Collectors for all GPUs of this machine or for those with the given indices, or the reason why
+/// there are none.
 pub(crate) fn gpu_collectors(
     wanted: &[u32],
     share: Share,
@@ -55,12 +56,12 @@ pub(crate) fn gpu_collectors(
     Ok(collectors)
 }
 
-/// A collector of a process and its children.
+/// A collector for a process and its children.
 pub(crate) fn tree_collector(pid: u32) -> Box<dyn Collector> {
     Box::new(TreeCollector::new(pid))
 }
 
-/// A collector of this process.
+/// A collector for the recording process itself.
 pub(crate) fn own_collector() -> Box<dyn Collector> {
     Box::new(HostCollector::new(
         Target::ThisProcess,
@@ -87,7 +88,7 @@ pub(crate) struct IdentityArguments {
 }
 
 impl IdentityArguments {
-    /// The identity from the flags or the launcher.
+    /// The identity of this process in its job, from the flags or from the launcher's variables.
     pub(crate) fn resolve(&self) -> anyhow::Result<DistributedIdentity> {
         let text = |text: &OsStr| Value::text(&*text.to_string_lossy());
         let env: Map = std::env::vars_os()
@@ -109,7 +110,8 @@ impl IdentityArguments {
     }
 }
 
-/// The sink of this process below a root: the root itself, unless the job has several ranks.
+/// The directory of this process's sink: `root` itself, or a subdirectory if the job has several
+/// ranks.
 pub(crate) fn sink_for_rank(root: &Path, identity: &DistributedIdentity) -> PathBuf {
     if identity.world_size > 1 {
         root.join(format!("rank-{:04}", identity.rank))
@@ -118,30 +120,31 @@ pub(crate) fn sink_for_rank(root: &Path, identity: &DistributedIdentity) -> Path
     }
 }
 
-/// What to record.
+/// What to record, and with which settings.
 pub(crate) struct Capture {
     pub(crate) collectors: Vec<Box<dyn Collector>>,
     pub(crate) interval: Duration,
     pub(crate) identity: DistributedIdentity,
     pub(crate) session_source: &'static str,
-    /// The process that the session belongs to; this process unless another one is watched.
+    /// The process that the session belongs to; the recording process itself unless it watches
+    /// another one.
     pub(crate) pid: u32,
     pub(crate) sink: Option<SinkConfig>,
-    /// Which events a reading produces.
+    /// Which events each reading of the counters produces.
     pub(crate) detail: Detail,
     /// Whether alerts are enabled.
     pub(crate) alerts: bool,
-    /// Metadata of the session's first event.
+    /// Metadata for the first event of the session.
     pub(crate) start_metadata: Map,
 }
 
 impl Capture {
-    /// Makes the recorder without starting it.
+    /// Creates the recorder without starting it.
     pub(crate) fn recorder(self) -> Arc<Recorder> {
         self.recorder_of(MAX_EVENTS, None)
     }
 
-    /// The same with given numbers of events in memory and for a bundle.
+    /// Creates the recorder with given numbers of events to keep in memory and for a bundle.
     pub(crate) fn recorder_of(
         self,
         max_events: usize,
@@ -171,27 +174,28 @@ pub(crate) fn positive_seconds(text: &str) -> Result<Duration, String> {
         return Err("must be > 0".into());
     }
     let duration = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
-    // The limit is longer than any run, and does not overflow a clock.
+    // Durations are limited to 136 years, which is longer than any run and does not overflow a
+    // clock.
     Ok(duration.min(Duration::from_secs(u64::from(u32::MAX))))
 }
 
 /// Why a recording ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Its time was over.
+    /// The requested duration has passed.
     Time,
-    /// This signal requested the end.
+    /// A signal requested the end; contains its number.
     Signal(i32),
     /// The watched process ended.
     Gone,
 }
 
-/// Records until the time is over, a signal requests the end, or the watched process ends. `look`
-/// is called about ten times a second with the time since the start, and once more before an end
-/// that was not requested.
+/// Records until the duration has passed, a signal requests the end, or the watched process ends.
+/// `look` is called about ten times a second with the time since the start, and once more before an
+/// end that was not requested.
 ///
-/// The caller registers the signals before it starts the recorder. A signal in between would
-/// otherwise end the program with its session open.
+/// The caller registers the signals before it starts the recorder. Otherwise a signal that arrives
+/// before its registration would end the program and leave the session open.
 pub(crate) fn until_end(
     recorder: &Recorder,
     signals: &Signals,
@@ -218,7 +222,8 @@ pub(crate) fn until_end(
         }
         let nap = Duration::from_millis(100);
         let nap = left.map_or(nap, |left| left.min(nap));
-        // Sleeps are short, so that a signal is handled at once.
+        // The thread sleeps only for a few milliseconds at a time, so that a signal is handled at
+        // once.
         let wake = Instant::now() + nap;
         while Instant::now() < wake {
             std::thread::sleep(Duration::from_millis(5).min(nap));

@@ -1,4 +1,4 @@
-//! Finds the sessions of paths that belong on one picture or screen.
+//! Finds the sessions at given paths that belong together in one chart or on one screen.
 
 use std::path::PathBuf;
 
@@ -7,18 +7,18 @@ use stormlog_analysis::{Damage, LoadError, LoadOptions, LoadedSession, OnError, 
 
 use crate::machine::settle_statuses;
 
-/// The sessions of one run at some paths, and what could not be read.
+/// The sessions of one run at some paths, and the damage found while loading.
 #[derive(Clone, Debug, Default)]
 pub struct RunOfPaths {
     /// The sessions, in order of rank within each path.
     pub sessions: Vec<LoadedSession>,
-    /// What could not be read.
+    /// The parts of the files that could not be read.
     pub damage: Vec<Damage>,
 }
 
-/// Loads the run of each path with all its ranks, which may lie side by side in a folder. It is the
-/// newest run, or that of the given session. Several paths count as ranks of one run. Damaged
-/// records are skipped and reported.
+/// Loads one run from each path with all its ranks, which may lie side by side in a folder: the
+/// newest run, or the run of the given session. Several paths count as ranks of the same run.
+/// Damaged records are skipped and reported.
 pub fn load_run(
     paths: &[PathBuf],
     session_id: Option<&str>,
@@ -50,7 +50,7 @@ pub fn load_run(
 }
 
 /// The indices of the sessions of the newest run, or of the run of a given session, in order of
-/// rank. Other sessions of the same rank and resource are then left out.
+/// rank. If a session is given, other sessions of its rank and resource are left out.
 fn run_among(sessions: &[(usize, LoadedSession)], session_id: Option<&str>) -> Vec<usize> {
     let members = sessions.iter().map(|(artifact, session)| Member {
         artifact: *artifact,
@@ -84,8 +84,8 @@ fn run_among(sessions: &[(usize, LoadedSession)], session_id: Option<&str>) -> V
     chosen
 }
 
-/// Whether another path already gave this session (same id, same events). Ranks of one job may
-/// share an id across files.
+/// Whether the session was already loaded from another path. Both the id and the events must be
+/// equal, because ranks of one job may have the same session id in different files.
 fn is_among(sessions: &[LoadedSession], session: &LoadedSession) -> bool {
     let key = |session: &LoadedSession| {
         let first = session.events.get(0);

@@ -1,9 +1,9 @@
-//! Prepares the files of an artifact for leaving the machine: only files inside it, no links, and
-//! nothing that looks like a secret.
+//! Prepares the files of an artifact for sending to another machine: only files inside the
+//! artifact, no symbolic links, and nothing that looks like a secret.
 //!
 //! A file without secrets is sent unchanged; otherwise a redacted copy is made. A file that cannot
-//! be checked is listed and not sent. The same holds for a binary file (a pickled snapshot, a
-//! picture) that contains a text which looks like a secret.
+//! be checked is listed and not sent. A binary file (a pickled snapshot, a picture) that contains a
+//! text which looks like a secret is listed and not sent either.
 
 mod compressed;
 mod names;
@@ -22,13 +22,15 @@ use stormlog_report::escape::for_terminal;
 
 use crate::export::Compression;
 
-/// The most bytes that are read at once: a document, a text, a line, a row.
+/// The largest number of bytes that are read at once, for a document, a text, a line or a row.
 const LARGEST: u64 = 64 << 20;
-/// Deeper directories are ignored, because artifacts have few levels.
+/// The deepest level of directories that is searched; deeper ones are ignored, because artifacts
+/// have few levels.
 const DEEPEST: usize = 8;
-/// The most files. A sink or a bundle has about ten, and there may be one of each for every rank.
+/// The largest number of files in an artifact. A sink or a bundle has about ten files, and there
+/// may be one of each for every rank.
 const MOST_FILES: usize = 10_000;
-/// Shorter texts in a binary file are accidental.
+/// The shortest text in a binary file that is checked; shorter texts are accidental byte sequences.
 const SHORTEST_TEXT: usize = 8;
 
 /// The files of an artifact that may be sent.
@@ -36,19 +38,19 @@ const SHORTEST_TEXT: usize = 8;
 pub struct Sendable {
     /// Names inside the artifact, with `/` between folders, and the file to send for each.
     pub files: Vec<(String, PathBuf)>,
-    /// Files that are left out, each with its reason.
+    /// Files that are not sent, each with the reason.
     pub left_out: Vec<String>,
 }
 
-/// Finds the files of an artifact that may be sent. Copies go to `copies`, which must exist.
-/// `progress` is called with the size of each file that was checked.
+/// Finds the files of an artifact that may be sent. Redacted copies are written to the directory
+/// `copies`, which must exist. `progress` is called with the size of each file that was checked.
 pub fn sendable(artifact: &Path, copies: &Path, progress: &dyn Fn(u64)) -> io::Result<Sendable> {
     let mut found = Sendable::default();
     let copies = Copies {
         folder: copies,
         progress,
     };
-    // The path of the artifact itself may be a link; files inside it may not.
+    // The path of the artifact itself may be a symbolic link; files inside the artifact may not.
     if fs::metadata(artifact)?.is_dir() {
         found.look_into(artifact, "", &copies, 0)?;
     } else {
@@ -57,27 +59,27 @@ pub fn sendable(artifact: &Path, copies: &Path, progress: &dyn Fn(u64)) -> io::R
         if fs::metadata(artifact)?.is_file() {
             found.look_at(artifact, name, &copies)?;
         } else {
-            // Reading a device or a pipe may block or have side effects.
+            // Devices and pipes are not read, because reading them may block or have side effects.
             found.leave_out(name, "not a regular file");
         }
     }
     Ok(found)
 }
 
-/// Reads a JSON document without its secrets; `None` when it cannot be read.
+/// Reads a JSON document and redacts its secrets; `None` when the document cannot be read.
 pub fn read_document(file: &Path) -> Option<Value> {
     let is_plain = fs::symlink_metadata(file).is_ok_and(|facts| facts.is_file());
     let bytes = is_plain.then(|| whole(file).ok().flatten()).flatten()?;
     value_in(&bytes).map(redacted)
 }
 
-/// Parses JSON; `None` when it is not valid or not UTF-8.
+/// Parses JSON; `None` when the bytes are not valid JSON or not UTF-8.
 fn value_in(json: &[u8]) -> Option<Value> {
     std::str::from_utf8(json).ok()?;
     parse(json).ok()
 }
 
-/// The folder for copies, and the progress callback.
+/// The folder for redacted copies, and the progress callback.
 struct Copies<'a> {
     folder: &'a Path,
     progress: &'a dyn Fn(u64),
@@ -121,8 +123,8 @@ impl Sendable {
     }
 
     fn look_at(&mut self, file: &Path, name: &str, copies: &Copies<'_>) -> io::Result<()> {
-        // Services name a file by its last part, so a copy keeps that name and gets a folder of its
-        // own.
+        // Experiment trackers name a file by the last part of its path, so a copy keeps this part
+        // and gets a folder of its own.
         let folder = copies.folder.join(self.files.len().to_string());
         let name = self.free_name(names::harmless(name));
         let copy = folder.join(name.rsplit('/').next().unwrap_or(&name));
@@ -138,7 +140,7 @@ impl Sendable {
         Ok(())
     }
 
-    /// A name that no other file has. Hiding secrets may have made two names the same.
+    /// A name that no other file has, because redacting secrets may have made two names equal.
     fn free_name(&self, name: String) -> String {
         let is_free = |name: &str| name.contains(HIDDEN).then(|| self.has(name)) != Some(true);
         let mut numbered = (2..).map(|number| match name.rsplit_once('.') {
@@ -172,7 +174,7 @@ enum Looked {
     Secret,
 }
 
-/// Checks one file, and copies it if something must be hidden.
+/// Checks one file for secrets, and writes a redacted copy if it has any.
 struct Search<'a> {
     file: &'a Path,
     copy: &'a Path,
@@ -195,7 +197,7 @@ impl Search<'_> {
         }
     }
 
-    /// Creates the empty copy in a folder of its own.
+    /// Creates the empty file for a redacted copy in a folder of its own.
     fn begin(&self) -> io::Result<File> {
         if let Some(folder) = self.copy.parent() {
             fs::create_dir_all(folder)?;
@@ -217,8 +219,8 @@ impl Search<'_> {
         }
         let text = String::from_utf8_lossy(&bytes);
         if !is_json && matches!(text, Cow::Owned(_)) && bytes.contains(&0) {
-            // Not text at all. A file with the ending of JSON is checked whatever it contains, and
-            // so is a log with a few bytes in another encoding.
+            // The file is binary. A file with the extension of JSON is checked as text whatever it
+            // contains, and so is a log with a few bytes in another encoding.
             let has_secret = texts_in(&bytes).any(|text| hidden_text(text).is_some());
             return Ok(if has_secret {
                 Looked::Secret
@@ -235,7 +237,8 @@ impl Search<'_> {
         }
     }
 
-    /// Checks a file with one record per line. The copy starts at the first line with a secret.
+    /// Checks a file with one record per line. The redacted copy is only begun at the first line
+    /// with a secret.
     fn lines(&self) -> io::Result<Looked> {
         let mut lines = BufReader::with_capacity(1 << 18, regular_file::open(self.file)?);
         let mut copy: Option<BufWriter<File>> = None;
@@ -252,8 +255,8 @@ impl Search<'_> {
             }
             let hidden = match std::str::from_utf8(&line) {
                 Ok(line) => filter.redacted(line).map(String::into_bytes),
-                // The line is not JSON, so names are unknown, but tokens and passwords are still
-                // found.
+                // The line is not JSON, so secrets cannot be found by their keys, but tokens and
+                // passwords in the text are still found.
                 Err(_) => hidden_text(&String::from_utf8_lossy(&line)).map(String::into_bytes),
             };
             if hidden.is_some() && copy.is_none() {
@@ -272,7 +275,7 @@ impl Search<'_> {
         }
     }
 
-    /// Checks a table; a cell may contain JSON.
+    /// Checks a CSV table, in which a cell may contain JSON.
     fn table(&self) -> io::Result<Looked> {
         if fs::metadata(self.file)?.len() > LARGEST {
             return Ok(Looked::TooLarge);
@@ -324,13 +327,13 @@ fn whole(file: &Path) -> io::Result<Option<Vec<u8>>> {
     Ok((bytes.len() as u64 <= LARGEST).then_some(bytes))
 }
 
-/// The text without secrets; `None` when it has none.
+/// The text with its secrets redacted; `None` when it contains no secrets.
 fn hidden_text(text: &str) -> Option<String> {
     let hidden = redacted_text(Text::from(text));
     (hidden != *text).then(|| hidden.to_str_lossy().into_owned())
 }
 
-/// The texts in a binary file.
+/// The readable texts inside a binary file.
 fn texts_in(bytes: &[u8]) -> impl Iterator<Item = &str> {
     bytes
         .split(|byte| !matches!(byte, b' '..=b'~' | b'\t' | b'\n'))
@@ -338,19 +341,19 @@ fn texts_in(bytes: &[u8]) -> impl Iterator<Item = &str> {
         .filter_map(|text| std::str::from_utf8(text).ok())
 }
 
-/// The value as JSON without secrets; `None` when it has none.
+/// The value as JSON with its secrets redacted; `None` when it contains no secrets.
 fn hidden_json(value: &Value, layout: Layout) -> Option<String> {
     let hidden = redacted(value.clone());
     if hidden == *value {
         return None;
     }
-    // NaN is not equal to itself, so the written texts are compared.
+    // The JSON texts are compared and not the values, because NaN is not equal to itself.
     let written = |value: &Value| Writer::new(layout).to_string(value);
     let text = written(&hidden);
     (text != written(value)).then_some(text)
 }
 
-/// The cell without secrets; `None` when it has none.
+/// The cell with its secrets redacted; `None` when it contains no secrets.
 fn hidden_cell(cell: &str) -> Option<String> {
     match parse(cell.as_bytes()) {
         Ok(value @ (Value::Map(_) | Value::List(_))) => hidden_json(&value, Layout::Line),

@@ -1,14 +1,14 @@
-//! The interface to experiment trackers, to which results are logged.
+//! The interface to experiment trackers such as W&B, to which results are logged.
 //!
-//! The program knows the request and the results, but not the services. Their libraries are written
-//! in Python, so a caller from Python supplies the implementation.
+//! The program knows the request and the results, but does not call the services itself: their
+//! libraries are written in Python, so a Python caller supplies the implementation.
 
 use std::path::{Path, PathBuf};
 
 use stormlog_capture::record::Recorder;
 use stormlog_format::{Event, Map, SessionSummary};
 
-/// A service that results can be logged to.
+/// An experiment tracker to which results can be logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
     /// Weights & Biases.
@@ -18,7 +18,7 @@ pub enum Service {
 }
 
 impl Service {
-    /// The name on the command line.
+    /// The name of the service on the command line.
     pub fn key(self) -> &'static str {
         match self {
             Self::Wandb => "wandb",
@@ -26,7 +26,7 @@ impl Service {
         }
     }
 
-    /// The name that people use.
+    /// The name of the service in messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Wandb => "W&B",
@@ -35,19 +35,20 @@ impl Service {
     }
 }
 
-/// A requested service and its settings.
+/// A requested service with its settings.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Which service.
+    /// The service to log to.
     pub service: Service,
-    /// Settings by their names in the Python package; settings that were not given are missing.
+    /// Settings by their names in the Python package; settings that the user did not give are
+    /// missing.
     pub settings: Map,
 }
 
-/// The result of a command.
+/// The result of a command that can be logged.
 #[derive(Debug)]
 pub enum Finished {
-    /// A recording.
+    /// A recording that has ended.
     Tracking(Box<Tracked>),
     /// The directory of a diagnose bundle.
     Diagnosis(PathBuf),
@@ -58,20 +59,20 @@ pub enum Finished {
 pub struct Tracked {
     /// The session.
     pub session: SessionSummary,
-    /// Statistics, with the names that trackers use.
+    /// Statistics of the recording, with the key names that trackers use.
     pub statistics: Map,
     /// The last events.
     pub events: Vec<Event>,
     /// The output file, if one was written.
     pub output: Option<PathBuf>,
-    /// The sink, if events were stored.
+    /// The directory of the sink, if events were stored.
     pub sink: Option<PathBuf>,
-    /// The last bundle of the flight recorder.
+    /// The last bundle that the flight recorder wrote, if any.
     pub oom_bundle: Option<PathBuf>,
 }
 
 impl Finished {
-    /// The result of a recorder; `None` when it never started.
+    /// The result of a recorder; `None` when the recorder was never started.
     pub(crate) fn tracking(
         recorder: &Recorder,
         output: Option<&Path>,
@@ -88,12 +89,13 @@ impl Finished {
     }
 }
 
-/// Logs results for the program.
+/// Logs the results of commands to experiment trackers.
 pub trait Services {
-    /// Checks before any work whether a service is available; the error describes what is missing.
+    /// Checks whether a service is available, before any recording starts; the error describes what
+    /// is missing.
     fn check(&mut self, request: &Request) -> Result<(), String>;
 
-    /// Logs a result under the name of the command; returns where to find it.
+    /// Logs a result under the name of the command; returns where the result can be found.
     fn log(
         &mut self,
         request: &Request,

@@ -1,8 +1,8 @@
-//! Handles signals. Those that end a recording are caught, so that files are complete and the
-//! session is closed. Signals for a program that we run are passed on to that program.
+//! Handles signals. Signals that end a recording are caught, so that files are complete and the
+//! session is closed. Signals for a program that `stormlog` runs are passed on to that program.
 //!
-//! A signal that was ignored at our start stays ignored: `nohup` and background jobs of a shell
-//! request this for us and for the programs that we start.
+//! A signal that was ignored when `stormlog` started stays ignored: `nohup` and background jobs of
+//! a shell request this for `stormlog` and for the programs that it starts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,8 +17,8 @@ use signal_hook::consts::{
 /// Signals that request the end of a program.
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// Signals that are passed on to a program. Faults concern only the process itself. Stop signals
-/// and signals from children are not passed on.
+/// Signals that are passed on to the program that `stormlog` runs. Not passed on are faults, which
+/// concern only the process itself, stop signals, and signals from children.
 const FORWARDED: [i32; 16] = [
     SIGHUP,
     SIGINT,
@@ -38,25 +38,25 @@ const FORWARDED: [i32; 16] = [
     SIGXFSZ,
 ];
 
-/// Signals that the kernel sends a process because of its own write. They are passed on only when
-/// another process sent them. Rust and Python ignore them by default, so that they are ignored is
-/// not a request of the user.
+/// Signals that the kernel sends to a process because of a write by that process. Such a signal is
+/// passed on only when another process sent it. Rust and Python ignore these signals by default, so
+/// their being ignored is not a request of the user.
 const OF_WRITES: [i32; 2] = [SIGPIPE, SIGXFSZ];
 
-/// Watches for signals while it exists.
+/// Catches signals while this value exists.
 pub(crate) struct Signals {
-    /// How often each signal arrived and was not taken yet.
+    /// For each signal, how often it arrived and was not returned by `take` yet.
     watched: Vec<(i32, Arc<AtomicU32>)>,
     registered: Vec<SigId>,
 }
 
 impl Signals {
-    /// Watches for the signals that request the end of a program.
+    /// Catches the signals that request the end of a program.
     pub(crate) fn that_end() -> anyhow::Result<Self> {
         Self::watch(ENDING)
     }
 
-    /// Watches for the signals that are passed on to a program, including real-time signals.
+    /// Catches the signals that are passed on to a program, including real-time signals.
     pub(crate) fn to_forward() -> anyhow::Result<Self> {
         Self::watch(
             FORWARDED
@@ -80,9 +80,9 @@ impl Signals {
         Ok(all)
     }
 
-    /// Takes a signal that arrived since the last call; call it again for more. The kernel queues
-    /// real-time signals, so each is returned as often as it arrived; any other signal is returned
-    /// once.
+    /// Returns a signal that arrived since the last call; must be called repeatedly until it
+    /// returns `None`. The kernel queues real-time signals, so each is returned as often as it
+    /// arrived; any other signal is returned once.
     pub(crate) fn take(&self) -> Option<i32> {
         let came = |(signal, times): &&(i32, Arc<AtomicU32>)| {
             let left = |times: u32| match times {
@@ -138,8 +138,8 @@ pub(crate) fn asks_to_end(signal: i32) -> bool {
     ENDING.contains(&signal)
 }
 
-/// The signals that this process ignores, as the kernel's mask; zero if the kernel does not report
-/// it.
+/// The signals that this process ignores, as the kernel's bit mask; zero if the kernel does not
+/// report the mask.
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,7 +1,7 @@
-//! The terminal user interface: a model, messages that change it, and views that draw it.
+//! The terminal user interface: a model, messages that change the model, and views that draw it.
 //!
-//! [`update`](update::update) is pure. It returns [`Effect`]s for everything that needs files,
-//! clocks or collectors; threads carry them out and answer with messages.
+//! [`update`](update::update) is a pure function that returns [`Effect`]s for all work that needs
+//! files, clocks or collectors; threads carry out the effects and reply with messages.
 
 mod clerk;
 mod colours;
@@ -46,7 +46,7 @@ use sampler::Sampler;
 use terminal::Guard;
 use worker::Worker;
 
-/// Options of the interface.
+/// Options of the terminal interface.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
     /// Whether colours may be used.
@@ -55,13 +55,13 @@ pub(crate) struct Options {
     pub(crate) mouse: bool,
 }
 
-/// Time between two frames while many messages arrive. Including the drawing, this gives thirty
-/// frames a second.
+/// The time between two frames while many messages arrive. Together with the time for drawing, 30
+/// ms give thirty frames a second.
 const FRAME: Duration = Duration::from_millis(30);
-/// How long nothing must happen before the clock on the screen is updated.
+/// How long no message must arrive before the clock on the screen is updated.
 const IDLE: Duration = Duration::from_millis(500);
 
-/// Shows the interface until the user leaves it.
+/// Shows the terminal interface until the user leaves it.
 pub(crate) fn run(paths: Vec<PathBuf>, options: Options) -> anyhow::Result<()> {
     let signals = Signals::that_end()?;
     let (sender, messages) = channel();
@@ -104,7 +104,7 @@ pub(crate) fn run(paths: Vec<PathBuf>, options: Options) -> anyhow::Result<()> {
     }
 }
 
-/// Waits for a message, then handles everything that arrives within a frame.
+/// Waits for a message, then handles all messages that arrive within the time of one frame.
 fn next(messages: &Receiver<Message>, model: &mut Model) -> Vec<Effect> {
     let mut effects = Vec::new();
     let is_busy = model.is_busy();
@@ -123,7 +123,8 @@ fn next(messages: &Receiver<Message>, model: &mut Model) -> Vec<Effect> {
         }
         match messages.try_recv() {
             Ok(message) => effects.extend(update::update(model, message)),
-            // A key is answered at once, not at the end of a frame.
+            // If nothing more is expected, the screen is drawn without waiting for the end of the
+            // frame, so that a key takes effect at once.
             Err(_) if !model.is_busy() => break,
             Err(_) => std::thread::sleep(left.min(Duration::from_millis(5))),
         }

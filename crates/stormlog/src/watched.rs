@@ -1,8 +1,9 @@
 //! Records a command while it runs, and reports how it ended.
 //!
-//! This process reads the host memory of all processes of the command from outside. A hook at the
-//! front of the interpreters' path records devices from inside. Everything that can fail is tried
-//! before the command starts; afterwards the command runs on, whatever happens to the recording.
+//! The `stormlog` process reads the host memory of all processes of the command from outside.
+//! Device memory is recorded from inside by a hook, which is put at the front of `PYTHONPATH`. All
+//! steps that can fail are tried before the command starts; afterwards the command keeps running
+//! even if the recording fails.
 
 mod devices;
 mod host;
@@ -44,16 +45,16 @@ const OUTSIDE: &str = "stormlog.run.outside";
 pub(crate) struct Ended {
     pub(crate) pid: u32,
     pub(crate) status: ExitStatus,
-    /// The signal that requested our end, and through us that of the command.
+    /// The signal that requested the end of `stormlog` and was passed on to the command.
     pub(crate) signal: Option<i32>,
-    /// Processes that the kernel killed meanwhile because memory ran out.
+    /// The number of processes that the kernel killed for lack of memory while the command ran.
     pub(crate) oom_kills: u64,
     /// The exception that ended the command's own process.
     pub(crate) exception: Option<Exception>,
 }
 
 impl Ended {
-    /// How the command ended and, if known, why.
+    /// Describes how the command ended and, if known, why.
     pub(crate) fn describe(&self) -> String {
         let why = self.why().unwrap_or_default();
         format!("{}{why}", child::describe(self.status))
@@ -65,8 +66,9 @@ impl Ended {
             .then_some(": out of memory in this container")
     }
 
-    /// Whether a kill by the kernel fits this end. It does not fit when the command succeeded or
-    /// ended by another signal; then the kernel killed another process of the group.
+    /// Whether a kill by the kernel's OOM killer explains how the command ended. A kill explains
+    /// nothing when the command succeeded or ended by a signal other than SIGKILL: then the kernel
+    /// killed another process of the control group.
     pub(crate) fn lost_to_the_kernel(&self) -> bool {
         let fits = match self.status.signal() {
             Some(_) => self.was_killed(),
@@ -75,12 +77,12 @@ impl Ended {
         self.oom_kills > 0 && fits
     }
 
-    /// Whether the command was ended by SIGKILL, which the kernel uses.
+    /// Whether the command was ended by SIGKILL, the signal that the kernel's OOM killer uses.
     pub(crate) fn was_killed(&self) -> bool {
         self.status.signal() == Some(signal_hook::consts::SIGKILL)
     }
 
-    /// The end as the last event of a run records it.
+    /// The end of the command in the form in which the last event of a run stores it.
     fn to_map(&self) -> Map {
         let kind = if self.lost_to_the_kernel() {
             "kernel_oom_kill"
@@ -101,13 +103,13 @@ impl Ended {
     }
 }
 
-/// What to run, and how to record it.
+/// The command to run, and how to record it.
 pub(crate) struct Plan<'a> {
     /// The directory of the recording. The directory is created when it is missing.
     pub(crate) root: &'a Path,
     pub(crate) command: &'a [OsString],
     pub(crate) interval: Duration,
-    /// Further environment variables for the command.
+    /// Additional environment variables for the command.
     pub(crate) variables: &'a [(&'static str, OsString)],
 }
 
@@ -117,7 +119,7 @@ pub(crate) fn is_disabled() -> bool {
 }
 
 /// Runs a command to its end and records it. `warn` is called with the reasons why something is not
-/// recorded; these never keep the command from running.
+/// recorded; such problems never keep the command from running.
 pub(crate) fn run(plan: &Plan<'_>, warn: &mut dyn FnMut(&str)) -> anyhow::Result<Ended> {
     share_one_pool();
     let signals = Signals::to_forward()?;
@@ -139,7 +141,8 @@ pub(crate) fn run(plan: &Plan<'_>, warn: &mut dyn FnMut(&str)) -> anyhow::Result
         Err(error) => {
             drop(prepared);
             if !existed {
-                // Nothing was recorded. A directory that is not empty stays.
+                // The command could not be started, so the new directory is removed again;
+                // `remove_dir` keeps a directory that is not empty.
                 let _ = fs::remove_dir(plan.root);
             }
             return Err(error);
@@ -163,13 +166,13 @@ pub(crate) fn run(plan: &Plan<'_>, warn: &mut dyn FnMut(&str)) -> anyhow::Result
     Ok(ended)
 }
 
-/// Everything that a recording needs and that can fail, prepared before the command starts.
+/// All parts of a recording that can fail, prepared before the command starts.
 struct Prepared {
     run: Map,
     identity: DistributedIdentity,
     inbox: Inbox,
     variables: Vec<(&'static str, OsString)>,
-    /// Sessions that an earlier run left open.
+    /// The ids of sessions that an earlier run left open.
     earlier: std::collections::HashSet<stormlog_format::Text>,
 }
 
@@ -206,7 +209,7 @@ impl Prepared {
         })
     }
 
-    /// Starts to record a running command; reports what cannot be recorded.
+    /// Starts to record a running command, and warns about everything that cannot be recorded.
     fn start(self, plan: &Plan<'_>, pid: u32, warn: &mut dyn FnMut(&str)) -> Recording {
         let mut start = Map::new();
         start.insert("run", Value::Map(self.run));
@@ -228,7 +231,7 @@ impl Prepared {
     }
 }
 
-/// The identity of a process that no launcher started.
+/// The identity of a process that was not started by a launcher.
 fn alone() -> DistributedIdentity {
     DistributedIdentity {
         job_id: None,
@@ -262,7 +265,7 @@ impl Recording {
 }
 
 /// The exception that ended a command. A launcher fails because a process that it started has
-/// failed; then the earliest exception of these processes is the cause.
+/// failed; in this case the earliest exception of its processes is the cause.
 fn cause<'a>(exceptions: &'a [Exception], ended: &Ended) -> Option<&'a Exception> {
     let own = exceptions.iter().find(|one| one.pid == ended.pid);
     if let Some(own) = own.filter(|own| !own.is_of_child()) {
@@ -273,26 +276,29 @@ fn cause<'a>(exceptions: &'a [Exception], ended: &Ended) -> Option<&'a Exception
     first.or(own)
 }
 
-/// Gives the host sink ordinary names if the run used no device, so that it cannot be mistaken for
-/// device memory.
+/// Renames the files of the host sink to the ordinary names of a sink if the run used no device.
+/// Under these names stormlog 0.3.9 finds the sink, and there is no device memory that it could mix
+/// with host memory.
 fn publish_when_alone(root: &Path) {
     let sinks = sinks_of_run(root);
     let has_device = sinks.iter().any(|(directory, names)| {
         let manifest = read_manifest(&directory.join(names.manifest()));
         let mut sessions = manifest.into_iter().flat_map(|manifest| manifest.sessions);
-        // The host memory of an earlier run may already have ordinary names.
+        // Sessions of host memory do not count as devices; an earlier run may have left them under
+        // ordinary names.
         sessions.any(|session| session.source != host::SOURCE)
     });
     for (directory, names) in sinks {
         if !has_device && names == SinkNames::Host {
-            // Another rank may still write to its sink; the last rank to end renames it.
+            // Renaming fails while another rank still writes to its sink; the last rank to end
+            // renames it.
             let _ = publish(&directory);
         }
     }
 }
 
-/// A name in a directory that is not taken. A taken name belongs to an earlier run or to one beside
-/// us, whose files must stay.
+/// A file name in a directory that is not in use. A name in use belongs to an earlier or concurrent
+/// run, whose files must stay.
 fn free_name(root: &Path, name: &str) -> PathBuf {
     let others = (2..).map(|number| format!("{name}-{number}"));
     let mut names = std::iter::once(name.to_owned()).chain(others);
@@ -300,17 +306,17 @@ fn free_name(root: &Path, name: &str) -> PathBuf {
     root.join(free.unwrap_or_else(|| name.to_owned()))
 }
 
-/// How many processes of our control group the kernel has killed because memory ran out.
+/// How many processes of this control group the kernel has killed for lack of memory.
 pub(crate) struct OomKills(u64);
 
 impl OomKills {
-    /// Counts the kills until now.
+    /// Counts the kills by the kernel until now.
     pub(crate) fn count() -> Self {
         let group = MemoryGroup::of_process(&Roots::default(), None);
         Self(group.and_then(|group| group.oom_kills()).unwrap_or(0))
     }
 
-    /// The number of kills since this count was taken.
+    /// The number of kills by the kernel since this count was taken.
     pub(crate) fn since(&self) -> u64 {
         Self::count().0.saturating_sub(self.0)
     }
@@ -346,7 +352,8 @@ mod tests {
         let both = [child.clone(), launcher.clone()];
         assert_eq!(found(&both, 1).as_deref(), Some("ValueError"));
         assert_eq!(found(&[launcher], 1).as_deref(), Some("ChildFailedError"));
-        // A helper that failed earlier did not end a program that failed by itself.
+        // An exception of a child process is not the cause if the program failed with an exception
+        // of its own.
         let own = [child.clone(), exception(1, "KeyError", 2)];
         assert_eq!(found(&own, 1).as_deref(), Some("KeyError"));
         // A program that succeeded was not ended by an exception.

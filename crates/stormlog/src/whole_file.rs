@@ -7,14 +7,16 @@ use std::path::Path;
 
 use stormlog_capture::files::{remove_leftovers, replace_output};
 
-/// Writes a file atomically: it is either complete or not there. Missing folders are created.
+/// Writes a file atomically, so that it never contains only a part of its content. Missing folders
+/// are created.
 pub fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
     let parent = file
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
     std::fs::create_dir_all(parent)?;
-    // Devices and pipes (`--output /dev/stdout`) cannot be replaced, only written to.
+    // Devices and pipes (such as `--output /dev/stdout`) cannot be replaced by another file, so
+    // they are written directly.
     let name = file.file_name().and_then(|name| name.to_str());
     let Some(name) = name.filter(|_| !file.exists() || file.is_file()) else {
         return std::fs::write(file, content);
@@ -23,9 +25,9 @@ pub fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
     replace_output(parent, name, content)
 }
 
-/// A hidden file beside an output, for what is written piece by piece; `persist` gives it the name
-/// of the output. A program that is killed leaves it behind under a name that is no output's, and
-/// the next call with this prefix deletes it.
+/// Creates a hidden temporary file beside an output file that is written piece by piece; `persist`
+/// renames it to the output file. If the program is killed, the temporary file remains under its
+/// hidden name, and the next call with the same prefix deletes it.
 pub(crate) fn unfinished(output: &Path, prefix: &str) -> io::Result<tempfile::NamedTempFile> {
     let parent = output
         .parent()
@@ -35,7 +37,7 @@ pub(crate) fn unfinished(output: &Path, prefix: &str) -> io::Result<tempfile::Na
     let (pid, now) = (std::process::id(), crate::machine::now_ns());
     tempfile::Builder::new()
         .permissions(Permissions::from_mode(0o666))
-        // The form of temporary names that leftovers are recognised by.
+        // The name contains pid and time, by which leftover temporary files are recognised.
         .prefix(&format!("{prefix}-{pid}-{now}"))
         .rand_bytes(0)
         .suffix(".tmp")
@@ -50,12 +52,12 @@ mod tests {
     fn what_a_killed_program_left_is_deleted_by_the_next() {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("run.stormlog");
-        // No process has this number.
+        // The name contains a pid that no process has, so the file is a leftover.
         let left = folder.path().join(".part-4194999-17.tmp");
         std::fs::write(&left, "half").unwrap();
         let ours = unfinished(&output, ".part").unwrap();
         assert!(!left.exists() && ours.path().exists());
-        // That of a process that lives stays.
+        // A temporary file of a process that still runs is not deleted.
         let second = unfinished(&output, ".part").unwrap();
         assert!(ours.path().exists());
         second.persist(&output).unwrap();
@@ -70,8 +72,8 @@ mod tests {
             let metadata = std::fs::metadata(folder.path().join(name)).unwrap();
             metadata.permissions().mode()
         };
-        // The umask belongs to the whole process, so the test reads it from a file and does not set
-        // it.
+        // The expected mode is read from a newly created file, because changing the umask would
+        // affect the whole test process.
         std::fs::write(folder.path().join("any"), "").unwrap();
         write_whole(&folder.path().join("ours"), b"x").unwrap();
         assert_eq!(mode("ours"), mode("any"));

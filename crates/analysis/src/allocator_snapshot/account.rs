@@ -1,5 +1,5 @@
-//! The account of one device in a snapshot: totals, memory use over time, segments, live memory,
-//! and the lines of the program that hold most of it.
+//! Summarizes the memory of one device in a snapshot: totals, memory use over time, segments, live
+//! memory, and the lines of the program that hold most of it.
 
 use std::collections::HashMap;
 
@@ -17,27 +17,27 @@ use super::read::{Block, Segment, Snapshot};
 use super::spans::{Span, spans_of};
 use super::stack::shortened;
 
-/// Maximum number of live blocks that are listed; the largest are kept.
+/// Maximum number of live blocks that are listed; the largest blocks are kept.
 const MOST_LIVE: usize = 1000;
 
 /// The label for memory that was allocated before the history begins and has been freed since.
 const BEFORE: &str = "allocated before the history begins";
-/// The label for memory without a stack when other memory has one: only lines of Python get a
-/// stack.
+/// The label for memory without a stack in a snapshot where other memory has one: PyTorch records
+/// stacks only for allocations made from a line of Python.
 const NO_LINE: &str = "no line of Python (a backward pass, or C++)";
 const NO_STACK: &str = "no stack recorded";
 
-/// The account of one device in a snapshot.
+/// The memory of one device in a snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct Account {
     /// The device.
     pub device: i64,
-    /// Sums over the device.
+    /// Totals of the device's memory.
     pub totals: Totals,
-    /// The allocator's actions, in order.
+    /// The allocator's actions, in the order in which they happened.
     pub moments: Vec<Moment>,
-    /// Whether the moments have recorded times. Without times, only the order of the moments is
-    /// known.
+    /// Whether the snapshot records the times of the allocator's actions. Without times, only the
+    /// order of the actions is known.
     pub has_times: bool,
     /// Named time spans, such as optimizer steps.
     pub spans: Vec<Span>,
@@ -45,27 +45,27 @@ pub struct Account {
     pub segments: Vec<SegmentUse>,
     /// Live blocks, the largest first, at most a thousand.
     pub live: Vec<LiveBlock>,
-    /// The lines of the program that held most at the peak, at most fifty.
+    /// The lines of the program that held the most memory at the peak, at most fifty.
     pub holders: Vec<Holder>,
     places: Vec<String>,
     place_of_entry: HashMap<usize, usize>,
     name_of_moment: HashMap<usize, String>,
 }
 
-/// Sums over one device.
+/// Totals of the memory of one device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Totals {
     /// Bytes that the allocator has reserved on the device.
     pub reserved_bytes: i64,
-    /// Bytes in live blocks.
+    /// Bytes in blocks that tensors use.
     pub allocated_bytes: i64,
-    /// Bytes requested for the live blocks.
+    /// Bytes that the program requested for the live blocks, without the allocator's rounding.
     pub requested_bytes: i64,
-    /// Bytes that are freed but still used by the device.
+    /// Bytes that the program has freed but the device still uses.
     pub awaiting_free_bytes: i64,
-    /// Highest bytes requested by live tensors during the history.
+    /// Highest number of bytes requested by live tensors during the recorded history.
     pub peak_requested_bytes: Option<i64>,
-    /// Highest reserved bytes during the history.
+    /// Highest number of reserved bytes during the recorded history.
     pub peak_reserved_bytes: Option<i64>,
     /// Number of segments.
     #[serde(skip)]
@@ -74,14 +74,14 @@ pub struct Totals {
     pub live_blocks: usize,
     /// Number of live blocks whose tensors have a name.
     pub named_blocks: usize,
-    /// Number of entries in the history.
+    /// Number of entries in the allocator's history.
     pub events: usize,
     /// Number of out-of-memory errors.
     pub ooms: usize,
 }
 
 impl Totals {
-    /// Reserved bytes that are not in use.
+    /// Reserved bytes that no block uses.
     pub fn idle_bytes(&self) -> i64 {
         let used = self
             .allocated_bytes
@@ -91,7 +91,7 @@ impl Totals {
 }
 
 impl Account {
-    /// Computes the account of one device.
+    /// Computes the summary of one device from a snapshot.
     pub fn of(snapshot: &Snapshot<'_>, owners: &Owners, device: i64) -> Self {
         let segments = snapshot.segments_of(device);
         let trace = snapshot.trace(device);
@@ -125,7 +125,8 @@ impl Account {
         account.add_blocks(&segments, &history, owners, &mut lines);
         let known: i64 = lines.sum_at_peak();
         let at_peak = totals.peak_requested_bytes.unwrap_or(0);
-        // Unknown memory gets one line of its own, so that the lines add up to the peak.
+        // Memory held at the peak whose line is unknown gets an entry of its own, so that all
+        // entries add up to the peak.
         if at_peak > known && history.held_before > 0 {
             let line = lines.named(BEFORE.to_owned());
             lines.holders[line].at_peak_bytes = at_peak - known;
@@ -138,12 +139,12 @@ impl Account {
         account
     }
 
-    /// The name of an allocation's tensor, if the tensor is still alive.
+    /// The name of the tensor that an allocation was made for, if the tensor is still alive.
     pub fn name_at(&self, place: usize) -> Option<&str> {
         self.name_of_moment.get(&place).map(String::as_str)
     }
 
-    /// The line of the program at a moment, if known.
+    /// The line of the program that caused an action of the allocator, if known.
     pub fn place_at(&self, moment: &Moment) -> Option<&str> {
         let line = self.place_of_entry.get(&moment.entry)?;
         self.places.get(*line).map(String::as_str)
@@ -214,7 +215,8 @@ impl Account {
             .collect();
     }
 
-    /// Adds a live block to the line that allocated it, and returns the block's label.
+    /// Adds a live block to the program line that allocated the block, and returns that line as the
+    /// block's label.
     fn add_live(
         &mut self,
         block: &Block<'_>,
@@ -230,7 +232,7 @@ impl Account {
             self.name_of_moment.insert(*moment, name.clone());
         }
         let line = match (moment, place_of(block), name) {
-            // The history has counted this allocation.
+            // The recorded history has already counted this allocation, so it is not added again.
             (Some(moment), ..) => {
                 let entry = history.moments[*moment].entry;
                 let line = self.place_of_entry.get(&entry).copied();
@@ -244,7 +246,8 @@ impl Account {
         let bytes = requested(block);
         holder.now_bytes = holder.now_bytes.saturating_add(bytes);
         if moment.is_none() {
-            // The block existed before the history begins, so it existed at the peak too.
+            // The block was allocated before the history begins and still exists, so it existed at
+            // the peak too.
             holder.at_peak_bytes = holder.at_peak_bytes.saturating_add(bytes);
         }
         holder.add_name(name);

@@ -12,16 +12,16 @@ use super::stack::{Frame, shortened};
 pub struct SegmentUse {
     /// Address of the segment.
     pub address: u64,
-    /// Size in bytes.
+    /// Size of the segment in bytes.
     pub total_bytes: i64,
     /// Bytes in live blocks.
     pub allocated_bytes: i64,
-    /// The pool: `small` or `large`.
+    /// The allocator's pool that the segment belongs to: `small` or `large`.
     pub pool: String,
-    /// The CUDA stream.
+    /// The CUDA stream that the segment belongs to.
     pub stream: Option<i64>,
-    /// The blocks in order: offset in the segment, size, and what holds the block (`None` when it
-    /// is free).
+    /// The blocks of the segment in order: offset in the segment, size, and the holder of the block
+    /// (`None` when the block is free).
     #[serde(skip)]
     pub blocks: Vec<(i64, i64, Option<String>)>,
 }
@@ -29,23 +29,24 @@ pub struct SegmentUse {
 /// A block in use.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LiveBlock {
-    /// Address, if the snapshot records it.
+    /// Address of the block, if the snapshot records it.
     pub address: Option<u64>,
-    /// Size in bytes.
+    /// Size of the block in bytes.
     #[serde(rename = "size_bytes")]
     pub bytes: i64,
-    /// The tensors on the block.
+    /// The tensors whose storage is in the block.
     #[serde(flatten)]
     pub owner: Owner,
     /// The line of the program that allocated the block.
     pub place: Option<String>,
-    /// The line that allocated the block, and its callers.
+    /// The call stack of the allocation: the line that allocated the block, and its callers.
     pub frames: Vec<String>,
     /// The pool of the block's segment.
     pub pool: String,
 }
 
-/// The size of a segment. When the size is not recorded, it is the sum of the blocks.
+/// The size of a segment in bytes. When the snapshot does not record the size, it is the sum of the
+/// segment's blocks.
 pub(super) fn total_of(segment: &Segment<'_>) -> i64 {
     if segment.total_size > 0 {
         return segment.total_size;
@@ -60,7 +61,7 @@ pub(super) fn live_bytes(segment: &Segment<'_>) -> i64 {
         .fold(0, i64::saturating_add)
 }
 
-/// Whether a tensor uses the block. A block without a state counts as used.
+/// Whether a tensor uses the block. A block whose state is not recorded counts as used.
 pub(super) fn is_live(block: &Block<'_>) -> bool {
     matches!(block.state, "active_allocated" | "")
 }

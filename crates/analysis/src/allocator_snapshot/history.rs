@@ -1,7 +1,7 @@
 //! Reconstructs an allocator's memory use over time from its history.
 //!
-//! The history is a ring, so its first entries may be lost. The memory held before the first entry
-//! is computed backwards: the live memory at the end minus what the entries added.
+//! The history is a ring buffer, so its first entries may be overwritten. The memory held before
+//! the first entry is the live memory at the end minus the bytes that the entries added.
 
 use std::collections::HashMap;
 
@@ -26,8 +26,8 @@ impl Action {
     fn of(action: &str) -> Option<Self> {
         Some(match action {
             "alloc" => Self::Alloc,
-            // `free_completed` is ignored: it makes memory reusable but does not change what
-            // tensors hold.
+            // The action `free_completed` is ignored: it makes memory reusable but does not change
+            // the memory that tensors hold.
             "free_requested" | "free" => Self::Free,
             "segment_alloc" | "segment_map" => Self::Grow,
             "segment_free" | "segment_unmap" => Self::Shrink,
@@ -40,14 +40,14 @@ impl Action {
 /// One action of the allocator, and the memory held after it.
 #[derive(Clone, Debug)]
 pub struct Moment {
-    /// Time in nanoseconds since 1970. When times were not recorded, each entry counts as one
-    /// microsecond.
+    /// Time of the action in nanoseconds since 1970. In a snapshot without times, each entry counts
+    /// as one microsecond.
     pub time_ns: i64,
-    /// The action.
+    /// The kind of action.
     pub action: Action,
     /// Address of the memory.
     pub address: u64,
-    /// Number of bytes requested.
+    /// Number of bytes that the action concerns.
     pub bytes: i64,
     /// Bytes requested by live tensors after the action.
     pub allocated_bytes: i64,
@@ -55,7 +55,7 @@ pub struct Moment {
     pub reserved_bytes: i64,
     /// Index of the action's entry in the trace.
     pub(super) entry: usize,
-    /// For an allocation, the index of the moment at which it was freed.
+    /// For an allocation, the index of the action that freed it.
     pub(super) ended: Option<usize>,
 }
 
@@ -64,24 +64,26 @@ pub struct Moment {
 pub(super) struct History {
     pub(super) moments: Vec<Moment>,
     pub(super) has_times: bool,
-    /// Bytes that tensors held before the first moment.
+    /// Bytes that tensors held before the first entry of the history.
     pub(super) held_before: i64,
 }
 
 impl History {
-    /// Computes the memory use from a trace that ends with the given allocated and reserved bytes.
+    /// Computes the memory use over time from a trace and from the allocated and reserved bytes at
+    /// its end.
     pub(super) fn of(trace: &[Entry<'_>], allocated: i64, reserved: i64) -> Self {
         let has_times = trace.iter().any(|entry| entry.time_us.is_some());
         let mut moments: Vec<Moment> = Vec::new();
         let mut open: HashMap<u64, usize> = HashMap::new();
         let (mut held, mut total) = (Level::default(), Level::default());
-        // Entries before the first one with a time get that time, not 1970.
+        // Entries before the first entry with a time get the time of that entry, not 1970.
         let mut last_us = trace.iter().find_map(|entry| entry.time_us).unwrap_or(0);
         for (place, entry) in trace.iter().enumerate() {
             let Some(action) = Action::of(entry.action) else {
                 continue;
             };
-            // Entries are in order, so a clock that was set back is ignored.
+            // Entries are in order, so an entry with an earlier time (the clock was set back) gets
+            // the time of the entry before.
             last_us = entry.time_us.map_or(last_us, |time| time.max(last_us));
             let counted = i64::try_from(place).unwrap_or(i64::MAX);
             let time_us = if has_times { last_us } else { counted };
@@ -126,16 +128,17 @@ impl History {
         }
     }
 
-    /// The moment at which tensors held the most memory.
+    /// The index of the action after which tensors held the most memory.
     pub(super) fn peak(&self) -> Option<usize> {
         let levels = self.moments.iter().enumerate();
-        // Of equal moments, the first one counts.
+        // When memory was equally high after several actions, the first of these actions is the
+        // peak.
         levels
             .max_by_key(|(place, moment)| (moment.allocated_bytes, std::cmp::Reverse(*place)))
             .map(|(place, _)| place)
     }
 
-    /// For each address that is still live, the moment that allocated it.
+    /// For each address that is still allocated, the index of the moment that allocated it.
     pub(super) fn still_open(&self) -> HashMap<u64, usize> {
         let allocations = self.moments.iter().enumerate();
         allocations
@@ -145,7 +148,7 @@ impl History {
     }
 }
 
-/// A running sum of changes, and its minimum.
+/// A running sum of changes, such as bytes allocated and freed, and the lowest value of the sum.
 #[derive(Default)]
 struct Level {
     now: i64,
@@ -158,7 +161,8 @@ impl Level {
         self.lowest = self.lowest.min(self.now);
     }
 
-    /// The value before the first change, so that the sum ends at `end` and is never negative.
+    /// The value before the first change, chosen so that the running sum ends at `end` and is never
+    /// negative.
     fn before(&self, end: i64) -> i64 {
         end.saturating_sub(self.now)
             .max(self.lowest.saturating_neg())
@@ -180,7 +184,7 @@ mod tests {
 
     #[test]
     fn what_was_there_before_follows_from_the_end() {
-        // 100 bytes were held before, of which 40 are freed; 30 new bytes stay.
+        // 100 bytes were held before the trace begins, of which 40 are freed; 30 new bytes stay.
         let trace = [
             entry("segment_alloc", 0, 500),
             entry("alloc", 1, 30),

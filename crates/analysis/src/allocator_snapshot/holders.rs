@@ -2,30 +2,30 @@
 
 use std::collections::HashMap;
 
-/// Maximum number of lines that are listed.
+/// Maximum number of program lines that are listed.
 const MOST_HOLDERS: usize = 50;
-/// Maximum number of tensor names that are listed per line.
+/// Maximum number of tensor names that are listed per program line.
 const MOST_NAMES: usize = 3;
 
 /// A line of the program and the memory it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The line, or a label when it is unknown.
+    /// The program line as text, or a label when the line is unknown.
     pub place: String,
-    /// Bytes held at the peak.
+    /// Bytes that the line held at the peak.
     pub at_peak_bytes: i64,
-    /// Bytes held now.
+    /// Bytes that the line holds at the time of the snapshot.
     pub now_bytes: i64,
-    /// Number of allocations in the history.
+    /// Number of allocations by the line in the recorded history.
     pub allocations: usize,
-    /// Sum of all allocations in the history, in bytes.
+    /// Sum of all allocations by the line in the recorded history, in bytes.
     pub allocated_bytes: i64,
-    /// Some names of its live tensors.
+    /// Some names of the live tensors that the line allocated.
     pub names: Vec<String>,
 }
 
 impl Holder {
-    /// Adds the name of a tensor.
+    /// Adds the name of a tensor that the line allocated.
     pub(super) fn add_name(&mut self, name: Option<&String>) {
         if let Some(name) = name
             && self.names.len() < MOST_NAMES
@@ -36,7 +36,7 @@ impl Holder {
     }
 }
 
-/// The lines of the program, each once.
+/// The lines of the program that allocated memory, each listed once.
 pub(super) struct Lines {
     places: HashMap<String, usize>,
     pub(super) holders: Vec<Holder>,
@@ -44,7 +44,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Creates an empty list. Memory without a line gets this label.
+    /// Creates an empty list of lines. Memory without a known line gets the label `words`.
     pub(super) fn without_place(words: &'static str) -> Self {
         Self {
             places: HashMap::new(),
@@ -53,7 +53,7 @@ impl Lines {
         }
     }
 
-    /// The entry for memory without a line.
+    /// The index of the entry for memory without a known line.
     pub(super) fn nowhere(&mut self) -> usize {
         self.named(self.nowhere.to_owned())
     }

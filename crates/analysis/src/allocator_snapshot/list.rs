@@ -1,20 +1,20 @@
-//! Lists in a snapshot. The total number of their items is bounded, because a small pickle can
-//! refer to one long list many times.
+//! Lists in a snapshot, with a limit on the number of items in all lists together, because a small
+//! pickle can refer to one long list many times.
 
 use std::borrow::Cow;
 
 use deser::de::{Deserialize, Sink, SinkHandle};
 use deser::{Error, ErrorKind, State};
 
-/// Maximum number of items kept per snapshot, including frames. An item takes about 150 bytes. The
-/// largest file that is read has half as many items.
+/// Maximum number of list items kept per snapshot, including stack frames. An item takes about 150
+/// bytes of memory. The largest snapshot that is read has half as many items.
 const MOST_KEPT: usize = 1 << 23;
 
-/// Number of items kept so far.
+/// Number of list items kept so far.
 #[derive(Debug, Default)]
 struct Kept(usize);
 
-/// Counts one more item, and fails at the limit.
+/// Counts one more list item, and fails when the limit is reached.
 pub(super) fn count(state: &mut State) -> Result<(), Error> {
     let kept = state.get_mut::<Kept>();
     kept.0 += 1;
@@ -24,7 +24,7 @@ pub(super) fn count(state: &mut State) -> Result<(), Error> {
     Ok(())
 }
 
-/// A list that counts its items.
+/// A list whose items count towards the limit of the snapshot.
 #[derive(Debug)]
 pub(super) struct List<T>(pub(super) Vec<T>);
 

@@ -8,22 +8,22 @@ use serde::Serialize;
 use stormlog_format::json::{self, JsonError};
 use stormlog_format::{Map, Value};
 
-/// Maximum number of names kept per storage.
+/// Maximum number of tensor names kept per storage.
 const MOST_NAMES: usize = 8;
-/// Longest name in characters. Longer names are cut, because every block of a storage is listed
-/// with its names.
+/// Longest tensor name in characters. Longer names are cut, because the names are repeated for
+/// every block of a storage.
 const LONGEST_TEXT: usize = 200;
-/// Maximum number of dimensions shown of a shape.
+/// Maximum number of dimensions of a tensor's shape that are shown.
 const MOST_DIMENSIONS: usize = 16;
 
-/// The tensors on one storage.
+/// The tensors that share one storage.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Owner {
     /// Names of the tensors, the most descriptive first.
     pub names: Vec<String>,
     /// The shape of the first tensor, such as `[512, 64]`.
     pub shape: Option<String>,
-    /// The type of the first tensor, without the prefix `torch.`.
+    /// The data type of the first tensor, without the prefix `torch.`.
     pub dtype: Option<String>,
 }
 
@@ -32,7 +32,7 @@ pub struct Owner {
 pub struct Owners(HashMap<u64, Owner>);
 
 impl Owners {
-    /// Parses the document. Invalid entries are skipped.
+    /// Parses the JSON document with the tensors; invalid entries are skipped.
     pub fn parse(document: &[u8]) -> Result<Self, JsonError> {
         let document = json::parse(document)?;
         let entries = document
@@ -51,7 +51,7 @@ impl Owners {
         Ok(Self(owners.collect()))
     }
 
-    /// The tensors on the storage at an address.
+    /// The tensors whose storage begins at an address.
     pub fn at(&self, address: u64) -> Option<&Owner> {
         self.0.get(&address)
     }

@@ -1,6 +1,6 @@
-//! Parses the pickle of a snapshot. Unknown keys are skipped, missing values are unknown, and
-//! values of another type are an error with the position in the file. Texts are borrowed from the
-//! file, because a small pickle can refer to a long text many times.
+//! Parses the pickle of a snapshot. Unknown keys are skipped, missing values are unknown, and a
+//! value of an unexpected type is an error with its position in the file. Strings are borrowed from
+//! the file's bytes, because a small pickle can refer to a long string many times.
 
 use deser::ErrorKind;
 use deser_pickle::DeserializerConfig;
@@ -9,17 +9,18 @@ use super::list::List;
 use super::stack::Stack;
 use super::{SnapshotError, values};
 
-/// Maximum number of repeated values per byte of the file. PyTorch writes a frame once and refers
-/// to it with two to five bytes, which repeats the frame's three keys and values.
+/// Maximum number of repeated values per byte of the pickle. PyTorch writes a stack frame once and
+/// refers to it with two to five bytes, and each reference repeats the frame's three keys and
+/// values.
 const REPEATED_PER_BYTE: usize = 8;
-/// Maximum number of repeated values in all, which takes some seconds. 100,000 entries with stacks
-/// of a hundred frames need fewer.
+/// Maximum number of repeated values in a pickle; parsing this many takes some seconds. 100,000
+/// entries with stacks of a hundred frames have fewer.
 const MOST_REPEATED: usize = 1 << 27;
 
-/// Maximum number of devices. PyTorch supports at most 128 devices.
+/// Maximum number of devices in a snapshot, which is the number that PyTorch supports.
 const MOST_DEVICES: usize = 128;
 
-/// The current memory and the history of the allocator.
+/// A snapshot: the current memory and the history of the allocator.
 #[derive(Debug, Default, deser::Deserialize)]
 #[deser(default)]
 pub struct Snapshot<'a> {
@@ -28,7 +29,7 @@ pub struct Snapshot<'a> {
     pub(super) external_annotations: List<Annotation<'a>>,
 }
 
-/// Memory that the allocator reserved on the device in one piece.
+/// A segment: memory that the allocator reserved on the device in one piece.
 #[derive(Debug, Default, deser::Deserialize)]
 #[deser(default)]
 pub(super) struct Segment<'a> {
@@ -41,7 +42,7 @@ pub(super) struct Segment<'a> {
     pub(super) blocks: List<Block<'a>>,
 }
 
-/// A part of a segment.
+/// A block: a part of a segment.
 #[derive(Debug, Default, deser::Deserialize)]
 #[deser(default)]
 pub(super) struct Block<'a> {
@@ -53,7 +54,7 @@ pub(super) struct Block<'a> {
     pub(super) history: List<Earlier<'a>>,
 }
 
-/// The record of a block in older versions of PyTorch.
+/// The history of a block, as recorded by older versions of PyTorch.
 #[derive(Debug, Default, deser::Deserialize)]
 #[deser(default)]
 pub(super) struct Earlier<'a> {
@@ -62,7 +63,7 @@ pub(super) struct Earlier<'a> {
     pub(super) frames: Stack<'a>,
 }
 
-/// One action of the allocator.
+/// One entry of the allocator's history: an action such as an allocation.
 #[derive(Debug, Default, deser::Deserialize)]
 #[deser(default)]
 pub(super) struct Entry<'a> {
@@ -103,21 +104,22 @@ impl<'a> Snapshot<'a> {
             });
             listed.map_err(|_| SnapshotError::Malformed(error.to_string()))
         })?;
-        // Each device is analysed separately, so the number of devices is limited.
+        // The memory of each device is analysed separately, so the number of devices is limited.
         if snapshot.devices().len() > MOST_DEVICES {
-            let text = format!("it has more than {MOST_DEVICES} devices");
+            let text = format!("the snapshot has more than {MOST_DEVICES} devices");
             return Err(SnapshotError::Malformed(text));
         }
         Ok(snapshot)
     }
 
-    /// Whether the snapshot has any content. Any other dictionary parses as an empty snapshot.
+    /// Whether the document is a snapshot with content; a dictionary with none of a snapshot's keys
+    /// parses as an empty snapshot.
     pub fn has_content(&self) -> bool {
         self.segments.is_some() || self.device_traces.is_some()
     }
 
-    /// The segments of a device. A segment without a device belongs to device 0, or to the
-    /// requested device if there is only one.
+    /// The segments of a device in a snapshot. A segment without a device belongs to device 0, or
+    /// to the requested device if the snapshot has only one device.
     pub(super) fn segments_of(&self, device: i64) -> Vec<&Segment<'a>> {
         let is_alone = self.devices().len() < 2;
         let is_ours = |segment: &&Segment<'_>| match segment.device {
@@ -142,7 +144,7 @@ impl<'a> Snapshot<'a> {
         self.device_traces.as_ref().map_or(&[], |traces| &traces.0)
     }
 
-    /// The devices that hold memory or have a history, ascending.
+    /// The devices that hold memory or have a history, in ascending order.
     pub fn devices(&self) -> Vec<i64> {
         let holding = self.segments().iter();
         let holding = holding.map(|segment| segment.device.unwrap_or(0));

@@ -1,29 +1,33 @@
-//! Named time spans that PyTorch wrote next to the history, such as optimizer steps.
+//! Named time spans that PyTorch records in a snapshot next to the allocator's history, such as
+//! optimizer steps.
 
 use super::read::Snapshot;
 use super::stack::shortened;
 
-/// Maximum number of spans that are listed.
+/// Maximum number of named time spans that are listed.
 const MOST_SPANS: usize = 2000;
-/// Maximum number of spans open at once. Every end is compared with all open spans.
+/// Maximum number of time spans open at once; the limit exists because every end is compared with
+/// all open spans.
 const MOST_OPEN: usize = 64;
-/// Maximum number of starts and ends read per device; PyTorch keeps as many entries.
+/// Maximum number of starts and ends of time spans read per device; PyTorch's history has as many
+/// entries.
 const MOST_ANNOTATIONS: usize = 200_000;
 
 /// A named time span.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The name of the span.
+    /// The name of the time span.
     pub name: String,
-    /// Start time.
+    /// Start time of the span in nanoseconds.
     pub start_ns: i64,
-    /// End time.
+    /// End time of the span in nanoseconds.
     pub end_ns: i64,
-    /// Number of spans that contain this one.
+    /// Number of other time spans that contain this one.
     pub depth: usize,
 }
 
-/// Pairs the starts and ends of annotations. Spans without an end are left out.
+/// Pairs the starts and ends of annotations into time spans. Time spans without an end are left
+/// out.
 pub(super) fn spans_of(snapshot: &Snapshot<'_>, device: i64) -> Vec<Span> {
     let mut open: Vec<(&str, i64)> = Vec::new();
     let mut spans = Vec::new();

@@ -1,8 +1,9 @@
-//! Call stacks in a snapshot: which frames are kept, and which line to name.
+//! Call stacks in a snapshot: which frames are kept, and which program line is reported for an
+//! allocation.
 //!
-//! When C++ stacks were recorded, an entry has up to a hundred frames. Python frames show where in
-//! the program the allocation happened. Other frames are kept only for stacks without Python
-//! frames, as in a backward pass.
+//! When C++ stacks were recorded, an entry of the history has up to a hundred frames. Python frames
+//! show where in the program the allocation happened. C++ frames are kept only for stacks without
+//! Python frames, as in a backward pass.
 
 use std::borrow::Cow;
 
@@ -14,10 +15,12 @@ use super::list;
 /// Maximum number of frames kept per stack.
 const MOST_FRAMES: usize = 12;
 
-/// Maximum number of bytes kept of a function's name (its start) and of a path (its end).
+/// Maximum number of bytes kept of a frame's texts: the first bytes of a function's name and the
+/// last bytes of a path.
 const LONGEST: usize = 512;
 
-/// Functions at the start of every stack, which carry no information.
+/// Prefixes of functions at the start of every C++ stack, which do not help to find the program
+/// line.
 const MACHINERY: [&str; 9] = [
     "torch::unwind::",
     "torch::CapturedTraceback::",
@@ -36,15 +39,15 @@ const MACHINERY: [&str; 9] = [
 pub struct Frame<'a> {
     /// The function's name.
     pub name: &'a str,
-    /// The function's file.
+    /// The path of the function's source file.
     pub filename: &'a str,
-    /// The line; 0 when unknown.
+    /// Line number in the file; 0 when unknown.
     pub line: i64,
 }
 
 impl<'a> Frame<'a> {
-    /// Shortens the texts. The texts are searched for every frame, and a file can refer to one long
-    /// text from millions of frames.
+    /// Shortens the frame's function name and path, because both are searched for every frame and a
+    /// snapshot can refer to one long text from millions of frames.
     fn within_bounds(self) -> Self {
         let (name, file): (&'a str, &'a str) = (self.name, self.filename);
         Self {
@@ -60,11 +63,11 @@ impl<'a> Frame<'a> {
     }
 
     fn is_of_torch(&self) -> bool {
-        // A folder of the user named `torch` does not match.
+        // The part `-packages/` keeps a folder of the user named `torch` from matching.
         self.filename.contains("-packages/torch/")
     }
 
-    /// Whether the line belongs to the user's code and not to PyTorch.
+    /// Whether the frame belongs to the user's code and not to PyTorch.
     fn is_own(&self) -> bool {
         self.is_python() && !self.is_of_torch()
     }
@@ -73,11 +76,12 @@ impl<'a> Frame<'a> {
         MACHINERY.iter().any(|start| self.name.starts_with(start))
     }
 
-    /// The frame as `step (train.py:26)`, with only the file's name.
+    /// The frame as `step (train.py:26)`: the function, the file's name without its directory, and
+    /// the line.
     pub fn label(&self) -> String {
         let name = shortened(self.name);
         if !self.is_python() {
-            // The argument types are left out.
+            // The argument types of a C++ function are left out of its label.
             return name.split('(').next().unwrap_or_default().to_owned();
         }
         let file = shortened(self.filename.rsplit('/').next().unwrap_or_default());
@@ -88,12 +92,13 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// The frames that are kept, the innermost first.
+/// A call stack: the frames that are kept, the innermost first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stack<'a>(pub(super) Vec<Frame<'a>>);
 
 impl<'a> Stack<'a> {
-    /// The line to name: the innermost line of the user's code, otherwise the innermost frame.
+    /// The program line that is reported: the innermost line of the user's code, otherwise the
+    /// innermost frame.
     pub(super) fn place(&self) -> Option<String> {
         let frames = &self.0;
         let own = frames.iter().find(|frame| frame.is_own());
@@ -111,10 +116,11 @@ impl<'a> Stack<'a> {
         let frame = frame.within_bounds();
         let frames = &mut self.0;
         match (frame.is_python(), frames.first().map(Frame::is_python)) {
-            // The first Python frame replaces the C++ frames before it.
+            // The first Python frame of a stack replaces the C++ frames before it.
             (true, Some(false)) => *frames = vec![frame],
             (true, _) if frames.len() < MOST_FRAMES => frames.push(frame),
-            // Within PyTorch's modules, the user's line may be far from the innermost frame.
+            // An allocation within PyTorch's modules may have many frames between the innermost one
+            // and the user's line, so that line is kept beyond the limit.
             (true, _) if frame.is_own() && !frames.iter().any(Frame::is_own) => frames.push(frame),
             (false, None | Some(false))
                 if (frames.len() < MOST_FRAMES || backward_of(frame.name).is_some())

@@ -1,17 +1,17 @@
-//! Checks the values of a pickle before any is created. Limits the number of values, because a
-//! value may take one byte of the file and 140 bytes of memory. Rejects values that cost more each
-//! time they are repeated.
+//! Checks the values of a pickle before parsing creates any of them. Limits the number of values,
+//! because a value may take one byte in the file and 140 bytes in memory. Rejects values that are
+//! processed again, at a high cost, for each reference to them.
 
 use super::SnapshotError;
 
-/// Rejects a pickle with more than `most` values, or with values that take long to process. Stops
-/// at an unknown opcode, which the parser rejects.
+/// Rejects a pickle with more than `most` values, or with values that take long to process. The
+/// check stops at an unknown opcode, because the parser rejects it.
 pub(super) fn check(most: usize, pickle: &[u8]) -> Result<(), SnapshotError> {
     let mut rest = pickle;
     let mut values = 0;
     while let Some((opcode, after)) = rest.split_first() {
         if is_laborious(*opcode) {
-            let text = "it has numbers or texts as only Python 2 writes them";
+            let text = "the snapshot has numbers or texts that only Python 2 writes";
             return Err(SnapshotError::Malformed(text.to_owned()));
         }
         let Some((argument, makes_value)) = operation(*opcode, after) else {
@@ -29,17 +29,17 @@ pub(super) fn check(most: usize, pickle: &[u8]) -> Result<(), SnapshotError> {
     Ok(())
 }
 
-/// Whether an opcode creates a value that may be as long as the file, and that is parsed, checked
-/// or copied again at every reference.
+/// Whether a pickle opcode creates a value that may be as long as the file, and that is parsed,
+/// checked or copied again at every reference.
 fn is_laborious(opcode: u8) -> bool {
-    // INT, LONG, FLOAT, STRING, UNICODE, BINSTRING, SHORT_BINSTRING, LONG4.
+    // The opcodes INT, LONG, FLOAT, STRING, UNICODE, BINSTRING, SHORT_BINSTRING, LONG4.
     matches!(
         opcode,
         b'I' | b'L' | b'F' | b'S' | b'V' | b'T' | b'U' | 0x8b
     )
 }
 
-/// The length of an opcode's argument, and whether it creates a value.
+/// The length of a pickle opcode's argument, and whether the opcode creates a value.
 fn operation(opcode: u8, after: &[u8]) -> Option<(usize, bool)> {
     let counted = |width: usize| {
         let mut length = [0; 8];
@@ -49,18 +49,20 @@ fn operation(opcode: u8, after: &[u8]) -> Option<(usize, bool)> {
     };
     let line = || Some(memchr::memchr(b'\n', after)? + 1);
     Some(match opcode {
-        // STOP, MARK, POP, POP_MARK, DUP, APPEND, APPENDS, SETITEM, SETITEMS, ADDITEMS, MEMOIZE,
-        // BUILD.
+        // Opcodes without an argument that create no value: STOP, MARK, POP, POP_MARK, DUP, APPEND,
+        // APPENDS, SETITEM, SETITEMS, ADDITEMS, MEMOIZE, BUILD.
         b'.' | b'(' | b'0' | b'1' | b'2' | b'a' | b'e' | b's' | b'u' | 0x90 | 0x94 | b'b' => {
             (0, false)
         }
-        // PROTO, BINPUT, BINGET; LONG_BINPUT, LONG_BINGET; FRAME; PUT, GET.
+        // Opcodes with an argument that create no value: PROTO, BINPUT, BINGET; LONG_BINPUT,
+        // LONG_BINGET; FRAME; PUT, GET.
         0x80 | b'q' | b'h' => (1, false),
         b'r' | b'j' => (4, false),
         0x95 => (8, false),
         b'p' | b'g' => (line()?, false),
-        // NONE, true, false, empty tuple, list, dictionary and set; tuples of values on the stack,
-        // LIST, DICT, FROZENSET, STACK_GLOBAL, REDUCE, OBJ, NEWOBJ, NEWOBJ_EX.
+        // Opcodes without an argument that create a value: NONE, true, false, empty tuple, list,
+        // dictionary and set; tuples of values on the stack, LIST, DICT, FROZENSET, STACK_GLOBAL,
+        // REDUCE, OBJ, NEWOBJ, NEWOBJ_EX.
         b'N'
         | b')'
         | b']'
@@ -74,16 +76,16 @@ fn operation(opcode: u8, after: &[u8]) -> Option<(usize, bool)> {
         | 0x85..=0x89
         | 0x8f
         | 0x91..=0x93 => (0, true),
-        // BININT1, BININT2, BININT, BINFLOAT.
+        // Numbers of fixed length: BININT1, BININT2, BININT, BINFLOAT.
         b'K' => (1, true),
         b'M' => (2, true),
         b'J' => (4, true),
         b'G' => (8, true),
-        // Texts, bytes and large integers, preceded by their length.
+        // Opcodes of texts, bytes and large integers, whose argument begins with its length.
         b'C' | 0x8a | 0x8c => (counted(1)?, true),
         b'X' | b'B' => (counted(4)?, true),
         0x8d | 0x8e | 0x96 => (counted(8)?, true),
-        // Names of classes, on two lines.
+        // Opcodes whose argument is a class: module and name, each on a line.
         b'c' | b'i' => {
             let first = line()?;
             let second = memchr::memchr(b'\n', after.get(first..)?)? + 1;
@@ -109,8 +111,8 @@ mod tests {
 
     #[test]
     fn values_are_counted_and_arguments_are_not() {
-        // {"ab": (None, 1.5, 7)} with a memoized text. The bytes of a text must not be read as
-        // opcodes.
+        // The pickle of the dictionary {"NN": (None, 1.5, 7)}, whose key is memoized. The bytes
+        // `NN` of the key must not be counted as opcodes.
         let pickle =
             b"\x80\x04\x95\x18\0\0\0\0\0\0\0}\x94\x8c\x02NN\x94NG?\xf8\0\0\0\0\0\0K\x07\x87\x94s.";
         assert!(are_at_most(6, pickle) && !are_at_most(5, pickle));
@@ -131,7 +133,7 @@ mod tests {
             b"\x80\x02\x8b\x01\0\0\0\x07.",
         ] {
             let error = check(9, pickle).unwrap_err().to_string();
-            assert!(error.contains("as only Python 2 writes them"), "{error}");
+            assert!(error.contains("that only Python 2 writes"), "{error}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! One directory as the catalog sees it, without what lies below it.
+//! One directory of the catalog: its files and folders, without the content of those folders.
 
 use std::fs;
 use std::io::Read as _;
@@ -14,47 +14,48 @@ use crate::pack::has_ending;
 use crate::query::{ATTACHMENTS_FILE, RUN_FILE};
 use crate::regular_file::{Refused, special_kind};
 
-/// So much of a file is read to find its first line.
+/// At most this many bytes of a file are read to find its first line.
 const LONGEST_FIRST_LINE: u64 = 1 << 16;
 
-/// What a directory is.
+/// The kind of a directory: a sink, a bundle or a plain directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DirectoryKind {
     /// A directory of segments, with or without a manifest.
     Sink,
-    /// What `diagnose` leaves.
+    /// A bundle that the command `diagnose` writes.
     DiagnoseBundle,
-    /// What the OOM flight recorder leaves.
+    /// A bundle that the OOM flight recorder writes.
     OomBundle,
-    /// A directory of other things.
+    /// A directory that is neither a sink nor a bundle.
     Plain,
 }
 
-/// What is directly in a directory. Files that are refused are in no other list.
+/// The entries directly in a directory. Entries that are not read are listed only in `refused`.
 #[derive(Clone, Debug)]
 pub(crate) struct Directory {
     pub(crate) path: PathBuf,
     pub(crate) kind: DirectoryKind,
-    /// Its manifests, and their content where that is an object.
+    /// The directory's manifests, each with its content if the content is a JSON object.
     pub(crate) manifests: Vec<(PathBuf, Option<Map>)>,
     /// The file that describes a run.
     pub(crate) run_file: Option<PathBuf>,
     /// The file that lists attachments.
     pub(crate) attachments: Option<PathBuf>,
-    /// Files that may hold events, by their names; segments too.
+    /// Files that may hold events according to their names, including segments.
     pub(crate) files: Vec<PathBuf>,
-    /// Packs, which hold recordings of their own.
+    /// Packs, each of which holds one or more recordings.
     pub(crate) packs: Vec<PathBuf>,
-    /// Directories in it that are looked at.
+    /// Subdirectories that the catalog walks into.
     pub(crate) folders: Vec<PathBuf>,
-    /// Links that leave the given paths, FIFOs, devices.
+    /// Entries that are not read: links that leave the given paths, FIFOs, devices.
     pub(crate) refused: Vec<(PathBuf, Refused)>,
-    /// Why it could not be listed.
+    /// The reason why the directory could not be listed.
     pub(crate) closed: Option<String>,
 }
 
 impl Directory {
-    /// Looks at a directory. Links to files count where they stay in one of the roots.
+    /// Lists the entries of a directory. A link to a file is followed only when its target lies
+    /// below one of the roots.
     pub(crate) fn read(path: &Path, roots: &[PathBuf]) -> Self {
         let mut found = Self {
             path: path.to_path_buf(),
@@ -130,7 +131,7 @@ impl Directory {
         }
     }
 
-    /// The manifest with those names, when it is an object.
+    /// The directory's sink manifest with the given names, if its content is a JSON object.
     pub(crate) fn manifest(&self, names: SinkNames) -> Option<&Map> {
         let mut manifests = self.manifests.iter();
         let found = manifests.find(|(path, _)| path.ends_with(names.manifest()))?;
@@ -155,7 +156,8 @@ impl Directory {
         DirectoryKind::Plain
     }
 
-    /// The files that hold events of their own: no segments of a sink, no lines of another kind.
+    /// The files that are artifacts of their own: no segments of a sink, and no `.jsonl` files with
+    /// records of another kind.
     pub(crate) fn loose_files(&self) -> impl Iterator<Item = &PathBuf> {
         let is_sink = self.kind == DirectoryKind::Sink;
         self.files.iter().filter(move |file| {
@@ -165,7 +167,7 @@ impl Directory {
     }
 }
 
-/// The document as an object, when it is one.
+/// The content of a JSON file, if it is an object.
 fn object(file: &Path) -> Option<Map> {
     match parse(&read_described(file).ok()?).ok()? {
         Value::Map(map) => Some(map),
@@ -177,8 +179,9 @@ pub(super) fn is_segment(file: &Path) -> bool {
     SinkNames::of_segment(&plain_name(file)).is_some()
 }
 
-/// Whether the first line of a file of lines is an object without any key that a record has, as in
-/// a data set. A line that cannot be read may be a damaged record.
+/// Whether the first line of a `.jsonl` file is an object with none of the keys of an event, as in
+/// a data set. A first line that cannot be parsed does not count, because it may be a damaged
+/// event.
 pub(crate) fn holds_other_records(file: &Path) -> bool {
     if FileKind::of(file) != Some(FileKind::Lines) {
         return false;
@@ -187,7 +190,8 @@ pub(crate) fn holds_other_records(file: &Path) -> bool {
         return false;
     };
     let mut head = Vec::new();
-    // What was read before a failure is enough, or the loader reports the failure.
+    // A read error is ignored: the bytes read before it are enough to decide, or the loader reports
+    // the error.
     let _ = source
         .reader
         .take(LONGEST_FIRST_LINE)
@@ -202,13 +206,13 @@ pub(crate) fn holds_other_records(file: &Path) -> bool {
         .any(|(key, _)| RECORD_KEYS.contains(&key.as_bytes()))
 }
 
-/// Where a path leads.
+/// Whether the target of a path is a file, and whether it lies below one of the roots.
 enum Reach {
-    /// To a file in one of the roots.
+    /// The target is a file below one of the roots.
     Inside,
-    /// To a file elsewhere.
+    /// The target is a file outside the roots.
     Outside,
-    /// To no file: nothing, a directory, a FIFO.
+    /// The target is no file: it is missing, a directory or a FIFO.
     NoFile,
 }
 

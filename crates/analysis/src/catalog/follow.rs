@@ -1,4 +1,4 @@
-//! Follows the lines that other processes append to sinks and to files of lines.
+//! Follows the lines that other processes append to sinks and to `.jsonl` files.
 
 use std::borrow::Cow;
 use std::fs::Metadata;
@@ -17,47 +17,48 @@ use crate::load::{Change, Tail};
 use crate::pack::unpacked;
 use crate::regular_file;
 
-/// Most bytes of a file that are read in one poll, and of all files together; the rest is read in
-/// the next polls. One of them at a time is in memory.
+/// Maximum number of bytes read in one poll, of one file and of all files together; later polls
+/// read the rest. Only one file's bytes are in memory at a time.
 const MOST_OF_FILE: u64 = 8 << 20;
 const MOST_OF_POLL: u64 = 64 << 20;
 
-/// So much of each file is recent: a few hundred events.
+/// Number of bytes at the end of each file that count as recent: a few hundred events.
 const RECENT_BYTES: u64 = 256 << 10;
-/// The number of segments of a sink that are recent: several sessions may share a sink, and of a
-/// long run not everything is read.
+/// Number of a sink's newest segments that count as recent. Several sessions may share a sink, so
+/// one segment is not enough, and reading all segments of a long run takes too long.
 const RECENT_SEGMENTS: usize = 64;
 
-/// Most damaged lines that are reported per file and poll.
+/// Maximum number of damaged lines that are reported per file and poll.
 const MOST_REPORTED: usize = 5;
 
-/// Which of the events that exist at the first poll are given. Files that appear later are read
-/// from their beginning.
+/// Which of the events that exist at the first poll the follower reads. Files that appear after the
+/// first poll are read from their beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FollowFrom {
-    /// All of them.
+    /// All events that exist at the first poll.
     Start,
-    /// The last 256 KiB of the newest 64 segments of each sink.
+    /// Recent events: the last 256 KiB of each of the newest 64 segments of a sink.
     Recent,
-    /// None.
+    /// No events that exist at the first poll.
     Now,
 }
 
-/// What a poll found besides events.
+/// The results of a poll other than events.
 #[derive(Debug, Default)]
 pub struct Followed {
-    /// Directories of OOM bundles that are new since the last poll.
+    /// Directories of OOM bundles that appeared since the last poll.
     pub oom_bundles: Vec<PathBuf>,
-    /// Lines that could not be read and why, at most five per file.
+    /// Lines that could not be read and the reason, at most five per file.
     pub damaged: Vec<(PathBuf, String)>,
-    /// Whether files have more lines than one poll reads: poll again soon.
+    /// Whether some files have more lines than one poll reads, so that the caller should poll again
+    /// soon.
     pub is_behind: bool,
 }
 
-/// Reads what is appended below some paths.
+/// Reads the events that are appended to files below the given paths.
 ///
-/// A poll costs a look at the directories; files that have not grown are not opened. Memory is
-/// bounded by one read of 8 MiB and an offset for each file that exists.
+/// A poll lists the directories; files that have not grown are not opened. Memory is bounded by one
+/// read of 8 MiB, plus an offset for each file that exists.
 ///
 /// ```no_run
 /// use stormlog_analysis::catalog::{FollowFrom, Follower};
@@ -73,30 +74,32 @@ pub struct Follower {
     offsets: HashMap<PathBuf, Offset>,
     bundles: HashSet<PathBuf>,
     is_first: bool,
-    /// Which file the next poll begins with, after one that could not read all.
+    /// Index of the file that the next poll begins with, when a poll could not read all files.
     next: usize,
 }
 
-/// How far a file is read.
+/// The position up to which a file has been read.
 struct Offset {
     tail: Tail,
-    /// Another file has taken the name; the next poll knows from the manifest why.
+    /// Whether another file has taken the name; the next poll learns from the manifest whether
+    /// thinning replaced the file.
     is_replaced: bool,
 }
 
-/// A file of lines that is followed.
+/// A `.jsonl` file that is followed.
 struct Candidate {
     file: PathBuf,
-    /// Whether it is among the newest of its sink.
+    /// Whether the file is among the newest segments of its sink.
     is_recent: bool,
-    /// Whether thinning has rewritten it: what is in it was read before.
+    /// Whether thinning has rewritten the file, so that all its events were read before.
     is_thinned: bool,
 }
 
 impl Follower {
-    /// Follows what the paths hold: directories of runs, sinks, files of lines, packs.
+    /// Follows the files at the given paths: directories of runs, sinks, `.jsonl` files, packs.
     pub fn new(paths: Vec<PathBuf>, from: FollowFrom) -> Self {
-        // A pack that cannot be opened has nothing to follow; opening it before has reported why.
+        // A pack that cannot be opened has nothing to follow, and the error is not reported again
+        // here: the caller's attempt to open the pack has reported it.
         let opened = |path: PathBuf| unpacked(&path).map_or_else(|_| path.clone(), Cow::into_owned);
         Self {
             paths: paths.into_iter().map(opened).collect(),
@@ -108,8 +111,9 @@ impl Follower {
         }
     }
 
-    /// Gives the events that were appended since the last poll, each with its file: in the order of
-    /// the files, within a file in that of its lines. A line that is still being written waits.
+    /// Visits the events that were appended since the last poll, each with its file: in the order
+    /// of the files, and in the order of lines within a file. A line that is still being written is
+    /// left for a later poll.
     pub fn poll(&mut self, visit: &mut dyn FnMut(&Path, Event)) -> Followed {
         let mut followed = Followed::default();
         let mut files = self.candidates(&mut followed);
@@ -136,7 +140,8 @@ impl Follower {
                 }
                 continue;
             }
-            // What cannot be read now may be readable at the next poll.
+            // A file that cannot be read now may be readable at the next poll, so the error is
+            // ignored.
             let is_cut = start > 0 && !self.offsets.contains_key(&candidate.file);
             let most = MOST_OF_FILE.min(budget);
             let Ok(read) = read_lines(&candidate.file, start, most, is_cut) else {
@@ -159,7 +164,8 @@ impl Follower {
         self.offsets.insert(candidate.file.clone(), offset);
     }
 
-    /// Where to read a file from, and what it is now; nothing when it has to wait.
+    /// The offset to read a file from, and the file's metadata; `None` when the file is left for
+    /// the next poll.
     fn start_of(&mut self, candidate: &Candidate) -> std::io::Result<Option<(u64, Metadata)>> {
         let facts = candidate.file.metadata()?;
         let size = facts.len();
@@ -174,7 +180,8 @@ impl Follower {
         };
         let start = match offset.tail.change(&facts) {
             Change::Replaced => {
-                // The manifest that was read may be older than the rename.
+                // Thinning may have replaced the file after the manifest was read, so the next poll
+                // decides where to read from.
                 offset.tail = Tail::at(&facts, offset.tail.end);
                 offset.is_replaced = true;
                 return Ok(None);
@@ -255,7 +262,8 @@ impl Follower {
     }
 }
 
-/// The manifest of a sink whose segments are or were rewritten; of others it is not needed.
+/// The manifest of a sink, if its segments are or were rewritten by thinning; otherwise the
+/// follower does not need it.
 fn manifest_of_rewritten(directory: &Directory) -> Option<Manifest> {
     let (names, document) = SinkNames::ALL
         .into_iter()
@@ -267,24 +275,24 @@ fn manifest_of_rewritten(directory: &Directory) -> Option<Manifest> {
     Some(settled(&directory.path, names, manifest))
 }
 
-/// What was read of a file.
+/// A part of a file that one poll has read.
 struct Read {
     bytes: Vec<u8>,
-    /// The whole lines among them.
+    /// The range of whole lines within `bytes`.
     lines: std::ops::Range<usize>,
-    /// Where to go on.
+    /// Number of bytes consumed; the next read begins after them.
     end: usize,
 }
 
-/// Reads the whole lines after an offset. If the offset lies within a line (`is_cut`), the rest of
-/// that line is skipped.
+/// Reads the whole lines of a file after an offset. If the offset lies within a line (`is_cut`),
+/// the rest of that line is skipped.
 fn read_lines(file: &Path, start: u64, most: u64, is_cut: bool) -> std::io::Result<Read> {
     let mut file = regular_file::open(file)?;
     file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::new();
     file.take(most).read_to_end(&mut bytes)?;
     let whole = memchr::memrchr(b'\n', &bytes).map_or(0, |last| last + 1);
-    // A line that is longer than a read is skipped piece by piece.
+    // A line that is longer than one read is skipped in several reads.
     let is_endless = whole == 0 && bytes.len() as u64 == most;
     let first = if is_cut {
         memchr::memchr(b'\n', &bytes).map_or(whole, |end| end + 1)
@@ -319,7 +327,7 @@ impl Read {
     }
 }
 
-/// The event of a line, nothing when the line is blank, or what is wrong with it.
+/// The event on a line, `None` when the line is blank, or an error that describes the damage.
 pub(super) fn event_of(line: &[u8]) -> Result<Option<Event>, String> {
     if line.trim_ascii().is_empty() {
         return Ok(None);
@@ -413,7 +421,7 @@ mod tests {
         std::fs::write(&segment, line(1) + &line(2)).unwrap();
         let mut follower = follower(folder.path(), FollowFrom::Start);
         assert_eq!(times(&mut follower).len(), 2);
-        // A program that copies a sink replaces its files.
+        // A program that copies a sink replaces the sink's files instead of appending to them.
         replace(line(1) + &line(2) + &line(3));
         let seen = [times(&mut follower), times(&mut follower)].concat();
         assert_eq!(seen, [3]);
@@ -454,7 +462,7 @@ mod tests {
         let long = folder.path().join("segment-000070.jsonl");
         std::fs::write(long, &lines).unwrap();
         let mut recent = follower(folder.path(), FollowFrom::Recent);
-        // The first line of what is recent is cut, and no damage.
+        // The first line of the recent bytes is cut, but does not count as damage.
         let seen = times(&mut recent).len() - (RECENT_SEGMENTS - 1);
         let bytes = usize::try_from(RECENT_BYTES).unwrap();
         assert!(seen > 0 && seen <= bytes / line(1).len() + 1 && seen < 2000);

@@ -1,5 +1,5 @@
-//! The runs below some directories with what their manifests know, cheap enough to ask for every
-//! second.
+//! Lists the runs below the given directories from their manifests and rollups, cheaply enough for
+//! one refresh per second.
 
 use std::collections::BTreeSet;
 use std::io::Read as _;
@@ -21,23 +21,23 @@ use crate::regular_file;
 use crate::rollups::read_totals;
 use crate::timeline::{GroupedBy, Program, Recorded, group, program_of_start, run_id_of_start};
 
-/// A directory or file that changed so shortly before it was looked at may change again within one
-/// tick of its clock, and is looked at again the next time.
+/// A directory or file that changed within this time before it was read is read again at the next
+/// refresh, because a second change may get the same modification time.
 const UNSETTLED_NS: i64 = 2_000_000_000;
 
-/// So much of a segment is read to find the event that begins its session.
+/// At most this many bytes of a segment are read to find the event that begins its session.
 const LONGEST_START: u64 = 1 << 18;
 
-/// The highest values that rollups know.
+/// The highest values of the memory counters, from rollups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunPeaks {
-    /// Allocated bytes of a device's allocator.
+    /// Highest number of bytes allocated by a device's allocator.
     pub allocated_bytes: Option<i64>,
-    /// Reserved bytes of a device's allocator.
+    /// Highest number of bytes reserved by a device's allocator.
     pub reserved_bytes: Option<i64>,
-    /// Bytes of a device in use.
+    /// Highest number of bytes in use on a device.
     pub device_used_bytes: Option<i64>,
-    /// Bytes of host memory.
+    /// Highest number of bytes of host memory in use.
     pub host_used_bytes: Option<i64>,
 }
 
@@ -55,52 +55,58 @@ impl RunPeaks {
 /// A session as its manifest describes it.
 #[derive(Clone, Debug)]
 pub struct ListedSession {
-    /// What the manifest says.
+    /// The session's entry in the manifest.
     pub summary: SessionSummary,
-    /// The status as it is now.
+    /// The current status of the session; the manifest's status is outdated when the process was
+    /// killed.
     pub status: SessionStatus,
-    /// The sink that it lies in.
+    /// The sink that holds the session.
     pub sink: PathBuf,
-    /// Events that the manifest counts.
+    /// Number of events according to the manifest.
     pub event_count: i64,
-    /// Bytes that the manifest counts.
+    /// Size in bytes according to the manifest.
     pub size_bytes: i64,
-    /// The device of its first event, -1 for host memory, if that event is there.
+    /// The device of the session's first event, -1 for host memory; `None` if that event was
+    /// deleted.
     pub device_id: Option<i64>,
-    /// Its peaks, where the sink has rollups that match its manifest.
+    /// The session's peaks, if the sink has rollups that match its manifest.
     pub peaks: Option<RunPeaks>,
 }
 
-/// A run as manifests and rollups describe it.
+/// A run as described by its manifests and rollups.
 #[derive(Clone, Debug)]
 pub struct ListedRun {
-    /// The run's own id, or else that of its first session; the same in every listing.
+    /// The run's own id, otherwise the id of its first session; the id does not change between
+    /// listings.
     pub id: Text,
-    /// The deepest directory that holds all its sinks.
+    /// The deepest directory that contains all sinks of the run.
     pub directory: PathBuf,
-    /// Running while one of its sessions is; otherwise the least certain status among them.
+    /// The run's status: running while one of its sessions is running, otherwise the least certain
+    /// status among its sessions.
     pub status: SessionStatus,
-    /// When its first session started.
+    /// Start time of the run's first session.
     pub started_at_ns: i64,
-    /// When its last session ended; nothing while it runs, or where the end of one is unknown.
+    /// End time of the run's last session; `None` while the run continues or when the end of a
+    /// session is unknown.
     pub ended_at_ns: Option<i64>,
-    /// When its files were last written to; known of sessions that were not closed.
+    /// Time of the last write to the run's files; known only for sessions that were not closed.
     pub last_write_ns: Option<i64>,
     /// The scheduler's id of the job.
     pub job_id: Option<Text>,
-    /// The program and its command line, where `stormlog run` recorded it.
+    /// The program and its command line, if `stormlog run` recorded them.
     pub program: Program,
-    /// Hosts, in order.
+    /// Names of the hosts of the run, sorted.
     pub hosts: BTreeSet<Text>,
-    /// Ranks that recorded.
+    /// Ranks that have a recording.
     pub ranks: BTreeSet<i64>,
     /// The number of ranks that the job declares.
     pub world_size: i64,
-    /// Its sessions, the earliest first.
+    /// The run's sessions, the earliest first.
     pub sessions: Vec<ListedSession>,
-    /// The highest values; nothing unless all its finished sessions have rollups.
+    /// The highest values over all sessions; `None` unless all finished sessions of the run have
+    /// rollups.
     pub peaks: Option<RunPeaks>,
-    /// Its OOM bundles.
+    /// The OOM bundles of the run.
     pub oom_bundles: Vec<PathBuf>,
 }
 
@@ -114,25 +120,25 @@ impl ListedRun {
     }
 }
 
-/// What a listing found.
+/// The result of a listing.
 #[derive(Clone, Debug, Default)]
 pub struct RunsSeen {
-    /// The runs, the newest start first.
+    /// The runs, sorted by start time, the newest first.
     pub runs: Vec<ListedRun>,
-    /// Artifacts without a manifest that lists sessions: files, bundles, packs, older sinks. What
-    /// they hold is known after loading them.
+    /// Artifacts without a manifest that lists sessions: files, bundles, packs, older sinks. The
+    /// sessions of an unlisted artifact are known only after loading it.
     pub unlisted: Vec<PathBuf>,
-    /// OOM bundles that no listed run names.
+    /// OOM bundles that belong to no listed run.
     pub oom_bundles: Vec<PathBuf>,
-    /// What could not be looked at, and why.
+    /// Paths that could not be read, and why.
     pub refused: Vec<(PathBuf, String)>,
 }
 
-/// Lists the runs below some directories again and again.
+/// Lists the runs below the given directories repeatedly.
 ///
-/// Directories, manifests and rollups are read when they have changed; otherwise a refresh costs a
-/// few `stat` calls for each directory. Of events only the one that begins a session is read,
-/// once, for the run's id and command line. Memory is bounded by what the manifests hold.
+/// Directories, manifests and rollups are read only when they have changed; otherwise a refresh
+/// costs a few `stat` calls per directory. Of all events, only the event that begins a session is
+/// read, once, for the run's id and command line. Memory is bounded by the size of the manifests.
 ///
 /// ```no_run
 /// # use stormlog_analysis::query::Surroundings;
@@ -150,20 +156,20 @@ pub struct Listing {
     known: HashMap<PathBuf, Known>,
 }
 
-/// What is known of a directory.
+/// The cached content of a directory.
 struct Known {
     stamps: Vec<Stamp>,
-    /// Without the content of its manifests.
+    /// The directory, without the content of its manifests, to save memory.
     directory: Directory,
     sink: Option<Arc<Sink>>,
-    /// The session that an OOM bundle names.
+    /// The session that the directory's manifest names, if the directory is an OOM bundle.
     bundle_session: Option<Text>,
 }
 
-/// What the manifest and rollups of a sink say.
+/// The content of a sink's manifest and rollups.
 struct Sink {
     sessions: Vec<SessionInSink>,
-    /// The file that was written last.
+    /// The segment that was written last.
     newest_segment: Option<PathBuf>,
 }
 
@@ -175,21 +181,21 @@ struct SessionInSink {
     peaks: Option<RunPeaks>,
 }
 
-/// What the event that begins a session says.
+/// The content of the event that begins a session.
 struct Start {
     run_id: Option<Text>,
     program: Option<Program>,
     device_id: i64,
 }
 
-/// What a look knows before it has seen everything.
+/// The intermediate result of a refresh that has not read all directories yet.
 pub struct SoFar<'a> {
     known: &'a HashMap<PathBuf, Known>,
     here: &'a Surroundings<'a>,
 }
 
 impl SoFar<'_> {
-    /// The runs so far, without bundles; sinks of a run may be missing.
+    /// The runs found so far, without their OOM bundles; some sinks of a run may be missing.
     pub fn runs(&self) -> Vec<ListedRun> {
         let sinks = self.known.iter().filter_map(|(path, known)| {
             let sink = known.sink.as_ref()?;
@@ -202,7 +208,7 @@ impl SoFar<'_> {
 }
 
 impl Listing {
-    /// Lists what the paths hold.
+    /// Creates a listing of the runs below the given paths.
     pub fn new(roots: Vec<PathBuf>) -> Self {
         Self {
             roots,
@@ -210,13 +216,13 @@ impl Listing {
         }
     }
 
-    /// Looks again.
+    /// Lists the runs again, reading only what has changed.
     pub fn refresh(&mut self, here: &Surroundings<'_>) -> RunsSeen {
         self.refresh_with(here, &mut |_| {})
     }
 
-    /// The same. The first look through many directories takes a while: after each of them `so_far`
-    /// may ask for the runs that are known by then.
+    /// Like [`refresh`](Self::refresh), but calls `so_far` after each directory with the runs found
+    /// so far, because the first refresh of many directories takes a while.
     pub fn refresh_with(
         &mut self,
         here: &Surroundings<'_>,
@@ -257,7 +263,7 @@ impl Listing {
                 let closed = directory.closed.clone();
                 seen.refused
                     .extend(closed.map(|why| (directory.path.clone(), why)));
-                // Paths that hold each other are looked at once.
+                // A directory below several of the given paths is listed once.
                 if !visited.insert(directory.path.clone()) {
                     continue;
                 }
@@ -285,7 +291,8 @@ impl Listing {
         }
         self.known.retain(|path, _| visited.contains(path));
         let listed: HashSet<&Path> = sinks.iter().map(|(path, _)| path.as_path()).collect();
-        // A bundle that holds its sink is listed by that.
+        // A bundle that holds its own sink is left out here, because that sink is already listed as
+        // a run.
         seen.unlisted
             .retain(|path| !listed.contains(path.join(BUNDLE_SINK).as_path()));
         seen.runs = runs_of(&sinks, &mut bundles, here);
@@ -296,7 +303,7 @@ impl Listing {
     }
 }
 
-/// A directory, from memory where it has not changed.
+/// Returns a directory, from the cache if it has not changed since.
 fn look(
     known: &mut HashMap<PathBuf, Known>,
     path: &Path,
@@ -319,7 +326,8 @@ fn look(
     let newest = stamps.iter().map(|stamp| stamp.modified_ns).max();
     let is_settled = newest.is_none_or(|newest| now_ns.saturating_sub(newest) > UNSETTLED_NS);
     let entry = Known {
-        // What is not settled compares unequal, so it is read again.
+        // A directory that changed a moment ago is stored without stamps, so that the next refresh
+        // reads it again.
         stamps: if is_settled { stamps } else { Vec::new() },
         directory: directory.clone(),
         sink: sink.map(Arc::new),
@@ -329,7 +337,7 @@ fn look(
     directory
 }
 
-/// What is known of a sink whose manifest lists sessions.
+/// Reads a sink whose manifest lists sessions; `None` for other directories.
 fn read_sink(directory: &Directory, before: Option<&Sink>) -> Option<Sink> {
     if directory.kind != DirectoryKind::Sink {
         return None;
@@ -373,7 +381,7 @@ fn read_sink(directory: &Directory, before: Option<&Sink>) -> Option<Sink> {
     })
 }
 
-/// The start event of a session, which is the first line of its first segment; nothing where that
+/// Reads the start event of a session from the first line of its first segment; `None` if that
 /// segment was deleted.
 fn read_start(sink: &Path, file: &Path, session_id: &Text) -> Option<Start> {
     let file = regular_file::open_inside(sink, file).ok()?;
@@ -393,7 +401,7 @@ fn read_start(sink: &Path, file: &Path, session_id: &Text) -> Option<Start> {
     })
 }
 
-/// The peaks of each session of a sink that has fresh rollups.
+/// The peaks of each session of a sink whose rollups are up to date.
 fn peaks_of(sink: &Path, manifest: &Manifest) -> HashMap<Text, RunPeaks> {
     let rollups = read_totals(sink, manifest);
     let sessions = rollups.into_iter().flat_map(|file| file.sessions);
@@ -413,7 +421,7 @@ fn peaks_of(sink: &Path, manifest: &Manifest) -> HashMap<Text, RunPeaks> {
     peaks.collect()
 }
 
-/// A session, where it was found and what its sink knows of it.
+/// A session with the index of its sink, its status and the time of its last write.
 struct Found<'a> {
     sink: usize,
     session: &'a SessionInSink,
@@ -421,7 +429,8 @@ struct Found<'a> {
     last_write_ns: Option<i64>,
 }
 
-/// Groups the sessions of sinks into runs, and gives each the bundles that name its sessions.
+/// Groups the sessions of sinks into runs, and assigns each run the OOM bundles that name its
+/// sessions.
 fn runs_of(
     sinks: &[(PathBuf, Arc<Sink>)],
     bundles: &mut HashMap<Text, Vec<PathBuf>>,
@@ -528,7 +537,7 @@ fn run_of(
     })
 }
 
-/// The deepest directory that holds all of some.
+/// The deepest directory that contains all given paths.
 fn common_directory<'a>(mut paths: impl Iterator<Item = &'a Path>) -> PathBuf {
     let first = paths.next().unwrap_or(Path::new("."));
     let mut common = first.to_path_buf();
@@ -592,7 +601,7 @@ mod tests {
             + "\n"
     }
 
-    /// Writes a sink of one session, its manifest in place of the one before.
+    /// Writes a sink with one session; an existing manifest is replaced.
     fn sink(directory: &Path, names: SinkNames, summary: SessionSummary, metadata: &str) {
         std::fs::create_dir_all(directory).unwrap();
         let id = summary.session_id.to_string();
@@ -664,7 +673,8 @@ mod tests {
         let seen = listing.refresh_with(&here(100 * SECOND), &mut |so_far| {
             counts.push(so_far.runs().len());
         });
-        // Directories in the order of their paths: the root, 'other', 'run' and what is in it.
+        // Directories are read in the order of their paths: the root, 'other', 'run' and its
+        // subdirectories.
         assert!(counts.is_sorted() && counts.contains(&1), "{counts:?}");
         assert_eq!((counts[0], counts.last()), (0, Some(&2)));
         assert_eq!(seen.unlisted, [folder.path().join("old_events.json")]);
@@ -677,7 +687,7 @@ mod tests {
         assert_eq!(listed.ranks, BTreeSet::from([0, 1]));
         assert_eq!(listed.started_at_ns, 10 * SECOND);
         assert_eq!(listed.oom_bundles, [bundle]);
-        // Its process is gone.
+        // The session's process is gone, so its status is interrupted.
         assert_eq!(listed.status, SessionStatus::Interrupted);
         let devices: Vec<_> = listed.sessions.iter().map(|one| one.device_id).collect();
         assert_eq!(devices, [Some(-1), Some(0), Some(0)]);
@@ -693,7 +703,7 @@ mod tests {
         };
         write(SessionStatus::Running);
         let mut listing = Listing::new(vec![folder.path().to_path_buf()]);
-        // Long after the files were written.
+        // A time long after the files were written, so that unchanged files are not read again.
         let later = here(i64::MAX);
         assert_eq!(listing.refresh(&later).runs.len(), 1);
         let before = Arc::as_ptr(listing.known[&run].sink.as_ref().unwrap());

@@ -1,4 +1,4 @@
-//! What a path is, by its name.
+//! Classifies a path by its name.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -10,22 +10,23 @@ use crate::load::rank_in_name;
 /// Suffixes of compressed files.
 const COMPRESSED: [&str; 2] = [".gz", ".zst"];
 
-/// Names of `.json` and `.csv` files that hold events contain one of these, as in stormlog 0.3.9.
+/// `.json` and `.csv` files hold events only if their name contains one of these words, as in
+/// stormlog 0.3.9.
 const WORDS: [&str; 3] = ["event", "track", "telemetry"];
 
-/// How a file holds events.
+/// How a file stores events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileKind {
-    /// One record per line.
+    /// One JSON record per line (`.jsonl`).
     Lines,
     /// A JSON document.
     Document,
-    /// A table.
+    /// A CSV table.
     Table,
 }
 
 impl FileKind {
-    /// What a file is, by the end of its name.
+    /// The kind of a file, decided by the suffix of its name.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let name = plain_name(path);
         match name.rsplit_once('.')?.1 {
@@ -37,7 +38,8 @@ impl FileKind {
         }
     }
 
-    /// The same for a file that was found in a directory: whatever has another name is not read.
+    /// The kind of a file that was found in a directory and not given by the user: `None` if its
+    /// name does not suggest events, so that it is not read.
     pub(crate) fn of_found(path: &Path) -> Option<Self> {
         let kind = Self::of(path)?;
         let name = plain_name(path);
@@ -49,7 +51,7 @@ impl FileKind {
     }
 }
 
-/// The file name in lower case without the suffix of a compression.
+/// The file name in lower case, without `.gz` or `.zst`.
 pub(crate) fn plain_name(path: &Path) -> String {
     let name = path
         .file_name()
@@ -59,39 +61,40 @@ pub(crate) fn plain_name(path: &Path) -> String {
     without_compression(&name).unwrap_or(&name).to_owned()
 }
 
-/// The name without the suffix of a compression, when it has one.
+/// The name without `.gz` or `.zst`; `None` if the name has no such suffix.
 pub(super) fn without_compression(name: &str) -> Option<&str> {
     COMPRESSED
         .iter()
         .find_map(|suffix| name.strip_suffix(suffix))
 }
 
-/// A name and those of its compressed copies.
+/// A file name, followed by the names of the file's compressed copies.
 pub(super) fn with_compressed(name: &str) -> impl Iterator<Item = String> + '_ {
     let suffixes = std::iter::once("").chain(COMPRESSED);
     suffixes.map(move |suffix| format!("{name}{suffix}"))
 }
 
-/// The file of that name in a directory, or its compressed copy.
+/// The file with a given name in a directory, or its compressed copy.
 pub(crate) fn plain_or_compressed(directory: &Path, name: &str) -> Option<PathBuf> {
     let mut files = with_compressed(name).map(|name| directory.join(name));
-    // Anything else with the name is found too, so that reading it reports what it is.
+    // Entries other than regular files are found too, so that the attempt to read one reports what
+    // it is.
     files.find(|file| file.symlink_metadata().is_ok_and(|facts| !facts.is_dir()))
 }
 
-/// Whether the name of an entry hides it.
+/// Whether the name of a directory entry marks it as hidden.
 pub(super) fn is_hidden(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default();
     name.as_encoded_bytes().starts_with(b".")
 }
 
-/// Whether a file has lines that are not compressed.
+/// Whether a file is an uncompressed `.jsonl` file.
 pub(crate) fn is_plain_lines(file: &Path) -> bool {
     let ending = file.extension();
     ending.is_some_and(|ending| ending == "jsonl" || ending == "ndjson")
 }
 
-/// The path without `.` and doubled slashes, as Python's `pathlib` writes it.
+/// The path without `.` and doubled slashes, in the form that Python's `pathlib` produces.
 pub fn tidy(path: &Path) -> PathBuf {
     let tidied: PathBuf = path
         .components()
@@ -104,7 +107,7 @@ pub fn tidy(path: &Path) -> PathBuf {
     }
 }
 
-/// The directory that a path stands for: itself, or the one that its `manifest.json` is in.
+/// The directory that a path refers to: the path itself, or the directory of a `manifest.json`.
 pub(crate) fn directory_of(path: &Path) -> Option<&Path> {
     if path.is_dir() {
         return Some(path);
@@ -112,12 +115,13 @@ pub(crate) fn directory_of(path: &Path) -> Option<&Path> {
     let parent = crate::regular_file::folder_of(path);
     match SinkNames::of_manifest(path.file_name()?.to_str()?)? {
         SinkNames::Ordinary => Some(parent),
-        // Other programs use the name too, for documents of their own.
+        // Other programs use the name of a host sink's manifest for their own documents, so the
+        // content is checked.
         names @ SinkNames::Host => sink_manifest(parent, names).map(|_| parent),
     }
 }
 
-/// The directory that a path is in or stands for, links resolved.
+/// The directory that a path is in or refers to, with links resolved.
 pub(crate) fn holding_folder(path: &Path) -> Option<PathBuf> {
     let path = resolved_manifest(path.to_path_buf());
     let directory = if path.is_dir() {
@@ -128,7 +132,8 @@ pub(crate) fn holding_folder(path: &Path) -> Option<PathBuf> {
     directory.canonicalize().ok()
 }
 
-/// A manifest that the user names by a link stands for the sink that the link leads to.
+/// Resolves a manifest that the user gave as a link, so that the path refers to the sink of the
+/// link's target.
 pub(crate) fn resolved_manifest(path: PathBuf) -> PathBuf {
     let name = path.file_name().and_then(|name| name.to_str());
     let is_manifest = name.and_then(SinkNames::of_manifest).is_some();

@@ -1,17 +1,17 @@
-//! What a directory is, by its manifest.
+//! Classifies a directory by its manifest.
 
 use stormlog_format::{Map, SINK_FORMAT, Value};
 
-/// What a `manifest.json` describes; other programs use the name too.
+/// What a `manifest.json` describes; other programs use this file name too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// What the OOM flight recorder leaves.
+    /// A bundle that the OOM flight recorder writes.
     OomBundle,
-    /// What `diagnose` leaves.
+    /// A bundle that the command `diagnose` writes.
     DiagnoseBundle,
-    /// A sink, also one without segments.
+    /// A sink, including one without segments.
     Sink,
-    /// Something else.
+    /// A document of another program.
     Unknown,
 }
 

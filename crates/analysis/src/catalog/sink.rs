@@ -1,4 +1,4 @@
-//! The manifest and the segments of a sink.
+//! Finds the manifest and the segments of a sink.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -13,8 +13,8 @@ use super::shape::Shape;
 use crate::load::{Artifact, Damage, LoadError, read_beside, read_error};
 use crate::regular_file::{self, Refused, folder_of};
 
-/// The names that the sink in a directory has; nothing when the directory is no sink. The
-/// sink inside a bundle is not that of the bundle's directory.
+/// Which file names the sink in a directory uses; `None` when the directory is not a sink. A
+/// bundle's directory does not count as a sink, although the bundle may contain one.
 pub fn sink_names(directory: &Path) -> Option<SinkNames> {
     let mut kinds = SinkNames::ALL.into_iter();
     let by_manifest = kinds.find(|names| {
@@ -25,13 +25,14 @@ pub fn sink_names(directory: &Path) -> Option<SinkNames> {
         let entries = fs::read_dir(directory).ok()?.flatten();
         let files = entries.filter(|entry| entry.path().is_file());
         let kinds = files.filter_map(|entry| SinkNames::of_segment(&plain_name(&entry.path())));
-        // A host sink may be about to get ordinary names, an ordinary sink has only those.
+        // Segments of both kinds mean a host sink that is being renamed to ordinary names; an
+        // ordinary sink has only ordinary names.
         kinds.max_by_key(|names| *names == SinkNames::Host)
     })
 }
 
-/// The manifest of a sink with those names. A host sink whose segments are being given
-/// ordinary names is described with the names that they have by now.
+/// The manifest of a sink that uses the given file names. While the segments of a host sink are
+/// being renamed, the manifest is returned with the current name of each segment.
 pub(crate) fn sink_manifest(directory: &Path, names: SinkNames) -> Option<Manifest> {
     let document = manifest_document(&directory.join(names.manifest()))?;
     if Shape::of(&document) != Shape::Sink {
@@ -40,8 +41,8 @@ pub(crate) fn sink_manifest(directory: &Path, names: SinkNames) -> Option<Manife
     Manifest::from_value(&Value::Map(document)).map(|manifest| settled(directory, names, manifest))
 }
 
-/// The manifest as it describes the files that are there: segments that are being renamed or
-/// rewritten have changed a moment before it does.
+/// The manifest, corrected to describe the files that exist now: while segments are renamed or
+/// rewritten, the files change a moment before the manifest.
 pub(crate) fn settled(directory: &Path, names: SinkNames, mut manifest: Manifest) -> Manifest {
     if names == SinkNames::Host {
         follow_renamed_segments(directory, &mut manifest);
@@ -79,7 +80,7 @@ pub(crate) fn manifest_document(path: &Path) -> Option<Map> {
     }
 }
 
-/// Reads a sink's manifest; one that cannot be read counts as absent.
+/// Reads a sink's manifest; a manifest that cannot be read counts as absent.
 pub fn read_manifest(path: &Path) -> Option<Manifest> {
     let manifest = Manifest::from_value(&Value::Map(manifest_document(path)?))?;
     let names = path.file_name().and_then(|name| name.to_str());
@@ -87,7 +88,7 @@ pub fn read_manifest(path: &Path) -> Option<Manifest> {
     Some(settled(folder_of(path), names, manifest))
 }
 
-/// Where the manifest of a sink is, for any path into the sink.
+/// The path of a sink's manifest, for any path within the sink.
 pub fn manifest_path(path: &Path) -> Option<PathBuf> {
     let path = &tidy(path);
     let directory = directory_of(path).or_else(|| path.parent())?;
@@ -99,7 +100,7 @@ pub fn manifest_path(path: &Path) -> Option<PathBuf> {
     Some(directory.join(SinkNames::Host.manifest()))
 }
 
-/// The segment files of a sink, for any path into it.
+/// The segment files of a sink, for any path within the sink.
 pub fn segment_paths(path: &Path) -> Vec<PathBuf> {
     match Artifact::at(path) {
         Ok(Artifact::Sink { segments, .. }) => segments,
@@ -108,8 +109,9 @@ pub fn segment_paths(path: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// The segments that a manifest names and those that lie in the directory, by name. Which
-/// names the sink has follows from its manifest; without one it may have either.
+/// The segments that a manifest lists and those that are in the directory, sorted by name. The
+/// manifest decides which kind of file names a segment may have; without a manifest either kind is
+/// accepted.
 pub(crate) fn segments_in(
     directory: &Path,
     manifest: Option<&Manifest>,
@@ -131,8 +133,8 @@ pub(crate) fn segments_in(
             Located::Missing => note(
                 &name,
                 format!(
-                    "segment is missing; {} events of it are lost",
-                    segment.event_count
+                    "segment is missing; {events} events of it are lost",
+                    events = segment.event_count
                 ),
             ),
             Located::Refused(Refused::Outside) => {
@@ -153,7 +155,8 @@ pub(crate) fn segments_in(
         let name = entry.file_name().to_string_lossy().into_owned();
         let plain = without_compression(&name);
         let stands_for = plain.unwrap_or(&name);
-        // A host sink may be about to get ordinary names, so it has segments of either kind.
+        // A host sink may be about to be renamed to ordinary names, so it may have segments with
+        // names of either kind.
         let is_segment = match SinkNames::of_segment(stands_for) {
             Some(SinkNames::Ordinary) => true,
             Some(SinkNames::Host) => names != Some(SinkNames::Ordinary),
@@ -187,13 +190,13 @@ pub(crate) fn segments_in(
     ))
 }
 
-/// Where a segment that a manifest names is.
+/// Where a segment that a manifest lists was found.
 enum Located {
-    /// In the sink, under this name.
+    /// The segment is in the sink, with this file name.
     Here(String),
-    /// Nowhere.
+    /// The segment does not exist.
     Missing,
-    /// There is something that is not read.
+    /// The entry with the segment's name is not a file that is read, such as a FIFO.
     Refused(Refused),
 }
 

@@ -1,4 +1,4 @@
-//! Which state of files was looked at, from what the file system knows of them: nothing is read.
+//! Detects changes of files from their metadata, without reading the files.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -9,10 +9,10 @@ use stormlog_format::rollup::ROLLUP_FILENAME;
 
 use super::names::is_hidden;
 
-/// Files of one folder beyond this number do not count; a sink keeps fewer.
+/// Files of one folder beyond this number are ignored; a sink keeps fewer files.
 const MOST_FILES: usize = 10_000;
 
-/// The state of one path. All zeros where nothing is.
+/// The state of one path according to the file system; all zeros if nothing exists at the path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Stamp {
     pub(super) modified_ns: i64,
@@ -37,7 +37,7 @@ impl Stamp {
         }
     }
 
-    /// The directory, and the files in it that may be written in place.
+    /// The state of a directory and of the files in it that may be overwritten in place.
     pub(super) fn of_directory(path: &Path) -> Vec<Self> {
         let files = SinkNames::ALL.map(SinkNames::manifest);
         let files = files.into_iter().chain([ROLLUP_FILENAME]);
@@ -46,17 +46,17 @@ impl Stamp {
     }
 }
 
-/// The state of a recording: of its files and of the files directly in its folders.
+/// The state of a recording: of its files and of all files directly in its folders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FilesState {
-    /// Differs when a file appeared, went, grew or was replaced.
+    /// A hash that changes when a file appears, disappears, grows or is replaced.
     pub value: u64,
-    /// When a file was last written.
+    /// Time of the last write to any of the files.
     pub written_ns: Option<i64>,
 }
 
 impl FilesState {
-    /// Looks at some files and folders.
+    /// Reads the state of the given files and folders.
     pub fn of<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Self {
         let mut written_ns = None;
         let mut hasher = DefaultHasher::new();
@@ -65,7 +65,7 @@ impl FilesState {
                 continue;
             }
             let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-            // A hidden file is about to be renamed, which is no change yet.
+            // A hidden file is ignored: it is a temporary file that is renamed when it is complete.
             let mut files: Vec<PathBuf> = entries
                 .take(MOST_FILES)
                 .map(|entry| entry.path())
@@ -83,8 +83,9 @@ impl FilesState {
     }
 }
 
-/// Adds a path; whether it is a folder to look into. Of a folder only the identity counts: its
-/// time of change follows from its files.
+/// Adds the state of a path to the hash, and returns whether the path is a folder. For a folder
+/// only its identity is hashed: its modification time changes only when its files do, which are
+/// hashed themselves.
 fn add(path: &Path, written_ns: &mut Option<i64>, hasher: &mut DefaultHasher) -> bool {
     let Ok(facts) = path.metadata() else {
         return false;

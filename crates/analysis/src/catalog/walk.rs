@@ -1,4 +1,4 @@
-//! The directories below a path, and the artifacts among them.
+//! Walks the directories below a path and finds the artifacts among them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,19 +11,20 @@ use super::sink::sink_names;
 use crate::load::{Artifact, BUNDLE_SINK, Damage, LoadError};
 use crate::pack::unpacked;
 
-/// Deeper directories are not looked at; they would only keep the reader busy.
+/// Maximum depth of the walk; deeper directories are ignored, because they would only take time.
 const DEEPEST: usize = 64;
 
-/// What a directory is to the directories around it.
+/// The relation of a directory to the directories around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// It lies in plain directories, or was named.
+    /// The directory lies in plain directories, or was given by the user.
     Own,
-    /// It is a sink directly in another sink: one recording.
+    /// The directory is a sink directly in another sink; both belong to one recording.
     Nested,
-    /// It is the sink that a diagnose bundle was made from, or a sink directly in that.
+    /// The directory is the sink that a diagnose bundle was made from, or a sink directly in that
+    /// one.
     Part,
-    /// It lies elsewhere below a sink or in a bundle.
+    /// The directory lies elsewhere below a sink or in a bundle.
     Beside,
 }
 
@@ -40,22 +41,22 @@ impl Place {
     }
 }
 
-/// How much a walk looks at.
+/// Which directories a walk visits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// Recordings: nothing beside a sink or in a bundle.
+    /// Only directories of recordings: no other directories below a sink or in a bundle.
     Recordings,
-    /// All directories.
+    /// All directories below the root.
     Everything,
 }
 
-/// The directories from a root on, in the order of their paths. Nothing below an OOM bundle that
-/// was named is looked at.
+/// The directories at and below a root, in the order of their paths. When the root is an OOM
+/// bundle, the directories below it are not visited.
 pub(crate) fn walk(root: &Path, roots: &[PathBuf], scope: Scope) -> Vec<(Directory, Place)> {
     walk_with(root, scope, &mut |path| Directory::read(path, roots))
 }
 
-/// The same with directories from `read`.
+/// Like [`walk`], but calls `read` for each directory.
 pub(super) fn walk_with(
     root: &Path,
     scope: Scope,
@@ -65,7 +66,8 @@ pub(super) fn walk_with(
     if found[0].0.kind == DirectoryKind::OomBundle {
         return found;
     }
-    // Where in `found` a directory is whose own directories are still to be looked at.
+    // Indices in `found` of directories whose subdirectories are still to be visited, with their
+    // depth.
     let mut pending = vec![(0, 0)];
     while let Some((index, depth)) = pending.pop() {
         if depth >= DEEPEST {
@@ -86,32 +88,34 @@ pub(super) fn walk_with(
     found
 }
 
-/// What was found at a path.
+/// The artifacts found at a path.
 #[derive(Debug, Default)]
 pub struct Artifacts {
-    /// The artifacts, in the order of their names.
+    /// The artifacts, sorted by name.
     pub paths: Vec<PathBuf>,
-    /// What in a directory is not read: links that leave it, FIFOs, devices, closed directories.
+    /// Entries of a directory that are not read: links that leave it, FIFOs, devices, directories
+    /// without permission.
     pub refused: Vec<Damage>,
 }
 
-/// The artifact that a path is, or the artifacts below it, in the order of their names.
+/// The artifact at a path, or the artifacts below it, sorted by name.
 ///
 /// The folder of a run may be a sink itself and hold further sinks of the run (`host/`, `gpu-1/`,
-/// `rank-0001/`, `pid-1234/`): these follow it.
+/// `rank-0001/`, `pid-1234/`), which are listed after it.
 ///
-/// Packs below the path are left out: nobody writes to them, and to look into them they have to be
-/// unpacked.
+/// Packs below the path are left out, because no recorder writes to them and listing their content
+/// requires unpacking.
 pub fn artifacts_at(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
     find(path, Packs::LeftOut).map(|found| found.paths)
 }
 
-/// The same with what packs below the path hold, and with what of a directory is not read.
+/// Like [`artifacts_at`], but also returns the artifacts in packs and the entries that are not
+/// read.
 pub fn find_artifacts(path: &Path) -> Result<Artifacts, LoadError> {
     find(path, Packs::Opened)
 }
 
-/// What becomes of packs below a path.
+/// Whether packs below a path are opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Packs {
     Opened,
@@ -151,7 +155,7 @@ fn find(path: &Path, packs: Packs) -> Result<Artifacts, LoadError> {
 }
 
 impl Artifacts {
-    /// Adds what some packs hold. A pack in a pack is not opened.
+    /// Adds the artifacts in the given packs. A pack in a pack is not opened.
     fn open(&mut self, packs: &[PathBuf]) {
         for pack in packs {
             match find(pack, Packs::LeftOut) {
@@ -160,7 +164,8 @@ impl Artifacts {
                     self.refused.extend(found.refused);
                 }
                 Err(error) => {
-                    // The damage names the file.
+                    // Only the source of a pack's error is reported, because the damage entry
+                    // already names the file.
                     let reason = match error {
                         LoadError::Pack { source, .. } => source.to_string(),
                         error => error.to_string(),
@@ -173,7 +178,7 @@ impl Artifacts {
 
     fn add(&mut self, directory: Directory, place: Place) {
         if place == Place::Part {
-            // Loading the bundle reads it.
+            // The sink inside a bundle is skipped, because loading the bundle reads it.
             return;
         }
         if directory.kind != DirectoryKind::Plain {
@@ -193,7 +198,7 @@ impl Artifacts {
 }
 
 /// The artifacts that stormlog 0.3.9 finds at a path: nothing below a sink, and no host sinks,
-/// whose numbers are not those of a device.
+/// which do not measure a device.
 pub fn device_artifacts_at(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
     let path = &*unpacked(path)?;
     if Artifact::at(path).is_ok() {
@@ -213,9 +218,9 @@ pub fn device_artifacts_at(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
     Ok(found)
 }
 
-/// The sinks that one `stormlog run` writes: the root, those directly in it and those directly in
-/// them, with the names that their files have. Other directories are not looked into, because the
-/// root may be any directory of the user's.
+/// The sinks that one `stormlog run` writes, with the kind of their file names: the root, the sinks
+/// directly in it, and the sinks directly in those. Other directories are not visited, because the
+/// root may be any directory of the user.
 pub fn sinks_of_run(root: &Path) -> Vec<(PathBuf, SinkNames)> {
     let mut found = Vec::new();
     let mut pending = vec![root.to_path_buf()];

@@ -1,4 +1,4 @@
-//! Fills a chunk row by row.
+//! Fills a chunk of event columns row by row.
 
 use hashbrown::HashMap;
 use stormlog_format::json::{Layout, NonFinite, Writer};
@@ -15,16 +15,18 @@ pub(crate) struct ChunkBuilder {
     strings: Interner,
     metadata: Interner,
     origins: HashMap<Origin, u32>,
-    /// The last origin of each rank, indexed by the rank modulo the table's size.
+    /// The index of each rank's last origin, at the position rank modulo the table's size.
     recent: Vec<Option<u32>>,
-    /// The metadata of the last record, with which the scanner compares the next one.
+    /// The metadata text of the last record; the scanner compares the next record's metadata with
+    /// it, because they are often equal.
     last_metadata: Option<u32>,
 }
 
-/// Number of ranks whose last origin is remembered, to find it without hashing.
+/// Number of ranks whose last origin is remembered, so that the origin of the next event is found
+/// without hashing.
 const RECENT: usize = 64;
 
-/// A chunk is full at this many rows, or this many bytes of text.
+/// A chunk is full when it has this many rows or this many bytes of text.
 const FULL_ROWS: usize = 1 << 16;
 const FULL_BYTES: usize = 64 << 20;
 
@@ -56,8 +58,8 @@ impl ChunkBuilder {
         self.chunk.len()
     }
 
-    /// Returns the chunk when it is full, and starts another. Readers call this after every record
-    /// or block, so that indices within a chunk always fit 32 bits.
+    /// Returns the chunk when it is full, and starts a new one. Readers call this function after
+    /// every record or block, so that indices within a chunk always fit 32 bits.
     pub(crate) fn take_if_full(&mut self) -> Option<Chunk> {
         let text = self.strings.size().max(self.metadata.size());
         let rows = self.len().max(self.chunk.origins.len());
@@ -120,7 +122,7 @@ impl ChunkBuilder {
         );
     }
 
-    /// Adds an event of other columns, with its metadata text unchanged.
+    /// Adds an event from other columns, with its metadata text unchanged.
     pub(crate) fn push_row(&mut self, event: EventRef<'_>) {
         let origin = self.origin(event.origin().clone());
         let event_type = self.strings.intern(event.event_type());

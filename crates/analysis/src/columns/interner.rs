@@ -1,4 +1,4 @@
-//! Stores texts once and refers to them by number.
+//! Stores each distinct text once and refers to it by a number.
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
@@ -11,7 +11,7 @@ pub(crate) struct TextPool {
 }
 
 impl TextPool {
-    /// Appends a text. The caller keeps the pool below 4 GiB.
+    /// Appends a text to the pool. The caller keeps the pool below 4 GiB.
     pub(crate) fn push(&mut self, text: &[u8]) -> u32 {
         let id = u32::try_from(self.ends.len()).unwrap_or(u32::MAX);
         self.bytes.extend_from_slice(text);
@@ -35,7 +35,7 @@ impl TextPool {
         self.ends.len()
     }
 
-    /// All texts, one after the other.
+    /// All texts, concatenated.
     pub(crate) fn all(&self) -> &[u8] {
         &self.bytes
     }
@@ -45,7 +45,7 @@ impl TextPool {
         self.ends.partition_point(|end| *end as usize <= byte)
     }
 
-    /// Where in [`all`](Self::all) a text ends.
+    /// The position in [`all`](Self::all) at which a text ends.
     pub(crate) fn end(&self, id: usize) -> usize {
         self.ends
             .get(id)
@@ -58,10 +58,10 @@ impl TextPool {
     }
 }
 
-/// A pool that assigns equal texts the same number.
+/// A pool of texts that assigns equal texts the same number.
 ///
-/// When nearly every text is new, for example metadata with a step counter, lookups cost time and
-/// save nothing. In that case, texts are only appended.
+/// When nearly every text is new, such as metadata with a step counter, lookups cost time and save
+/// no memory, so texts are then appended without a lookup.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interner {
     pool: TextPool,
@@ -74,7 +74,7 @@ pub(crate) struct Interner {
 const TRIAL: usize = 1024;
 
 impl Interner {
-    /// The number of a text, which is added if it is new.
+    /// The number of a text in the pool; a new text is added.
     pub(crate) fn intern(&mut self, text: &[u8]) -> u32 {
         if self.lookups >= TRIAL && self.pool.len() * 2 > self.lookups {
             return self.pool.push(text);
@@ -91,7 +91,7 @@ impl Interner {
         id
     }
 
-    /// Bytes of text so far.
+    /// Number of bytes of all texts in the pool.
     pub(crate) fn size(&self) -> usize {
         self.pool.bytes.len()
     }

@@ -1,7 +1,8 @@
-//! Rows that a question may be about, found by their types and by words in their metadata.
+//! A set of events that a query may have to read, selected by event types and by words in the
+//! metadata.
 //!
-//! The metadata of a chunk is one piece of memory, so a word is searched in all of it at once
-//! instead of in the text of each row.
+//! The metadata texts of a chunk are contiguous in memory, so a word is searched in all of them at
+//! once instead of in the text of each row.
 
 use std::sync::Arc;
 
@@ -11,16 +12,17 @@ use rayon::prelude::*;
 use super::interner::TextPool;
 use super::{Chunk, Events, RowId, Table, UNASKED};
 
-/// Rows of one table.
+/// A set of rows of one event table.
 pub(crate) struct RowSet {
     table: Arc<Table>,
-    /// For each chunk a flag per row; none where no row is in the set.
+    /// For each chunk one flag per row, set when the row is in the set; empty when no row of the
+    /// chunk is in the set.
     chunks: Vec<Vec<bool>>,
 }
 
 impl RowSet {
-    /// The rows of all events' table whose type is accepted or whose metadata may contain a word;
-    /// an escaped spelling counts as maybe.
+    /// The rows of the events' whole table whose type is accepted or whose metadata may contain a
+    /// word; metadata with escape sequences counts as possibly containing it.
     pub(crate) fn of_table_of(
         events: &Events,
         accepts: impl Fn(&[u8]) -> bool + Sync,
@@ -35,7 +37,7 @@ impl RowSet {
         }
     }
 
-    /// Whether the set is about the rows of these events.
+    /// Whether the set was made from the event table of `events`.
     pub(crate) fn is_of(&self, events: &Events) -> bool {
         Arc::ptr_eq(&self.table, &events.table)
     }
@@ -65,7 +67,7 @@ fn rows_of(chunk: &Chunk, accepts: impl Fn(&[u8]) -> bool, words: &[&Finder<'_>]
     rows.map(is_in).collect()
 }
 
-/// For each text whether it may contain a word; empty when no text does.
+/// For each text, whether it may contain one of the words; empty when no text does.
 fn texts_with(texts: &TextPool, words: &[&Finder<'_>]) -> Vec<bool> {
     let mut found = Vec::new();
     let all = texts.all();
@@ -78,8 +80,8 @@ fn texts_with(texts: &TextPool, words: &[&Finder<'_>]) -> Vec<bool> {
     found
 }
 
-/// Marks the texts in which `next` finds something. What it finds across the end of a text marks
-/// the first of the two: the answer is a maybe.
+/// Marks the texts in which `next` finds a match. A match that crosses the end of a text marks the
+/// first of the two texts, which is harmless because a mark means "may contain".
 fn mark(texts: &TextPool, found: &mut Vec<bool>, next: impl Fn(usize) -> Option<usize>) {
     let mut from = 0;
     while let Some(at) = next(from) {

@@ -1,4 +1,5 @@
-//! Saves one side of a comparison as `baseline.json`, so that the run itself need not be kept.
+//! Saves one side of a comparison as `baseline.json`, so that later comparisons do not need the
+//! run's recording.
 
 use std::path::{Path, PathBuf};
 
@@ -13,13 +14,14 @@ use crate::detect::{Levels, Measure, Metric, PhaseLevels};
 
 /// The value of the key `format` in a baseline.
 pub const BASELINE_FORMAT: &str = "stormlog.baseline";
-/// The version that is written, and the newest version that can be read.
+/// The version of the baseline format that is written, which is also the newest version that can be
+/// read.
 const SCHEMA_VERSION: i64 = 1;
 /// Largest baseline that is read, in bytes. A baseline of 4,096 ranks with phases takes a few
 /// megabytes.
 const LARGEST: u64 = 64 << 20;
 
-/// Why a baseline cannot be read. Every message names the file.
+/// Why a baseline cannot be read; every error message names the file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the error messages document the variants")]
@@ -38,8 +40,8 @@ pub enum BaselineError {
     TooNew { file: PathBuf, version: i64 },
 }
 
-/// The numbers of a run, for later comparisons. Unknown metrics are left out. Readers ignore keys that
-/// they do not know.
+/// The numbers of a run, saved for later comparisons. Unknown metrics are left out, and readers
+/// ignore keys that they do not know.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Baseline<'a> {
     #[schemars(extend("const" = BASELINE_FORMAT))]
@@ -50,11 +52,11 @@ pub struct Baseline<'a> {
     side: &'a Side,
 }
 
-/// Serializes a side as a baseline.
+/// Serializes one side of a comparison as a baseline.
 ///
 /// # Panics
 ///
-/// Never: a baseline is not nested deeply, and all its keys are text.
+/// Serializing never fails, because a baseline is not nested deeply and all its keys are text.
 #[must_use]
 pub fn baseline_text(side: &Side) -> String {
     let baseline = Baseline {
@@ -81,7 +83,8 @@ pub fn read_baseline(file: &Path) -> Result<Option<Side>, BaselineError> {
 
 /// Parses a baseline; `None` when the bytes are not a baseline.
 pub fn parse_baseline(file: &Path, bytes: &[u8]) -> Result<Option<Side>, BaselineError> {
-    // A truncated baseline must be reported as a damaged baseline, not as another format.
+    // A truncated baseline must be reported as a damaged baseline, not as a file of another format,
+    // so the bytes are searched for the format's name before parsing.
     if memchr::memmem::find(bytes, BASELINE_FORMAT.as_bytes()).is_none() {
         return Ok(None);
     }
@@ -92,8 +95,8 @@ pub fn parse_baseline(file: &Path, bytes: &[u8]) -> Result<Option<Side>, Baselin
     let document = match parse(bytes) {
         Ok(document) => document,
         Err(error) if starts_as_baseline(bytes) => return Err(damaged(not_json(&error))),
-        // The file is another artifact that contains the format's name, for example in its
-        // metadata.
+        // The file is another artifact that contains the name of the baseline format, for example
+        // in its metadata.
         Err(_) => return Ok(None),
     };
     let Some(map) = document.as_map() else {
@@ -124,7 +127,7 @@ fn not_json(error: &JsonError) -> String {
     format!("not JSON, {error}")
 }
 
-/// Whether the text begins like a baseline, with the key `format`.
+/// Whether the text begins like a baseline: an object with the key `format`.
 fn starts_as_baseline(bytes: &[u8]) -> bool {
     let head = &bytes[..bytes.len().min(256)];
     let head: Vec<u8> = head
@@ -136,7 +139,7 @@ fn starts_as_baseline(bytes: &[u8]) -> bool {
     head.starts_with(start.as_bytes())
 }
 
-/// An object of a baseline, with its path for error messages.
+/// A JSON object within a baseline, with its path in the document for error messages.
 struct Object<'a> {
     map: &'a Map,
     place: &'a str,
@@ -260,7 +263,7 @@ impl<'a> Object<'a> {
         })
     }
 
-    /// Metrics unknown to this version are skipped.
+    /// The metrics of a rank or phase; metrics unknown to this version are skipped.
     fn levels(&self) -> Read<Levels> {
         let of_metrics = Object::of(self.required("levels")?, "levels")?;
         let mut levels = Levels::default();

@@ -1,4 +1,5 @@
-//! Decides whether a number differs between two sides, or is the same apart from noise.
+//! Decides whether a number differs between the two sides of a comparison, or is the same apart
+//! from noise.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,26 +7,26 @@ use serde::Serialize;
 use super::profile::RankProfile;
 use crate::detect::{Levels, Measure, Metric, Unit};
 
-/// A change counts when it exceeds this many standard deviations of the combined noise.
+/// A change counts when it exceeds this many standard deviations of both sides' combined noise.
 const SIGMAS: f64 = 3.0;
-/// Changes below this many bytes do not matter.
+/// Changes below this many bytes are too small to matter.
 const SMALLEST_BYTES: f64 = 16.0 * 1_048_576.0;
-/// A change matters when it reaches this share of the device.
+/// A change matters when it reaches this share of the device's memory.
 const SMALLEST_SHARE_OF_DEVICE: f64 = 0.005;
-/// A change also matters when it reaches this share of the rank's peak. A small process on a large
-/// device may double its memory while staying below the share of the device.
+/// A change also matters when it reaches this share of the rank's peak. Without the limit relative
+/// to the rank's peak, a small process on a large device could double its memory without a report.
 const SMALLEST_SHARE_OF_PEAK: f64 = 0.05;
 
-/// How a number changed.
+/// How a number changed from the base side to the new side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
-    /// The number differs by no more than noise, or by too little to matter.
+    /// The number differs by no more than the noise, or by too little to matter.
     Unchanged,
-    /// The number is lower, beyond the noise, by enough to matter.
+    /// The number is lower on the new side, beyond the noise and by enough to matter.
     Lower,
-    /// The number is higher, beyond the noise, by enough to matter.
+    /// The number is higher on the new side, beyond the noise and by enough to matter.
     Higher,
-    /// One side is unknown, or too little was recorded to know the noise.
+    /// The number is unknown on one side, or too little was recorded to estimate the noise.
     NotEnoughEvidence,
 }
 
@@ -36,13 +37,13 @@ stormlog_format::names!(Change {
     NotEnoughEvidence => "not_enough_evidence",
 });
 
-/// A metric on two sides, of which at least one is known.
+/// A metric on both sides of a comparison; its value is known on at least one side.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(into = "DifferenceKeys")]
 pub struct Difference {
     /// The metric that is compared.
     pub metric: Metric,
-    /// The value on the base.
+    /// The value on the base side.
     pub base: Option<Measure>,
     /// The value on the new side.
     pub new: Option<Measure>,
@@ -50,25 +51,25 @@ pub struct Difference {
     pub verdict: Change,
 }
 
-/// The keys of a difference in documents.
+/// The JSON keys of a difference in documents.
 #[derive(Serialize, JsonSchema)]
 struct DifferenceKeys {
     /// The metric.
     metric: Metric,
     /// The unit of the values and of their noise.
     unit: Unit,
-    /// The value on the base.
+    /// The value on the base side.
     base: Option<Amount>,
-    /// The noise on the base.
+    /// The noise of the value on the base side.
     base_noise: Option<f64>,
     /// The value on the new side.
     new: Option<Amount>,
-    /// The noise on the new side.
+    /// The noise of the value on the new side.
     new_noise: Option<f64>,
-    /// The new value minus that of the base.
+    /// The new value minus the base value.
     change: Option<Amount>,
-    /// The change as a share of the base; null where a side is unknown or the base is not above
-    /// zero.
+    /// The change as a share of the base value; null when a value is unknown or the base value is
+    /// not positive.
     change_ratio: Option<f64>,
     /// Whether the value changed, beyond noise and by enough to matter.
     verdict: Change,
@@ -92,7 +93,7 @@ impl From<Difference> for DifferenceKeys {
     }
 }
 
-/// A value in documents. Bytes are whole numbers.
+/// A value in documents; bytes are written as whole numbers.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 enum Amount {
@@ -120,7 +121,8 @@ impl Difference {
         Some(self.new?.value - self.base?.value)
     }
 
-    /// The change as a share of the base; `None` when the base is unknown or not positive.
+    /// The change as a share of the base value; `None` when a value is unknown or the base value is
+    /// not positive.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
         let base = self.base.map(|base| base.value);
@@ -134,8 +136,8 @@ impl Difference {
         Some(self.base?.noise?.hypot(self.new?.noise?))
     }
 
-    /// Whether the new side is higher beyond the noise, regardless of whether that matters. `None`
-    /// when a side or its noise is unknown.
+    /// Whether the value on the new side is higher beyond the noise, even if the change is too
+    /// small to matter. `None` when the value or noise of a side is unknown.
     #[must_use]
     pub fn grew_beyond_noise(&self) -> Option<bool> {
         Some(self.change()? > SIGMAS * self.noise()?)
@@ -150,14 +152,14 @@ pub(super) fn is_above_noise(measure: Measure) -> Option<bool> {
 /// A leak per step is judged by the bytes it adds in this many steps.
 const MANY_STEPS: f64 = 1000.0;
 
-/// The sizes that a change in bytes is compared with.
+/// The memory sizes that a change in bytes is compared with to decide whether it matters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Yardstick {
-    /// The size of the device; the smaller one when the sides differ.
+    /// The size of the device in bytes; the smaller size when the two sides differ.
     device: Option<f64>,
-    /// The highest memory use of the rank on the base.
+    /// The highest memory use of the rank on the base side, in bytes.
     peak: f64,
-    /// Recorded seconds; the shorter of the two sides.
+    /// Recorded seconds of the shorter of the two sides.
     seconds: f64,
 }
 
@@ -178,8 +180,8 @@ impl Yardstick {
         }
     }
 
-    /// Whether a change is large enough to matter. A slope is judged by the bytes it adds during
-    /// the recording, a leak by the bytes it adds in many steps.
+    /// Whether a change is large enough to matter. A growth rate is judged by the bytes it adds
+    /// during the recording, a leak by the bytes it adds in [`MANY_STEPS`] steps.
     fn matters(self, metric: Metric, change: f64) -> bool {
         let bytes = match metric {
             Metric::LeakPerStep => change.abs() * MANY_STEPS,
@@ -193,7 +195,7 @@ impl Yardstick {
     }
 }
 
-/// Every metric that is known on at least one side.
+/// The differences of all metrics of which at least one side is known.
 pub(super) fn all(base: &Levels, new: &Levels, yardstick: Yardstick) -> Vec<Difference> {
     let known = Metric::ALL
         .into_iter()
@@ -273,7 +275,8 @@ mod tests {
         );
         assert_eq!(judge(10.0 * GIB, 10.1 * GIB, large), Change::Unchanged);
         assert_eq!(judge(10.0 * GIB, 10.5 * GIB, large), Change::Higher);
-        // The change is small for the device but large for the process.
+        // 50 MiB are a small share of the device but a large share of the process's memory, so the
+        // change is reported.
         assert_eq!(judge(100.0 * MIB, 150.0 * MIB, large), Change::Higher);
         assert_eq!(judge(150.0 * MIB, 100.0 * MIB, large), Change::Lower);
     }

@@ -1,20 +1,22 @@
-//! Compares the findings of two sides: new, gone, and present on both.
+//! Compares the findings of two sides: findings that are new, gone, or present on both.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::profile::{KnownFinding, Profile};
 
-/// How findings changed. When a rank has several findings of one kind, only the first is kept.
+/// The findings of a comparison, grouped by the side that has them. When a rank has several
+/// findings of one kind on one side, only the first is kept.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct FindingChanges {
-    /// Findings only on the new side.
+    /// Findings that only the new side has.
     pub new: Vec<KnownFinding>,
-    /// Findings only on the base.
+    /// Findings that only the base side has.
     pub gone: Vec<KnownFinding>,
-    /// Findings on the base for which the new side is too short to decide whether they are gone.
+    /// Findings of the base side for which the recording on the new side is too short to decide
+    /// whether they are gone.
     pub unanswered: Vec<KnownFinding>,
-    /// Findings on both sides, as found on the new side.
+    /// Findings that both sides have, with the data of the new side.
     pub shared: Vec<KnownFinding>,
 }
 
@@ -46,8 +48,8 @@ pub(super) fn changes(base: &Profile, new: &Profile) -> FindingChanges {
     }
 }
 
-/// Whether two findings describe the same problem. A finding of the whole run matches one of any
-/// rank.
+/// Whether two findings describe the same problem. A finding of the whole run matches a finding of
+/// any rank.
 fn is_about(new: &KnownFinding, base: &KnownFinding) -> bool {
     new.kind == base.kind && (new.rank == base.rank || new.rank.is_none() || base.rank.is_none())
 }

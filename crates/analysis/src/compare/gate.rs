@@ -1,4 +1,5 @@
-//! User-defined limits, evaluated on a comparison. A gate that cannot be evaluated does not pass.
+//! Gates: limits set by the user, evaluated on a comparison. A gate that cannot be evaluated counts
+//! as not passed.
 
 use super::difference::{Change, is_above_noise};
 use super::{
@@ -7,12 +8,12 @@ use super::{
 };
 use crate::detect::{Measure, Metric};
 
-/// Conditions besides limits that fail a comparison.
+/// Conditions besides numeric limits that fail a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailOn {
-    /// A finding that the base does not have.
+    /// The new side has a finding that the base side does not have.
     NewFindings,
-    /// Any number that is higher than on the base.
+    /// The new side has a number that is higher than on the base side.
     Higher,
 }
 
@@ -21,35 +22,35 @@ stormlog_format::names!(FailOn {
     Higher => "higher",
 });
 
-/// The limits that the user set.
+/// The limits and conditions that the user set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gates {
-    /// Largest growth of a rank's peaks that passes.
+    /// Largest growth of a rank's peak memory that passes the gate.
     pub max_peak_growth: Option<GrowthLimit>,
-    /// Fastest growth of a rank's memory on the new side that passes.
+    /// Fastest growth of a rank's memory on the new side that passes the gate.
     pub max_slope: Option<SlopeLimit>,
-    /// Maximum memory that each step of a rank may keep on the new side.
+    /// Maximum number of bytes that each step of a rank may leave allocated on the new side.
     pub max_leak_per_step: Option<StepLimit>,
-    /// Largest growth of hidden memory that passes.
+    /// Largest growth of hidden memory that passes the gate.
     pub max_gap_growth: Option<GrowthLimit>,
     /// Further conditions that fail the comparison.
     pub fail_on: Vec<FailOn>,
 }
 
-/// The kind of a limit.
+/// The kind of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateKind {
-    /// `--max-peak-growth`
+    /// The gate of the flag `--max-peak-growth`.
     MaxPeakGrowth,
-    /// `--max-slope`
+    /// The gate of the flag `--max-slope`.
     MaxSlope,
-    /// `--max-leak-per-step`
+    /// The gate of the flag `--max-leak-per-step`.
     MaxLeakPerStep,
-    /// `--max-gap-growth`
+    /// The gate of the flag `--max-gap-growth`.
     MaxGapGrowth,
-    /// `--fail-on new-findings`
+    /// The gate of the flag `--fail-on new-findings`.
     NewFindings,
-    /// `--fail-on higher`
+    /// The gate of the flag `--fail-on higher`.
     Higher,
 }
 
@@ -63,7 +64,7 @@ stormlog_format::names!(GateKind {
 });
 
 impl GateKind {
-    /// The flag that sets the limit.
+    /// The command-line flag that sets the gate.
     #[must_use]
     pub fn flag(self) -> &'static str {
         match self {
@@ -76,14 +77,14 @@ impl GateKind {
     }
 }
 
-/// The result of checking a limit.
+/// The result of evaluating a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateStatus {
-    /// The limit holds.
+    /// The measured values stay within the limit.
     Passed,
-    /// The limit was exceeded.
+    /// A measured value exceeds the limit.
     Failed,
-    /// Too little is known to decide.
+    /// Too little was recorded to decide whether the limit holds.
     NotJudged,
 }
 
@@ -96,13 +97,13 @@ stormlog_format::names!(GateStatus {
 /// Why a gate did not pass.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Miss {
-    /// A number grew beyond the limit.
+    /// A number grew by more than the limit.
     Grew {
         /// The rank.
         rank: u32,
-        /// The device; set only when the rank has several.
+        /// The device; set only when the rank has several devices.
         device_id: Option<i64>,
-        /// The phase; `None` for the whole run.
+        /// The phase of the number that grew; `None` for the whole run.
         phase: Option<String>,
         /// The number that grew.
         difference: Difference,
@@ -111,20 +112,20 @@ pub enum Miss {
     Grows {
         /// The rank.
         rank: u32,
-        /// The device; set only when the rank has several.
+        /// The device; set only when the rank has several devices.
         device_id: Option<i64>,
         /// The metric that grows.
         metric: Metric,
-        /// Growth rate, in the metric's unit.
+        /// Growth rate, in the unit of the metric, such as bytes per second.
         slope: Measure,
     },
-    /// A finding that the base does not have.
+    /// The new side has a finding that the base side does not have.
     Found(KnownFinding),
     /// Too little was recorded of a rank on at least one side.
     TooLittleOf {
         /// The rank.
         rank: u32,
-        /// The device; set only when the rank has several.
+        /// The device; set only when the rank has several devices.
         device_id: Option<i64>,
         /// Number of samples on the new side.
         samples: usize,
@@ -136,7 +137,7 @@ pub enum Miss {
 }
 
 impl Miss {
-    /// Whether the reason is that too little is known.
+    /// Whether the reason is that too little was recorded, not that a limit was exceeded.
     fn is_unknown(&self) -> bool {
         matches!(
             self,
@@ -145,16 +146,16 @@ impl Miss {
     }
 }
 
-/// The result of checking one limit.
+/// The result of evaluating one gate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GateOutcome {
-    /// The kind of limit.
+    /// The kind of the gate.
     pub kind: GateKind,
-    /// The limit as the user wrote it.
+    /// The limit of the gate, as the user wrote it.
     pub limit: String,
-    /// Whether the limit holds.
+    /// Whether the measured values stay within the limit.
     pub status: GateStatus,
-    /// Why the gate did not pass.
+    /// The reasons why the gate did not pass.
     pub misses: Vec<Miss>,
 }
 
@@ -244,12 +245,12 @@ fn exceeds(difference: &Difference, limit: GrowthLimit) -> Option<bool> {
     let change = difference.change()?;
     Some(match limit {
         GrowthLimit::Bytes(bytes) => change > bytes,
-        // Growth from zero exceeds any share.
+        // Growth from zero exceeds any limit given as a share.
         GrowthLimit::Share(share) => difference.ratio().is_none_or(|ratio| ratio > share),
     })
 }
 
-/// Only the new side is judged, with all of its ranks.
+/// Evaluates the limit on growth rates, for all ranks of the new side; the base side is not used.
 fn slopes(comparison: &Comparison, limit: f64) -> Vec<Miss> {
     let ranks = &comparison.new.profile.ranks;
     if ranks.is_empty() {
@@ -260,7 +261,8 @@ fn slopes(comparison: &Comparison, limit: f64) -> Vec<Miss> {
         let device_id = named_device(rank, ranks);
         let mut judged = false;
         // A caching allocator reserves more device memory whenever a step needs more than any step
-        // before. Used memory is therefore judged only when allocated memory is unknown.
+        // before, so used memory may grow without a leak. Used memory is therefore checked only
+        // when allocated memory is unknown.
         let memory = if rank.levels.get(Metric::PeakAllocated).is_some() {
             Metric::AllocatedSlope
         } else {
@@ -294,14 +296,14 @@ fn slopes(comparison: &Comparison, limit: f64) -> Vec<Miss> {
     misses
 }
 
-/// The device of a rank; `None` when the rank has only one.
+/// The device of a rank; `None` when the rank has only one device.
 fn named_device(rank: &RankProfile, ranks: &[RankProfile]) -> Option<i64> {
     let same = ranks.iter().filter(|other| other.rank == rank.rank).count();
     (same > 1).then_some(rank.device_id)
 }
 
-/// Only the new side is judged. Steps are counted on the devices that they use, so a rank is
-/// unknown only when none of its devices has a count.
+/// Evaluates the limit on memory kept per step, for the new side only. Steps are counted only for
+/// devices that they use, so a rank is unknown only when none of its devices has a step count.
 fn leaks(comparison: &Comparison, limit: f64) -> Vec<Miss> {
     let ranks = &comparison.new.profile.ranks;
     if ranks.is_empty() {
@@ -485,8 +487,8 @@ mod tests {
         assert_eq!(status(vec![leak()], vec![small()]), GateStatus::Passed);
         let noisy = leaks(1e6, 1e6);
         assert_eq!(status(vec![leak()], vec![noisy]), GateStatus::Passed);
-        // Without steps the result is unknown. Host memory recorded next to a device has no steps
-        // and needs none.
+        // Without recorded steps the gate cannot be evaluated. Host memory recorded next to a
+        // device has no steps, which does not make the result unknown.
         let without = || vec![rank(0, 0, GIB)];
         assert_eq!(status(without(), without()), GateStatus::NotJudged);
         let host = rank(0, -1, GIB);

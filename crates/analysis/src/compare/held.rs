@@ -1,33 +1,35 @@
-//! Finds what holds more memory than before, when the causes on both sides are known.
+//! Finds holders of memory that hold more on the new side of a comparison, when the causes on both
+//! sides are known.
 
 use stormlog_format::human_bytes;
 
 use super::profile::Profile;
 use crate::detect::Finding;
 
-/// Smallest increase that is reported: a tenth more than before, and 1 MiB (or 1 MiB per second).
+/// Smallest increase of a holder's bytes that is reported: a tenth more than on the base side, and
+/// at least 1 MiB (or 1 MiB per second).
 const LEAST_RATIO: f64 = 1.1;
 const LEAST_BYTES: f64 = (1 << 20) as f64;
-/// Maximum number of notes per comparison.
+/// Maximum number of notes about holders per comparison.
 const MOST: usize = 10;
 
-/// A holder of memory, or a line whose allocations stay in memory.
+/// A holder of memory, or a line of code whose allocations stay in memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KnownHolder {
-    /// The rank.
+    /// The rank of the process that holds the memory.
     pub rank: Option<u32>,
-    /// The name for a sentence: "`aux` in `__main__`", or "what loss.py:8 allocates".
+    /// The name of the holder in a sentence: "`aux` in `__main__`", or "what loss.py:8 allocates".
     pub name: String,
-    /// The key for recognising the holder on the other side. Numbers are removed, because line
-    /// numbers and counts change.
+    /// The key for recognising the holder on the other side of the comparison. Numbers are removed
+    /// from the key, because line numbers and counts change between runs.
     pub key: String,
-    /// Bytes held, or bytes per second of growth.
+    /// Bytes held, or the growth in bytes per second.
     pub bytes: f64,
-    /// Whether `bytes` is a rate.
+    /// Whether `bytes` is a growth rate in bytes per second.
     pub is_rate: bool,
 }
 
-/// The holders and lines that a finding names.
+/// The holders and code lines that a finding names as its cause.
 #[expect(clippy::cast_precision_loss, reason = "only three digits are shown")]
 pub(super) fn holders_of(finding: &Finding) -> Vec<KnownHolder> {
     let Some(cause) = &finding.cause else {
@@ -73,8 +75,8 @@ pub(super) fn holders_of(finding: &Finding) -> Vec<KnownHolder> {
         .collect()
 }
 
-/// The holders that hold more on the new side, the largest increase first. Empty when one side
-/// names no causes.
+/// The holders that hold more on the new side, the largest increase first. The list of holders is
+/// empty when the findings of one side name no causes.
 pub(super) fn holds_more(base: &Profile, new: &Profile) -> Vec<String> {
     let mut more: Vec<(f64, String)> = Vec::new();
     for now in &new.holders {
@@ -117,7 +119,7 @@ fn sentence(now: &KnownHolder, before: Option<f64>) -> String {
     format!("{rank}{} {verb} {bytes}{unit}, {before}", now.name)
 }
 
-/// Replaces every number in the text by `#`.
+/// Replaces every number in a holder's key by `#`.
 fn without_numbers(text: &str) -> String {
     let mut key = String::with_capacity(text.len());
     for letter in text.chars() {

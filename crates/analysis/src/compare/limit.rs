@@ -1,9 +1,9 @@
-//! Parses limits as users write them: `20%`, `512MiB`, `10MB/min`, `1MiB/step`.
+//! Parses the limits of gates as users write them: `20%`, `512MiB`, `10MB/min`, `1MiB/step`.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A limit that cannot be parsed.
+/// The error for a limit that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{text}' is not a limit; use {like}")]
 pub struct BadLimit {
@@ -11,27 +11,27 @@ pub struct BadLimit {
     like: &'static str,
 }
 
-/// How much a number may grow.
+/// How much a number may grow from the base side to the new side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum GrowthLimit {
-    /// Growth as a share of the base.
+    /// Growth as a share of the value on the base side.
     Share(f64),
     /// Growth in bytes.
     Bytes(f64),
 }
 
-/// How fast memory may grow in bytes per second, and the text of the limit.
+/// The highest growth rate that passes, and the limit as the user wrote it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SlopeLimit {
-    /// The limit in bytes per second.
+    /// The highest growth rate that passes, in bytes per second.
     pub bytes_per_s: f64,
     text: String,
 }
 
-/// How much memory each step may keep in bytes, and the text of the limit.
+/// The most memory that each step may keep, and the limit as the user wrote it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepLimit {
-    /// The limit in bytes per step.
+    /// The most memory that a step may keep, in bytes.
     pub bytes_per_step: f64,
     text: String,
 }
@@ -76,7 +76,7 @@ impl FromStr for GrowthLimit {
 impl fmt::Display for GrowthLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // Rounded because 0.07 * 100 is not exactly 7.
+            // The percentage is rounded, because 0.07 * 100 is not exactly 7 in floating point.
             Self::Share(share) => write!(f, "{}%", (share * 1e8).round() / 1e6),
             Self::Bytes(bytes) => {
                 let binary = [("GiB", 1_073_741_824.0), ("MiB", 1_048_576.0)];
@@ -144,7 +144,7 @@ impl fmt::Display for StepLimit {
     }
 }
 
-/// Parses an amount with its unit: `MB` counts in powers of 1000, `MiB` in powers of 1024.
+/// Parses a number of bytes with its unit: `MB` counts in powers of 1000, `MiB` in powers of 1024.
 fn bytes(text: &str) -> Option<f64> {
     let text = text.trim();
     let end = text.find(|ch: char| ch.is_ascii_alphabetic());

@@ -1,4 +1,4 @@
-//! Summarizes a run: a few numbers per rank and phase, and the findings.
+//! Summarizes a run for a comparison: a few numbers per rank and phase, and the findings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,11 +20,11 @@ pub struct RankProfile {
     pub device_id: i64,
     /// Number of samples.
     pub samples: usize,
-    /// Recorded seconds.
+    /// Duration of the recording in seconds.
     pub seconds: f64,
     /// The size of the device, when known.
     pub device_total_bytes: Option<i64>,
-    /// The metrics of the whole track.
+    /// The metrics over the whole recording of the rank.
     pub levels: Levels,
     /// The metrics of the phases, sorted by name.
     pub phases: Vec<PhaseLevels>,
@@ -39,7 +39,7 @@ impl RankProfile {
     }
 }
 
-/// A finding, reduced to what a comparison needs.
+/// A finding, reduced to the fields that a comparison needs.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct KnownFinding {
     /// The kind of finding. Baselines of later versions may contain kinds that this version does
@@ -47,7 +47,7 @@ pub struct KnownFinding {
     pub kind: String,
     /// The rank; `None` when the finding affects all ranks.
     pub rank: Option<u32>,
-    /// How urgent it is.
+    /// How urgent the finding is.
     pub severity: String,
     /// Confidence of the finding, 0 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]
@@ -56,21 +56,21 @@ pub struct KnownFinding {
     pub explanation: String,
 }
 
-/// The summary of a run.
+/// The summary of a run, for comparisons.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Profile {
     /// The job's id, when known.
     pub job_id: Option<String>,
-    /// Ranks and devices, sorted.
+    /// The numbers of each rank and device, sorted.
     pub ranks: Vec<RankProfile>,
     /// The findings, the most severe first.
     pub findings: Vec<KnownFinding>,
-    /// The holders that the findings name. Empty in a saved baseline.
+    /// The holders of memory that the findings name; empty in a saved baseline.
     #[serde(skip)]
     pub holders: Vec<KnownHolder>,
-    /// Kinds of findings for which the recording is too short.
+    /// Kinds of findings for which the recording is too short to decide.
     pub unanswered: Vec<String>,
-    /// Remarks for the reader.
+    /// Remarks for the user, such as data that was left out.
     pub notes: Vec<String>,
 }
 
@@ -81,7 +81,8 @@ impl Profile {
         self.ranks.iter().map(|rank| rank.samples).sum()
     }
 
-    /// Keeps one rank, with its findings and those of the whole run.
+    /// Removes all ranks but one from the profile, with their findings; findings of the whole run
+    /// are kept.
     pub(super) fn keep_rank(&mut self, rank: i64) -> Result<(), AnalyzeError> {
         let known: BTreeSet<u32> = self.ranks.iter().map(|one| one.rank).collect();
         self.ranks.retain(|one| i64::from(one.rank) == rank);
@@ -96,7 +97,7 @@ impl Profile {
     }
 }
 
-/// Computes the profile of the run in some artifacts.
+/// Computes the profile of the run in the given artifacts.
 pub fn profile_of(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Profile, AnalyzeError> {
     let (sessions, runs) = select(in_order(artifacts), options)?;
     let runs: Vec<Vec<&LoadedSession>> = runs
@@ -118,7 +119,8 @@ pub fn profile_of(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Prof
         .verdicts
         .iter()
         .filter(|(_, verdict)| *verdict == Verdict::TooShort)
-        // Without host memory in the recording, the question about host leaks does not apply.
+        // Without host memory in the recording, the detector of host leaks is not listed as
+        // unanswered.
         .filter(|(kind, _)| *kind != Kind::HostLeak || run.has_host())
         .map(|(kind, _)| Kind::as_str(*kind).to_owned());
     let found = diagnosis.findings();
@@ -142,8 +144,9 @@ pub fn profile_of(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Prof
     })
 }
 
-/// Selects the run to compare. An analysis treats each artifact without a job id as a separate run.
-/// In a comparison, such artifacts count as the ranks of one run when no two of them share a rank.
+/// Selects the one run that is compared. An analysis treats each artifact without a job id as a
+/// separate run. In a comparison, artifacts without a job id count as the ranks of one run when no
+/// two of them share a rank.
 fn one_run<'a>(
     mut runs: Vec<Vec<&'a LoadedSession>>,
     notes: &mut Vec<String>,
@@ -170,15 +173,15 @@ fn one_run<'a>(
             |job| format!("job '{job}'"),
         );
         notes.push(format!(
-            "{} runs were found and only {name} is compared",
-            runs.len()
+            "{found} runs were found and only {name} is compared",
+            found = runs.len()
         ));
     }
     runs.into_iter().next().unwrap_or_default()
 }
 
-/// One profile per rank and device. When a rank was restarted, its longest session is used, with
-/// the highest peaks of all sessions.
+/// Computes one profile per rank and device. When a rank was restarted, its longest session is
+/// used, with the highest peaks of all sessions.
 fn by_rank(tracks: Vec<TrackLevels>, notes: &mut Vec<String>) -> Vec<RankProfile> {
     let mut left_out = 0;
     let mut places: BTreeMap<(u32, i64), RankProfile> = BTreeMap::new();

@@ -14,14 +14,14 @@ use crate::load::{LoadError, LoadOptions};
 /// One side of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Side {
-    /// The path, as the user wrote it.
+    /// The path of the run or baseline, as the user wrote it.
     pub source: String,
-    /// The summary of the run.
+    /// The summary of the run, which is compared.
     #[serde(flatten)]
     pub profile: Profile,
 }
 
-/// Why a side cannot be read.
+/// Why one side of a comparison cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SideError {
@@ -30,7 +30,7 @@ pub enum SideError {
     Load {
         /// The path that the user gave.
         path: PathBuf,
-        /// The reason.
+        /// The reason why the artifact cannot be loaded.
         error: LoadError,
     },
     /// The loaded artifacts do not contain the requested session or rank.
@@ -38,7 +38,7 @@ pub enum SideError {
     Analyze {
         /// The path that the user gave.
         path: PathBuf,
-        /// The reason.
+        /// The reason why the artifacts cannot be analysed.
         error: AnalyzeError,
     },
     /// A baseline cannot be read.
@@ -49,7 +49,8 @@ pub enum SideError {
     NoSessions(PathBuf),
 }
 
-/// Reads one side. Also returns the skipped files, for warnings.
+/// Reads one side of a comparison. Also returns the files that were skipped, so that the caller can
+/// print warnings.
 pub fn read_side(
     path: &Path,
     choice: &AnalyzeOptions,
@@ -74,7 +75,7 @@ pub fn read_side(
         path: path.into(),
         error,
     })?;
-    // The caller needs only the damage from here on.
+    // The events are dropped to save memory, because the caller needs only the damage from here on.
     for loaded in &mut gathered.loaded {
         loaded.sessions.clear();
     }

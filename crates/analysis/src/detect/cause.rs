@@ -1,35 +1,37 @@
-//! The cause of a finding: the line that allocated the memory and what keeps it alive.
+//! The cause of a finding: the line that allocated the memory, and the holder that keeps the memory
+//! alive.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use crate::timeline::{Failure, Held, Site};
 
-/// The cause of a finding. A cause is attached only when it explains most of the bytes.
+/// The cause of a finding. A finding gets a cause only when the cause explains most of its bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Cause {
     /// The innermost line of the user's code that allocated the memory.
     pub site: Option<Site>,
     /// The calls that led to the site, the innermost first, without the site itself.
     pub call_path: Vec<Site>,
-    /// What keeps the memory alive, as a path in the user's program: "`sessions` in `__main__`".
+    /// The holder that keeps the memory alive, as a path in the user's program: "`sessions` in
+    /// `__main__`".
     pub holder: Option<String>,
-    /// Bytes attributed to this cause, out of the bytes that were examined.
+    /// Bytes attributed to this cause, of all bytes whose cause was searched for.
     pub attributed_bytes: i64,
-    /// `attributed_bytes` as a share of the bytes that were examined, 0 to 1.
+    /// `attributed_bytes` as a share of all bytes whose cause was searched for, 0 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub share: f64,
-    /// What held the memory when an allocation failed.
+    /// The memory that was held when an allocation failed, for out-of-memory errors.
     pub failure: Option<Failure>,
 }
 
 impl Cause {
-    /// What grows and where it is allocated, for a sentence: "`preds` grows, allocated at
-    /// train.py:8".
+    /// The holder that grows and the line that allocates it, as part of a sentence: "`preds` grows,
+    /// allocated at train.py:8".
     #[must_use]
     pub fn clause(&self) -> Option<String> {
         let place = self.site.as_ref().map(Site::place);
-        // For globals of the main program the module is left out.
+        // For global variables of the main program, the module name `__main__` is left out.
         let holder = self.holder.as_deref();
         let holder = holder.map(|holder| holder.strip_suffix(" in `__main__`").unwrap_or(holder));
         match (holder, place) {

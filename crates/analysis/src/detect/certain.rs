@@ -1,8 +1,10 @@
-//! Finds certain growth of one channel of a track, even when it is a small share of the device.
+//! Finds growth of one channel of a track that is certain, even when it is a small share of the
+//! device.
 //!
-//! For a track sampled at step ends, these samples are used. For other tracks, samples fall
-//! anywhere into steps. For these tracks, either the lowest samples must rise along a line, or the
-//! allocator's peak counter must and the lowest samples must agree with it.
+//! For a track whose steps were recorded, only the samples at step ends are used, which are exact.
+//! For a track without recorded steps, samples fall anywhere into steps: either the lowest samples
+//! must rise along a line, or the allocator's peak counter must rise along a line that the lowest
+//! samples agree with.
 
 use super::evidence::Channel;
 use super::growth::{Growth, Strength};
@@ -11,37 +13,40 @@ use super::signals::Signals;
 use super::stats::{median, quantile};
 use super::straight::{self, Line};
 
-/// Number of blocks that growth is checked in; nearly every block must rise. Fewer blocks are
-/// enough for samples at step ends, which are exact.
+/// Number of time blocks in which growth is checked; memory must rise in nearly every block. For
+/// samples at step ends, which are exact, fewer blocks are enough.
 const BLOCKS: usize = 24;
 const FEWER_BLOCKS: [usize; 3] = [BLOCKS, 12, 8];
-/// Growth seen in at least this many blocks can be strong.
+/// Growth that was confirmed in at least this many time blocks can count as strong.
 const MANY_BLOCKS: usize = 12;
-/// Smallest growth reported, in bytes. The allocator reserves blocks of 2 MiB.
+/// Smallest certain growth that is reported, in bytes. 4 MiB are two of the 2 MiB blocks in which
+/// the allocator reserves memory.
 const LEAST: f64 = 4.0 * 1_048_576.0;
-/// Range of ratios between the floor's slope and the peak's slope at which the two agree.
+/// Range of the ratio between the slope of the lowest samples and the slope of the peak counter in
+/// which the two slopes agree.
 const MIN_AGREEMENT: f64 = 0.4;
 const MAX_AGREEMENT: f64 = 2.5;
-/// Growth of the peak that samples cannot confirm: its largest size as a share of the step's
-/// amplitude, and its largest distance from the line as a share of the growth.
+/// Limits for growth of the peak counter that samples are too coarse to confirm: its largest size
+/// as a share of the step's amplitude, and its largest distance from a straight line as a share of
+/// the growth.
 const MAX_CREEP: f64 = 0.1;
 const MAX_CREEP_MISFIT: f64 = 0.08;
 /// Largest ratio between the growth of the peak memory of steps and the growth of the memory held
-/// between steps. Beyond this ratio, the batches grow, and memory held between steps grows with
-/// them.
+/// between steps. When the peak memory of steps grows by more than this ratio, the batches of the
+/// program grow, and the memory held between steps grows because of them.
 const MAX_NEED: f64 = 2.5;
-/// When the rate at the end is a smaller share of the rate at the beginning, growth may be
-/// flattening out.
+/// When the growth rate at the end is below this share of the rate at the beginning, the growth may
+/// be flattening out.
 const MIN_BEND: f64 = 0.7;
-/// Changes slower than `STILL` times the growth rate count as constant. A level within
-/// `NEXT_TO_NOTHING` bytes of its peak counts as being at the peak.
+/// Memory that changes slower than `STILL` times the growth rate counts as constant. Allocated
+/// memory within `NEXT_TO_NOTHING` bytes of the peak counter counts as being at the peak.
 const STILL: f64 = 0.2;
 const NEXT_TO_NOTHING: f64 = 65_536.0;
-/// Growth during which no step was counted may be a load when it begins in this first share of the
-/// track.
+/// Growth during which no step was counted may come from loading a model or data when it begins
+/// within this first share of the track.
 const LOAD_SHARE: f64 = 0.1;
 
-/// Finds the certain growth of a channel.
+/// Finds growth of a channel that is certain even when it is a small share of the device.
 pub(super) fn find(signals: &Signals, channel: Channel) -> Option<Growth> {
     let (series, _) = signals.channel(channel);
     let is_stepped = channel == Channel::Allocated && signals.is_stepped;
@@ -63,8 +68,9 @@ pub(super) fn find(signals: &Signals, channel: Channel) -> Option<Growth> {
     Some(Growth::straight(&line, strength, signals.end))
 }
 
-/// Fits a line over step numbers instead of seconds. A leak that slows its program down, such as a
-/// growing graph, adds the same amount in every step but less and less per second.
+/// Fits a straight line to memory over step numbers instead of seconds. A leak that slows its
+/// program down, such as a growing autograd graph, adds the same amount in every step but less and
+/// less per second.
 fn by_steps(signals: &Signals, series: &Series, blocks: usize) -> Option<Line> {
     let counts = &signals.step_count;
     let step_at = |t: f64| {
@@ -94,8 +100,8 @@ fn by_steps(signals: &Signals, series: &Series, blocks: usize) -> Option<Line> {
     })
 }
 
-/// Whether the memory that steps need grows much faster than the memory held between them. This
-/// happens when batches grow, for example with longer and longer sequences.
+/// Whether the memory that steps need grows much faster than the memory held between steps. The
+/// memory that steps need grows when batches grow, for example with longer and longer sequences.
 pub(super) fn needs_grow(signals: &Signals, from: f64, rate: f64) -> bool {
     #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
     let held = rate * (signals.end - from) / MANY_BLOCKS as f64;
@@ -109,13 +115,14 @@ pub(super) fn needs_grow(signals: &Signals, from: f64, rate: f64) -> bool {
         .filter(|(_, bytes)| bytes.is_finite())
         .collect();
     let (t, reserved): (Vec<f64>, Vec<f64>) = known.into_iter().unzip();
-    // The cache grows by whole segments, so many blocks do not show its growth.
+    // Reserved memory grows by whole segments and is constant in many time blocks, so the growth of
+    // the peak counter is compared too.
     let needed = rise(&t, &reserved).max(rise(&signals.peak.t, &signals.peak.y));
     held > 0.0 && needed > MAX_NEED * held
 }
 
-/// A line in the peak counter, when the lowest samples rise at a similar rate. The counter sees
-/// every step, so it shows a small leak long before the samples do.
+/// Finds a straight line in the allocator's peak counter, when the lowest samples rise at a similar
+/// rate. The peak counter covers every step, so it shows a small leak long before the samples do.
 fn line_of_peak(signals: &Signals) -> Option<Line> {
     let line = straight::find(&signals.peak.t, &signals.peak.y, BLOCKS, LEAST)?;
     let (series, _) = signals.channel(Channel::Allocated);
@@ -129,8 +136,8 @@ fn line_of_peak(signals: &Signals) -> Option<Line> {
     is_creep(signals, &line).then_some(line)
 }
 
-/// Whether the peak rises so evenly, and by so small a share of the step's amplitude, that samples
-/// cannot confirm it. Growing batches do not look like this.
+/// Whether the peak counter rises so evenly, and by so small a share of the step's amplitude, that
+/// samples cannot confirm its growth. The peak of a program whose batches grow rises less evenly.
 fn is_creep(signals: &Signals, line: &Line) -> bool {
     let (series, _) = signals.channel(Channel::Allocated);
     let first = series.index_at(line.onset);
@@ -141,8 +148,8 @@ fn is_creep(signals: &Signals, line: &Line) -> bool {
     is_even && line.grown <= MAX_CREEP * amplitude
 }
 
-/// Whether growth may be a load: no step was counted during it, and it started early, or memory was
-/// never constant before it, or nothing was freed during it.
+/// Whether growth may come from loading a model or data: no step was counted during the growth, and
+/// it started early, or memory was never constant before it, or nothing was freed during it.
 pub(super) fn may_be_load(signals: &Signals, onset: f64, rate: f64) -> bool {
     if signals.steps_since(onset).is_some() {
         return false;
@@ -152,7 +159,7 @@ pub(super) fn may_be_load(signals: &Signals, onset: f64, rate: f64) -> bool {
         || frees_nothing(signals, onset)
 }
 
-/// Whether the level was constant for a while before `onset`.
+/// Whether allocated memory was constant for a while before `onset`.
 fn has_settled_before(signals: &Signals, onset: f64, rate: f64) -> bool {
     let (series, _) = signals.channel(Channel::Allocated);
     let before = series.index_at(onset);
@@ -164,7 +171,7 @@ fn has_settled_before(signals: &Signals, onset: f64, rate: f64) -> bool {
         .any(|(t, level)| (level[1] - level[0]).abs() <= STILL * rate * (t[1] - t[0]))
 }
 
-/// Whether the level was at its peak in nearly every sample from `onset` on.
+/// Whether allocated memory was at its highest value so far in nearly every sample from `onset` on.
 fn frees_nothing(signals: &Signals, onset: f64) -> bool {
     let series = &signals.allocated;
     let first = series.index_at(onset);

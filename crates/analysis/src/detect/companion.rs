@@ -1,13 +1,15 @@
-//! Detects host growth that accompanies a leak of device memory. Kept tensors have Python objects
-//! and autograd nodes in host memory, so one fault would be reported twice.
+//! Detects growth of host memory that accompanies a leak of device memory. Tensors that are kept
+//! alive also have Python objects and autograd nodes in host memory, so without this check one
+//! fault would be reported twice.
 
 use super::finding::{Finding, Kind, Severity, Verdict};
 
-/// Host memory that grows by less than this share of the device leak's rate belongs to that leak.
-/// In recordings, the objects of a kept graph took 9 % of its device memory.
+/// Growth of host memory below this share of the device leak's rate is attributed to the device
+/// leak. In recordings, the host objects of a kept autograd graph took 9 % of the graph's device
+/// memory.
 const MOST: f64 = 0.25;
 
-/// Turns host leaks that a device leak of the same rank explains into notes.
+/// Lowers a host leak to a note when a device leak of the same rank explains it.
 pub(super) fn demote(verdicts: &mut [(Kind, Verdict)]) {
     let leaks: Vec<(Option<u32>, f64)> = verdicts
         .iter()
@@ -23,7 +25,7 @@ pub(super) fn demote(verdicts: &mut [(Kind, Verdict)]) {
             finding.severity = Severity::Info;
             finding
                 .explanation
-                .push_str("; it goes with the leak of device memory");
+                .push_str("; it grows together with the leak of device memory");
         }
     }
 }
@@ -64,7 +66,8 @@ mod tests {
             severity_of_host(vec![device(), host(0, 9.0)]),
             Severity::Info
         );
-        // A leak of its own: as fast as the device leak, or on another rank.
+        // A host leak stays a finding of its own when it grows as fast as the device leak, or on
+        // another rank.
         assert_eq!(
             severity_of_host(vec![device(), host(0, 90.0)]),
             Severity::Warning

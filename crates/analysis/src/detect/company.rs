@@ -1,5 +1,5 @@
-//! Checks whether other ranks do the same at the same time. Behaviour that other ranks share is
-//! part of the program and not a problem of one rank.
+//! Checks whether other ranks show the same rise of memory at the same time. A rise that other
+//! ranks share is part of the program and not a problem of one rank.
 
 use super::evidence::{Channel, Evidence, Subject};
 use super::excursion::Excursion;
@@ -7,17 +7,18 @@ use super::signals::seconds_between;
 use super::stats::median;
 use crate::timeline;
 
-/// Maximum number of ranks that are compared at a time. Comparing more ranks would not change the
-/// result.
+/// Maximum number of other ranks that a rank is compared with. Comparing with more ranks would not
+/// change the result.
 const MOST_ASKED: usize = 32;
-/// Minimum number of other ranks needed to decide what is usual.
+/// Minimum number of other ranks needed to decide whether an excursion is usual.
 const FEWEST_ASKED: usize = 2;
 /// An excursion is usual when at least this share of the compared ranks shows it.
 const USUAL_SHARE: f64 = 0.5;
-/// Share of an excursion's height that another rank must reach to show the same.
+/// Share of an excursion's height that another rank must reach to count as showing the same
+/// excursion.
 const SAME_HEIGHT: f64 = 0.5;
-/// Error allowed for the alignment of clocks: a number of sampling intervals plus a share of the
-/// run.
+/// Time error allowed for the alignment of the ranks' clocks: a number of sampling intervals plus a
+/// share of the run.
 const SLACK_INTERVALS: f64 = 2.0;
 const SLACK_SHARE: f64 = 0.005;
 
@@ -30,7 +31,7 @@ struct Member<'e> {
     subject: &'e Subject<'e>,
     /// How far the rank's clock is ahead of the common clock, in seconds.
     ahead: f64,
-    /// Median of the rank's allocated bytes. Ranks hold slightly different amounts.
+    /// Median of the rank's allocated bytes, which differs slightly between ranks.
     typical: f64,
     /// Median of the rank's hidden memory, in bytes.
     typical_hidden: f64,
@@ -54,7 +55,8 @@ impl<'e> Company<'e> {
         Self { members }
     }
 
-    /// Whether at least half of the other ranks rose as high during an excursion of one rank.
+    /// Whether memory of at least half of the compared ranks also rose during an excursion of one
+    /// rank.
     #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
     pub(super) fn shares(
         &self,
@@ -93,8 +95,9 @@ impl<'e> Company<'e> {
 }
 
 impl Member<'_> {
-    /// Converts a level of another rank to this one. Allocated memory scales with the rank's part
-    /// of the model; hidden memory differs by a constant.
+    /// Converts a memory level of another rank to the equivalent level of this rank. Allocated
+    /// memory scales with the rank's part of the model; hidden memory differs between ranks by a
+    /// constant.
     fn as_high_as(&self, level: f64, other: &Self, channel: Channel) -> f64 {
         match channel {
             Channel::Allocated => level * self.typical / other.typical.max(1.0),

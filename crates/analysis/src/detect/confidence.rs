@@ -1,20 +1,20 @@
-//! Confidence of findings, as the share of such findings that are correct.
+//! The confidence of findings: the share of findings with the same numbers that are correct.
 //!
-//! The shares were measured on a thousand labelled runs, most of them synthetic. Each function
-//! takes the numbers that best separated correct from wrong findings. A finding is correct when its
-//! kind, rank and onset are.
+//! The shares of correct findings were measured on a thousand labelled runs, most of them
+//! synthetic. The function for each kind of finding takes the numbers that best separated correct
+//! from wrong findings. A finding counts as correct when its kind, rank and onset are.
 
-/// Highest confidence. Labels, samples and detectors may all be wrong.
+/// Highest confidence of a finding, below 1 because labels, samples and detectors may all be wrong.
 const MOST: f64 = 0.99;
 /// Lowest confidence of a reported finding.
 const LEAST: f64 = 0.5;
 
-/// Converts log-odds to a probability within the limits.
+/// Converts log-odds to a probability between `LEAST` and `MOST`.
 fn from_log_odds(log_odds: f64) -> f64 {
     (1.0 / (1.0 + (-log_odds).exp())).clamp(LEAST, MOST)
 }
 
-/// The logarithm of a ratio, clamped to the range that was measured.
+/// The logarithm of a ratio, clamped to the range that the labelled runs covered.
 fn log_ratio(value: f64, to: f64, limit: f64) -> f64 {
     (value / to)
         .max(f64::MIN_POSITIVE)
@@ -27,39 +27,40 @@ pub(super) fn of_growth(unexplained: f64, share_of_device: f64) -> f64 {
     from_log_odds(4.3 - 8.0 * unexplained + 0.8 * log_ratio(share_of_device, 0.02, 2.0))
 }
 
-/// Confidence of a jump, from the log-odds of the samples and its height in units of the floor's
-/// scatter.
+/// Confidence of a jump, from the log-odds of the samples and the jump's height in units of the
+/// floor's scatter.
 pub(super) fn of_jump(odds: f64, signal_to_noise: f64) -> f64 {
     from_log_odds(0.12 * odds - 0.5 + 0.4 * log_ratio(signal_to_noise, 20.0, 2.0))
 }
 
-/// Confidence of fragmentation, from the number of climbs.
+/// Confidence of fragmentation, from the number of times that reserved memory climbed.
 pub(super) fn of_fragmentation(climbs: usize) -> f64 {
     #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
     let climbs = climbs.min(12) as f64;
     from_log_odds(2.0 + 0.08 * climbs)
 }
 
-/// Confidence of a spike, from its number of samples and how much they differ.
+/// Confidence of a spike, from the number of its samples and how much they differ.
 pub(super) fn of_spike(samples: usize, unevenness: f64) -> f64 {
     #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
     let seen = log_ratio(samples as f64, 2.0, 1.5);
     from_log_odds(2.3 + 1.3 * seen - 6.0 * unevenness.clamp(0.0, 0.35))
 }
 
-/// Confidence that growth fills the device, from the confidence of the growth and the time left as
-/// a share of the horizon.
+/// Confidence that growth fills the device, from the confidence of the growth and the time until
+/// the device is full as a share of the horizon.
 pub(super) fn of_time_to_full(trend: f64, time_over_horizon: f64) -> f64 {
     (trend.sqrt() * from_log_odds(5.0 - 3.0 * time_over_horizon)).clamp(LEAST, MOST)
 }
 
-/// Confidence that a rank was the first, from its lead as a multiple of the smallest lead reported.
+/// Confidence that a problem began on a rank first, from its lead as a multiple of the smallest
+/// lead that is reported.
 pub(super) fn of_lead(lead_over_least: f64) -> f64 {
     from_log_odds(2.2 + 0.5 * lead_over_least.min(5.0))
 }
 
-/// Confidence of an imbalance, from the excess over the other ranks. Ordinary differences are a few
-/// per cent.
+/// Confidence that a rank holds too much memory, from its excess over the other ranks as a share.
+/// Ordinary differences between ranks are a few per cent.
 pub(super) fn of_imbalance(share: f64) -> f64 {
     from_log_odds(2.0 + 30.0 * (share - 0.1).clamp(0.0, 0.1))
 }

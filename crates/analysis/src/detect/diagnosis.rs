@@ -1,4 +1,4 @@
-//! Runs all detectors on a run and summarizes the result in one line.
+//! Runs all detectors on a run and summarizes the findings in one line.
 
 use rayon::prelude::*;
 
@@ -11,23 +11,23 @@ use super::scope::Scope;
 use super::{companion, drift, first_cause, fragmentation, imbalance, leak, oom, spike, step};
 use crate::timeline::{End, Resource, Run, Track};
 
-/// The verdicts of all detectors, what they covered, and how the run ended.
+/// The verdicts of all detectors, the part of the run that they covered, and how the run ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diagnosis {
     /// One verdict per kind, in the order of [`Kind::ALL`].
     pub verdicts: Vec<(Kind, Verdict)>,
-    /// Whether only the use of devices was recorded, and no counter of any allocator.
+    /// Whether only the memory in use on devices was recorded, and no counter of an allocator.
     pub is_from_outside: bool,
-    /// What the diagnosis covered.
+    /// The part of the run that the diagnosis covered: processes, ranks, devices and time.
     pub scope: Scope,
     /// How the run ended.
     pub end: End,
-    /// Observations that are not problems by themselves.
+    /// Notes: observations that are not problems by themselves.
     pub notes: Vec<Note>,
 }
 
-/// Runs all detectors. Host memory and devices are judged separately, and ranks are compared only
-/// on the same kind of resource.
+/// Runs all detectors on a run. Host memory and devices are judged separately, because ranks are
+/// comparable only on the same kind of resource.
 #[must_use]
 pub fn diagnose(run: &Run, options: &Options) -> Diagnosis {
     let judged = run.tracks.iter().filter(|track| !track.is_host_of_run());
@@ -86,7 +86,8 @@ impl Diagnosis {
             .flat_map(|(_, v)| v.findings())
             .collect();
         all.sort_by_key(|f| {
-            // Among notes, growth is more informative than the risk of a run that has ended.
+            // Among findings of severity info, growth comes before an OOM risk, because the risk
+            // does not matter for a run that has ended.
             let is_note_of_risk = f.kind == Kind::OomRisk && f.severity == Severity::Info;
             let severity = std::cmp::Reverse(f.severity);
             (severity, is_note_of_risk, f.kind, f.rank, f.onset_ns)
@@ -94,11 +95,11 @@ impl Diagnosis {
         all
     }
 
-    /// Whether no detector had enough data.
+    /// Whether no detector had enough data to decide.
     #[must_use]
     pub fn is_too_short(&self) -> bool {
-        // Even a short run shows that memory did not run out, so the verdict on that risk does not
-        // count here.
+        // Even a short run shows that memory did not run out, so a clear verdict on the OOM risk
+        // does not count as enough data.
         self.verdicts.iter().all(|(kind, verdict)| match kind {
             Kind::OomRisk => verdict.findings().is_empty(),
             _ => *verdict == Verdict::TooShort,
@@ -106,13 +107,13 @@ impl Diagnosis {
     }
 
     /// The verdict in one line: the most severe finding and the number of others. When the run
-    /// ended abnormally, the line starts with how it ended.
+    /// ended abnormally, the line begins with the way it ended.
     #[must_use]
     pub fn headline(&self) -> String {
         self.headline_with(true)
     }
 
-    /// The same for a reader who knows the exit code.
+    /// The headline without the exit code, for output that already shows the exit code.
     #[must_use]
     pub fn headline_without_end(&self) -> String {
         self.headline_with(false)
@@ -126,8 +127,8 @@ impl Diagnosis {
             .count();
         let verdict = match findings.first() {
             None if self.is_too_short() && self.is_from_outside => {
-                "Nothing can be said about growth: from outside, an allocator's cache looks like \
-                 a leak; 'stormlog run' records the allocator's counters"
+                "Growth cannot be judged: from outside, an allocator's cache looks like a \
+                 leak; 'stormlog run' records the allocator's counters"
                     .to_owned()
             }
             None if self.is_too_short() => {
@@ -171,10 +172,12 @@ impl Diagnosis {
         }
     }
 
-    /// A verdict without a finding: the scope that was covered and how the run ended.
+    /// The headline when nothing was found: the verdict, the part of the run that was covered, and
+    /// how the run ended.
     fn clear(&self, verdict: &str, has_end: bool) -> String {
         let end = match &self.end {
-            // The headline already begins with these ends.
+            // A signal, an exception or a vanished process is already named at the beginning of the
+            // headline, so it is not repeated.
             End::Signal { .. } | End::Exception { .. } | End::Vanished => String::new(),
             End::Exit { .. } if !has_end => String::new(),
             end => end.clause(),

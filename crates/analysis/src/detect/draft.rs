@@ -7,12 +7,13 @@ use crate::timeline::Track;
 /// A problem on at least this share of the ranks is reported once, for the whole run.
 const ALL_RANKS_SHARE: f64 = 0.75;
 
-/// A finding with the fields that all kinds share. The detector fills in the rest.
+/// Creates a finding with the fields that all kinds of findings share; the detector fills in the
+/// rest.
 pub(super) fn finding(kind: Kind, severity: Severity, subject: &Subject) -> Finding {
     of_track(kind, severity, subject.signals.track)
 }
 
-/// Like [`finding`], for a track that the device detectors do not examine.
+/// Like [`finding`], but takes a track without the computed signals.
 pub(super) fn of_track(kind: Kind, severity: Severity, track: &Track) -> Finding {
     Finding {
         kind,
@@ -34,7 +35,7 @@ pub(super) fn of_track(kind: Kind, severity: Severity, track: &Track) -> Finding
     }
 }
 
-/// Bytes rounded to a whole number.
+/// Rounds bytes to a whole number.
 pub(super) fn whole(bytes: f64) -> i64 {
     #[allow(
         clippy::cast_possible_truncation,
@@ -44,7 +45,7 @@ pub(super) fn whole(bytes: f64) -> i64 {
     value
 }
 
-/// The ranks of a run with recorded tracks, ascending.
+/// The ranks of a run that have recorded tracks, in ascending order.
 pub(super) fn ranks(evidence: &Evidence) -> Vec<u32> {
     let mut ranks: Vec<u32> = evidence
         .subjects
@@ -56,17 +57,19 @@ pub(super) fn ranks(evidence: &Evidence) -> Vec<u32> {
     ranks
 }
 
-/// Whether a problem on `affected` of the `recorded` ranks is a problem of the run.
+/// Whether a problem on `affected` of the `recorded` ranks is reported as a problem of the whole
+/// run.
 pub(super) fn is_run_wide(affected: usize, recorded: usize) -> bool {
     #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
     let share = affected as f64 / recorded.max(1) as f64;
     recorded > 1 && affected > 1 && share >= ALL_RANKS_SHARE
 }
 
-/// One finding per rank, or one for the run when nearly all ranks are affected.
+/// Reduces findings to one per rank, or to one for the whole run when nearly all ranks are
+/// affected.
 ///
-/// A rank that restarted has several sessions. Only the earliest finding of such a rank is kept,
-/// because the same problem comes back after a restart.
+/// A rank that restarted has several sessions, of which only the earliest finding is kept, because
+/// the same problem comes back after a restart.
 pub(super) fn per_rank_or_run(evidence: &Evidence, mut found: Vec<Finding>) -> Vec<Finding> {
     found.sort_by_key(|f| (f.rank, f.onset_ns, f.end_ns));
     found.dedup_by_key(|f| f.rank);
@@ -77,8 +80,8 @@ pub(super) fn per_rank_or_run(evidence: &Evidence, mut found: Vec<Finding>) -> V
     for_run(found, recorded).into_iter().collect()
 }
 
-/// Replaces the findings of many ranks by one: that of the rank where the problem began first, or
-/// whose device will be full first.
+/// Replaces the findings of many ranks by one finding: that of the rank where the problem began
+/// first, or whose device will be full first.
 fn for_run(found: Vec<Finding>, recorded: usize) -> Option<Finding> {
     let affected = found.len();
     let surest = found.iter().map(|f| f.confidence).fold(0.0, f64::max);
@@ -89,10 +92,10 @@ fn for_run(found: Vec<Finding>, recorded: usize) -> Option<Finding> {
             .then(urgency(a).total_cmp(&urgency(b)))
     })?;
     first.explanation = format!(
-        "{}; {affected} of {recorded} recorded ranks are affected, these numbers are those of \
-         rank {}",
-        first.explanation,
-        first.rank.unwrap_or(0),
+        "{explanation}; {affected} of {recorded} recorded ranks are affected, these numbers are \
+         those of rank {rank}",
+        explanation = first.explanation,
+        rank = first.rank.unwrap_or(0),
     );
     first.rank = None;
     first.confidence = surest;

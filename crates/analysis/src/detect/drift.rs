@@ -1,5 +1,5 @@
-//! `hidden_drift`: memory in use outside the allocator keeps growing and is still growing at the
-//! end.
+//! `hidden_drift`: memory in use outside the framework's allocator keeps growing, and still grows
+//! at the end of the run.
 
 use super::evidence::{Channel, Evidence};
 use super::finding::{Kind, Verdict};
@@ -18,7 +18,7 @@ const WORDING: Wording = Wording {
                      allocate for themselves, memory maps and threads created again and again",
 };
 
-/// Checks every rank for drift.
+/// Checks every rank for growth of hidden memory.
 #[must_use]
 pub fn check(evidence: &Evidence) -> Verdict {
     growing::check(evidence, Channel::Hidden, &WORDING)
@@ -55,8 +55,9 @@ mod tests {
         let own = alone.tracks[0].used.clone();
         run.tracks[0].own = own;
         assert_eq!(check(&Evidence::of(&run)), Verdict::Clear);
-        // When the process's share is known only in some samples, mixing it with the device's use
-        // would look like jumps. In that case, only the device's use counts.
+        // When the memory of the process itself is known only in some samples, mixing it with the
+        // use of the whole device would look like jumps. When the process's memory is known only in
+        // some samples, only the use of the whole device counts.
         let now_and_then = (0..400).map(|sample| Some(mib(1)).filter(|_| sample % 2 == 0));
         run.tracks[0].own = now_and_then.collect();
         assert_eq!(check(&Evidence::of(&run)).findings().len(), 1);

@@ -14,31 +14,33 @@ use super::stats::median;
 use super::{certain, straight, words};
 use crate::timeline::{End, Recorder, Resource, Run, Track};
 
-/// Minimum number of samples a track needs to be judged. Three quarters of a track's samples come
-/// after the warm-up, and about a sixth of those lie on the floor.
+/// Minimum number of samples that a track needs to be judged. Of the 48 samples, three quarters
+/// come after the warm-up, and about a sixth of those lie on the floor (the memory held between
+/// steps).
 pub(super) const MIN_SAMPLES: usize = 48;
 /// When at least this share of the tracks grows or jumps, the remaining tracks are judged by the
-/// weaker demands for peers.
+/// weaker limits for peers.
 const PEERS_SHARE: f64 = 0.4;
-/// A track is a peer of the others when its growth or jump differs from theirs by at most this
-/// factor.
+/// A track is a peer of growing or jumping tracks when its growth or jump differs from theirs by at
+/// most this factor.
 const PEERS_FACTOR: f64 = 2.5;
 
-/// With more ranks than `MIN_OTHERS`, the median over all tracks shows how much garbage the program
-/// usually leaves. `MAX_GARBAGE` is the largest share of a rise that may be garbage.
+/// With more ranks than `MIN_OTHERS`, the median over all tracks shows how much uncollected garbage
+/// the program usually leaves. `MAX_GARBAGE` is the largest share of a rise that may be uncollected
+/// garbage.
 const MIN_OTHERS: usize = 3;
 const MAX_GARBAGE: f64 = 0.5;
 
-/// A quantity whose floor is tracked.
+/// A quantity whose floor is tracked: allocated or hidden memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Channel {
     /// Bytes in live tensors.
     Allocated,
-    /// Bytes in use outside the allocator.
+    /// Hidden memory: bytes in use outside the allocator.
     Hidden,
 }
 
-/// How one floor changes over the run: whether it grows, and whether it jumps.
+/// How the floor of one channel changes over the run: whether it grows, and whether it jumps.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Course {
     pub(super) growth: Option<Growth>,
@@ -57,11 +59,11 @@ impl Course {
     }
 }
 
-/// One track, with the courses of its two floors.
+/// One track, with the courses of its two floors: allocated and hidden memory.
 #[derive(Debug)]
 pub(super) struct Subject<'a> {
     pub(super) signals: Signals<'a>,
-    /// Start of the recording of the track's process.
+    /// Start time of the recording of the track's process, in nanoseconds.
     pub(super) origin_ns: i64,
     /// How the track's process ended.
     pub(super) end: End,
@@ -89,13 +91,13 @@ impl Subject<'_> {
         }
     }
 
-    /// A time of the track, counted from the start of its process's recording: `13.2 s`.
+    /// A time of the track as text, counted from the start of its process's recording: `13.2 s`.
     pub(super) fn since(&self, t: f64) -> String {
         let at_ns = self.signals.ns(t);
         words::moment(signals::seconds_between(self.origin_ns, at_ns))
     }
 
-    /// The word for what fills up.
+    /// The word for the memory that fills up, in sentences: `memory` or `device`.
     pub(super) fn medium(&self) -> &'static str {
         if self.is_host() { "memory" } else { "device" }
     }
@@ -108,7 +110,7 @@ impl Subject<'_> {
     }
 }
 
-/// The evidence of one run, ready for the detectors.
+/// The evidence of one run: its tracks with their signals, growth and jumps.
 #[derive(Debug)]
 pub struct Evidence<'a> {
     pub(super) subjects: Vec<Subject<'a>>,
@@ -124,7 +126,7 @@ impl<'a> Evidence<'a> {
         Self::of_tracks(run, &tracks.collect::<Vec<_>>())
     }
 
-    /// Computes the evidence of some tracks of a run. The tracks are compared with one another.
+    /// Computes the evidence of the given tracks of a run, which are compared with one another.
     pub(super) fn of_tracks(run: &'a Run, tracks: &[&'a Track]) -> Self {
         let signals = signals::read_tracks(tracks);
         let ends = Ends::of(run);
@@ -149,7 +151,7 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// Whether every track has too few samples to be judged.
+    /// Whether all tracks have too few samples to be judged.
     pub(super) fn too_short(&self) -> bool {
         self.subjects
             .iter()
@@ -157,7 +159,7 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// How each process ended and when its recording began. Maps by rank and pid keep the lookup fast,
+/// How each process ended and when its recording began. The maps by rank and pid keep lookups fast,
 /// because a run may have thousands of ranks.
 struct Ends {
     run: End,
@@ -167,7 +169,8 @@ struct Ends {
 
 impl Ends {
     fn of(run: &Run) -> Self {
-        // A launcher's host track begins at the launch, so times of its ranks count from there.
+        // A launcher's host track begins at the launch, so the times of its ranks are counted from
+        // the launch.
         let mut launches: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
         for track in run.tracks.iter().filter(|track| track.is_host_of_run()) {
             if let Some((first, last)) = track.span_ns() {
@@ -207,14 +210,14 @@ impl Ends {
     }
 }
 
-/// Possible growth and jumps of a floor, before it is decided which of them are believable.
+/// Possible growth and jumps of a floor, before it is decided which of them are reported.
 #[derive(Debug, Clone, Copy, Default)]
 struct Candidates {
     growth: Option<Growth>,
     jump: Option<Jump>,
-    /// Growth that remains when the jump is subtracted.
+    /// Growth that remains when the jump is subtracted from the floor.
     growth_besides: Option<Growth>,
-    /// Largest rise of the floor that was given back later, in bytes.
+    /// Largest rise of the floor that was freed again later, in bytes.
     tooth: f64,
 }
 
@@ -238,9 +241,9 @@ fn courses(signals: &[Signals], channel: Channel) -> Vec<Course> {
     courses
 }
 
-/// Adds growth that is certain even when it is a small share of the device. Where steps were
+/// Adds growth that is certain even though it is a small share of the device. Where steps were
 /// recorded, certain growth replaces growth fitted to samples taken at arbitrary points of a step.
-/// Growth explained by growing batches is removed.
+/// Growth that is explained by growing batches is removed.
 fn add_certain_growth(
     courses: &mut [Course],
     signals: &[Signals],
@@ -293,7 +296,8 @@ fn candidates(signals: &Signals, channel: Channel) -> Candidates {
     }
     let growth = growth::find(series, floor, signals);
     let jump = jump::find(series, floor, signals)
-        // With few samples a staircase can look like a jump; then growth explains it better.
+        // With few samples, growth in stairs can look like a jump, so a jump is kept only if it
+        // fits the floor better than growth does.
         .filter(|jump| growth.is_none_or(|g| jump.unexplained < g.leaves_unexplained(floor)));
     let growth_besides = jump.and_then(|jump| {
         let rest = jump::without(series, &jump);
@@ -307,7 +311,7 @@ fn candidates(signals: &Signals, channel: Channel) -> Candidates {
     }
 }
 
-/// Decides growth and jump of one floor, without looking at other tracks.
+/// Decides which growth and jump of one floor are reported, without looking at other tracks.
 fn believable(candidates: &Candidates, tracks: usize) -> Course {
     let jump = candidates.jump.filter(|jump| jump.odds >= jump::ALONE);
     let growth = if jump.is_some() {
@@ -315,16 +319,16 @@ fn believable(candidates: &Candidates, tracks: usize) -> Course {
     } else {
         candidates.growth
     };
-    // A jump with too few samples to be believed must not be reported as growth either.
+    // A jump with too few samples to be reported must not be reported as growth either.
     let growth = growth.filter(|g| {
         g.meets_among(&growth::ALONE, tracks) && (jump.is_some() || candidates.jump.is_none())
     });
     Course { growth, jump }
 }
 
-/// For each track, the bytes of growth that may be uncollected garbage; smaller growth is not
-/// believed. The estimate comes from how far other sessions of the same rank, or most other ranks,
-/// rise and fall again.
+/// For each track, the bytes of growth that may be uncollected garbage; growth smaller than that is
+/// not reported. The estimate is how far memory rises and falls again in other sessions of the same
+/// rank, or on most other ranks.
 fn garbage(candidates: &[Candidates], signals: &[Signals]) -> Vec<f64> {
     let mut sessions: BTreeMap<u32, (usize, f64)> = BTreeMap::new();
     for (signals, candidates) in signals.iter().zip(candidates) {
@@ -346,7 +350,7 @@ fn garbage(candidates: &[Candidates], signals: &[Signals]) -> Vec<f64> {
     signals.iter().map(of_track).collect()
 }
 
-/// When many ranks grow, accepts similar growth of another rank on weaker evidence.
+/// When many ranks grow, accepts similar growth of the other ranks on weaker evidence.
 fn join_growing_peers(courses: &mut [Course], candidates: &[Candidates]) {
     let grown: Vec<f64> = courses
         .iter()
@@ -367,8 +371,8 @@ fn join_growing_peers(courses: &mut [Course], candidates: &[Candidates]) {
     }
 }
 
-/// When many ranks jump, accepts a similar jump of another rank on weaker evidence. Growth of
-/// similar size is dropped: it is a jump seen through too few samples.
+/// When many ranks jump, accepts a similar jump of the other ranks on weaker evidence. Growth of a
+/// size similar to the jumps is dropped, because it is a jump seen in too few samples.
 fn join_jumping_peers(courses: &mut [Course], candidates: &[Candidates]) {
     let heights: Vec<f64> = courses
         .iter()

@@ -1,33 +1,36 @@
-//! Finds short excursions of a signal above its ordinary samples, and drops those that recur
-//! regularly. Uses no ranks or findings.
+//! Finds short excursions of a memory signal above its ordinary samples, and drops excursions that
+//! recur regularly. The search looks at one track at a time, without ranks or findings.
 
 use super::evidence::{Channel, Course};
 use super::peaks;
 use super::rhythm;
 use super::signals::Signals;
 
-/// Smallest height above the normal peak, as a share of the device. The definition of a spike
-/// demands 2.3 % above the true peak, which samples may miss by a little.
+/// Smallest height of an excursion above the normal peak, as a share of the device. A spike is
+/// defined as at least 2.3 % above the true peak; this limit is lower because samples may miss the
+/// true peak.
 const MIN_HEIGHT: f64 = 0.018;
-/// Smallest gap between the highest ordinary sample and the lowest sample of any excursion, as a
-/// share of the device.
+/// Smallest distance between the highest ordinary sample and the lowest sample of any excursion, as
+/// a share of the device.
 const MIN_GAP: f64 = 0.5 * MIN_HEIGHT;
-/// Longest excursion, in samples or as a share of the run; the larger of the two applies.
+/// Longest duration of an excursion, in samples or as a share of the run; the larger of the two
+/// limits applies.
 const MAX_SAMPLES: f64 = 9.0;
 const MAX_SHARE: f64 = 0.03;
-/// By definition a run has at most three spikes.
+/// Maximum number of spikes per run; more excursions are part of the program's normal behaviour.
 const MAX_SPIKES: usize = 3;
-/// Maximum number of excursions examined together. A run has no more unmarked evaluations above its
-/// peak than this.
+/// Maximum number of excursions that are examined together. Runs have at most this many evaluations
+/// that are not marked as a phase and rise above the peak.
 const MAX_EVENTS: u32 = 12;
-/// Minimum number of samples needed to determine what is ordinary.
+/// Minimum number of samples needed to determine which samples are ordinary.
 const MIN_SAMPLES: usize = 32;
-/// Samples nearer to a marked phase than this many intervals belong to it.
+/// Samples nearer to a marked phase than this many sampling intervals belong to the phase.
 const PHASE_SLACK: f64 = 2.0;
-/// Share of the run after the first step in which the optimizer's first update may raise the peak.
+/// The optimizer's first update may raise the peak within this share of the run after the first
+/// step, so rises in this time are ordinary.
 const FIRST_STEPS_SHARE: f64 = 0.02;
 
-/// Neighbouring samples that are all above the ordinary ones.
+/// An excursion: neighbouring samples that are all above the ordinary ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Excursion {
     /// Time of the excursion's first sample, in seconds.
@@ -36,9 +39,9 @@ pub(super) struct Excursion {
     pub(super) to: f64,
     /// Distance from the highest ordinary sample to the lowest sample of the excursion, in bytes.
     pub(super) height: f64,
-    /// The highest sample of the excursion, in recorded bytes.
+    /// The highest sample of the excursion, in bytes as recorded.
     pub(super) level: f64,
-    /// Highest minus lowest sample, in bytes above the floor.
+    /// Highest minus lowest sample of the excursion, in bytes above the floor.
     pub(super) range: f64,
     pub(super) samples: usize,
     /// Whether ordinary samples follow the excursion.
@@ -46,12 +49,12 @@ pub(super) struct Excursion {
 }
 
 impl Excursion {
-    /// The lowest sample of the excursion, in recorded bytes.
+    /// The lowest sample of the excursion, in bytes as recorded.
     pub(super) fn lowest(&self) -> f64 {
         self.level - self.range
     }
 
-    /// Distance from the highest ordinary sample to the highest sample of the excursion.
+    /// Distance from the highest ordinary sample to the highest sample of the excursion, in bytes.
     pub(super) fn top(&self) -> f64 {
         self.height + self.range
     }
@@ -65,19 +68,20 @@ impl Excursion {
 /// The samples of one channel as heights above the floor, sorted by height.
 struct Heights<'a> {
     t: &'a [f64],
-    /// Bytes above the floor.
+    /// Bytes of each sample above the floor.
     y: Vec<f64>,
-    /// Bytes as recorded.
+    /// Bytes of each sample as recorded.
     bytes: &'a [f64],
     /// Indices of the samples outside marked phases, the highest sample first.
     ranking: Vec<usize>,
 }
 
-/// Finds the excursions of a channel that are not ordinary.
+/// Finds the excursions of a channel above its ordinary samples.
 ///
-/// Sorts the samples by height and tries every gap in that order, from the lowest possible one up,
-/// as the upper limit of ordinary samples. A gap is accepted when only a few short excursions lie
-/// above it. Ordinary peaks leave no such gap, or only single samples above it.
+/// The search sorts the samples by height and tries every gap between neighbours, from the lowest
+/// possible gap up, as the upper limit of ordinary samples. A gap in height is accepted as the
+/// limit when only a few short excursions lie above it. Between the samples of ordinary peaks there
+/// is no large gap in height, or only single samples lie above it.
 pub(super) fn find(signals: &Signals, channel: Channel, course: &Course) -> Vec<Excursion> {
     let Some(heights) = heights(signals, channel, course) else {
         return Vec::new();
@@ -94,8 +98,8 @@ pub(super) fn find(signals: &Signals, channel: Channel, course: &Course) -> Vec<
         let Some(events) = heights.events(above, longest, signals) else {
             continue;
         };
-        // A higher gap may still set a spike apart, but no excursion of a regular pattern is a
-        // spike.
+        // When excursions recur regularly, a higher gap may still separate a spike, but no
+        // excursion of the regular pattern is a spike.
         let Some(odd) = rhythm::without_regular(&events, MAX_SPIKES, signals) else {
             regular.extend(events);
             continue;
@@ -137,8 +141,8 @@ fn heights<'a>(signals: &'a Signals, channel: Channel, course: &Course) -> Optio
 }
 
 impl Heights<'_> {
-    /// The excursions that the highest `above` samples form. `None` when no gap separates these
-    /// samples from the rest, or when they do not look like excursions.
+    /// The excursions formed by the highest `above` samples. `None` when no gap in height separates
+    /// the highest samples from the rest, or when they do not look like excursions.
     fn events(&self, above: usize, longest: f64, signals: &Signals) -> Option<Vec<Excursion>> {
         let ordinary = self.y[self.ranking[above]];
         if self.y[self.ranking[above - 1]] - ordinary < MIN_GAP * signals.scale {
@@ -154,7 +158,7 @@ impl Heights<'_> {
         (!too_long && !many && single.len() <= events.len()).then_some(events)
     }
 
-    /// Groups neighbours among the highest `above` samples, in order of time.
+    /// Groups neighbouring samples among the highest `above` samples, in order of time.
     fn runs(&self, above: usize, ordinary: f64) -> Vec<Excursion> {
         let mut highest = self.ranking[..above].to_vec();
         highest.sort_unstable();
@@ -184,7 +188,7 @@ fn range_of(values: &[f64]) -> (f64, f64) {
         .fold((f64::INFINITY, f64::NEG_INFINITY), widen)
 }
 
-/// Joins groups separated by only one or two lower samples.
+/// Joins groups of samples that are separated by only one or two lower samples.
 fn joined(runs: &[Excursion], signals: &Signals) -> Vec<Excursion> {
     let near = 3.5 * signals.interval;
     runs.chunk_by(|a, b| b.from - a.to <= near)

@@ -1,4 +1,4 @@
-//! The wording for an out-of-memory error whose cause is known: where it happened and what held the
+//! Words an out-of-memory error whose cause is known: where the allocation failed and what held the
 //! memory.
 
 use std::fmt::Write as _;
@@ -9,14 +9,15 @@ use crate::timeline::{OomMark, float};
 
 /// Longest source text quoted in a sentence, in characters.
 const LONGEST_SOURCE: usize = 60;
-/// Maximum number of holders in a sentence. A sentence about categories names one more.
+/// Maximum number of holders named in a sentence; a sentence that lists memory categories names at
+/// most one more.
 const MOST_NAMED: usize = 3;
-/// Categories and holders with a smaller share of the memory are not named.
+/// Categories and holders with less than this share of the memory are not named in a sentence.
 const WORTH_NAMING: f64 = 0.02;
-/// A holder with at least this share of the memory is named as the cause.
+/// A holder with at least this share of a category's memory is named as its cause.
 const MOST_OF_IT: f64 = 0.5;
 
-/// Where the error happened: "at train.py:41 in `forward` (`self.mlp(x)`)".
+/// Where the allocation failed: "at train.py:41 in `forward` (`self.mlp(x)`)".
 pub(super) fn place(mark: &OomMark) -> Option<String> {
     let site = mark.site.as_ref()?;
     let mut words = format!("at {}", site.place());
@@ -38,7 +39,7 @@ pub(super) fn place(mark: &OomMark) -> Option<String> {
     Some(words)
 }
 
-/// What held the memory, as the end of a sentence. Empty when unknown.
+/// What held the memory when the allocation failed, as the end of a sentence; empty when unknown.
 pub(super) fn held(mark: &OomMark) -> String {
     let Some(failure) = &mark.failure else {
         return String::new();
@@ -54,7 +55,8 @@ pub(super) fn held(mark: &OomMark) -> String {
     format!("; held by: {}", parts.join(", "))
 }
 
-/// One entry per category, such as `activations 61.0 GiB (the autograd graph of local `loss` ...)`.
+/// One text per memory category, such as `activations 61.0 GiB (the autograd graph of local `loss`
+/// ...)`.
 fn by_category(failure: &Failure) -> Vec<String> {
     let all: i64 = failure.categories.iter().map(|(_, bytes)| bytes).sum();
     let is_worth = |bytes: i64| float(bytes) >= WORTH_NAMING * float(all);
@@ -93,7 +95,8 @@ fn category_words(category: &str) -> &str {
     }
 }
 
-/// The cause as findings carry it. `None` when neither a site nor a holder was recorded.
+/// The cause of an out-of-memory error in the form of a finding's cause; `None` when neither a site
+/// nor a holder was recorded.
 pub(super) fn cause(mark: &OomMark) -> Option<Cause> {
     let failure = mark.failure.clone().unwrap_or_default();
     if mark.site.is_none() && failure.holders.is_empty() {

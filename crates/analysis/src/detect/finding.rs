@@ -9,22 +9,22 @@ use serde::Serialize;
 use super::cause::Cause;
 use crate::document::by_name;
 
-/// The kind of problem, the most urgent first.
+/// The kind of problem that a detector looks for; the most urgent kind comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// The run ran out of memory, or growth will soon fill the device.
     OomRisk,
-    /// The floor of allocated memory keeps growing.
+    /// The floor of allocated memory (the memory held between steps) keeps growing.
     AllocatorLeak,
-    /// Memory outside the allocator keeps growing.
+    /// Hidden memory (in use outside the allocator) keeps growing.
     HiddenDrift,
     /// The host memory of a process keeps growing.
     HostLeak,
-    /// Reserved memory rises ever further above the highest allocation.
+    /// Reserved memory rises ever further above the highest allocation so far.
     Fragmentation,
     /// The floor of allocated or hidden memory jumped once and did not fall back.
     StepChange,
-    /// A short excursion above the normal peak.
+    /// Memory rose above its normal peak for a short time.
     TransientSpike,
     /// The rank on which a problem of all ranks began.
     RankFirstCause,
@@ -53,11 +53,11 @@ impl fmt::Display for Kind {
 /// How urgent a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// Worth knowing, but the run is not in danger.
+    /// A note: worth knowing, but the run is not in danger.
     Info,
-    /// Costs memory that the run or another process may need.
+    /// The problem costs memory that the run or another process may need.
     Warning,
-    /// Ended the run, or will end it.
+    /// The problem ended the run, or will end it.
     Critical,
 }
 
@@ -78,7 +78,7 @@ impl fmt::Display for Severity {
 pub struct Finding {
     /// The kind of problem.
     pub kind: Kind,
-    /// How urgent it is.
+    /// How urgent the problem is.
     pub severity: Severity,
     /// The affected rank; `None` when the problem affects all ranks.
     pub rank: Option<u32>,
@@ -86,15 +86,17 @@ pub struct Finding {
     pub device_id: i64,
     /// The session in which the problem was found.
     pub session_id: String,
-    /// When the problem began, by the clock of the session. `None` for kinds without a beginning.
+    /// When the problem began, in nanoseconds by the clock of the session. The onset is `None` for
+    /// kinds of problems without a beginning.
     pub onset_ns: Option<i64>,
-    /// When it ended. For a problem that is still going on, the time of the last sample.
+    /// When the problem ended. For a problem that still continues, the time of the last sample.
     pub end_ns: Option<i64>,
     /// The size of the problem in bytes: how much memory grew, jumped or was held in excess.
     pub magnitude_bytes: Option<i64>,
-    /// Growth rate at the end of the track; `None` when nothing grows.
+    /// Growth rate at the end of the track, in bytes per second; `None` when nothing grows.
     pub rate_bytes_per_s: Option<f64>,
-    /// Seconds from the last sample until the device is full; `None` when no growth fills it.
+    /// Seconds from the last sample until the device is full; `None` when growth does not fill the
+    /// device.
     pub time_to_full_s: Option<f64>,
     /// Share of findings with this confidence that are correct, 0 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]
@@ -113,19 +115,19 @@ pub struct Finding {
     pub cause: Option<Cause>,
 }
 
-/// The answer of a detector.
+/// The answer of a detector to its question about a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// The recording was long enough and nothing is wrong.
+    /// The recording was long enough, and the detector found no problem.
     Clear,
-    /// Something is wrong. The list is never empty.
+    /// The detector found at least one problem; the list is never empty.
     Found(Vec<Finding>),
-    /// The recording is too short to decide.
+    /// The recording is too short for the detector to decide.
     TooShort,
 }
 
 impl Verdict {
-    /// `Found` when there are findings, otherwise `Clear`.
+    /// Creates a verdict: `Found` when there are findings, otherwise `Clear`, and never `TooShort`.
     #[must_use]
     pub fn from_findings(findings: Vec<Finding>) -> Self {
         if findings.is_empty() {
@@ -152,7 +154,7 @@ impl Verdict {
         }
     }
 
-    /// The findings. Empty unless the verdict is `Found`.
+    /// The findings of the verdict; empty unless the verdict is `Found`.
     #[must_use]
     pub fn findings(&self) -> &[Finding] {
         match self {

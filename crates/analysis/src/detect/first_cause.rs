@@ -1,4 +1,4 @@
-//! `rank_first_cause`: the rank on which a leak, drift or step of all ranks began.
+//! `rank_first_cause`: the rank on which a leak, a drift or a jump of all ranks began.
 
 use super::evidence::{Channel, Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, Verdict};
@@ -9,8 +9,9 @@ use super::trend::{SHAPES, Trend};
 use super::{confidence, draft, growth, jump, words};
 use crate::timeline;
 
-/// Smallest lead over the second rank. The definition demands 2.5 % of the run and five samples;
-/// the limits here are lower because each of the two onsets is estimated with an error.
+/// Smallest lead of the first rank's onset over the second rank's onset. A first cause is defined
+/// by a lead of 2.5 % of the run and five samples; these limits are lower because both onsets are
+/// estimated with an error.
 const MIN_LEAD_SHARE: f64 = 0.0175;
 const MIN_LEAD_SAMPLES: f64 = 3.5;
 
@@ -18,7 +19,7 @@ const MIN_LEAD_SAMPLES: f64 = 3.5;
 /// assumed to grow at the same rate.
 const MAX_PACE_SPREAD: f64 = 0.3;
 
-/// The shape of the growth is determined from at most this many ranks.
+/// The shape of the growth is determined from at most this many ranks, to limit the time it takes.
 const ENOUGH_RANKS: usize = 64;
 
 /// Finds the rank on which a problem of all ranks began.
@@ -95,13 +96,14 @@ fn leader(evidence: &Evidence, trouble: Trouble) -> Option<Finding> {
         .iter()
         .filter(|s| trouble.onset(s).is_some())
         .collect();
-    // For a rank that restarted, only the first session counts.
+    // For a rank that restarted, only the first session counts, because the problem began in that
+    // session.
     affected.sort_by_key(|s| (s.signals.track.rank, s.signals.start_ns));
     affected.dedup_by_key(|s| s.signals.track.rank);
     if !draft::is_run_wide(affected.len(), draft::ranks(evidence).len()) {
         return None;
     }
-    // Ranks accepted only because of their peers have no reliable onset.
+    // Ranks whose growth was accepted only because their peers grow have no reliable onset.
     affected.retain(|s| trouble.is_evident_on(s));
     let ahead =
         timeline::clocks::ahead(&affected.iter().map(|s| s.signals.track).collect::<Vec<_>>());
@@ -140,11 +142,11 @@ fn describe(
     let compared = ranks as f64;
     finding.evidence = vec![("lead_s", lead), ("ranks_compared", compared)];
     finding.explanation = format!(
-        "The {} that all ranks show began on rank {rank}, {} before it reached any of the {} \
-         others compared, with clocks aligned",
-        trouble.words(),
-        words::duration(lead),
-        ranks - 1,
+        "The {trouble} that all ranks show began on rank {rank}, {lead} before it reached any of \
+         the {others} others compared, with clocks aligned",
+        trouble = trouble.words(),
+        lead = words::duration(lead),
+        others = ranks - 1,
     );
     finding.advice = format!(
         "Look at rank {rank} first: its input shard, its host and whatever it alone does \
@@ -153,7 +155,7 @@ fn describe(
     finding
 }
 
-/// When the problem began on each subject, in seconds of its own track.
+/// The time at which the problem began on each rank, in seconds of the rank's own track.
 fn onsets(affected: &[&Subject], trouble: Trouble) -> Option<Vec<f64>> {
     if !trouble.is_growth() {
         return affected.iter().map(|s| trouble.onset(s)).collect();
@@ -162,8 +164,8 @@ fn onsets(affected: &[&Subject], trouble: Trouble) -> Option<Vec<f64>> {
     let fits: Option<Vec<(Floor, Trend)>> =
         affected.iter().map(|s| fitted(s, trouble, shape)).collect();
     let fits = fits?;
-    // The same fault grows at the same rate on every rank, and a known rate makes the onsets more
-    // precise.
+    // The same fault grows at the same rate on every rank, so fitting all ranks with their common
+    // rate makes the onsets more precise.
     let paces: Vec<f64> = fits.iter().map(|f| f.1.pace()).collect();
     let pace = median(&paces);
     let alike = robust_sigma(&paces) <= MAX_PACE_SPREAD * pace;
@@ -177,8 +179,8 @@ fn onsets(affected: &[&Subject], trouble: Trouble) -> Option<Vec<f64>> {
     Some(fits.iter().zip(affected).map(onset).collect())
 }
 
-/// The shape of growth that fits best over at most [`ENOUGH_RANKS`] ranks. Onsets fitted with
-/// different shapes cannot be compared.
+/// The shape of growth that fits best over at most [`ENOUGH_RANKS`] ranks. All ranks use the same
+/// shape, because onsets fitted with different shapes cannot be compared.
 fn common_shape(affected: &[&Subject], trouble: Trouble) -> Option<i32> {
     let stride = affected.len().div_ceil(ENOUGH_RANKS).max(1);
     let misfit = |shape: i32| {
@@ -210,7 +212,7 @@ mod tests {
     use super::super::sketch::{Sketch, a_rank, gib, mib, run_of, seconds_since_start};
     use super::*;
 
-    /// Eight ranks, of which rank 5 begins 30 samples before the others.
+    /// Creates eight ranks, of which rank 5 has its onset 30 samples before the others.
     fn after_rank_5(trouble: impl Fn(Sketch, i64) -> Sketch) -> Vec<Sketch> {
         let onset = |rank: u32| {
             if rank == 5 {

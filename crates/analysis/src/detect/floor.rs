@@ -1,60 +1,64 @@
 //! The floor of a signal: the memory that is still held after a training step has freed what it
 //! can.
 //!
-//! A sample lies on the floor when hardly any sample before it, or hardly any sample after it, is
-//! lower. The two sides are checked separately, which keeps the edges of jumps sharp; a centred
-//! window would blur them. The position of a sample within its step does not matter.
+//! A sample lies on the floor when hardly any sample in the window before it, or in the window
+//! after it, is lower. The samples before and after a sample are checked separately, which keeps
+//! the edges of jumps sharp; a centred window would blur them. Samples may be taken at any position
+//! within a step.
 
 use super::series::Series;
 use super::stats::{bend_scatter, median, quantile, smooth3};
 
-/// Longest signal that is searched sample by sample. Longer signals are reduced to blocks first.
+/// Longest signal that is searched sample by sample; longer signals are first reduced to one sample
+/// per block.
 const MAX_POINTS: usize = 2048;
-/// Maximum number of knots of a floor that are kept; enough for a staircase of nine steps with
+/// Maximum number of knots (points) of a floor that are kept; enough for growth in nine stairs with
 /// several knots on each.
 const MAX_KNOTS: usize = 96;
-/// Smallest window, in samples on each side. A step is at its floor for about a sixth of its time,
-/// so 24 random samples miss it about once in a hundred times.
+/// Smallest window for finding the floor, in samples on each side. A step is at its floor for about
+/// a sixth of its time, so 24 random samples miss the floor about once in a hundred times.
 const MIN_WINDOW: usize = 24;
-/// In windows of at least this many samples, the second-lowest sample counts as the floor. Some
-/// samples fall into a moment in which a step has freed more than it keeps free.
+/// In windows of at least this many samples, the second-lowest sample counts as the floor, because
+/// the lowest may be an outlier. An outlier is a sample of a moment in which a step has briefly
+/// freed more than usual.
 const WINDOW_WITH_OUTLIER: usize = 40;
-/// The window spans at least this many steps, because a shorter one may miss the floor of a long
+/// The window spans at least this many steps, because a shorter window may miss the floor of a long
 /// step.
 const STEPS_IN_WINDOW: f64 = 1.5;
-/// The window spans at least this fraction of the run (1/12), because an evaluation stays above the
-/// floor for longer than a step.
+/// The window for finding the floor spans at least this fraction of the run (1/12), because memory
+/// stays above the floor during an evaluation, which lasts longer than a step.
 const WINDOW_SHARE: usize = 12;
-/// Scatter of samples on the floor: the larger of a share of the device and a share of the step's
-/// amplitude.
+/// The expected scatter of samples on the floor: the larger of a share of the device and a share of
+/// the step's amplitude.
 const SCATTER_OF_DEVICE: f64 = 0.002;
 const SCATTER_OF_AMPLITUDE: f64 = 0.015;
-/// The step length is measured in this many parts of a record, each with at least this many swings.
+/// The number of samples per step is measured in this many parts of a track, each with at least
+/// this many swings of the signal.
 const PERIOD_PARTS: usize = 6;
 const MIN_SWINGS: u32 = 3;
 
-/// A point of the floor: the median of neighbouring samples on it.
+/// A knot (point) of the floor: the median of neighbouring samples on the floor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Knot {
-    /// Seconds since the track's first sample.
+    /// Time of the knot in seconds since the track's first sample.
     pub(super) t: f64,
-    /// Height of the floor, in bytes.
+    /// Level of the floor at the knot, in bytes.
     pub(super) level: f64,
 }
 
-/// The floor as a sequence of knots.
+/// The floor as a sequence of knots (points).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Floor {
-    /// Knots in order of time.
+    /// The knots of the floor, in order of time.
     pub(super) knots: Vec<Knot>,
-    /// Standard deviation of the knots around their neighbours, in bytes.
+    /// Standard deviation of the floor's knots from their neighbours, in bytes.
     pub(super) noise: f64,
-    /// Samples per step, at least 1. The value is 1 when no steps are visible.
+    /// Number of samples per step, at least 1; 1 when no steps are visible.
     pub(super) period: f64,
 }
 
 impl Floor {
-    /// Finds the floor of the samples from `from` seconds on.
+    /// Finds the floor of the samples after the first `from` seconds.
     pub(super) fn of(series: &Series, from: f64, scale: f64) -> Self {
         let first = series.index_at(from);
         let (t, y) = (&series.t[first..], &series.y[first..]);
@@ -100,7 +104,7 @@ impl Floor {
 }
 
 impl Floor {
-    /// Largest rise of the floor after time `from` that was given back later.
+    /// Largest rise of the floor after time `from` that was freed again later, in bytes.
     pub(super) fn tooth(&self, from: f64) -> f64 {
         let first = self.knots.partition_point(|k| k.t < from);
         let levels: Vec<f64> = self.knots[first..].iter().map(|k| k.level).collect();
@@ -119,11 +123,12 @@ impl Floor {
     }
 }
 
-/// Samples per training step, measured by how often the signal rises through its middle third.
+/// The number of samples per training step, measured by how often the signal rises through its
+/// middle third.
 ///
-/// Each part of the record is measured separately, because a large jump or leak hides the swings in
-/// the record as a whole. A part with too few swings, or with swings no larger than the scatter, is
-/// skipped. If most parts are skipped, the whole record is measured.
+/// Each part of the track is measured separately, because a large jump or leak hides the swings in
+/// the track as a whole. A part of the track with too few swings, or with swings no larger than the
+/// scatter, is skipped. If most parts are skipped, the whole track is measured at once.
 fn step_period(y: &[f64], scatter: f64) -> f64 {
     let part = y.len().div_ceil(PERIOD_PARTS).max(1);
     let swings: Vec<f64> = y
@@ -136,7 +141,8 @@ fn step_period(y: &[f64], scatter: f64) -> f64 {
     samples_per_swing(y, scatter).unwrap_or(1.0)
 }
 
-/// Samples between two rises through the middle third; `None` when there are too few rises.
+/// The number of samples between two rises of the signal through its middle third; `None` when
+/// there are too few rises.
 fn samples_per_swing(y: &[f64], scatter: f64) -> Option<f64> {
     let (low, high) = (quantile(y, 0.05), quantile(y, 0.95));
     if high - low <= 2.0 * scatter {
@@ -160,8 +166,8 @@ fn samples_per_swing(y: &[f64], scatter: f64) -> Option<f64> {
     (rises >= MIN_SWINGS).then(|| (samples / f64::from(rises - 1)).max(1.0))
 }
 
-/// Reduces each block of samples to one low sample. The lowest of many is not used, because some
-/// samples fall into a moment in which a step has freed more than it keeps free.
+/// Reduces each block of samples to one of its low samples. The lowest sample of a large block is
+/// not used, because it may come from a moment in which a step has briefly freed more than usual.
 fn reduce(t: &[f64], y: &[f64], block: usize) -> (Vec<f64>, Vec<f64>) {
     if block <= 1 {
         return (t.to_vec(), y.to_vec());
@@ -180,12 +186,13 @@ fn reduce(t: &[f64], y: &[f64], block: usize) -> (Vec<f64>, Vec<f64>) {
     out
 }
 
-/// For each sample, the floor of the `window` samples that start there. Near the end, where less
-/// than three quarters of a window remain, the result for the last three quarters applies.
+/// For each sample, the floor of the `window` samples that start with it. Near the end of the
+/// signal, where less than three quarters of a window remain, the floor of the last three quarters
+/// of a window applies.
 ///
-/// Two passes over blocks as long as the window give the lowest samples up to and from each block
-/// boundary. A window is the end of one block and the beginning of the next, so the cost does not
-/// depend on its length.
+/// Two passes over blocks as long as the window compute the lowest samples from each block boundary
+/// up to every sample. Every window is the end of one block and the beginning of the next, so the
+/// time needed does not depend on the window's length.
 fn low_ahead(y: &[f64], window: usize) -> Vec<f64> {
     let n = y.len();
     let window = window.max(1);
@@ -227,7 +234,7 @@ fn low_ahead(y: &[f64], window: usize) -> Vec<f64> {
         .collect()
 }
 
-/// The two lowest values of some samples.
+/// The two lowest values of a set of samples.
 #[derive(Clone, Copy)]
 struct Lows {
     lowest: f64,
@@ -247,7 +254,7 @@ impl Lows {
         }
     }
 
-    /// The two lowest values of both sets together.
+    /// The two lowest values of two sets of samples together.
     fn and(self, other: Self) -> Self {
         let (low, high) = if other.lowest < self.lowest {
             (other, self)
@@ -317,7 +324,7 @@ mod tests {
         }
     }
 
-    /// Steps of eight samples, two of which lie on the floor.
+    /// A signal with steps of eight samples, two of which lie on the floor.
     fn steps(floor: impl Fn(u32) -> f64, samples: u32) -> Series {
         let shape = [0.0, 25.0, 60.0, 100.0, 70.0, 40.0, 20.0, 0.0];
         series((0..samples).map(|k| floor(k) + shape[k as usize % 8]))

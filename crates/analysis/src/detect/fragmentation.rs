@@ -1,5 +1,5 @@
-//! `fragmentation`: after the warm-up, reserved memory rises in several steps above the highest
-//! allocation so far, and stays there.
+//! `fragmentation`: after the warm-up, reserved memory rises several times without a new highest
+//! allocation that explains it, and is not released.
 
 use super::evidence::{Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, Verdict};
@@ -7,35 +7,38 @@ use super::signals::Signals;
 use super::stats::{median, quantile};
 use super::{confidence, draft, words};
 
-/// Smallest growth of the excess, as a share of the highest allocation. By definition, the excess
-/// grows by at least 18 %, but a peak sampled late hides a part of that.
+/// Smallest growth of the excess of reserved memory, as a share of the highest allocation.
+/// Fragmentation is defined by growth of at least 18 %; this limit is lower because a peak sampled
+/// late hides a part of the growth.
 const MIN_EXCESS: f64 = 0.15;
-/// Minimum number of climbs, and the largest share of the growth that one climb may contribute. A
-/// single climb may only cover a peak that fell between two samples.
+/// Minimum number of climbs of reserved memory, and the largest share of the growth that one climb
+/// may contribute. A single climb of reserved memory may cover a peak that fell between two
+/// samples.
 const MIN_CLIMBS: usize = 3;
 const MAX_SINGLE: f64 = 0.6;
-/// Smallest climb that counts, as a share of the total growth.
+/// Smallest climb of reserved memory that counts, as a share of the total growth.
 const MIN_CLIMB: f64 = 0.02;
-/// Climbs must be spread over `MIN_SPREAD` of the run, and at most `MAX_EARLY` of them, by bytes,
-/// may come in its first `EARLY` part. A cache that only covers peaks between samples climbs early,
-/// because new highest peaks become rarer the longer a run lasts.
+/// Climbs must be spread over at least `MIN_SPREAD` of the run, and at most the share `MAX_EARLY`
+/// of their bytes may come in the first `EARLY` part of the run. A cache that only covers peaks
+/// between samples climbs early in the run, because new highest peaks become rarer over time.
 const MIN_SPREAD: f64 = 0.1;
 const EARLY: f64 = 0.45;
 const MAX_EARLY: f64 = 0.85;
-/// Share of all climbs, by bytes, after which fragmentation counts as begun. A single earlier climb
-/// may cover a peak between two samples.
+/// Share of the bytes of all climbs after which fragmentation counts as begun, because earlier
+/// climbs of reserved memory may only cover a peak between two samples.
 const BEGUN: f64 = 0.08;
-/// Largest growth of the highest allocation, as a share of the growth of the excess. When
-/// allocations grow faster than this, the cache only follows them. Peaks that rise by `SUDDEN` of
-/// the device or more at once are not counted: these are spikes or jumps.
+/// Largest growth of the highest allocation, as a share of the growth of reserved memory above it.
+/// When the highest allocation grows by more than this share, reserved memory only follows the
+/// allocations. A peak that rises at once by `SUDDEN` of the device or more is not counted, because
+/// it is a spike or a jump.
 const MAX_PEAK_GROWTH: f64 = 0.8;
 const SUDDEN: f64 = 0.015;
-/// Share of the device from which on a large cache is a warning even when the program ended
+/// Share of the device above which a large allocator cache is a warning even when the program ended
 /// normally.
 const CROWDED: f64 = 0.5;
-/// Growth of the cache, as a multiple of a leak's growth, that the leak explains.
+/// Growth of the allocator's cache up to this multiple of a leak's growth is explained by the leak.
 const MAX_OF_LEAK: f64 = 1.5;
-/// Minimum number of samples before and after the end of the warm-up, respectively.
+/// Minimum number of samples before the end of the warm-up, and after it.
 const MIN_BEFORE: usize = 4;
 const MIN_AFTER: usize = 16;
 
@@ -54,11 +57,11 @@ pub fn check(evidence: &Evidence) -> Verdict {
 struct Point {
     t: f64,
     reserved: f64,
-    /// Highest allocation so far, in bytes.
+    /// Highest allocation up to this sample, in bytes.
     peak: f64,
 }
 
-/// A rise of reserved memory without a new peak that explains it.
+/// A rise of reserved memory that no new highest allocation explains.
 #[derive(Debug, Clone, Copy)]
 struct Climb {
     t: f64,
@@ -67,13 +70,14 @@ struct Climb {
 
 fn judge(subject: &Subject) -> Option<Finding> {
     let signals = &subject.signals;
-    // Samples at step ends do not show the peaks that the cache covers, unless the allocator
-    // counted them.
+    // Samples at step ends do not show the peaks within steps that reserved memory covers, unless
+    // the allocator's peak counter was recorded.
     if signals.is_stepped && signals.peak.y.is_empty() {
         return None;
     }
     let points = points_of(signals);
-    // When reserved memory never exceeds the peak, as on a CPU, there is no cache to fragment.
+    // When reserved memory never exceeds the highest allocation, as on a CPU, there is no cache
+    // that could be fragmented.
     points.iter().find(|p| p.reserved > p.peak)?;
     let start = points.partition_point(|p| p.t < signals.warm_end);
     if start < MIN_BEFORE || points.len() < start + MIN_AFTER {
@@ -81,7 +85,8 @@ fn judge(subject: &Subject) -> Option<Finding> {
     }
     let near = (points.len() / 50).max(3).min(start);
     let last = points.len() - (points.len() / 10).max(3);
-    // A cache that was emptied may grow back to its former size.
+    // A cache that was emptied during the warm-up may grow back to its former size without
+    // fragmentation.
     let refilled = held_before(&points[..start]) - points[start - 1].peak;
     let grown = excess(&points[last..]) - excess(&points[start - near..start]).max(refilled);
     let peak = points[points.len() - 1].peak;
@@ -89,7 +94,8 @@ fn judge(subject: &Subject) -> Option<Finding> {
     if grown < MIN_EXCESS * peak || peak_grown > MAX_PEAK_GROWTH * grown {
         return None;
     }
-    // When allocations leak, the cache grows with them.
+    // When allocated memory leaks, reserved memory grows with it, so that growth does not count as
+    // fragmentation.
     if let Some(leak) = &subject.allocated.growth {
         let before = points.partition_point(|p| p.t < leak.onset);
         let held = |point: Option<&Point>| point.map_or(0.0, |p| p.reserved);
@@ -123,7 +129,8 @@ fn judge(subject: &Subject) -> Option<Finding> {
 fn points_of(signals: &Signals) -> Vec<Point> {
     let series = &signals.allocated;
     let mut peak = 0.0_f64;
-    // The allocator's own counter includes the peaks between samples.
+    // The allocator's own peak counter is used where it was recorded, because it includes peaks
+    // between samples.
     let mut counted = signals.peak.t.iter().zip(&signals.peak.y).peekable();
     series
         .t
@@ -140,13 +147,13 @@ fn points_of(signals: &Signals) -> Vec<Point> {
         .collect()
 }
 
-/// Growth of the highest allocation in increments of less than `sudden` bytes.
+/// Growth of the highest allocation in increments of less than `sudden` bytes each.
 fn gradual_growth(points: &[Point], sudden: f64) -> f64 {
     let records = points.windows(2).map(|w| w[1].peak - w[0].peak);
     records.filter(|&bytes| bytes < sudden).sum()
 }
 
-/// Median excess of reserved memory over the highest allocation.
+/// Median excess of reserved memory over the highest allocation, in bytes.
 fn excess(points: &[Point]) -> f64 {
     median(
         &points
@@ -156,12 +163,12 @@ fn excess(points: &[Point]) -> f64 {
     )
 }
 
-/// The 95 % quantile of reserved memory: a size that was held for longer than a moment.
+/// The 95 % quantile of reserved memory, in bytes: a size that was held for more than a moment.
 fn held_before(points: &[Point]) -> f64 {
     quantile(&points.iter().map(|p| p.reserved).collect::<Vec<_>>(), 0.95)
 }
 
-/// Rises of more than `least` bytes that are never given back.
+/// Rises of reserved memory by more than `least` bytes that are never released again.
 fn climbs(settled: &[Point], least: f64) -> Vec<Climb> {
     let mut kept: Vec<f64> = settled.iter().map(|p| p.reserved).collect();
     for k in (1..kept.len()).rev() {
@@ -184,7 +191,7 @@ fn climbs(settled: &[Point], least: f64) -> Vec<Climb> {
     climbs
 }
 
-/// The index of the climb at which a given share of all climbed bytes is reached.
+/// The index of the climb at which a given share of the bytes of all climbs is reached.
 fn reached(climbs: &[Climb], part: f64) -> Option<usize> {
     let all: f64 = climbs.iter().map(|c| c.bytes).sum();
     let mut climbed = 0.0;
@@ -194,8 +201,8 @@ fn reached(climbs: &[Climb], part: f64) -> Option<usize> {
     })
 }
 
-/// The finding is a note when the program ended normally and the device had room: changing input
-/// shapes leave such a cache.
+/// The severity of fragmentation is info when the program ended normally and the device had room,
+/// because a program with changing input shapes leaves a large cache.
 fn severity(subject: &Subject) -> Severity {
     let signals = &subject.signals;
     let held = signals.reserved.iter().copied().fold(0.0, f64::max);
@@ -224,11 +231,11 @@ fn describe(subject: &Subject, onset: f64, grown: f64, peak: f64, climbs: usize)
         ("climbs", climbs as f64),
     ];
     finding.explanation = format!(
-        "The allocator's cache has climbed in {climbs} steps to {} more than it needs, {} of the \
-         highest allocation of {}",
-        words::bytes(grown),
-        words::percent(share),
-        words::bytes(peak),
+        "The allocator's cache has climbed in {climbs} steps to {excess} more than it needs, \
+         {share} of the highest allocation of {peak}",
+        excess = words::bytes(grown),
+        share = words::percent(share),
+        peak = words::bytes(peak),
     );
     finding.advice = "Blocks of the wrong sizes pile up in the cache: set \
                       PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, pad inputs to a few fixed \
@@ -281,7 +288,8 @@ mod tests {
 
     #[test]
     fn a_cache_that_fills_again_is_not_fragmented() {
-        // Emptied in the warm-up, the cache grows back to its former size in four steps.
+        // After it was emptied in the warm-up, the cache grows back to its former size in four
+        // climbs.
         let emptied = (0..4).fold(a_rank(0).reserved_jumps(gib(8), 25), |s, k| {
             s.reserved_jumps(gib(2), 130 + k * 50)
         });

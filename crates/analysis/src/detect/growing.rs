@@ -8,21 +8,21 @@ use super::finding::{Finding, Kind, Severity, Verdict};
 use super::growth::{Growth, Strength};
 use super::{confidence, draft, outlook, windows, words};
 
-/// The words that differ between leak and drift.
+/// The words in which the findings about a leak and about a drift differ.
 #[derive(Debug)]
 pub(super) struct Wording {
     pub(super) kind: Kind,
-    /// The verb before the growth rate in a sentence, and the words after the rate.
+    /// The verb before the growth rate in a finding's sentence, and the words after the rate.
     pub(super) verb: &'static str,
     pub(super) of: &'static str,
-    /// The quantity that has grown.
+    /// The quantity that has grown, in a finding's sentence.
     pub(super) what: &'static str,
     pub(super) advice: &'static str,
-    /// The advice for host memory.
+    /// The advice when host memory grows.
     pub(super) advice_on_host: &'static str,
 }
 
-/// Reports every rank on which the channel grows, or the whole run when all ranks do.
+/// Reports every rank on which a channel keeps growing, or the whole run when all ranks grow.
 pub(super) fn check(evidence: &Evidence, channel: Channel, wording: &Wording) -> Verdict {
     if evidence.too_short() {
         return Verdict::TooShort;
@@ -36,11 +36,12 @@ pub(super) fn check(evidence: &Evidence, channel: Channel, wording: &Wording) ->
     Verdict::from_findings(draft::per_rank_or_run(evidence, found.collect()))
 }
 
-/// When the device fills up later than this, growth is only a note.
+/// When the device fills up later than this many seconds after the last sample, growth is only a
+/// note.
 const FAR_AHEAD_S: f64 = 30.0 * 86_400.0;
 
-/// Weak growth is a note, and so is slow growth of a program that ended normally, because it may
-/// have been filling a cache.
+/// Growth with weak evidence is a note, and so is slow growth of a program that ended normally,
+/// because the program may have been filling a cache.
 fn severity(subject: &Subject, growth: &Growth, time_to_full_s: Option<f64>) -> Severity {
     let is_far_ahead = time_to_full_s.is_some_and(|left| left > FAR_AHEAD_S);
     if growth.strength == Strength::Weak || (is_far_ahead && subject.end.is_normal()) {
@@ -123,7 +124,7 @@ fn describe(subject: &Subject, growth: &Growth, wording: &Wording, has_ranks: bo
     finding
 }
 
-/// Advice for growth whose cause is known.
+/// The advice in a finding about growth whose cause is known.
 fn advice_of(cause: &Cause) -> Option<String> {
     match (&cause.holder, &cause.site) {
         (Some(holder), _) => Some(format!(
@@ -138,7 +139,7 @@ fn advice_of(cause: &Cause) -> Option<String> {
     }
 }
 
-/// How long until the device is full, as the end of a sentence.
+/// The time until the device is full, as the end of a sentence.
 fn full_in(subject: &Subject, time_to_full_s: Option<f64>) -> String {
     let Some(left) = time_to_full_s.filter(|_| !subject.end.is_out_of_memory()) else {
         return String::new();

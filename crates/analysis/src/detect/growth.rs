@@ -1,8 +1,9 @@
-//! Decides whether a floor keeps growing until the end. Shared by the leak and the drift detector.
+//! Decides whether a floor keeps growing until the end of its track, for the leak and the drift
+//! detector.
 //!
-//! A fitted trend determines onset and rate. Growth of any shape, stairs and pauses included, must
-//! then meet four conditions: it is large enough to matter, it is spread over the run, it still
-//! goes on in its later part, and it gives nothing back.
+//! A trend fitted to the floor determines the onset and the growth rate. Growth of any shape,
+//! stairs and pauses included, must meet four conditions: it is large enough to matter, it is
+//! spread over the run, it still continues in its later part, and nothing of it is freed again.
 
 use super::floor::{Floor, Knot};
 use super::series::Series;
@@ -12,58 +13,60 @@ use super::stats::{isotonic, median, theil_sen};
 use super::straight::Line;
 use super::trend::{self, SHAPES, Trend};
 
-/// Smallest growth reported, as a share of the device. By definition, growth is at least 0.5 % of
-/// the device; this limit is lower because the first and last samples miss a part of the growth.
+/// Smallest growth that is reported, as a share of the device. Growth is defined as at least 0.5 %
+/// of the device; this limit is lower because the first and last samples miss a part of the growth.
 const MIN_GROWN: f64 = 0.004;
-/// Growth that must come after the warm-up, as a share of the device. Of steady growth since the
-/// first step, three quarters come after the warm-up.
+/// Smallest growth after the warm-up, as a share of the device. Of steady growth since the first
+/// step, three quarters happen after the warm-up.
 const MIN_GROWN_SETTLED: f64 = 0.6 * MIN_GROWN;
-/// Shortest growth, as a share of the run. By definition, growth lasts at least 40 % of the run,
-/// but the fit may place its start a little late.
+/// Shortest duration of growth, as a share of the run. Growth is defined to last at least 40 % of
+/// the run; this limit is lower because the fit may place its start a little late.
 const MIN_DURATION: f64 = 0.3;
 /// Shortest time in which growth goes from a tenth to nine tenths of its size, as a share of the
-/// run. Faster growth is a jump.
+/// run. Growth in a shorter time is a jump.
 const MIN_SPREAD: f64 = 0.15;
-/// Growth must still go on after this share of its time. With fewer than `MIN_LATE_KNOTS` knots
-/// after that, this is not checked.
+/// Growth must still continue after this share of its duration. With fewer than `MIN_LATE_KNOTS`
+/// knots (points of the floor) in the later part of the growth, its continuation is not checked.
 const EARLIER_PART: f64 = 0.55;
 const MIN_LATE_KNOTS: usize = 4;
-/// Share of the growth after which it counts as begun.
+/// Share of the grown bytes after which the growth counts as begun.
 const BEGUN: f64 = 0.03;
 
-/// A fit that leaves less than `GOOD_FIT` unexplained adds log-odds: `ODDS_PER_FOLD` for each
-/// factor of e by which it leaves less, at most `MAX_ODDS_OF_FIT`.
+/// A fit that leaves less than `GOOD_FIT` of the variation unexplained adds log-odds:
+/// `ODDS_PER_FOLD` for each factor of e by which it leaves less, at most `MAX_ODDS_OF_FIT`.
 const GOOD_FIT: f64 = 0.2;
 const ODDS_PER_FOLD: f64 = 2.0;
 const MAX_ODDS_OF_FIT: f64 = 4.0;
-/// Additional log-odds that are demanded per natural logarithm of the number of tracks. The factor
-/// is below 1 because tracks of one run are not independent.
+/// Additional log-odds that growth needs per natural logarithm of the number of tracks, because
+/// with many tracks one may seem to grow by chance. The factor `CHANCE_OF_TRACK` is below 1,
+/// because the tracks of one run are not independent.
 const CHANCE_OF_TRACK: f64 = 0.5;
 
 /// Log-odds assigned to growth along a straight line.
 const CERTAIN: f64 = 12.0;
 
-/// The limits that growth must meet to be believed.
+/// The limits that growth must meet to be reported.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Demand {
-    /// Minimum log-odds, from the samples and the fit together.
+    /// Minimum log-odds that growth needs, from the samples and the fit together.
     odds: f64,
-    /// Smallest growth, in units of the floor's scatter.
+    /// Smallest size of the growth in units of the floor's scatter.
     signal_to_noise: f64,
-    /// Largest amount that may be given back, as a share of the growth. Garbage collection gives
-    /// back all of the growth.
+    /// Largest part of the growth that may be freed again, as a share. Garbage collection frees all
+    /// of the growth, so it exceeds this limit.
     given_back: f64,
-    /// Largest misfit of the fit, as a share of the misfit of a flat floor.
+    /// Largest misfit of the fitted growth, as a share of the misfit of a flat floor.
     unexplained: f64,
-    /// Largest misfit of the fit, as a share of the misfit of a single jump. When growth and a jump
-    /// fit about equally well, the floor may have made a jump too small to be reported.
+    /// Largest misfit of the fitted growth, as a share of the misfit of a single jump. When growth
+    /// and a jump fit about equally well, the floor may have made a jump too small to be reported.
     of_jump: f64,
-    /// Smallest growth rate in the later part, as a share of the rate that the fit expects there. A
-    /// pause may halve the rate; growth that flattens out has almost none.
+    /// Smallest growth rate in the later part of the growth, as a share of the rate that the fitted
+    /// trend has in that part. A pause may halve the late growth rate; for growth that flattens
+    /// out, the rate is almost zero.
     late_pace: f64,
 }
 
-/// Limits for a rank judged by itself.
+/// Limits for growth of a rank that is judged by itself.
 pub(super) const ALONE: Demand = Demand {
     odds: 5.0,
     signal_to_noise: 5.0,
@@ -82,13 +85,13 @@ pub(super) const AMONG_PEERS: Demand = Demand {
     late_pace: 0.2,
 };
 
-/// How clearly growth is a leak and not a filling cache, a load, or a program that needs more
-/// memory.
+/// How clearly growth is a leak and not a cache that fills up, a load of data, or a program that
+/// needs more memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Strength {
     /// The growth can hardly be anything but a leak.
     Strong,
-    /// The growth may come from a cache that is still filling up, or from a load.
+    /// The growth may come from a cache that is still filling up, or from loading a model or data.
     Weak,
 }
 
@@ -97,38 +100,40 @@ pub(super) enum Strength {
 pub(super) struct Growth {
     /// Start of the growth, in seconds of the track.
     pub(super) onset: f64,
-    /// Bytes grown from the onset to the end.
+    /// Bytes grown from the onset to the end of the track.
     pub(super) grown: f64,
-    /// Growth rate at the end, in bytes per second.
+    /// Growth rate at the end of the track, in bytes per second.
     pub(super) rate: f64,
-    /// Growth in units of the floor's scatter.
+    /// Size of the growth in units of the floor's scatter.
     pub(super) signal_to_noise: f64,
-    /// Share of the growth given back at the worst moment.
+    /// Largest share of the growth that was freed again at any time.
     pub(super) given_back: f64,
-    /// Misfit of the fit, as a share of the misfit of a flat floor.
+    /// Misfit of the fitted growth, as a share of the misfit of a flat floor.
     pub(super) unexplained: f64,
     /// Misfit of the best single jump, as a share of the misfit of a flat floor.
     two_levels_leave: f64,
-    /// Rate in the later part, as a share of what the fit expects there.
+    /// Growth rate in the later part of the growth, as a share of the rate that the fitted trend
+    /// has in that part.
     pub(super) late_pace: f64,
     /// Log-odds of growth from the samples alone.
     pub(super) odds: f64,
-    /// Whether the growth is large, long and spread out enough.
+    /// Whether the growth is large, long and spread out enough to be reported.
     matters: bool,
     /// How clearly the growth is a leak.
     pub(super) strength: Strength,
-    /// The fitted trend.
+    /// The trend that was fitted to the floor.
     pub(super) trend: Trend,
 }
 
 impl Growth {
-    /// Whether the growth is believable, and not a jump, a garbage collection or chance.
+    /// Whether the growth meets the limits of `demand`, and is not a jump, a garbage collection or
+    /// chance.
     pub(super) fn meets(&self, demand: &Demand) -> bool {
         self.meets_among(demand, 1)
     }
 
-    /// Like [`Self::meets`], among `tracks` tracks. With more tracks, chance looks like growth more
-    /// often.
+    /// Like [`Self::meets`], for one of `tracks` tracks: with more tracks, chance looks like growth
+    /// more often, so more evidence is needed.
     pub(super) fn meets_among(&self, demand: &Demand, tracks: usize) -> bool {
         #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
         let chances = CHANCE_OF_TRACK * (tracks.max(1) as f64).ln();
@@ -141,8 +146,9 @@ impl Growth {
             && self.late_pace >= demand.late_pace
     }
 
-    /// Log-odds that the fit adds to those of the samples. Few samples give little evidence of
-    /// small growth, but random changes do not follow a trend this closely.
+    /// Log-odds that a good fit of the trend adds to the log-odds of the samples. Few samples give
+    /// little evidence of small growth, but random changes do not follow a trend as closely as a
+    /// good fit does.
     fn odds_of_fit(&self) -> f64 {
         let closer = GOOD_FIT / self.unexplained.max(f64::MIN_POSITIVE);
         (ODDS_PER_FOLD * closer.ln()).clamp(0.0, MAX_ODDS_OF_FIT)
@@ -173,7 +179,7 @@ impl Growth {
         }
     }
 
-    /// Bytes grown up to time `t`.
+    /// Bytes grown up to time `t`, according to the fitted trend.
     pub(super) fn lift(&self, t: f64) -> f64 {
         self.trend.lift(t)
     }
@@ -186,7 +192,7 @@ impl Growth {
 }
 
 /// Finds the growth that best fits the floor of a series. The caller decides whether the growth is
-/// believable.
+/// certain enough to be reported.
 pub(super) fn find(series: &Series, floor: &Floor, signals: &Signals) -> Option<Growth> {
     let rough = Trend::fit(floor, signals, &SHAPES)?;
     if rough.grown < 0.5 * MIN_GROWN * signals.scale {
@@ -197,8 +203,8 @@ pub(super) fn find(series: &Series, floor: &Floor, signals: &Signals) -> Option<
     Some(measure(series, &floor, trend, signals))
 }
 
-/// Finds the floor again after subtracting a trend. A moving floor is hard to detect, above all at
-/// the end; without the trend it is flat.
+/// Finds the floor of a series again after subtracting a trend. A rising floor is hard to detect,
+/// above all at the end of the track; with the trend subtracted it is flat.
 pub(super) fn floor_along(
     series: &Series,
     trend: &Trend,
@@ -254,8 +260,8 @@ fn measure(series: &Series, floor: &Floor, trend: Trend, signals: &Signals) -> G
     }
 }
 
-/// The rise that single samples should show: in the later half of the growth, no sample lies as low
-/// as in its first third.
+/// The rise that single samples should show if the growth is real: in the later half of the growth,
+/// no sample lies as low as in its first third.
 fn rise_of(knots: &[Knot], trend: &Trend, period: f64) -> Rise {
     let (until, split) = (trend.reached(0.35), trend.reached(0.5));
     let early = &knots[..knots.partition_point(|k| k.t < until)];
@@ -290,8 +296,9 @@ fn unexplained(knots: &[Knot], levels: &[f64], trend: &Trend) -> f64 {
     }
 }
 
-/// Misfit of the best two-level fit, as a share of the misfit of a flat floor. A jump too small to
-/// be reported must not be taken for growth.
+/// Misfit of the floor to the best fit with two constant levels, as a share of the misfit of a flat
+/// floor. The comparison with two levels keeps a jump that is too small to be reported from being
+/// taken for growth.
 #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn two_levels_leave(levels: &[f64]) -> f64 {
     let misfit = |part: &[f64]| {
@@ -299,7 +306,8 @@ fn two_levels_leave(levels: &[f64]) -> f64 {
         part.iter().map(|l| (l - level).abs()).sum::<f64>()
     };
     let flat = misfit(levels);
-    // The split with the largest weighted distance between the two means leaves the least squares.
+    // The split with the largest weighted distance between the means of both parts leaves the
+    // smallest sum of squares.
     let (count, centre) = (levels.len() as f64, median(levels));
     let all: f64 = levels.iter().map(|l| l - centre).sum();
     let (mut before, mut farthest, mut sharpest) = (0.0, 0.0, None);
@@ -321,7 +329,7 @@ fn two_levels_leave(levels: &[f64]) -> f64 {
     }
 }
 
-/// Largest fall from a level to any later one.
+/// Largest fall from one level of the floor to any later level, in bytes.
 fn largest_fall(levels: &[f64]) -> f64 {
     let mut highest = f64::NEG_INFINITY;
     levels.iter().fold(0.0, |fall: f64, &level| {
@@ -336,8 +344,9 @@ fn rise_over(levels: &[f64]) -> f64 {
     median(&levels[levels.len() - few..]) - median(&levels[..few])
 }
 
-/// Rate of the growth in its later part, as a share of what the fit expects there. The result is 1
-/// when too few knots lie there to contradict the fit.
+/// Growth rate in the later part of the growth, as a share of the rate that the fitted trend has in
+/// that part. The result is 1 when the later part has too few knots (points of the floor) to
+/// contradict the fit.
 fn late_pace(knots: &[Knot], levels: &[f64], trend: &Trend) -> f64 {
     let from = trend.onset + EARLIER_PART * (trend.end - trend.onset);
     let late = knots.partition_point(|k| k.t < from);
@@ -346,13 +355,13 @@ fn late_pace(knots: &[Knot], levels: &[f64], trend: &Trend) -> f64 {
     }
     let progress: Vec<f64> = knots[late..].iter().map(|k| trend.progress(k.t)).collect();
     let even = theil_sen(&progress, &levels[late..]);
-    // When most of the late part is a pause, the median slope is zero. In that case, the first and
-    // last levels decide.
+    // When most of the later part is a pause, the median slope is zero, so the first and last
+    // levels of that part decide.
     let ends = rise_over(&levels[late..]) / rise_over(&progress).max(f64::MIN_POSITIVE);
     even.max(ends) / trend.grown
 }
 
-/// Time between a tenth and nine tenths of the growth, for any shape.
+/// Seconds between a tenth and nine tenths of the growth, for growth of any shape.
 fn spread_of(knots: &[Knot], levels: &[f64], trend: &Trend) -> f64 {
     let rising = isotonic(levels);
     let when = |part: f64| {
@@ -388,14 +397,14 @@ mod tests {
 
     #[test]
     fn growth_that_flattens_out_is_not_believed() {
-        // The growth is complete in the middle of the run.
+        // The memory grows only up to the middle of the run.
         let early = (0..25).fold(a_rank(0), |s, k| s.jumps(mib(80), 100 + 4 * k));
         assert!(growth_of(early).is_none_or(|g| !g.meets(&ALONE)));
     }
 
     #[test]
     fn a_pause_late_in_the_growth_is_no_end_of_it() {
-        // Growth lasts half of the run, pauses for a fifth of it and continues.
+        // The memory grows for half of the run, pauses for a fifth of it and continues to grow.
         let paused = (0..40)
             .filter(|k| !(24..36).contains(k))
             .fold(a_rank(0), |s, k| s.jumps(mib(60), 140 + 6 * k));
@@ -411,7 +420,8 @@ mod tests {
 
     #[test]
     fn a_jump_too_small_to_be_reported_is_no_growth() {
-        // 0.8 % of the device: more than the smallest growth, less than the smallest jump reported.
+        // The jump is 0.8 % of the device: more than the smallest growth, less than the smallest
+        // jump that is reported.
         let small = growth_of(a_rank(0).jumps(mib(650), 230));
         assert!(small.is_none_or(|g| !g.meets(&ALONE)), "{small:?}");
     }

@@ -1,40 +1,43 @@
-//! `host_leak`: the host memory of a process keeps growing along a straight line until the end.
+//! `host_leak`: the host memory of a process keeps growing along a straight line until the end of
+//! the recording.
 //!
-//! None of the numbers include file-backed memory, which the kernel can reclaim. Start-up is not
-//! judged, because imports and loads take their memory once and keep it.
+//! File-backed memory is not counted, because the kernel can reclaim it. The start-up of a process
+//! is not judged, because imports and loads allocate their memory once and keep it.
 
 use super::finding::{Finding, Kind, Severity, Verdict};
 use super::straight::{self, Line};
 use super::{confidence, draft, host_cause, words};
 use crate::timeline::{End, Process, Resource, Role, Run, Track, float};
 
-/// Minimum number of samples of a process needed to judge it.
+/// Minimum number of samples of a process needed to judge its memory.
 const MIN_SAMPLES: usize = 48;
-/// Numbers of blocks that the samples are divided into, tried in this order. Nearly every block
-/// must rise.
+/// Numbers of time blocks that the samples are divided into, tried in this order; memory must rise
+/// in nearly every block.
 const BLOCKS: [usize; 3] = [24, 12, 8];
-/// Growth seen in at least this many blocks can be strong.
+/// Growth that was confirmed in at least this many time blocks can count as strong.
 const MANY_BLOCKS: usize = 12;
-/// Smallest growth reported, in bytes. Ordinary heaps grow and shrink by less.
+/// Smallest growth of host memory that is reported, in bytes. Without a leak, ordinary heaps grow
+/// and shrink by less than that.
 const LEAST: f64 = 16.0 * 1_048_576.0;
-/// Smallest share of the growth of all processes that single processes must explain to be reported
-/// by themselves.
+/// Smallest share of the growth of all processes of a rank that single processes must explain to be
+/// reported instead of their sum.
 const OWN_SHARE: f64 = 0.3;
-/// When the rate at the end is a smaller share of the rate at the beginning, growth may be
-/// flattening out.
+/// When the growth rate at the end is below this share of the rate at the beginning, the growth may
+/// be flattening out.
 const MIN_BEND: f64 = 0.7;
 /// Growth of a program that ended normally is a warning when it lasted `MANY_STEPS`, has reached
-/// `LARGE_SHARE` of the limit, and fills the rest within `SOON_S` seconds. A buffer that fills up
-/// takes fewer steps or would reach the limit later.
+/// `LARGE_SHARE` of the memory limit, and would fill the rest within `SOON_S` seconds. A buffer
+/// that fills up grows for fewer steps, or would reach the memory limit later.
 const MANY_STEPS: f64 = 50.0;
 const LARGE_SHARE: f64 = 0.05;
 const SOON_S: f64 = 3600.0;
 /// Growth of any size is a warning when it lasted `VERY_MANY_STEPS` at an almost constant rate and
-/// reaches the limit within `LATER_S` seconds.
+/// would reach the memory limit within `LATER_S` seconds.
 const VERY_MANY_STEPS: f64 = 200.0;
 const EVEN_BEND: f64 = 0.85;
 const LATER_S: f64 = 86_400.0;
-/// A kind of memory that makes up at least this share of the growth is named as its cause.
+/// A kind of memory (such as anonymous or shared) that makes up at least this share of the growth
+/// is named as its cause.
 const MOST_OF_IT: f64 = 0.6;
 
 /// Growth of the host memory of one process, or of all processes of a rank together.
@@ -44,15 +47,15 @@ pub(super) struct HostGrowth<'a> {
     process: Option<&'a Process>,
     part: Part,
     pub(super) line: Line,
-    /// Timestamp of the first sample. The seconds of `line` count from this time.
+    /// Timestamp of the first sample, from which the seconds of `line` count.
     start_ns: i64,
     steps: Option<f64>,
-    /// Bytes left until the limit is reached, and the limit in bytes.
+    /// Bytes left until the memory limit of the process is reached, and that limit in bytes.
     left: Option<f64>,
     limit: Option<f64>,
     pub(super) end: End,
     pub(super) is_strong: bool,
-    /// Whether the session recorded no processes separately.
+    /// Whether the session recorded only the sum of all processes and no single process.
     is_alone: bool,
 }
 
@@ -75,7 +78,7 @@ impl Part {
     }
 }
 
-/// Growing host memory, and whether enough was recorded to judge it.
+/// The processes whose host memory grows, and whether enough was recorded to judge host memory.
 #[derive(Debug, Default)]
 pub(super) struct HostEvidence<'a> {
     pub(super) growths: Vec<HostGrowth<'a>>,
@@ -117,7 +120,7 @@ pub(super) fn check(run: &Run, evidence: &HostEvidence<'_>) -> Verdict {
 fn growths_of<'a>(run: &'a Run, track: &'a Track) -> Vec<HostGrowth<'a>> {
     let all = series_of(&track.t_ns, |i| track.allocated.get(i));
     let Some(total) = line(&all.0, &all.1) else {
-        // A worker may leak while another one shrinks, so each process is judged alone.
+        // Each process is judged alone, because one worker may leak while another one shrinks.
         return processes(run, track)
             .filter_map(|process| of_process(run, track, process))
             .collect();
@@ -218,7 +221,7 @@ fn growth<'a>(
     }
 }
 
-/// The samples with known values, as two lists: seconds since the first timestamp, and values.
+/// The samples with known values, as two lists: seconds since the first timestamp, and bytes.
 fn series_of(t_ns: &[i64], value: impl Fn(usize) -> Option<i64>) -> (Vec<f64>, Vec<f64>) {
     let start = t_ns.first().copied().unwrap_or(0);
     let mut last = f64::NEG_INFINITY;
@@ -243,7 +246,7 @@ fn line(t: &[f64], y: &[f64]) -> Option<Line> {
         .find_map(|blocks| straight::find(t, y, blocks, LEAST))
 }
 
-/// Whether a column of a track rises by most of the growth of `line`.
+/// Whether one kind of memory in a track rises by most of the growth of `line`.
 fn rise(track: &Track, line: &Line, start_ns: i64, value: impl Fn(usize) -> Option<i64>) -> bool {
     let from = at(start_ns, line.onset);
     let mut known = (0..track.t_ns.len())
@@ -277,13 +280,14 @@ fn at(start_ns: i64, seconds: f64) -> i64 {
 }
 
 impl HostGrowth<'_> {
-    /// Seconds from the last sample until the limit is reached.
+    /// Seconds from the last sample until the memory limit is reached at the current growth rate.
     pub(super) fn time_to_full_s(&self) -> Option<f64> {
         self.left.map(|left| left / self.line.rate)
     }
 
-    /// Memory that a program holds at its normal end may be a cache that was filling up. Growth is
-    /// then a warning only after many steps with equal growth, or at a large share of the limit.
+    /// The severity of the growth; memory that a program holds at its normal end may be a cache
+    /// that was filling up. After a normal end, growth is therefore a warning only after many steps
+    /// at a constant rate, or at a large share of the memory limit.
     fn severity(&self) -> Severity {
         if !self.is_strong {
             return Severity::Info;

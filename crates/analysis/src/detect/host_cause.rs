@@ -1,39 +1,41 @@
-//! Finds the cause of a process's host memory growth in the inspections ([`HostLook`]) made while
-//! it ran.
+//! Finds the cause of growing host memory in the inspections ([`HostLook`]) of the process made
+//! while it ran.
 //!
-//! A cause is named only when it explains most of the growth, because a wrong name is worse than
-//! none.
+//! A cause of growth is named only when it explains most of the growth, because a wrong name is
+//! worse than none.
 
 use super::cause::{Cause, Site};
 use super::{draft, words};
 use crate::timeline::{HostHolder, HostLook, float};
 
-/// Smallest share of the growth that a container (`MOST_OF_IT`) or a single array or text
-/// (`NEARLY_ALL`) must explain. The limit for a single object is higher because its variable may
-/// hold a different object each time, whose size changes with the data.
+/// Smallest share of the growth of host memory that a container (`MOST_OF_IT`) or a single array or
+/// text (`NEARLY_ALL`) must explain to be named as its cause. The limit for a single array or text
+/// is higher, because its variable may hold a different object each time, whose size changes with
+/// the data.
 const MOST_OF_IT: f64 = 0.5;
 const NEARLY_ALL: f64 = 0.8;
-/// An estimate larger than this multiple of the growth is wrong.
+/// An object whose estimated growth is larger than this multiple of the process's growth cannot be
+/// the cause.
 const BEYOND: f64 = 4.0;
-/// When Python objects explain less than this share of the growth, it is native memory.
+/// When Python objects explain less than this share of the growth, the growing memory is native.
 const LITTLE: f64 = 0.2;
 
-/// A cause, with the wording for it.
+/// A cause of growing host memory, with its wording for a sentence.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct HostCause {
     pub(super) cause: Cause,
-    /// The end of a sentence: "`kept` in `__main__` grows (1,204 items, 1.10 GiB)".
+    /// The cause as the end of a sentence: "`kept` in `__main__` grows (1,204 items, 1.10 GiB)".
     pub(super) words: String,
     pub(super) advice: &'static str,
 }
 
-/// The cause of growth at `bytes_per_s`, from the latest inspection that shows one.
+/// The cause of host memory growth at `bytes_per_s`, from the latest inspection that shows one.
 pub(super) fn of(looks: &[HostLook], bytes_per_s: f64) -> Option<HostCause> {
     let mut looks = looks.iter().rev();
     looks.find_map(|look| held(look, bytes_per_s).or_else(|| native(look, bytes_per_s)))
 }
 
-/// A single container or object that explains most of the growth.
+/// The single container or object that explains most of the growth of host memory.
 fn held(look: &HostLook, bytes_per_s: f64) -> Option<HostCause> {
     let expected = bytes_per_s * seconds(look.inside_ms?);
     let holder = look.holders.iter().max_by_key(|one| one.bytes_gained)?;
@@ -54,8 +56,8 @@ fn held(look: &HostLook, bytes_per_s: f64) -> Option<HostCause> {
     });
     Some(HostCause {
         words: format!("{} grows ({}){place}", holder.name, size(holder)),
-        advice: "Bound it, clear it when it is no longer needed, or keep only what is needed of \
-                 each element",
+        advice: "Bound this container, clear it when it is no longer needed, or keep only what \
+                 is needed of each element",
         cause: Cause {
             site,
             call_path: Vec::new(),
@@ -76,7 +78,7 @@ fn size(holder: &HostHolder) -> String {
     }
 }
 
-/// Growth of mapped memory that no Python object holds.
+/// Native growth as the cause: mapped memory grows that no Python object holds.
 fn native(look: &HostLook, bytes_per_s: f64) -> Option<HostCause> {
     if look.is_python {
         let expected = bytes_per_s * seconds(look.inside_ms?);
@@ -156,7 +158,8 @@ mod tests {
             "`kept` in `__main__` grows (1,204 items, 1.07 GiB), added to at train.py:31"
         );
         assert!((0.94..0.96).contains(&found.cause.share));
-        // The latest inspection counts, but one without a cause is skipped.
+        // The latest inspection that shows a cause is used; an inspection without a cause is
+        // skipped.
         let both = [look(38), look(12)];
         assert_eq!(of(&both, TEN_MIB).unwrap().words, found.words);
     }
@@ -200,8 +203,8 @@ mod tests {
 
     #[test]
     fn what_is_not_certain_is_not_native() {
-        // Either not all objects were examined, or nothing was mapped because a buffer reserved
-        // earlier fills up.
+        // Inspections that show no cause: not all objects were examined, or nothing was mapped
+        // because a buffer that was reserved earlier fills up.
         for uncertain in [
             HostLook {
                 is_complete: false,

@@ -5,16 +5,17 @@ use super::finding::{Finding, Kind, Severity, Verdict};
 use super::stats::{median, quantile, robust_sigma};
 use super::{confidence, draft, words};
 
-/// Smallest excess over the other ranks that is reported, as a share. Ordinary differences stay
-/// below 6 %, real cases start at 13 %, and the limit is 10 % by definition.
+/// Smallest excess of a rank's memory over the other ranks that is reported, as a share. Ordinary
+/// differences between ranks stay below 6 %, real cases start at 13 %, and an imbalance is defined
+/// as more than 10 %.
 const MIN_SHARE: f64 = 0.10;
-/// Smallest excess of a rank, in standard deviations of all ranks.
+/// Smallest excess of a rank's memory that is reported, in standard deviations over all ranks.
 const MIN_SIGMAS: f64 = 4.0;
-/// Minimum number of ranks for which a standard deviation is computed.
+/// Minimum number of ranks needed to compute the standard deviation between ranks.
 const MIN_RANKS_FOR_SCATTER: usize = 6;
-/// Quantiles at which ranks are compared, from the floor of their steps to the peak.
+/// Quantiles of the samples at which ranks are compared, from the floor of their steps to the peak.
 const QUANTILES: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
-/// Minimum number of samples after the warm-up needed to compare a rank.
+/// Minimum number of samples after the warm-up that a rank needs to be compared with others.
 const MIN_SAMPLES: usize = 16;
 
 type Profile = [f64; QUANTILES.len()];
@@ -25,7 +26,7 @@ pub fn check(evidence: &Evidence) -> Verdict {
     if evidence.too_short() {
         return Verdict::TooShort;
     }
-    // Tracks of one rank are not compared with each other.
+    // Several tracks of a single rank are not compared with each other.
     if !evidence.has_ranks {
         return Verdict::Clear;
     }
@@ -48,7 +49,8 @@ pub fn check(evidence: &Evidence) -> Verdict {
         .zip(&shares)
         .filter_map(|(subject, share)| {
             let (share, typical) = (*share)?;
-            // A leak or jump of the rank has its own finding, which explains the difference.
+            // A leak or jump of the rank has its own finding, which already explains why the rank
+            // holds more.
             let course = &subject.allocated;
             let explained = course.growth.is_some() || course.jump.is_some();
             (share > least && !explained).then(|| describe(subject, share, typical))
@@ -66,9 +68,9 @@ fn profile(subject: &Subject) -> Option<Profile> {
     (steady.len() >= MIN_SAMPLES).then(|| QUANTILES.map(|q| quantile(steady, q)))
 }
 
-/// The excess of a rank over the others as a share, and the typical bytes of the others. Returns
-/// the median over the quantiles, because the times of the samples within steps may shift one or
-/// two quantiles.
+/// The excess of a rank's memory over the other ranks as a share, and the typical bytes of the
+/// others. The excess is the median over the quantiles, because one or two quantiles may depend on
+/// where in the steps the samples happened to fall.
 fn above_others(own: &Profile, sorted: &[Vec<f64>]) -> Option<(f64, f64)> {
     let mut shares: Vec<(f64, f64)> = own
         .iter()
@@ -82,8 +84,9 @@ fn above_others(own: &Profile, sorted: &[Vec<f64>]) -> Option<(f64, f64)> {
     shares.get(shares.len() / 2).copied()
 }
 
-/// Standard deviation of the ranks' shares, or 0 with too few ranks. Few samples at random points
-/// of a step may scatter more than the ranks differ.
+/// Standard deviation of the ranks' excess shares; 0 when there are too few ranks. With few samples
+/// at random points of a step, the standard deviation between ranks may exceed their real
+/// differences.
 fn scatter_of(shares: &[Option<(f64, f64)>]) -> f64 {
     let known: Vec<f64> = shares.iter().flatten().map(|s| s.0).collect();
     if known.len() < MIN_RANKS_FOR_SCATTER {
@@ -112,11 +115,12 @@ fn describe(subject: &Subject, share: f64, typical: f64) -> Finding {
         ("typical_of_others_bytes", typical),
     ];
     finding.explanation = format!(
-        "Rank {} typically holds {} more than the other ranks, {} above their {}",
-        signals.track.rank,
-        words::percent(share),
-        words::bytes(share * typical),
-        words::bytes(typical),
+        "Rank {rank} typically holds {share} more than the other ranks, {excess} above their \
+         {typical}",
+        rank = signals.track.rank,
+        share = words::percent(share),
+        excess = words::bytes(share * typical),
+        typical = words::bytes(typical),
     );
     finding.advice = "This rank will run out of memory first: even out what it holds, by the cut \
                       of the pipeline stages, the placement of embeddings, experts and logging, or \

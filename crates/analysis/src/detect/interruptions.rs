@@ -1,21 +1,24 @@
-//! Marked phases that interrupt training now and then, such as evaluations and checkpoints. Memory
-//! in these phases shows nothing about training steps.
+//! Interruptions of training: marked phases that occur now and then, such as evaluations and
+//! checkpoints. Samples within interruptions are left out, because their memory use shows nothing
+//! about training steps.
 
 use super::stats::median;
 use crate::timeline::PhaseSpan;
 use std::collections::BTreeMap;
 
-/// A phase that covers a larger share of the track is not an interruption.
+/// A marked phase that covers more than this share of the track is not an interruption of training.
 const MAX_COVERAGE: f64 = 0.55;
-/// A phase that recurs after fewer samples than this is part of the training step.
+/// A marked phase that recurs after fewer samples than this is part of the training step and not an
+/// interruption.
 const MIN_SAMPLES_BETWEEN: f64 = 6.0;
 
-/// Time spans of a track, in seconds, without training. The spans are sorted and disjoint.
+/// Time spans of a track without training, in seconds, sorted and disjoint.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Interruptions(Vec<(f64, f64)>);
 
 impl Interruptions {
-    /// Selects the interruptions among the marked phases. `seconds` converts their timestamps.
+    /// Selects the interruptions among the marked phases. `seconds` converts a timestamp of a phase
+    /// to seconds of the track.
     pub(super) fn of(
         phases: &[PhaseSpan],
         end: f64,

@@ -1,5 +1,5 @@
-//! Decides whether a floor jumped upwards once and stayed there. Shared by the step and the growth
-//! detectors.
+//! Decides whether a floor jumped upwards once and stayed at the higher level, for the step-change
+//! and the growth detectors.
 
 use super::floor::{Floor, Knot};
 use super::series::Series;
@@ -8,49 +8,53 @@ use super::signals::Signals;
 use super::stats::{median, quantile};
 use super::trend;
 
-/// Smallest jump reported, as a share of the device. By definition, a jump is at least 1.5 % of the
-/// device.
+/// Smallest height of a jump that is reported, as a share of the device. A jump is defined as at
+/// least 1.5 % of the device; this limit is lower to allow for errors of the measurement.
 const MIN_HEIGHT: f64 = 0.012;
-/// Number of knots compared on each side of a jump.
+/// Number of knots (points of the floor) that are compared on each side of a jump.
 const NEAR: usize = 6;
-/// Minimum number of knots that must follow a jump to show that it lasted.
+/// Minimum number of knots (points of the floor) that must follow a jump to show that it lasted.
 const MIN_AFTER: usize = 3;
-/// Smallest share of the jump that must happen between neighbouring knots.
+/// Smallest share of a jump's height that must lie between two neighbouring knots (points of the
+/// floor).
 const MIN_SHARPNESS: f64 = 0.6;
-/// A second rise larger than this share of the jump means that the floor is a staircase.
+/// A second rise larger than this share of the jump means that the floor grows in stairs, which is
+/// no jump.
 const MAX_SECOND: f64 = 0.45;
-/// Smallest jump in units of the floor's scatter.
+/// Smallest height of a jump in units of the floor's scatter.
 const MIN_SIGNAL_TO_NOISE: f64 = 5.0;
-/// Shortest time that a jump must have lasted, as a share of the run. A shorter jump is a spike, or
-/// cannot be judged yet.
+/// Shortest time that a jump must have lasted, as a share of the run. A rise that lasted shorter is
+/// a spike, or cannot be judged yet.
 const MIN_LASTING: f64 = 0.08;
 
-/// Minimum log-odds of a jump on a rank judged by itself. The limit is higher than for growth,
-/// because a floor that is hidden for a while looks like a jump but rarely like steady growth.
+/// Minimum log-odds of a jump on a rank that is judged by itself. The limit for jumps is higher
+/// than for growth, because a floor that samples miss for a while looks like a jump but rarely like
+/// steady growth.
 pub(super) const ALONE: f64 = 14.0;
 /// Minimum log-odds of a jump on a rank most of whose peers jumped too.
 pub(super) const AMONG_PEERS: f64 = 6.0;
 
-/// A lasting jump of a floor.
+/// A jump of a floor to a higher level that lasted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Jump {
     /// When the jump happened, in seconds of the track: halfway between the first sample above the
-    /// old floor and the first sample on the new one.
+    /// old floor and the first sample on the new floor.
     pub(super) onset: f64,
     /// Time of the first sample above the old floor, in seconds.
     pub(super) raised: f64,
     /// Height of the jump, in bytes.
     pub(super) height: f64,
-    /// Height in units of the floor's scatter.
+    /// Height of the jump in units of the floor's scatter.
     pub(super) signal_to_noise: f64,
-    /// Misfit of one level before and one after, as a share of the misfit of a single level.
+    /// Misfit of the floor to one level before the jump and one after it, as a share of the misfit
+    /// to a single level.
     pub(super) unexplained: f64,
-    /// Log-odds of the jump from the samples.
+    /// Log-odds of the jump according to the samples.
     pub(super) odds: f64,
 }
 
-/// Finds the single lasting jump of a floor after the warm-up. The caller decides by the odds
-/// whether the jump is believable.
+/// Finds the single lasting jump of a floor after the warm-up. The caller decides by the log-odds
+/// whether the jump is reported.
 pub(super) fn find(series: &Series, floor: &Floor, signals: &Signals) -> Option<Jump> {
     let knots = &floor.knots[..];
     let levels: Vec<f64> = knots.iter().map(|k| k.level).collect();
@@ -92,8 +96,8 @@ pub(super) fn find(series: &Series, floor: &Floor, signals: &Signals) -> Option<
     })
 }
 
-/// The rise at each knot: the median of the next knots minus the median of the previous ones. The
-/// rise is 0 before index `settled`.
+/// The rise of the floor at each knot (point): the median of the next knots minus the median of the
+/// previous ones. The rise is 0 before index `settled`, where the warm-up ends.
 fn rises(levels: &[f64], settled: usize) -> Vec<f64> {
     let rise = |k: usize| {
         median(&levels[k..(k + NEAR).min(levels.len())])
@@ -105,8 +109,8 @@ fn rises(levels: &[f64], settled: usize) -> Vec<f64> {
         .collect()
 }
 
-/// The index of the jump: among the knots with nearly the highest rise, the one with the steepest
-/// edge.
+/// The index of the jump: of the knots (points of the floor) with nearly the highest rise, the knot
+/// with the steepest edge.
 fn place(levels: &[f64], rises: &[f64]) -> Option<usize> {
     let highest = rises.iter().copied().fold(0.0, f64::max);
     (1..levels.len())
@@ -114,8 +118,8 @@ fn place(levels: &[f64], rises: &[f64]) -> Option<usize> {
         .max_by(|&a, &b| edge(levels, a).total_cmp(&edge(levels, b)))
 }
 
-/// The floor before a jump, and the height of the jump. Knots that may contain samples from before
-/// and after the jump are left out.
+/// The level of the floor before a jump, and the height of the jump, in bytes. Knots (points of the
+/// floor) that may contain samples from both sides of the jump are left out.
 fn levels_around(levels: &[f64], at: usize) -> (f64, f64) {
     let clear = at.saturating_sub(1).max(1);
     let before = median(&levels[clear.saturating_sub(NEAR)..clear]);
@@ -126,8 +130,8 @@ fn levels_around(levels: &[f64], at: usize) -> (f64, f64) {
     )
 }
 
-/// The rise at a knot. Up to two knots are used, because one knot may contain samples from before
-/// and after the jump.
+/// The rise of the floor at a knot (point), which measures how steep the edge is. Up to two knots
+/// around the edge are used, because one knot may contain samples from before and after the jump.
 fn edge(levels: &[f64], k: usize) -> f64 {
     let narrow = levels[k] - levels[k - 1];
     let after = levels
@@ -146,8 +150,9 @@ fn second_rise(rises: &[f64], at: usize) -> f64 {
     far.map(|(_, &rise)| rise).fold(0.0, f64::max)
 }
 
-/// The time of the first sample above the old floor, and the time halfway between it and the first
-/// sample on the new floor. The two times are equal when every sample lies on the floor.
+/// The time of the first sample above the old floor, and the time halfway between that sample and
+/// the first sample on the new floor. The time of the first sample above the old floor equals the
+/// halfway time when every sample lies on the floor.
 fn moment(series: &Series, knots: &[Knot], at: usize, before: f64, height: f64) -> (f64, f64) {
     let from = series.index_at(knots[at.saturating_sub(2)].t);
     let to = series.index_at(knots[(at + 1).min(knots.len() - 1)].t);
@@ -165,7 +170,8 @@ fn moment(series: &Series, knots: &[Knot], at: usize, before: f64, height: f64) 
     )
 }
 
-/// Misfit of one level before and one after the jump, as a share of the misfit of a single level.
+/// Misfit of the floor to one level before the jump and one after it, as a share of the misfit to a
+/// single level.
 fn unexplained(levels: &[f64], at: usize) -> f64 {
     let misfit = |part: &[f64]| {
         let level = median(part);

@@ -1,4 +1,5 @@
-//! `allocator_leak`: the floor of allocated memory keeps growing and is still growing at the end.
+//! `allocator_leak`: the floor of allocated memory keeps growing, and still grows at the end of the
+//! run.
 
 use super::evidence::{Channel, Evidence};
 use super::finding::{Kind, Verdict};
@@ -66,10 +67,12 @@ mod tests {
 
     #[test]
     fn certain_growth_is_a_leak_however_small_a_share_of_the_device() {
-        // 220 samples of 0.5 MiB are 0.13 % of the device.
+        // 220 samples with a growth of 0.5 MiB each add up to 0.13 % of the device, which is
+        // reported.
         let verdict = verdict_on(a_rank(0).grows(mib(1) / 2, 180));
         assert_eq!(verdict.findings().len(), 1);
-        // 22 MiB are less than the random differences between steps.
+        // 220 samples with a growth of 0.05 MiB each add less than the random differences between
+        // steps, so nothing is reported.
         let verdict = verdict_on(a_rank(0).grows(mib(1) / 20, 180));
         assert_eq!(verdict, Verdict::Clear);
     }

@@ -1,6 +1,6 @@
 //! Summarizes the memory of a track in a few numbers with their scatter: peaks, the steady level,
-//! its slope, and hidden memory, for the whole track and per marked phase. Used to compare runs;
-//! nothing here decides what is wrong.
+//! its slope, and hidden memory, for the whole track and per marked phase. The numbers serve to
+//! compare runs; this module does not decide what is wrong.
 
 use std::collections::BTreeMap;
 
@@ -15,63 +15,65 @@ use super::signals::{self, Signals, seconds_between};
 use super::stats::{bend_scatter, median, quantile, robust_sigma, theil_sen};
 use crate::timeline::{Column, Resource, Run, Step, Track, float};
 
-/// Minimum number of knots of a floor, or visits of a phase, needed for a level and its scatter.
+/// Minimum number of knots (points) of a floor, or of visits to a phase, needed for a level and its
+/// scatter.
 const MIN_KNOTS: usize = 6;
-/// Minimum number of knots or visits needed for a slope.
+/// Minimum number of knots (points) of a floor, or of visits to a phase, needed for a slope.
 const MIN_KNOTS_FOR_SLOPE: usize = 8;
-/// Maximum number of parts that a record is divided into to measure the scatter of its peaks.
+/// Maximum number of parts that a track is divided into to measure the scatter of its peaks.
 const MOST_STRETCHES: usize = 32;
-/// Minimum number of parts needed to measure the scatter of peaks.
+/// Minimum number of parts of a track needed to measure the scatter of its peaks.
 const FEWEST_STRETCHES: usize = 4;
-/// With fewer parts than this, the scatter is half of their range. With more parts, the scatter is
-/// computed from each part's distance to its neighbours.
+/// When a track has fewer parts than this, the scatter of the parts' peaks is half of their range;
+/// otherwise it is computed from the distance of each peak to its neighbours.
 const ENOUGH_FOR_BENDS: usize = 8;
-/// Scatter of a level that changes in blocks of 2 MiB, as in PyTorch's caching allocator.
+/// Smallest scatter assumed for a level, because PyTorch's caching allocator changes it in blocks
+/// of 2 MiB.
 const BLOCK_SCATTER: f64 = 0.6 * 1_048_576.0;
-/// Minimum length of a part in training steps, so that each part contains a peak.
+/// Minimum length of a part of the track in training steps, so that each part contains a peak.
 const STEPS_IN_STRETCH: f64 = 1.5;
-/// Maximum number of phases distinguished per track. Names generated for every step cannot be
-/// compared anyway.
+/// Maximum number of phases that are distinguished per track. A program with more phases generates
+/// a name for every step, and such phases cannot be compared between runs.
 pub const MOST_PHASES: usize = 100;
 
-/// A number, with its standard deviation within the record.
+/// A number, with its standard deviation within the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Measure {
     /// The value in bytes, bytes per second or bytes per step.
     pub value: f64,
-    /// Standard deviation in the same unit; `None` when too little was recorded.
+    /// Standard deviation of the value in the value's unit; `None` when too little was recorded.
     #[schemars(range(min = 0.0))]
     pub noise: Option<f64>,
 }
 
-/// A number by which runs are compared.
+/// A number of a run by which runs are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Metric {
-    /// Highest bytes in live tensors.
+    /// Highest number of bytes in live tensors.
     PeakAllocated,
-    /// Highest bytes reserved by the allocator.
+    /// Highest number of bytes reserved by the allocator.
     PeakReserved,
-    /// Highest bytes in use on the device.
+    /// Highest number of bytes in use on the device.
     PeakUsed,
     /// Bytes in live tensors between steps.
     SteadyAllocated,
     /// Bytes in use on the device between steps.
     SteadyUsed,
-    /// Growth of the steady level of live tensors, in bytes per second.
+    /// Growth of the memory that live tensors hold between steps, in bytes per second.
     AllocatedSlope,
-    /// Growth of the steady level of the device, in bytes per second.
+    /// Growth of the memory in use on the device between steps, in bytes per second.
     UsedSlope,
-    /// Bytes in use outside the allocator.
+    /// Hidden memory: bytes in use on the device outside the framework's allocator.
     Gap,
     /// Growth of hidden memory, in bytes per second.
     GapSlope,
     /// Bytes in live tensors at the ends of steps.
     StepFloor,
-    /// Median over the steps of the highest bytes in live tensors.
+    /// Highest number of bytes in live tensors during a step, as the median over all steps.
     StepPeak,
-    /// Growth of the memory in use after each step, in bytes per step.
+    /// Growth of the memory that is still allocated after each step, in bytes per step.
     LeakPerStep,
-    /// Highest host memory of the rank's process and its children.
+    /// Highest number of bytes of host memory held by the rank's process and its children.
     HostPeak,
 }
 
@@ -92,7 +94,7 @@ stormlog_format::names!(Metric {
 });
 
 impl Metric {
-    /// Whether the metric is a maximum.
+    /// Whether the metric is a maximum over time.
     #[must_use]
     pub fn is_peak(self) -> bool {
         matches!(
@@ -111,8 +113,8 @@ impl Metric {
         }
     }
 
-    /// Whether the unit is bytes per second. [`Self::LeakPerStep`] is in bytes per step, all others
-    /// in bytes.
+    /// Whether the metric is in bytes per second. [`Self::LeakPerStep`] is in bytes per step, and
+    /// all other metrics are in bytes.
     #[must_use]
     pub fn is_slope(self) -> bool {
         matches!(
@@ -139,7 +141,7 @@ stormlog_format::names!(Unit {
     BytesPerStep => "bytes_per_step",
 });
 
-/// The value of each metric, where known.
+/// The value of each metric of a track or phase, where known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, JsonSchema)]
 #[schemars(with = "BTreeMap<Metric, Measure>")]
 pub struct Levels([Option<Measure>; Metric::ALL.len()]);
@@ -157,7 +159,7 @@ impl Levels {
     }
 }
 
-/// Metrics that are unknown are left out.
+/// Metrics whose value is unknown are left out of the JSON object.
 impl Serialize for Levels {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let metrics = Metric::ALL.into_iter().zip(self.0);
@@ -165,12 +167,12 @@ impl Serialize for Levels {
     }
 }
 
-/// The numbers of one phase.
+/// The numbers of one phase of a track.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PhaseLevels {
     /// The name of the phase.
     pub name: String,
-    /// How often the phase was entered. Visits without a sample are not counted.
+    /// How often the phase was entered. Entries into the phase without a sample are not counted.
     pub visits: usize,
     /// Number of samples taken in the phase.
     pub samples: usize,
@@ -187,7 +189,7 @@ pub struct TrackLevels {
     pub device_id: i64,
     /// Number of samples.
     pub samples: usize,
-    /// Seconds from the first sample to the last that was used.
+    /// Seconds from the first sample to the last sample that was used.
     pub seconds: f64,
     /// The size of the device; `None` when it was not recorded.
     pub device_total_bytes: Option<i64>,
@@ -196,11 +198,12 @@ pub struct TrackLevels {
     /// The metrics of the track's phases, sorted by name.
     pub phases: Vec<PhaseLevels>,
     /// Number of phases left out because the track has more than [`MOST_PHASES`]. The phases with
-    /// the fewest samples are left out.
+    /// the fewest samples are left out first.
     pub phases_left_out: usize,
 }
 
-/// The levels of every device track with samples, or of the host tracks when there are no devices.
+/// The levels of every device track with samples, or of the host tracks when the run has no device
+/// tracks.
 #[must_use]
 pub fn levels_of(run: &Run) -> Vec<TrackLevels> {
     let is_device = |track: &&Track| track.resource() != Resource::Host;
@@ -306,7 +309,7 @@ fn of_track(signals: &Signals) -> TrackLevels {
     }
 }
 
-/// Numbers, floors and peaks of the steps.
+/// The step numbers, memory floors and memory peaks of the steps, as three columns.
 fn per_step(steps: &[Step]) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
     let column = |read: fn(&Step) -> i64| steps.iter().map(|step| float(read(step))).collect();
     (
@@ -326,13 +329,13 @@ fn series(track: &Track, column: &Column, order: &[usize], start_ns: i64) -> Ser
     series
 }
 
-/// The highest value of a column, including samples with equal timestamps.
+/// The highest value of a column; of samples with equal timestamps, all are included.
 fn highest(column: &Column) -> Option<f64> {
     let known = (0..column.len()).filter_map(|i| column.get(i));
     known.max().map(float)
 }
 
-/// The level and the slope of a floor after time `from`.
+/// The level and the slope of a floor after time `from`, with their scatter.
 fn settled(floor: &Floor, from: f64) -> (Option<Measure>, Option<Measure>) {
     let knots = &floor.knots[floor.knots.partition_point(|knot| knot.t < from)..];
     let t: Vec<f64> = knots.iter().map(|knot| knot.t).collect();
@@ -340,7 +343,7 @@ fn settled(floor: &Floor, from: f64) -> (Option<Measure>, Option<Measure>) {
     level_and_slope(&t, &y, floor.noise)
 }
 
-/// The level and the slope of points over time. The scatter is at least `noise`.
+/// The level and the slope of points over time, with a scatter of at least `noise`.
 fn level_and_slope(t: &[f64], y: &[f64], noise: f64) -> (Option<Measure>, Option<Measure>) {
     if y.is_empty() {
         return (None, None);
@@ -356,8 +359,8 @@ fn level_and_slope(t: &[f64], y: &[f64], noise: f64) -> (Option<Measure>, Option
         .zip(y)
         .map(|(t, y)| y - slope * (t - middle))
         .collect();
-    // Three estimates of the scatter: a level may drift or jump although neighbouring knots, or
-    // most knots, are equal.
+    // The largest of three estimates of the scatter is used, because a level may drift or jump
+    // although neighbouring knots (points of the floor), or most knots, are equal.
     let noise = noise.max(robust_sigma(&rest)).max(mean_deviation(&rest));
     let level = Measure {
         value,
@@ -367,9 +370,9 @@ fn level_and_slope(t: &[f64], y: &[f64], noise: f64) -> (Option<Measure>, Option
     if y.len() < MIN_KNOTS_FOR_SLOPE || span <= 0.0 {
         return (Some(level), None);
     }
-    // The standard error of a line through evenly spaced, independent points. Neighbouring points
-    // on the same side of the line are not independent, so each group of them counts once: a jump,
-    // or growth that ends, leaves long groups.
+    // The standard error of the slope of a line through evenly spaced, independent points.
+    // Neighbouring points on the same side of the line are not independent, so each group of such
+    // points counts once; a jump, or growth that ends, leaves long groups.
     let noise = noise.max(BLOCK_SCATTER) * (12.0 / stretches_of(&rest)).sqrt() / span;
     (
         Some(level),
@@ -380,15 +383,16 @@ fn level_and_slope(t: &[f64], y: &[f64], noise: f64) -> (Option<Measure>, Option
     )
 }
 
-/// Standard deviation of normal noise, estimated from the mean deviation. Unlike the median
-/// deviation, the mean deviation reflects changes of fewer than half of the values.
+/// Standard deviation of values with normal noise, estimated from their mean absolute deviation.
+/// Unlike the median absolute deviation, the mean reflects changes of fewer than half of the
+/// values.
 fn mean_deviation(values: &[f64]) -> f64 {
     let centre = median(values);
     let sum: f64 = values.iter().map(|value| (value - centre).abs()).sum();
     1.2533 * sum / count(values.len())
 }
 
-/// Number of groups of neighbours on the same side of the median.
+/// Number of groups of neighbouring values that lie on the same side of the median.
 fn stretches_of(values: &[f64]) -> f64 {
     let centre = median(values);
     let sides: Vec<bool> = values.iter().map(|value| *value > centre).collect();
@@ -401,7 +405,8 @@ fn count(count: usize) -> f64 {
     count as f64
 }
 
-/// Divides a record into parts and measures the scatter of their highest values, without the trend.
+/// Divides a track into parts and measures the scatter of their highest values, with the trend
+/// removed.
 fn peak_scatter(y: &[f64], period: f64) -> Option<f64> {
     if y.len() < 2 * FEWEST_STRETCHES {
         return None;
@@ -414,7 +419,7 @@ fn peak_scatter(y: &[f64], period: f64) -> Option<f64> {
     let steps = (STEPS_IN_STRETCH * period).ceil() as usize;
     let length = y.len().div_ceil(MOST_STRETCHES).max(steps).max(2);
     let length = length.min(y.len() / FEWEST_STRETCHES);
-    // A shorter part at the end may contain no peak.
+    // A shorter part at the end is left out, because it may contain no peak.
     let stretches = y.chunks_exact(length);
     scatter(&stretches.map(top).collect::<Vec<_>>())
 }
@@ -470,8 +475,8 @@ fn phases(track: &Track, order: &[usize], signals: &Signals) -> (Vec<PhaseLevels
     (phases.collect(), left_out)
 }
 
-/// Each visit is one repetition of the phase. When a phase has few visits, they are divided into
-/// parts.
+/// The metrics of a phase; each visit to the phase counts as one repetition. When a phase has few
+/// visits, each visit is divided into parts.
 fn of_phase(track: &Track, order: &[usize], signals: &Signals, visits: &Visits) -> Levels {
     let cut: Visits;
     let by_visit = visits.len() >= MIN_KNOTS;
@@ -513,14 +518,16 @@ fn of_phase(track: &Track, order: &[usize], signals: &Signals, visits: &Visits) 
             }
         }
         let (level, slope) = level_and_slope(&t, &y, scatter(&y).unwrap_or(0.0));
-        // Memory changes within a visit are not a trend of the phase.
+        // The slope is kept only when it was measured between visits, because memory changes within
+        // a visit are not a trend of the phase.
         (level, slope.filter(|_| by_visit))
     };
     let of_column = |column: &'_ Column| {
         let read = |i: usize| column.get(i).map(float);
         typical(&read)
     };
-    // On a shared device with an unknown share of the process, hidden memory is unknown too.
+    // On a device shared with other processes, hidden memory is unknown when the memory of this
+    // process is unknown.
     let gap = if signals.hidden.len() > 0 {
         of_column(&track.hidden())
     } else {
@@ -545,7 +552,8 @@ fn of_phase(track: &Track, order: &[usize], signals: &Signals, visits: &Visits) 
     levels
 }
 
-/// Divides a visit into parts, so that a single long visit has a scatter too.
+/// Divides a visit to a phase into parts, so that the scatter of a single long visit can be
+/// measured too.
 fn in_stretches(visit: &std::ops::Range<usize>) -> Visits {
     let length = visit.len().div_ceil(ENOUGH_FOR_BENDS).max(2);
     visit
@@ -613,7 +621,7 @@ mod tests {
         let per_second = slope.value / float(mib(1));
         assert!((per_second - 8.0).abs() < 0.5, "{per_second}");
         assert!(slope.value > 10.0 * slope.noise.unwrap(), "{slope:?}");
-        // The trend does not add to the scatter of the peak.
+        // Steady growth of the memory does not add to the scatter of the peak.
         let peak = of(&track, Metric::PeakAllocated);
         assert!(peak.noise.unwrap() < float(gib(1)), "{peak:?}");
     }

@@ -1,4 +1,4 @@
-//! `oom_risk`: the run ran out of memory, or its growth fills the device within the horizon.
+//! `oom_risk`: the run ran out of memory, or its growth will fill the device within the horizon.
 
 use stormlog_format::classify::KERNEL_OOM_KILL;
 
@@ -11,7 +11,7 @@ use super::outlook::{self, Outlook};
 use super::{confidence, draft, failed_at, growing, words};
 use crate::timeline::{End, OomMark, Run, Track, float, is_over};
 
-/// Confidence of a recorded out-of-memory error.
+/// Confidence of a finding about a recorded out-of-memory error.
 const RECORDED: f64 = 0.99;
 
 /// Finds ranks that ran out of memory or are about to.
@@ -37,7 +37,7 @@ fn judge(subject: &Subject, options: &Options, has_ranks: bool) -> Option<Findin
     Some(describe_trend(subject, &outlook, horizon_s, has_ranks))
 }
 
-/// The error that ended the program. If no error ended the program, the first error that it
+/// The out-of-memory error that ended the program; if none did, the first error that the program
 /// survived.
 fn last_mark<'a>(subject: &'a Subject) -> Option<&'a OomMark> {
     let marks = &subject.signals.track.ooms;
@@ -49,8 +49,8 @@ fn last_mark<'a>(subject: &'a Subject) -> Option<&'a OomMark> {
     }
 }
 
-/// Whether an error ended the program. An error does not count if it was caught and the program
-/// continued.
+/// Whether an out-of-memory error ended the program; an error that the program caught and survived
+/// does not count.
 fn is_end(subject: &Subject, mark: &OomMark) -> bool {
     let signals = &subject.signals;
     let is_last = is_over(mark.at_ns, signals.ns(signals.end));
@@ -112,7 +112,8 @@ fn describe_error(subject: &Subject, mark: &OomMark, has_ranks: bool) -> Finding
     finding
 }
 
-/// The highest recorded use, including that at the failure, as the end of a sentence.
+/// The highest recorded memory use, including the use when the allocation failed, as the end of a
+/// sentence.
 fn highest(subject: &Subject, at_failure: Option<f64>) -> String {
     let highest = highest_use(subject).unwrap_or(0.0);
     let highest = highest.max(at_failure.unwrap_or(0.0));
@@ -122,7 +123,7 @@ fn highest(subject: &Subject, at_failure: Option<f64>) -> String {
     format!("; its highest recorded use was {}", words::bytes(highest))
 }
 
-/// The failed request in numbers: bytes requested, in use, cached but unusable, and the limit.
+/// The failed allocation in numbers: bytes requested, in use, cached but unusable, and the limit.
 fn request(mark: &OomMark, total: Option<f64>) -> Option<String> {
     let text = |bytes: i64| words::bytes(float(bytes));
     let tried = format!("tried to allocate {}", text(mark.requested?));
@@ -145,7 +146,8 @@ fn request(mark: &OomMark, total: Option<f64>) -> Option<String> {
     Some(parts.into_iter().flatten().collect())
 }
 
-/// The kernel kills because of host memory, so device use is not reported.
+/// A finding about a process that the kernel killed for its host memory, so the use of the device
+/// is not reported.
 fn killed(mut finding: Finding, subject: &Subject) -> Finding {
     let highest = highest_use(subject).filter(|_| subject.is_host());
     finding.explanation = words_of_kill(highest, None);
@@ -183,7 +185,7 @@ fn describe_trend(
         .map(|growth| growing::confidence_of(growth, signals.scale))
         .fold(0.0, f64::max);
     let left = outlook.time_to_full_s;
-    // A run that has ended can no longer run out of memory.
+    // A run that has ended can no longer run out of memory, so its growth is at most a note.
     let is_over = !subject.end.may_go_on();
     let is_weak = growths
         .iter()
@@ -206,18 +208,18 @@ fn describe_trend(
         ("horizon_s", horizon_s),
     ];
     finding.explanation = format!(
-        "{} needs {} of {} and {} {}: {} {}",
-        subject.name(has_ranks),
-        words::bytes(outlook.need_bytes),
-        words::bytes(outlook.total_bytes),
-        if is_over { "grew by" } else { "grows by" },
-        words::rate(outlook.rate_bytes_per_s),
-        if is_over {
+        "{device} needs {need} of {total} and {verb} {rate}: {full} {left}",
+        device = subject.name(has_ranks),
+        need = words::bytes(outlook.need_bytes),
+        total = words::bytes(outlook.total_bytes),
+        verb = if is_over { "grew by" } else { "grows by" },
+        rate = words::rate(outlook.rate_bytes_per_s),
+        full = if is_over {
             "a longer run would have filled it after another"
         } else {
             "full in about"
         },
-        words::duration(left),
+        left = words::duration(left),
     );
     if is_over {
         finding.advice =
@@ -226,21 +228,21 @@ fn describe_trend(
     }
     finding.advice = format!(
         "Fix what grows (see the finding beside this one); until then save a checkpoint at least \
-         every {} and restart before the {} is full",
-        words::duration(left / 2.0),
-        subject.medium(),
+         every {interval} and restart before the {medium} is full",
+        interval = words::duration(left / 2.0),
+        medium = subject.medium(),
     );
     finding
 }
 
-/// Reports host memory that ran out or will run out. `stormlog run` records host memory separately
-/// from devices.
+/// Reports host memory that ran out or will run out, from the tracks of `stormlog run`, which are
+/// separate from the tracks of devices.
 pub(super) fn check_host(run: &Run, evidence: &HostEvidence<'_>, options: &Options) -> Verdict {
     let mut found: Vec<Finding> = Vec::new();
     let tracks = run.tracks.iter().filter(|track| track.is_host_of_run());
     for track in tracks {
         let marks = track.ooms.iter();
-        // What ended a process matters more than what one caught.
+        // An error that ended a process is reported rather than an error that a process caught.
         let Some(mark) = marks.max_by_key(|mark| (!mark.is_caught, mark.at_ns)) else {
             continue;
         };
@@ -258,9 +260,9 @@ pub(super) fn check_host(run: &Run, evidence: &HostEvidence<'_>, options: &Optio
         finding.time_to_full_s = Some(left);
         finding.confidence = confidence::of_time_to_full(0.9, left / horizon_s);
         finding.explanation = format!(
-            "Host memory grows by {}: the limit is reached in about {}",
-            words::rate(growth.line.rate),
-            words::duration(left),
+            "Host memory grows by {rate}: the limit is reached in about {left}",
+            rate = words::rate(growth.line.rate),
+            left = words::duration(left),
         );
         finding.advice = "Fix what grows (see the finding beside this one); until then save \
                           checkpoints and restart before the limit is reached"
@@ -277,7 +279,8 @@ fn of_host_mark(run: &Run, track: &Track, mark: &OomMark) -> Finding {
         .ends
         .iter()
         .any(|one| one.rank == track.rank && one.pid == track.pid && one.end.is_out_of_memory());
-    // Programs and libraries try how much host memory there is, and go on with less.
+    // A caught error about host memory is less severe, because programs and libraries probe how
+    // much memory there is and continue with less.
     let severity = match (is_end, mark.is_caught) {
         (true, _) => Severity::Critical,
         (false, true) => Severity::Info,
@@ -313,9 +316,9 @@ fn of_host_mark(run: &Run, track: &Track, mark: &OomMark) -> Finding {
         };
         let place = failed_at::place(mark).map_or_else(String::new, |place| format!(" {place}"));
         format!(
-            "The program {what}{place} ({}){tried}{highest}{total}{}",
-            mark.reason,
-            failed_at::held(mark)
+            "The program {what}{place} ({reason}){tried}{highest}{total}{held}",
+            reason = mark.reason,
+            held = failed_at::held(mark)
         )
     };
     finding.cause = failed_at::cause(mark);
@@ -371,7 +374,8 @@ mod tests {
 
     #[test]
     fn a_trend_counts_within_the_horizon_only() {
-        // 30 GiB peak + 1.6 GiB grown + 1 GiB hidden of 80 GiB, 7 MiB/s: full in about 1.9 hours.
+        // The peak of 30 GiB, 1.6 GiB of growth and 1 GiB of hidden memory on a device of 80 GiB
+        // leave room for about 1.9 hours of growth at 7 MiB/s.
         let leak = a_rank(0).grows(mib(7), 160);
         let verdict = verdict_on(leak.clone(), 4.0);
         let [risk] = verdict.findings() else {
@@ -409,7 +413,7 @@ mod tests {
             risk.explanation.clone()
         };
         assert!(explanation(a_rank(0).on_cpu()).contains("highest recorded use"));
-        // The device's memory use is not reported.
+        // A kill by the kernel is explained without the memory use of the device.
         assert!(explanation(a_rank(0)).ends_with("ran out"));
     }
 

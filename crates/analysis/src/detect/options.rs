@@ -1,9 +1,10 @@
 //! Options of a diagnosis.
 
-/// Settings that change what is reported.
+/// Settings that change which findings a diagnosis reports.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// Growth that fills the device within this many hours after the last sample is a risk.
+    /// Growth that fills the device within this many hours after the last sample is reported as a
+    /// risk.
     pub oom_horizon_hours: f64,
 }
 

@@ -4,18 +4,20 @@ use super::stats::quantile;
 use crate::timeline::Track;
 use crate::timeline::float;
 
-/// Training is over when allocated memory stays below this share of its floor until the end.
+/// Training is over when allocated memory stays below this share of its floor until the end of the
+/// track.
 const TEARDOWN_LEVEL: f64 = 0.5;
-/// When more than one sample in this many lies below that level, the fall is not the end of
-/// training.
+/// When more than one sample in this many lies below `TEARDOWN_LEVEL`, the fall of memory is not
+/// taken for the end of training.
 const TEARDOWN_PART: usize = 8;
 
-/// Indices of the samples that are used, in order of time.
+/// Indices of the samples that detectors use, in order of time.
 pub(super) fn of(track: &Track) -> Vec<usize> {
     without_teardown(track, by_time(track))
 }
 
-/// The samples in order of time. Of samples with equal timestamps, only the last is kept.
+/// Indices of the samples in order of time. Of samples with equal timestamps, only the last is
+/// kept.
 fn by_time(track: &Track) -> Vec<usize> {
     let t = &track.t_ns;
     let mut order: Vec<usize> = (0..t.len()).collect();
@@ -32,8 +34,9 @@ fn by_time(track: &Track) -> Vec<usize> {
     order
 }
 
-/// Removes samples after the end of training. A recorder that runs longer sees the model being
-/// freed, which is not memory given back during training.
+/// Removes samples after the end of training from the end of a track. A recorder that runs longer
+/// than the training sees the model being freed, which must not look like memory freed during
+/// training.
 fn without_teardown(track: &Track, mut order: Vec<usize>) -> Vec<usize> {
     let allocated = |i: usize| track.allocated.get(i).map(float);
     let later = &order[order.len() / 4..];

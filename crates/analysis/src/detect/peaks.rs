@@ -1,4 +1,4 @@
-//! The normal peak of a step, without the bytes that a leak, drift or jump added.
+//! The normal peak of memory in a step, without the bytes that a leak, drift or jump added.
 
 use super::evidence::Course;
 use super::floor::Floor;
@@ -6,14 +6,14 @@ use super::series::Series;
 use super::signals::Signals;
 use super::stats::{median, quantile};
 
-/// The quantile of the samples that counts as the normal peak. Higher samples may be spikes and
-/// evaluations.
+/// The quantile of the samples that counts as the normal peak of a step. Samples above this
+/// quantile may be spikes or evaluations.
 const NORMAL_PEAK: f64 = 0.97;
 
-/// Number of knots whose median is taken as the floor at a knot.
+/// Number of neighbouring knots (points) of the floor whose median is taken as the floor at a knot.
 const WIDE: usize = 9;
 
-/// The samples from time `from` on, minus the growth and jump of `course`.
+/// The samples from time `from` on, minus the bytes that the growth and jump of `course` added.
 pub(super) fn unlifted(series: &Series, course: &Course, from: f64) -> Vec<f64> {
     let first = series.index_at(from);
     series.t[first..]
@@ -23,9 +23,10 @@ pub(super) fn unlifted(series: &Series, course: &Course, from: f64) -> Vec<f64> 
         .collect()
 }
 
-/// The samples from time `from` on, as bytes above the floor. Subtracts growth and jump of
-/// `course`, and other movements of the floor, such as a fall when a cache is dropped. The floor is
-/// a median of several knots, so single knots off the floor do not matter.
+/// The samples from time `from` on, as bytes above the floor. Growth and jump of `course` are
+/// subtracted, and other movements of the floor too, such as a fall when a cache is dropped. The
+/// subtracted floor is a median of several knots (points of the floor), so that single wrong knots
+/// do not matter.
 pub(super) fn above_floor(series: &Series, course: &Course, floor: &Floor, from: f64) -> Vec<f64> {
     let levels: Vec<f64> = floor
         .knots
@@ -52,7 +53,7 @@ pub(super) fn above_floor(series: &Series, course: &Course, floor: &Floor, from:
         .collect()
 }
 
-/// The normal peak at the end of the track.
+/// The normal peak of a step at the end of the track, in bytes.
 pub(super) fn at_end(series: &Series, course: &Course, signals: &Signals) -> f64 {
     let steady = unlifted(series, course, signals.warm_end);
     quantile(&steady, NORMAL_PEAK) + course.lift(signals.end)

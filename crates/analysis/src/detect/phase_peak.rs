@@ -1,6 +1,6 @@
-//! Notes on phases that need much more memory than training steps, and on memory that stays cached
-//! after them. These notes are not findings, because an evaluation may need more memory than a
-//! step.
+//! Notes on phases that need much more memory than training steps, and on memory that the allocator
+//! keeps cached after such a phase. A phase that needs more memory than a step is only a note and
+//! not a finding, because an evaluation may rightly need more.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,14 @@ use serde::Serialize;
 use super::words;
 use crate::timeline::{PhaseSpan, Resource, Run, Track, float};
 
-/// A phase is reported when its peak is at least `MIN_TIMES` that of the steps and at least
-/// `MIN_BYTES` above it.
+/// A phase is reported when its peak is at least `MIN_TIMES` the peak of training steps and at
+/// least `MIN_BYTES` above it.
 const MIN_TIMES: f64 = 1.5;
 const MIN_BYTES: i64 = 256 << 20;
-/// A phase that covers a larger share of the track contains the training steps.
+/// A phase that covers more than this share of the track contains the training steps, so it is not
+/// compared with them.
 const MAX_COVERAGE: f64 = 0.55;
-/// Minimum number of samples needed outside of phases to measure the steps, and after a phase to
+/// Minimum number of samples outside of phases needed to measure the steps, and after a phase to
 /// measure the cache.
 const MIN_SAMPLES: usize = 10;
 
@@ -29,16 +30,16 @@ pub struct Note {
     pub device_id: i64,
     /// The name of the phase.
     pub phase: String,
-    /// Highest memory use in the phase.
+    /// Highest memory use in the phase, in bytes.
     pub phase_peak_bytes: i64,
-    /// Highest memory use of steps outside of phases.
+    /// Highest memory use of steps outside of phases, in bytes.
     pub step_peak_bytes: i64,
-    /// Bytes that stay cached from the phase to the end although steps never need them; zero when
-    /// there are none.
+    /// Bytes that stay cached from the end of the phase to the end of the track although steps
+    /// never need them; zero when there are none.
     pub unused_cache_bytes: i64,
     /// One sentence that explains the note with its numbers.
     pub explanation: String,
-    /// The usual causes and what to do about them.
+    /// The usual causes of the phase's memory use, and what to do about them.
     pub advice: String,
 }
 
@@ -90,8 +91,9 @@ fn of_track(track: &Track) -> Vec<Note> {
                 .iter()
                 .any(|one| one.start_ns <= at && end_of(one) >= from)
         };
-        // The counter may have risen at any time since the previous sample. When both a phase and
-        // steps fall into that time, the peak counts for both.
+        // The allocator's peak counter may have risen at any time since the previous sample. When
+        // both a phase and steps fall into the time since the previous sample, the peak counts for
+        // both.
         let risen = track.peak.get(sample).filter(|&now| Some(now) > counter);
         let is_whole = phases
             .values()
@@ -141,8 +143,8 @@ fn of_track(track: &Track) -> Vec<Note> {
         .collect()
 }
 
-/// Bytes that the allocator holds from the end of a phase to the end of the track, beyond what
-/// steps need and beyond what it held before the phase.
+/// Bytes that the allocator reserves from the end of a phase to the end of the track, beyond the
+/// needs of steps and beyond the bytes reserved before the phase.
 fn unused_cache(track: &Track, (begins_ns, over_ns): (i64, i64), steps: i64) -> i64 {
     let held = |is_meant: &dyn Fn(i64) -> bool| -> Vec<i64> {
         let samples = (0..track.t_ns.len()).filter(|&sample| is_meant(track.t_ns[sample]));
@@ -167,10 +169,10 @@ fn describe(track: &Track, phase: &str, (peak, steps): (i64, i64), unused: i64) 
         other => format!("phase '{other}'"),
     };
     let mut explanation = format!(
-        "{name} needs {:.1} times a training step ({} against {})",
-        float(peak) / float(steps).max(1.0),
-        words::bytes(float(peak)),
-        words::bytes(float(steps)),
+        "{name} needs {ratio:.1} times a training step ({peak} against {step})",
+        ratio = float(peak) / float(steps).max(1.0),
+        peak = words::bytes(float(peak)),
+        step = words::bytes(float(steps)),
     );
     let mut advice = "usual causes are a larger batch than in training, gradients that are not \
                       switched off (torch.no_grad), and outputs that stay on the device until the \
@@ -179,8 +181,10 @@ fn describe(track: &Track, phase: &str, (peak, steps): (i64, i64), unused: i64) 
     if unused > 0 {
         let size = words::bytes(float(unused));
         explanation =
-            format!("{explanation}; {size} stay cached after it and are never used again");
-        advice.push_str("; torch.cuda.empty_cache() after it gives the cache back");
+            format!("{explanation}; {size} stay cached after the phase and are never used again");
+        advice.push_str(
+            "; torch.cuda.empty_cache() after the phase returns this cache to the device",
+        );
     }
     Note {
         rank: track.rank,
@@ -199,8 +203,8 @@ mod tests {
     use super::super::sketch::{gib, mib};
     use super::*;
 
-    /// 100 samples, one per second, with an evaluation from 50 s to 55 s. During the evaluation,
-    /// the allocator's counters rise to a peak that no sample shows.
+    /// Creates a run of 100 samples, one per second, with an evaluation from 50 s to 55 s. During
+    /// the evaluation, the allocator's counters rise to a peak that no sample shows.
     fn with_evaluation(peak: i64, cached_after: i64) -> Run {
         let column = |value: &dyn Fn(i64) -> i64| (0..100).map(|i| Some(value(i))).collect();
         let track = Track {
@@ -235,7 +239,7 @@ mod tests {
     #[test]
     fn what_stays_cached_after_it_is_noted_too() {
         let found = notes(&with_evaluation(gib(20), gib(20)));
-        let end = "; 15.0 GiB stay cached after it and are never used again";
+        let end = "; 15.0 GiB stay cached after the phase and are never used again";
         assert!(found[0].explanation.ends_with(end), "{found:?}");
     }
 
@@ -248,7 +252,8 @@ mod tests {
     #[test]
     fn a_rise_that_steps_share_counts_for_both() {
         let mut run = with_evaluation(gib(20), gib(20));
-        // The evaluation ends between two samples, and only the second shows the rise.
+        // The evaluation ends between two samples, and only the sample after its end shows the
+        // rise.
         run.tracks[0].phases[0].end_ns = Some(52_500_000_000);
         assert_eq!(notes(&run), []);
     }

@@ -1,5 +1,5 @@
-//! For any input, a diagnosis must not panic or overflow, must report nothing that was not
-//! recorded, and must give the same result every time.
+//! Property tests: for any input, a diagnosis must not panic or overflow, must report nothing that
+//! was not recorded, and must give the same result every time.
 
 use super::sketch::{a_rank, gib, mib};
 use super::{Diagnosis, Kind, Options, Verdict, diagnose};
@@ -47,7 +47,7 @@ fn any_track() -> impl Strategy<Value = Track> {
                     reason: "out of memory".to_owned(),
                     ..OomMark::default()
                 };
-                // On some tracks, steps and counters are arbitrary too.
+                // On the tracks of rank 1, the counters and steps are arbitrary too.
                 let odd = |column: &Column| {
                     if rank == 1 {
                         column.clone()

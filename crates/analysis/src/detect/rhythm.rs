@@ -1,30 +1,33 @@
-//! Separates evaluations and checkpoints, which recur regularly (a rhythm), from excursions that do
-//! not.
+//! Separates excursions that recur regularly (a rhythm), such as evaluations and checkpoints, from
+//! excursions that do not.
 
 use super::excursion::Excursion;
 use super::signals::Signals;
 
-/// By definition, at least this many excursions form a rhythm.
+/// Minimum number of excursions that form a rhythm.
 const MIN_BEATS: usize = 3;
-/// Largest deviation from a beat: a share of the beat plus a number of samples, and at most
-/// `MAX_SLACK` of the beat.
+/// Largest distance of an excursion from a beat of the rhythm: a share of the time between beats
+/// plus a number of samples, and at most `MAX_SLACK` of the time between beats.
 const SLACK_SHARE: f64 = 0.05;
 const SLACK_SAMPLES: f64 = 2.0;
 const MAX_SLACK: f64 = 0.2;
-/// Largest ratio between the highest and the lowest excursion of a rhythm, because the same work
-/// takes the same memory.
+/// Largest ratio between the highest and the lowest excursion of a rhythm; excursions of a rhythm
+/// are similar, because the same work takes the same memory.
 const MAX_UNLIKE: f64 = 2.5;
-/// An excursion this many times as high as a rhythm does not belong to it.
+/// An excursion at least this many times as high as those of a rhythm does not belong to the
+/// rhythm.
 const MIN_UNLIKE: f64 = 1.3;
-/// A rhythm fills the run: it begins at most `BEATS_BEFORE` beats after the warm-up and continues
-/// until at most `BEATS_AFTER` beats before the end. The last beat may have fallen between samples.
+/// A rhythm covers the whole run: it begins at most `BEATS_BEFORE` beats after the warm-up and
+/// continues until at most `BEATS_AFTER` beats before the end. `BEATS_AFTER` is larger, because the
+/// last beat may have fallen between samples.
 const BEATS_BEFORE: f64 = 1.3;
 const BEATS_AFTER: f64 = 1.7;
 
-/// The excursions outside of a rhythm; `None` when there are none or too many. After the warm-up,
-/// up to `most` of them are allowed when there is no rhythm, or when all of them are much higher
-/// than the rhythm. In other cases only one is allowed, because a badly sampled rhythm looks
-/// irregular. One more excursion is allowed in the warm-up.
+/// The excursions that do not belong to a rhythm; `None` when there are no such excursions or too
+/// many. After the warm-up, up to `most` excursions are allowed when there is no rhythm, or when
+/// all of them are much higher than the rhythm. When there is a rhythm and some of the other
+/// excursions are not much higher, only one other excursion is allowed, because a badly sampled
+/// rhythm looks irregular. One more excursion is allowed during the warm-up.
 pub(super) fn without_regular(
     events: &[Excursion],
     most: usize,
@@ -49,7 +52,7 @@ pub(super) fn without_regular(
 }
 
 /// The largest set of excursions that forms a rhythm; empty when none does. Each pair of excursions
-/// is tried as the first two.
+/// is tried as the first two beats of a rhythm.
 fn largest_rhythm(events: &[Excursion], signals: &Signals) -> Vec<Excursion> {
     let mut largest = Vec::new();
     for (k, first) in events.iter().enumerate() {
@@ -72,12 +75,12 @@ fn largest_rhythm(events: &[Excursion], signals: &Signals) -> Vec<Excursion> {
     largest
 }
 
-/// Distance of a time from the nearest beat.
+/// Distance of a time from the nearest beat of a rhythm, in seconds.
 fn off_beat(since: f64, beat: f64) -> f64 {
     (since - beat * (since / beat).round()).abs()
 }
 
-/// Largest deviation from a beat, in seconds.
+/// Largest distance of an excursion from a beat that is accepted, in seconds.
 fn slack_of(beat: f64, signals: &Signals) -> f64 {
     (SLACK_SHARE * beat + SLACK_SAMPLES * signals.interval).min(MAX_SLACK * beat)
 }
@@ -88,7 +91,7 @@ fn is_rhythm(events: &[Excursion], signals: &Signals) -> bool {
     }
     let beat = beat_of(events);
     let slack = slack_of(beat, signals);
-    // A beat that no sample caught leaves a distance of two beats.
+    // When no sample falls into an excursion of the rhythm, its neighbours are two beats apart.
     let is_even = events.windows(2).all(|w| {
         let gap = w[1].from - w[0].from;
         off_beat(gap, beat) <= slack
@@ -106,8 +109,9 @@ fn are_alike(events: &[Excursion]) -> bool {
     high <= MAX_UNLIKE * low
 }
 
-/// Whether an excursion belongs to a rhythm, or falls on one of its beats, since samples may have
-/// missed a part of it. Beats drift, so the nearest beats before and after are both checked.
+/// Whether an excursion belongs to a rhythm, or falls on one of its beats; an excursion on a beat
+/// counts as regular, because samples may have missed a part of it. The beats of a rhythm drift, so
+/// the nearest beats before and after the excursion are both checked.
 fn is_on_beat(event: &Excursion, regular: &[Excursion], signals: &Signals) -> bool {
     if regular.is_empty() {
         return false;
@@ -128,7 +132,7 @@ fn is_on_beat(event: &Excursion, regular: &[Excursion], signals: &Signals) -> bo
         .any(|at| falls_on(event.from - at))
 }
 
-/// The shortest time between two neighbouring excursions.
+/// The time between two beats: the shortest time between neighbouring excursions.
 fn beat_of(events: &[Excursion]) -> f64 {
     events
         .windows(2)
@@ -168,7 +172,7 @@ mod tests {
             odd_ones(&[60.0, 140.0, 221.0, 300.0, 380.0].map(|t| event(t, 5.0))),
             None
         );
-        // No sample caught one of the beats.
+        // One excursion of the rhythm is missing, because no sample fell into it.
         assert_eq!(
             odd_ones(&[60.0, 140.0, 300.0, 380.0].map(|t| event(t, 5.0))),
             None

@@ -1,4 +1,4 @@
-//! Summarizes what a diagnosis covered.
+//! Summarizes the part of a run that a diagnosis covered.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,24 +6,25 @@ use std::fmt;
 use super::words;
 use crate::timeline::{Resource, Run, float};
 
-/// What a diagnosis covered, for example `3 processes, GPU 0, 12 min`.
+/// The part of a run that a diagnosis covered, for example `3 processes, GPU 0, 12 min`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Scope {
     /// Number of recorded processes.
     pub processes: usize,
     /// Number of recorded ranks.
     pub ranks: usize,
-    /// Recorded devices, by host and index.
+    /// Recorded devices, each by its host and index.
     pub devices: BTreeSet<(String, i64)>,
     /// Whether host memory was recorded.
     pub has_host: bool,
-    /// Seconds after which host memory was no longer recorded, when that was long before the end.
+    /// Seconds after which host memory was no longer recorded, set when recording stopped long
+    /// before the end of the run.
     pub host_until_s: Option<f64>,
     /// Length of the recording in seconds.
     pub seconds: f64,
 }
 
-/// Maximum number of devices that are listed by index.
+/// Maximum number of devices that are listed by index in the summary.
 const MOST_LISTED: usize = 4;
 
 impl Scope {

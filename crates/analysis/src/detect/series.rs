@@ -1,4 +1,4 @@
-//! Samples of one quantity over time.
+//! Samples of one quantity of a track over time.
 
 use super::interruptions::Interruptions;
 
@@ -21,18 +21,18 @@ impl Series {
         self.y.push(y);
     }
 
-    /// Index of the first sample at or after `t`.
+    /// Index of the first sample at or after the time `t`.
     pub(super) fn index_at(&self, t: f64) -> usize {
         self.t.partition_point(|&at| at < t)
     }
 
-    /// The values from `from` (included) to `to` (excluded).
+    /// The values of the samples from time `from` (included) to time `to` (excluded).
     pub(super) fn between(&self, from: f64, to: f64) -> &[f64] {
         let first = self.index_at(from);
         &self.y[first..self.index_at(to).max(first)]
     }
 
-    /// The samples outside of interruptions.
+    /// The samples outside of interruptions of the training.
     pub(super) fn outside(&self, interruptions: &Interruptions) -> Self {
         let mut rest = Self::default();
         for (&t, &y) in self.t.iter().zip(&self.y) {

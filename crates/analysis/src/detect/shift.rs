@@ -1,63 +1,66 @@
-//! Checks whether all samples moved up, or whether the floor was only hidden for a while.
+//! Checks whether all samples moved up, or whether samples only missed the floor for a while.
 //!
-//! A floor is followed through the few samples on it, so its rise is checked against all samples in
-//! three ways. First, how unlikely it is that no step returned to the old floor if that still
-//! existed. Second and third, whether the mean and the peaks rose as well. When the sampling
-//! happens to be in step with the training steps, it can hide the floor for long, but then it hides
-//! the peaks too.
+//! A floor is estimated from the few samples on it, so a rise of the floor is checked against all
+//! samples in three ways. The first check of a rise is how unlikely it is that no step returned to
+//! the old floor if that floor still existed. The second and third checks of a rise are whether the
+//! mean and the peaks of the samples rose as well. When the sampling interval happens to match the
+//! step length, samples can miss the floor for long, but then they miss the peaks too.
 
 use super::series::Series;
 
-/// Largest log-likelihood that one step without a visit to the old floor contributes.
+/// Largest log-likelihood that one step without a sample on the old floor contributes.
 const MAX_SURPRISE_PER_STEP: f64 = 3.0;
-/// Weight, in steps, of the overall share of steps without a visit when estimating how long steps
-/// stay away from the floor.
+/// Weight, in steps, of the overall share of steps without a sample on the floor, for estimating
+/// how many steps in a row have none.
 const KNOWN_STEPS: f64 = 4.0;
-/// Maximum log-odds that the mean and the peaks can each add.
+/// Maximum log-odds that the mean and the peaks can each add in favour of a rise.
 const MAX_MOVED: f64 = 3.0;
-/// Maximum log-odds that missing visits can add. When the sampling hides the floor, all steps miss
-/// it alike, so more steps prove nothing more.
+/// Maximum log-odds that missing samples on the old floor can add in favour of a rise. When the
+/// sampling misses the floor, it misses all steps alike, so a larger number of steps proves nothing
+/// more.
 const MAX_ABSENCE: f64 = 25.0;
-/// Number of blocks used to estimate the uncertainty of the mean.
+/// Number of time blocks used to estimate the uncertainty of the mean.
 const BLOCKS: usize = 8;
 
-/// A rise of the floor, as single samples would show it.
+/// A rise of the floor, and what single samples should show of it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rise {
-    /// Samples before this time are ignored.
+    /// Start of the time that is examined, in seconds; samples before it are ignored.
     pub(super) from: f64,
-    /// Samples before this time may lie below `line`.
+    /// Time in seconds before the rise; samples before this time may lie below `line`.
     pub(super) until: f64,
-    /// Samples from this time on should not lie below `line`.
+    /// Time in seconds after the rise; samples from this time on should not lie below `line`.
     pub(super) split: f64,
-    /// A level between the old floor and the new one.
+    /// A level between the old floor and the new floor, in bytes.
     pub(super) line: f64,
-    /// How far the mean should have moved from before the rise to after it, in bytes.
+    /// How far the mean of the samples should have moved from before the rise to after it, in
+    /// bytes.
     pub(super) shift: f64,
-    /// Samples per step.
+    /// Number of samples per training step.
     pub(super) period: f64,
 }
 
-/// Log-odds of a rise from the samples: positive supports it, negative contradicts it.
+/// Log-odds of a rise according to the samples: positive values support the rise, negative values
+/// contradict it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Support {
-    /// Log-odds because visits to the old floor no longer happen.
+    /// Log-odds from the absence of samples on the old floor.
     pub(super) absence: f64,
-    /// Log-odds from the mean.
+    /// Log-odds from the mean of the samples.
     pub(super) mean: f64,
-    /// Log-odds from the peaks.
+    /// Log-odds from the peaks of the samples.
     pub(super) peaks: f64,
 }
 
 impl Support {
-    /// The sum of all three log-odds. Evaluations and batch sizes also move mean and peaks, so
-    /// these may contradict a rise, but they add only a little in its favour.
+    /// The sum of the three log-odds, each limited. Evaluations and batch sizes also move the mean
+    /// and the peaks, so these may contradict a rise but add only a little in its favour.
     pub(super) fn odds(&self) -> f64 {
         self.absence.min(MAX_ABSENCE) + self.mean.min(MAX_MOVED) + self.peaks.min(MAX_MOVED)
     }
 }
 
-/// Computes how far the samples support a rise.
+/// Computes the log-odds by which the samples support a rise.
 pub(super) fn support(series: &Series, rise: &Rise) -> Support {
     let first = series.index_at(rise.from);
     let until = series.index_at(rise.until).max(first);
@@ -77,10 +80,11 @@ pub(super) fn support(series: &Series, rise: &Rise) -> Support {
     }
 }
 
-/// How unlikely the missing visits to the old floor are, as a log-likelihood ratio.
+/// The log-likelihood ratio of the missing samples on the old floor: high when their absence is
+/// unlikely to be chance.
 ///
-/// If the old floor still existed, steps would return to it as often as before. Sampling that is in
-/// step with the training steps misses the floor many times in a row. Therefore the length of
+/// If the old floor still existed, samples would lie on it as often as before. Sampling at an
+/// interval that matches the step length misses the floor many times in a row, so the length of
 /// earlier absences counts, not only their number.
 fn absence(before: &[f64], after: &[f64], rise: &Rise) -> f64 {
     let visits = |samples: &[f64]| visits(samples, rise.line, rise.period.max(1.0));
@@ -105,7 +109,8 @@ fn absence(before: &[f64], after: &[f64], rise: &Rise) -> f64 {
     (new - old).max(0.0)
 }
 
-/// Whether each step falls below `line`. A step need not last a whole number of samples.
+/// For each step, whether a sample of the step lies below `line`. The boundaries of steps are
+/// computed in fractions of a sample, because a step need not last a whole number of samples.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -126,9 +131,9 @@ fn share_of(visits: &[bool]) -> f64 {
     visits.iter().filter(|&&visit| visit).count() as f64 / visits.len().max(1) as f64
 }
 
-/// The probability that a step without a visit follows a step without a visit. Few such steps are
-/// weak evidence, so the overall share of steps without a visit is added with the weight of
-/// [`KNOWN_STEPS`] steps.
+/// The probability that a step without a sample on the floor follows another such step. Few steps
+/// without a sample on the floor are weak evidence, so their overall share is added with the weight
+/// of [`KNOWN_STEPS`] steps.
 #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn stays_away(visits: &[bool], away: f64) -> f64 {
     let after_away = visits.windows(2).filter(|pair| !pair[0]).count() as f64;
@@ -139,8 +144,8 @@ fn stays_away(visits: &[bool], away: f64) -> f64 {
     ((twice_away + KNOWN_STEPS * away) / (after_away + KNOWN_STEPS)).max(away)
 }
 
-/// Log-odds that a figure moved by `shift` and not by zero. The uncertainty of the figure is
-/// estimated from its scatter between blocks.
+/// Log-odds that a figure of the samples, such as the mean, moved by `shift` and not by zero. The
+/// uncertainty of the figure is estimated from its scatter between time blocks.
 fn moved_along(before: &[f64], after: &[f64], shift: f64, figure: fn(&[f64]) -> f64) -> f64 {
     let size = (before.len().min(after.len()) / BLOCKS).max(1);
     let blocks = |samples: &[f64]| samples.chunks_exact(size).map(figure).collect::<Vec<_>>();
@@ -180,7 +185,7 @@ mod tests {
         }
     }
 
-    /// Every fifth sample lies on the floor; the others lie up to 100 above it.
+    /// A signal in which every fifth sample lies on the floor; the others lie up to 100 above it.
     fn sampled(k: u32) -> f64 {
         if k.is_multiple_of(5) {
             0.0
@@ -225,8 +230,8 @@ mod tests {
 
     #[test]
     fn a_floor_that_was_hidden_for_long_before_may_be_again() {
-        // The sampling is in step with the training: 24 samples show the floor, the next 24 do not,
-        // and so on.
+        // The sampling interval nearly matches the step length: 24 samples lie on the floor, the
+        // next 24 do not, and so on.
         let in_rhythm = |k: u32| {
             if k % 48 < 24 {
                 sampled(k)

@@ -1,6 +1,6 @@
 //! Converts a recorded track to the signals that detectors read: ordered by time, in seconds since
-//! the first sample, with the warm-up and the device's size determined. Unknown values are left
-//! out, never replaced.
+//! the first sample, with the warm-up and the device's size determined. Samples with unknown values
+//! are left out, and never replaced by a number.
 
 use rayon::prelude::*;
 
@@ -15,60 +15,61 @@ use super::warm_up::WarmUp;
 use crate::timeline::Run;
 use crate::timeline::{Column, CrowdedDevices, Track, float};
 
-/// A track with at least this share of the longest track's length is assumed to cover the same run,
+/// A track with at least this share of the longest track's length is assumed to cover the same run
 /// with a later start.
 const SAME_RUN_SHARE: f64 = 0.6;
-/// When the device's size is unknown, it is estimated as this multiple of the highest use. Jobs
-/// usually fill half to nine tenths of their device.
+/// When the device's size is unknown, it is estimated as this multiple of the highest memory use.
+/// The factor assumes that jobs usually fill half to nine tenths of their device.
 const TOTAL_PER_PEAK_USE: f64 = 1.6;
 
 /// The signals of one track that detectors read.
 #[derive(Debug)]
 pub(super) struct Signals<'a> {
     pub(super) track: &'a Track,
-    /// Timestamp of the first sample. All seconds of the track count from this time.
+    /// Timestamp of the track's first sample; all times of the track in seconds count from it.
     pub(super) start_ns: i64,
     /// Time of the last sample in seconds.
     pub(super) end: f64,
     /// Length of the run in seconds. The run is longer than the track when the recorder attached
-    /// late.
+    /// after the run began.
     pub(super) span: f64,
     /// Median time between two samples, in seconds.
     pub(super) interval: f64,
-    /// When allocated memory first came near its working level, which is the end of the model load.
+    /// When allocated memory first came near its working level, which is the end of loading the
+    /// model.
     pub(super) train_start: f64,
-    /// When the warm-up ends. Findings begin after it.
+    /// When the warm-up ends, in seconds. Findings begin only after the warm-up.
     pub(super) warm_end: f64,
     /// Size of the device in bytes, when known.
     pub(super) total: Option<f64>,
-    /// Reference size for shares: the device's size, or an estimate of it.
+    /// Size that shares refer to, in bytes: the device's size, or an estimate of it.
     pub(super) scale: f64,
     /// Bytes in live tensors.
     pub(super) allocated: Series,
     /// `allocated` without the samples in interruptions; `None` when there are no interruptions.
     training: Option<Series>,
-    /// When the track was not training.
+    /// Time spans in which the program was not training.
     pub(super) interruptions: Interruptions,
     /// Bytes reserved by the allocator at the times of `allocated`; NaN when unknown.
     pub(super) reserved: Vec<f64>,
-    /// The allocator's own counter of the highest allocation so far, when known.
+    /// The allocator's own peak counter (the highest allocation so far), where it was recorded.
     pub(super) peak: Series,
     /// Whether `allocated` contains only samples at the ends of optimizer steps.
     pub(super) is_stepped: bool,
-    /// Number of optimizer steps so far, when counted.
+    /// Number of optimizer steps so far, where steps were counted.
     pub(super) step_count: Series,
-    /// Bytes in use outside the allocator.
+    /// Hidden memory: bytes in use outside the allocator.
     pub(super) hidden: Series,
-    /// Bytes that other processes held on the device at the end; 0 when unknown.
+    /// Bytes that other processes held on the device at the end of the track; 0 when unknown.
     pub(super) neighbours: f64,
     /// The floor of `allocated`: memory held between steps.
     pub(super) allocated_floor: Floor,
-    /// The floor of `hidden`.
+    /// The floor of `hidden`: hidden memory without short rises.
     pub(super) hidden_floor: Floor,
 }
 
 impl Signals<'_> {
-    /// Optimizer steps from time `t` to the end, when counted.
+    /// Number of optimizer steps from time `t` to the end of the track, when steps were counted.
     pub(super) fn steps_since(&self, t: f64) -> Option<f64> {
         let counts = &self.step_count;
         let first = counts.y.get(counts.index_at(t))?;
@@ -76,7 +77,7 @@ impl Signals<'_> {
         (steps > 0.0).then_some(steps)
     }
 
-    /// Converts seconds to a timestamp of the track's clock.
+    /// Converts seconds of the track to a timestamp of the track's clock.
     pub(super) fn ns(&self, seconds: f64) -> i64 {
         #[allow(
             clippy::cast_possible_truncation,
@@ -87,12 +88,12 @@ impl Signals<'_> {
         i64::try_from(at).unwrap_or(if at > 0 { i64::MAX } else { i64::MIN })
     }
 
-    /// Converts a timestamp of the track's clock to seconds.
+    /// Converts a timestamp of the track's clock to seconds of the track.
     pub(super) fn seconds(&self, at_ns: i64) -> f64 {
         seconds_between(self.start_ns, at_ns)
     }
 
-    /// The innermost phase marked at a time.
+    /// The innermost marked phase at a time.
     pub(super) fn phase_at(&self, seconds: f64) -> Option<String> {
         let at = self.ns(seconds);
         let inside = |p: &&crate::timeline::PhaseSpan| {
@@ -106,7 +107,7 @@ impl Signals<'_> {
             .map(|p| p.name.clone())
     }
 
-    /// The series of a channel during training, and its floor.
+    /// The samples of a channel during training, and the channel's floor.
     pub(super) fn channel(&self, channel: Channel) -> (&Series, &Floor) {
         match channel {
             Channel::Allocated => (
@@ -117,7 +118,7 @@ impl Signals<'_> {
         }
     }
 
-    /// The series of a channel as recorded, including interruptions.
+    /// The samples of a channel as recorded, including interruptions.
     pub(super) fn recorded(&self, channel: Channel) -> &Series {
         match channel {
             Channel::Allocated => &self.allocated,
@@ -269,18 +270,19 @@ fn signals_of<'a>(
     }
 }
 
-/// Minimum number of samples at step ends needed to use only these for a track.
+/// Minimum number of samples at step ends; a track with fewer is judged by all of its samples.
 const MIN_STEP_SAMPLES: usize = 40;
 
 /// The optimizer with the most samples at its step ends; `None` when too few samples were taken at
-/// step ends. Several optimizers have different floors, so only one of them is used.
+/// step ends. After the steps of different optimizers memory has different floors, so samples of
+/// only one optimizer are used.
 fn stepped_by(track: &Track) -> Option<i64> {
     let (optimizer, count) = track.busiest_optimizer()?;
     (count >= MIN_STEP_SAMPLES && covers_track(track)).then_some(optimizer)
 }
 
-/// Smallest share of a track that its steps must span to use only samples at step ends. A program
-/// may train for a while and then serve.
+/// Smallest share of a track that steps must span; otherwise the track is judged by all of its
+/// samples. A program may train for a while and then serve requests without steps.
 const MIN_STEPPED: f64 = 0.5;
 
 fn covers_track(track: &Track) -> bool {

@@ -21,9 +21,9 @@ pub(crate) fn seconds_since_start(at_ns: Option<i64>) -> i64 {
     at_ns.map_or(i64::MIN, |ns| (ns - START_NS) / SECOND_NS)
 }
 
-/// A plain training run of one rank. The model loads for a twentieth of the run. Steps of eight
-/// samples follow, between a floor of 20 GiB and a peak of 30 GiB, on a device of 80 GiB with one
-/// sample per second.
+/// A plain training run of one rank, as test data. The model of the plain run loads for a twentieth
+/// of the run. After the model load, steps of eight samples follow, between a floor of 20 GiB and a
+/// peak of 30 GiB, on a device of 80 GiB with one sample per second.
 #[derive(Debug, Clone)]
 pub(crate) struct Sketch {
     rank: u32,
@@ -40,7 +40,7 @@ pub(crate) struct Sketch {
     device_id: i64,
 }
 
-/// Bytes added to a signal as a function of the sample's number.
+/// Bytes added to a test signal as a function of the sample's number.
 #[derive(Debug, Clone, Copy)]
 enum Lift {
     Growth {
@@ -56,7 +56,7 @@ enum Lift {
         bytes: i64,
         every: i64,
     },
-    /// Holds the signal at a constant level that is `bytes` above the normal peak.
+    /// A spike that holds the signal at a constant level, `bytes` above the normal peak.
     Spike {
         bytes: i64,
         at: i64,
@@ -94,7 +94,7 @@ impl Sketch {
         self
     }
 
-    /// Holds `factor` times as much as a plain rank.
+    /// The rank holds `factor` times as much memory as a plain rank.
     pub(crate) fn holds(mut self, factor: f64) -> Self {
         self.factor = factor;
         self
@@ -110,18 +110,19 @@ impl Sketch {
         self
     }
 
-    /// The recorder misses the first samples.
+    /// The recorder attaches late and misses the samples before number `sample`.
     pub(crate) fn attached_at(mut self, sample: i64) -> Self {
         self.attached_at = sample;
         self
     }
 
-    /// The floor grows by the same amount in every sample.
+    /// The floor grows by `per_sample` bytes in every sample from number `from` on.
     pub(crate) fn grows(self, per_sample: i64, from: i64) -> Self {
         self.grows_in_stairs(per_sample, from, 1)
     }
 
-    /// The floor grows at the same average rate, but only once every `every` samples.
+    /// The floor grows at an average rate of `per_sample` bytes, but rises only once every `every`
+    /// samples.
     pub(crate) fn grows_in_stairs(mut self, per_sample: i64, from: i64, every: i64) -> Self {
         self.lifts.push(Lift::Growth {
             per_sample,
@@ -187,7 +188,7 @@ impl Sketch {
         self
     }
 
-    /// On a CPU, all counters equal the resident memory.
+    /// The rank runs on a CPU, where all counters equal the resident memory.
     pub(crate) fn on_cpu(mut self) -> Self {
         self.device_id = -1;
         self
@@ -235,14 +236,15 @@ impl Sketch {
         track
     }
 
-    /// Allocated bytes at a sample, and the highest bytes that its step needs.
+    /// Allocated bytes at a sample, and the highest bytes that the sample's step needs.
     fn allocated(&self, k: i64) -> (i64, i64) {
         let load = self.samples / 20;
         if k < load {
             let bytes = scaled(gib(10) * k / load, self.factor);
             return (bytes, bytes);
         }
-        // A step rises to its peak, falls to the optimizer's level and returns to its floor.
+        // Memory in a step rises to its peak, falls to the level of the optimizer's update and
+        // returns to its floor.
         let shape = [0, 25, 60, 100, 70, 40, 20, 0][usize::try_from(k % 8).unwrap_or(0)];
         let batch = 92 + (k / 8 * 31) % 9;
         let step = gib(10) * shape * batch / 10_000;
@@ -263,7 +265,7 @@ fn scaled(bytes: i64, factor: f64) -> i64 {
     (bytes as f64 * factor) as i64
 }
 
-/// The sum of all lifts at a sample that is `below_peak` bytes below the normal peak.
+/// The sum of all added bytes at a sample that is `below_peak` bytes below the normal peak.
 fn lifted(lifts: &[Lift], k: i64, below_peak: i64) -> i64 {
     let of = |lift: &Lift| match *lift {
         Lift::Growth {

@@ -10,20 +10,23 @@ use super::signals::Signals;
 use super::{draft, words};
 use std::collections::BTreeMap;
 
-/// Largest part of a step for which the step's own peak may stick out.
+/// The peak of an ordinary step lasts for at most this share of the step's samples.
 const PEAK_OF_STEP: f64 = 0.3;
-/// Largest difference between the samples of a plateau, as a share of its height. The limit for two
-/// samples is lower, because they may be peaks of ordinary steps.
+/// Largest difference between the samples of a spike that is a plateau, as a share of its height.
+/// The limit for a spike of two samples is lower, because two samples may be peaks of ordinary
+/// steps.
 const MAX_PLATEAU_RANGE: f64 = 0.35;
 const MAX_PAIR_RANGE: f64 = 0.08;
-/// The limit for runs with several ranks. This limit is lower, because with more ranks a few high
-/// samples of ordinary steps coincide more often.
+/// Largest difference between the samples of a plateau in runs with several ranks, as a share of
+/// its height. This limit is lower than for one rank, because with more ranks a few high samples of
+/// ordinary steps coincide more often.
 const MAX_PLATEAU_RANGE_AMONG_RANKS: f64 = 0.15;
-/// The limit for an excursion above everything that the allocator held before. Samples that differ
-/// more than this are samples of ordinary steps.
+/// Largest difference between the samples of an excursion above everything that the allocator held
+/// before, as a share of its height. Samples that differ by more than this share belong to ordinary
+/// steps.
 const MAX_RECORD_RANGE: f64 = 0.6;
 
-/// A spike, and the channel it was found on.
+/// A spike, and the channel (allocated or hidden memory) in which it was found.
 type Spike = (Channel, Excursion);
 
 /// Checks every rank for spikes.
@@ -48,7 +51,8 @@ pub fn check(evidence: &Evidence) -> Verdict {
     for (subject, _) in &found {
         *sessions.entry(subject.signals.track.rank).or_default() += 1;
     }
-    // Excursions that recur after a restart, or happen on all ranks, are part of the program.
+    // Excursions that recur after a restart, or happen on nearly all ranks, are part of the program
+    // and not reported.
     if recorded > 2 && draft::is_run_wide(sessions.len(), recorded) {
         return Verdict::Clear;
     }
@@ -70,7 +74,8 @@ pub fn check(evidence: &Evidence) -> Verdict {
 fn spikes_of(subject: &Subject, max_range: f64) -> Vec<Spike> {
     let signals = &subject.signals;
     let of = |channel| excursion::find(signals, channel, subject.course(channel));
-    // Samples at step ends cannot show excursions within steps.
+    // Samples at step ends cannot show excursions within steps, so allocated memory is not
+    // searched.
     let mut allocated = if signals.is_stepped {
         Vec::new()
     } else {
@@ -87,9 +92,9 @@ fn spikes_of(subject: &Subject, max_range: f64) -> Vec<Spike> {
         .collect()
 }
 
-/// Whether excursions of allocated memory reach above everything that the allocator held before the
-/// first of them. The allocator held the normal peaks, including those between samples, so ordinary
-/// steps hardly ever do that.
+/// Whether excursions of allocated memory rise above everything that the allocator held before the
+/// first of them. The allocator has held the normal peaks before, including those between samples,
+/// so ordinary steps hardly ever rise above them.
 fn are_records(spikes: &[Excursion], signals: &Signals) -> bool {
     let Some(first) = spikes.first() else {
         return false;
@@ -104,8 +109,8 @@ fn are_records(spikes: &[Excursion], signals: &Signals) -> bool {
     held.is_some_and(|held| lowest > held)
 }
 
-/// Whether an excursion is more than the peak of a large step. Such an excursion is either a
-/// plateau, or a record that lasts longer than the peak of a step.
+/// Whether an excursion is more than the ordinary peak of a large step. A real excursion is either
+/// a plateau, or above everything held before and longer than the peak of a step.
 #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn is_no_step(spike: &Excursion, is_record: bool, period: f64, max_range: f64) -> bool {
     let outlasts = spike.samples as f64 >= PEAK_OF_STEP * period;
@@ -138,11 +143,12 @@ fn describe(subject: &Subject, channel: Channel, spike: &Excursion) -> Finding {
         Channel::Hidden => "Device memory outside the allocator",
     };
     finding.explanation = format!(
-        "{what} rose {} ({} of the {}) above its normal peak for {} and fell back",
-        words::bytes(spike.height),
-        words::percent(share),
-        subject.medium(),
-        words::duration(spike.to - spike.from + signals.interval),
+        "{what} rose {height} ({share} of the {medium}) above its normal peak for {duration} and \
+         fell back",
+        height = words::bytes(spike.height),
+        share = words::percent(share),
+        medium = subject.medium(),
+        duration = words::duration(spike.to - spike.from + signals.interval),
     );
     finding.advice = match channel {
         Channel::Allocated => {

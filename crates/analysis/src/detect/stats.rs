@@ -1,8 +1,8 @@
-//! Order statistics and robust fits on small slices. An empty slice gives zero and never a panic,
-//! because the callers decide whether there is enough data.
+//! Order statistics and robust fits on small slices. For an empty slice every function returns zero
+//! and never panics, because the callers decide whether there is enough data.
 
-/// Maximum number of points that [`theil_sen`] compares in pairs. With more points, [`theil_sen`]
-/// uses every k-th point.
+/// Maximum number of points that [`theil_sen`] compares in pairs. When there are more points,
+/// [`theil_sen`] uses only every k-th point.
 const MAX_SLOPE_POINTS: usize = 40;
 
 /// The quantile `q` of `values`, by nearest rank.
@@ -22,7 +22,7 @@ pub(super) fn quantile(values: &[f64], q: f64) -> f64 {
     *copy.select_nth_unstable_by(index, f64::total_cmp).1
 }
 
-/// The middle value, or the mean of the two middle values when the count is even.
+/// The median: the middle value, or the mean of the two middle values when the count is even.
 pub(crate) fn median(values: &[f64]) -> f64 {
     if values.is_empty() {
         return 0.0;
@@ -38,7 +38,7 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     lower.midpoint(upper)
 }
 
-/// Median absolute deviation, scaled to the standard deviation of normal noise.
+/// The median absolute deviation, scaled to the standard deviation of normal noise.
 pub(super) fn robust_sigma(values: &[f64]) -> f64 {
     let centre = median(values);
     let deviations: Vec<f64> = values.iter().map(|v| (v - centre).abs()).collect();
@@ -52,11 +52,12 @@ pub(super) fn bend_scatter(values: &[f64]) -> f64 {
         .windows(3)
         .map(|w| w[1] - w[0].midpoint(w[2]))
         .collect();
-    // The distance from the neighbours' mean has 1.5 times the variance of independent values.
+    // For independent values, the distance from the mean of two neighbours has 1.5 times the
+    // variance of a single value.
     robust_sigma(&bends) / 1.5_f64.sqrt()
 }
 
-/// The weighted median: half of the total weight lies below this value. The weighted median
+/// The weighted median: the value below which half of the total weight lies. The weighted median
 /// minimises the weighted sum of absolute deviations.
 pub(super) fn weighted_median(pairs: &mut [(f64, f64)]) -> f64 {
     let half = pairs.iter().map(|p| p.1).sum::<f64>() / 2.0;
@@ -83,7 +84,7 @@ pub(super) fn weighted_median(pairs: &mut [(f64, f64)]) -> f64 {
     }
 }
 
-/// Slope of the Theil-Sen line: the median of the slopes between all pairs of points. Up to 29 %
+/// Slope of the Theil-Sen line: the median of the slopes between all pairs of points. Up to 29 % of
 /// outliers do not affect the slope.
 pub(super) fn theil_sen(x: &[f64], y: &[f64]) -> f64 {
     let n = x.len().min(y.len());
@@ -127,7 +128,7 @@ pub(super) fn isotonic(values: &[f64]) -> Vec<f64> {
 }
 
 /// Replaces each value by the median of itself and its two neighbours. The first and last value
-/// stay.
+/// stay unchanged.
 pub(super) fn smooth3(values: &[f64]) -> Vec<f64> {
     let mut out = values.to_vec();
     for (k, window) in values.windows(3).enumerate() {

@@ -1,4 +1,5 @@
-//! `step_change`: the floor of allocated or hidden memory jumped upwards once and stayed there.
+//! `step_change`: the floor of allocated or hidden memory jumped upwards once and stayed at the
+//! higher level.
 
 use super::evidence::{Channel, Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, Verdict};
@@ -28,7 +29,7 @@ pub fn check(evidence: &Evidence) -> Verdict {
 fn describe(subject: &Subject, channel: Channel, jump: &Jump) -> Finding {
     let signals = &subject.signals;
     let share = jump.height / signals.scale;
-    // A jump did no harm when the program ended normally.
+    // When the program ended normally, the jump did no harm, so it is only a note.
     let severity = if subject.end.is_normal() {
         Severity::Info
     } else {
@@ -51,11 +52,11 @@ fn describe(subject: &Subject, channel: Channel, jump: &Jump) -> Finding {
         Channel::Hidden => "Device memory outside the allocator",
     };
     finding.explanation = format!(
-        "{what} jumped by {} ({} of the {}) and has stayed there for {}",
-        words::bytes(jump.height),
-        words::percent(share),
-        subject.medium(),
-        words::duration(signals.end - jump.onset),
+        "{what} jumped by {height} ({share} of the {medium}) and has stayed there for {duration}",
+        height = words::bytes(jump.height),
+        share = words::percent(share),
+        medium = subject.medium(),
+        duration = words::duration(signals.end - jump.onset),
     );
     finding.advice = match channel {
         Channel::Allocated => {

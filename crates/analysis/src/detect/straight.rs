@@ -1,92 +1,96 @@
 //! Finds growth that is certain regardless of its size: a floor that rises along a straight line to
-//! the end of the record, in block after block, and gives nothing back.
+//! the end of the track, in block after block, without memory being freed again.
 //!
-//! Random changes, garbage collection, a cache that fills up, and growth that flattens out all fail
-//! at least one of the conditions below. Therefore no minimum share of the device is required.
+//! Random changes, garbage collection, a cache that fills up, and growth that flattens out never
+//! rise so evenly to the end. Therefore straight growth need not reach a minimum share of the
+//! device.
 
 use super::stats::{median, theil_sen};
 
-/// Longest series that is examined sample by sample. Longer series are reduced to minima first.
+/// Longest series that is examined sample by sample. Longer series are first reduced to the minima
+/// of groups of samples.
 const MAX_CELLS: usize = 960;
-/// Number of onsets tried, and the first part of the record in which they lie.
+/// Number of onsets tried, and the first part of the track in which they lie.
 const ONSETS: u32 = 20;
 const LATEST_ONSET: f64 = 0.75;
-/// Minimum number of samples of the growth, and of each block.
+/// Minimum number of samples of the growth, and of each time block.
 const MIN_SAMPLES: usize = 40;
 const MIN_BLOCK: usize = 3;
-/// Largest distance of a block from the line, and the most that may be given back, both as shares
-/// of the growth.
+/// Largest distance of a time block from the line, and the most memory that may be freed again,
+/// both as shares of the growth.
 const MAX_MISFIT: f64 = 0.15;
 const MAX_FALL: f64 = 0.1;
-/// Smallest share of the blocks that must lie higher than the previous one.
+/// Smallest share of the time blocks that must lie higher than the previous one.
 const MIN_RISES: f64 = 0.85;
-/// The same limit for the few blocks of the quick check at the end.
+/// Smallest share of rising blocks in the quick check of the last quarter, which has few blocks.
 const MIN_RISES_AT_END: f64 = 0.7;
-/// Smallest rate of the last third and largest rate of the first third, as multiples of the overall
-/// rate.
+/// Smallest growth rate in the last third and largest in the first third of the growth, as
+/// multiples of the overall rate.
 const MIN_LATE: f64 = 0.5;
 const MAX_EARLY: f64 = 2.0;
-/// Number of blocks at the end that must still rise, and the smallest share of the overall rate
-/// they must keep.
+/// Number of time blocks at the end that must still rise, and the smallest share of the overall
+/// growth rate that they must keep.
 const TAIL: usize = 3;
 const MIN_TAIL: f64 = 0.35;
-/// At most one sample in this many, at the end, may belong to the program's shutdown.
+/// At most one sample in this many, at the end of the series, may belong to the program's shutdown.
 const SHUTDOWN: usize = 20;
 
-/// Garbage is searched for in `BLOCKS_BEFORE` blocks before the growth: a rise over `RISING`
-/// blocks, then a fall. The fall must be at least `MIN_COLLECTED` of the growth, and the rise at
-/// least `MIN_CLIMB` of the fall.
+/// Garbage collection is searched for in `BLOCKS_BEFORE` time blocks before the growth: a rise over
+/// `RISING` blocks, then a fall. After the rise, memory must fall by at least `MIN_COLLECTED` of
+/// the growth, and the rise must be at least `MIN_CLIMB` of the fall.
 const BLOCKS_BEFORE: usize = 24;
 const RISING: usize = 4;
 const MIN_COLLECTED: f64 = 0.5;
 const MIN_CLIMB: f64 = 0.08;
 
-/// Range of growth rates before the straight part, as multiples of its rate. A lower rate means
-/// that nothing grew yet, a higher one that data was loaded.
+/// Range of growth rates before the straight part of the growth, as multiples of the rate in that
+/// part. A lower rate before the straight part means that nothing grew yet, a higher rate that data
+/// was loaded.
 const MIN_PACE_BEFORE: f64 = 0.3;
 const MAX_PACE_BEFORE: f64 = 2.0;
 
-/// Number of blocks that growth is divided into to find where it began.
+/// Number of time blocks that growth is divided into to find where it began.
 const BLOCKS_OF_GROWTH: usize = 24;
 
-/// A straight rise to the end of a series.
+/// Growth along a straight line to the end of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Line {
-    /// Start of the straight part, in seconds.
+    /// Start of the straight part of the growth, in seconds.
     pub(super) onset: f64,
-    /// Start of the growth, in seconds. At first the growth rate may have been different.
+    /// Start of the growth, in seconds. Before the straight part, the growth rate may have been
+    /// different.
     pub(super) began: f64,
-    /// Bytes grown before the straight part.
+    /// Bytes grown before the straight part of the growth.
     pub(super) grown_before: f64,
-    /// Time of the last sample.
+    /// Time of the last sample, in seconds.
     pub(super) end: f64,
-    /// Level at the start of the straight part, in bytes.
+    /// Memory level at the start of the straight part of the growth, in bytes.
     pub(super) level: f64,
-    /// Bytes grown in the straight part.
+    /// Bytes grown in the straight part of the growth.
     pub(super) grown: f64,
     /// Growth rate in bytes per second.
     pub(super) rate: f64,
-    /// Largest distance of a block from the line, as a share of the growth.
+    /// Largest distance of a time block from the line, as a share of the growth.
     pub(super) misfit: f64,
-    /// Largest amount given back, as a share of the growth.
+    /// Largest amount of memory that was freed again, as a share of the growth.
     pub(super) given_back: f64,
-    /// Rate of the last third as a share of the rate of the first third: 1 is straight, less means
-    /// flattening out.
+    /// Growth rate in the last third as a share of the rate in the first third: 1 is straight, less
+    /// means flattening out.
     pub(super) bend: f64,
-    /// Number of blocks in which the growth was checked.
+    /// Number of time blocks in which the growth was checked.
     pub(super) blocks: usize,
 }
 
 impl Line {
-    /// The level of the line at time `t`.
+    /// The level of the line at time `t`, in bytes.
     #[cfg(test)]
     fn at(&self, t: f64) -> f64 {
         self.level + self.rate * (t - self.onset)
     }
 }
 
-/// Finds the longest straight rise to the end that grows by at least `least` bytes, checked in
-/// `blocks` blocks.
+/// Finds the longest straight rise to the end of a series that grows by at least `least` bytes,
+/// checked in `blocks` time blocks.
 pub(super) fn find(t: &[f64], y: &[f64], blocks: usize, least: f64) -> Option<Line> {
     let samples = without_shutdown(y);
     let (t, y) = (&t[..samples.min(t.len())], &y[..samples]);
@@ -108,8 +112,9 @@ pub(super) fn find(t: &[f64], y: &[f64], blocks: usize, least: f64) -> Option<Li
         .map(|line| cells.with_beginning(line))
 }
 
-/// Finds the start of a line in another series of the same memory. A peak counter starts to rise
-/// only when the level exceeds an older peak, which may be long after the growth began.
+/// Finds the start of a straight rise in another series of the same memory, such as samples instead
+/// of the peak counter. A peak counter rises only when allocated memory exceeds an older peak,
+/// which may be long after the growth began.
 pub(super) fn followed_back(line: Line, t: &[f64], y: &[f64]) -> Line {
     match Cells::of(t, y).followed(line.onset, line.rate, line.blocks) {
         Some(back) => Line {
@@ -121,16 +126,16 @@ pub(super) fn followed_back(line: Line, t: &[f64], y: &[f64]) -> Line {
     }
 }
 
-/// When growth really began and how many bytes it grew until `onset`. Only given when the level had
-/// been higher before: then a fit takes memory that was loaded and freed again for the level at
-/// which the growth started.
+/// The time when growth really began, and the bytes it grew until `onset`. `None` unless memory had
+/// been higher before: only then can a fit take memory that was loaded and freed again for the
+/// level at which the growth started.
 pub(super) fn hidden_beginning(t: &[f64], y: &[f64], onset: f64, rate: f64) -> Option<(f64, f64)> {
     let back = Cells::of(t, y).followed(onset, rate, BLOCKS_OF_GROWTH)?;
     back.was_higher
         .then_some((back.began, back.at_onset - back.level))
 }
 
-/// Number of samples before the program's shutdown frees its memory.
+/// Number of samples before the shutdown of the program frees its memory.
 fn without_shutdown(y: &[f64]) -> usize {
     let most = (y.len() / SHUTDOWN).max(1);
     let first = y.len().saturating_sub(most);
@@ -144,7 +149,7 @@ fn without_shutdown(y: &[f64]) -> usize {
     kept
 }
 
-/// A quick check that rejects most series: the last quarter of the record must still rise.
+/// A quick check that rejects most series: the last quarter of the samples must still rise.
 fn may_rise(t: &[f64], y: &[f64], blocks: usize) -> bool {
     let quarter = y.len() - y.len() / 4;
     let (_, levels) = floors(&t[quarter..], &y[quarter..], (blocks / 4).max(2));
@@ -152,17 +157,17 @@ fn may_rise(t: &[f64], y: &[f64], blocks: usize) -> bool {
     is_higher && share_of_rises(&levels) >= MIN_RISES_AT_END
 }
 
-/// Growth, followed back in time from `onset` to where it began.
+/// Where growth really began, found by following it back in time from `onset`.
 struct Followed {
     began: f64,
-    /// The level where the growth began, and the level at `onset`.
+    /// The memory level where the growth began, and the level at `onset`, in bytes.
     level: f64,
     at_onset: f64,
-    /// Whether any block before the growth was at least halfway between these two levels.
+    /// Whether any block before the growth was at least halfway between `level` and `at_onset`.
     was_higher: bool,
 }
 
-/// Samples, or the minima of groups of samples.
+/// The samples of a series, or the minima of groups of samples when the series is long.
 struct Cells {
     t: Vec<f64>,
     y: Vec<f64>,
@@ -184,9 +189,9 @@ impl Cells {
         }
     }
 
-    /// Whether the level rose before in the same way and fell again. In that case, the growth is
-    /// garbage that was not collected yet. A fall from a constant level, such as a model that was
-    /// converted, does not count.
+    /// Whether memory rose in the same way before the growth and fell again. When memory rose and
+    /// fell before, the growth is garbage that was not collected yet. A fall from a constant level,
+    /// as when a model is converted, does not count as garbage collection.
     fn was_collected_before(&self, line: &Line) -> bool {
         let before = self.t.partition_point(|&at| at < line.onset);
         let blocks = BLOCKS_BEFORE.min(before);
@@ -200,7 +205,7 @@ impl Cells {
         })
     }
 
-    /// Extends a line back in time, block by block, while the level rose at a similar rate.
+    /// Extends a straight rise back in time, block by block, while memory rose at a similar rate.
     fn with_beginning(&self, line: Line) -> Line {
         match self.followed(line.onset, line.rate, line.blocks) {
             Some(back) => Line {
@@ -212,11 +217,12 @@ impl Cells {
         }
     }
 
-    /// Follows growth back in time from `onset`; `None` when it began there.
+    /// Follows growth back in time from `onset`; `None` when the growth began at `onset`.
     fn followed(&self, onset: f64, rate: f64, blocks: usize) -> Option<Followed> {
         let first = self.t.partition_point(|&at| at < onset);
         let width = ((self.t.len() - first) / blocks.max(1)).max(MIN_BLOCK);
-        // Starts from the first block of the growth, because the fitted line may lie lower there.
+        // The search starts from the lowest sample of the first block, because the fitted line may
+        // lie lower there.
         let (at_onset, mut now) = {
             let lowest = self.lowest(first..(first + width).min(self.t.len()))?;
             (lowest.1, lowest)
@@ -260,7 +266,8 @@ impl Cells {
             return None;
         }
         let (x, v) = floors(t, y, blocks);
-        // This check comes first because it is cheap, and random changes fail it.
+        // The share of rising blocks is checked first, because this check is cheap and random
+        // changes fail it.
         if share_of_rises(&v) < MIN_RISES {
             return None;
         }
@@ -291,7 +298,8 @@ impl Cells {
         {
             return None;
         }
-        // The line may start in the flat part before the growth.
+        // The fitted line may start in the flat part before the growth, so the onset is moved to
+        // where the line leaves that level.
         let level = v[0].min(v[1]).max(start);
         let onset = begin + (level - start) / rate;
         let end_of_all = *self.t.last()?;
@@ -311,7 +319,7 @@ impl Cells {
     }
 }
 
-/// The lowest point of each of `blocks` blocks with equal numbers of samples.
+/// The lowest sample of each of `blocks` time blocks with equal numbers of samples.
 pub(super) fn floors(t: &[f64], y: &[f64], blocks: usize) -> (Vec<f64>, Vec<f64>) {
     let count = y.len();
     (0..blocks)
@@ -323,7 +331,7 @@ pub(super) fn floors(t: &[f64], y: &[f64], blocks: usize) -> (Vec<f64>, Vec<f64>
         .unzip()
 }
 
-/// Median rise from one block to the next, over `blocks` blocks. A few jumps do not affect the
+/// Median rise from one time block to the next, over `blocks` blocks; a few jumps do not affect the
 /// median.
 pub(super) fn typical_rise(t: &[f64], y: &[f64], from: f64, blocks: usize) -> f64 {
     let first = t.partition_point(|&at| at < from);
@@ -332,7 +340,7 @@ pub(super) fn typical_rise(t: &[f64], y: &[f64], from: f64, blocks: usize) -> f6
     median(&rises)
 }
 
-/// Slope of the lowest points from time `from` on.
+/// Slope of the lowest samples of each time block from time `from` on.
 pub(super) fn slope_of_floor(t: &[f64], y: &[f64], from: f64, blocks: usize) -> f64 {
     let first = t.partition_point(|&at| at < from);
     let (x, v) = floors(&t[first..], &y[first..], blocks);
@@ -381,7 +389,7 @@ mod tests {
             found(|t| MIB * (0.4 * (t - 6.0).clamp(0.0, 9.0) + (t - 15.0).max(0.0))).unwrap();
         assert!((line.began - 6.0).abs() < 1.5, "{line:?}");
         assert!(line.onset > 8.0, "{line:?}");
-        // A constant level or a load before the line is not growth.
+        // A constant level or a load before the straight part does not count as growth.
         let loaded = found(|t| {
             if t < 10.0 {
                 -40.0 * MIB
@@ -395,8 +403,8 @@ mod tests {
 
     #[test]
     fn a_line_of_the_peak_is_followed_back_in_the_level() {
-        // The level falls after a load at 5 s and grows from 8 s on; its peak rises only from 28 s
-        // on.
+        // Memory falls after a load at 5 s and grows from 8 s on; its peak counter rises only from
+        // 28 s on.
         let t: Vec<f64> = (0..400).map(|k| f64::from(k) / 10.0).collect();
         let level = |t: f64| {
             if t < 5.0 {
@@ -434,7 +442,7 @@ mod tests {
         let (began, grown) = hidden_beginning(&t, &levels(315.0), 23.0, MIB).unwrap();
         assert!((began - 8.0).abs() < 1.5, "{began}");
         assert!((grown - 15.0 * MIB).abs() < 2.0 * MIB, "{grown}");
-        // Without an older, higher level, the fitted onset is kept.
+        // When memory was never higher before the growth, the fitted onset is kept.
         assert_eq!(hidden_beginning(&t, &levels(300.0), 23.0, MIB), None);
     }
 

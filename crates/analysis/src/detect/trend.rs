@@ -1,28 +1,32 @@
-//! Fits a constant level followed by growth to the knots of a floor. The growth goes on to the end,
-//! at a constant or increasing rate. Knots off the floor hardly affect the fit.
+//! Fits a trend, a constant level followed by growth, to the knots (points) of a floor. The fitted
+//! growth continues to the end of the track, at a constant or increasing rate. Knots (points of the
+//! floor) that lie too high hardly affect the fit.
 
 use super::floor::{Floor, Knot};
 use super::signals::Signals;
 use super::stats::{median, quantile, smooth3, theil_sen, weighted_median};
 
-/// Exponents of the growth over time: 1 is constant growth, 2 and 3 accelerate.
+/// Exponents of the growth over time: 1 is growth at a constant rate, 2 and 3 are accelerating
+/// growth.
 pub(super) const SHAPES: [i32; 3] = [1, 2, 3];
-/// Minimum number of knots needed to fit growth.
+/// Minimum number of knots (points of the floor) needed to fit growth.
 const MIN_KNOTS: usize = 8;
-/// Minimum number of knots before an onset needed to determine the level there.
+/// Minimum number of knots (points of the floor) before an onset needed to determine the level
+/// before the growth.
 const MIN_KNOTS_BEFORE: usize = 4;
-/// Onsets are tried up to this share of the run before its end. Any real growth lasts longer, so a
-/// rise that is too short is not stretched to look long enough.
+/// Onsets are tried from the start of the run up to this share of the run before its end. Any real
+/// growth lasts longer than this share; without the limit, a rise that is too short would be fitted
+/// as longer growth.
 const LATEST_ONSET: f64 = 0.2;
-/// Number of onsets tried: first over the run, then again around the best one.
+/// Number of onsets tried: first over the whole run, then again around the best one.
 const ONSETS: u32 = 16;
-/// Number of onsets tried when the rate is known.
+/// Number of onsets tried when the growth rate is known.
 const PACED_ONSETS: u32 = 24;
-/// Smallest rise from the first quarter of the knots to the last fifth, as a share of the device.
-/// The limit is a quarter of the smallest growth reported.
+/// Smallest rise of the floor from the first quarter of its knots (points) to the last fifth, as a
+/// share of the device; a quarter of the smallest growth that is reported.
 const MIN_RISE: f64 = 0.001;
-/// The misfit of a single knot counts at most this many units, so that one bad knot does not move
-/// the fit.
+/// The misfit of a single knot (point of the floor) counts at most this many units, so that one
+/// wrong knot does not move the fit.
 const MAX_MISFIT: f64 = 6.0;
 /// Smallest scatter assumed for a floor, as a share of the device.
 const MIN_NOISE: f64 = 2e-4;
@@ -35,11 +39,13 @@ pub(super) struct Trend {
     pub(super) level: f64,
     pub(super) grown: f64,
     pub(super) shape: i32,
-    /// Sum of the knots' distances from the fit, in units of the floor's scatter.
+    /// Sum of the distances of the knots (points of the floor) from the fitted trend, in units of
+    /// the floor's scatter.
     pub(super) misfit: f64,
 }
 
-/// The knots to fit, their levels without single outliers, and the unit of misfit.
+/// The data for fitting a trend: the knots (points of the floor), their levels without single
+/// outliers, and the unit of misfit.
 struct Target<'a> {
     knots: &'a [Knot],
     levels: Vec<f64>,
@@ -49,8 +55,8 @@ struct Target<'a> {
 impl<'a> Target<'a> {
     fn of(floor: &'a Floor, signals: &Signals) -> Self {
         let levels = levels_of(floor);
-        // Growth with stairs and pauses deviates from a fit by more than the scatter. With scatter
-        // alone as the unit, every fit would be equally bad.
+        // The unit of misfit grows with the range of the levels, because growth with stairs and
+        // pauses deviates from any fit by more than the scatter, and all fits would be equally bad.
         let range = quantile(&levels, 0.95) - quantile(&levels, 0.05);
         let unit = noise_of(floor, signals).max(0.04 * range);
         Self {
@@ -61,7 +67,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The levels of a floor's knots, without single outliers.
+/// The levels of a floor's knots (points), without single outliers.
 pub(super) fn levels_of(floor: &Floor) -> Vec<f64> {
     smooth3(&floor.knots.iter().map(|k| k.level).collect::<Vec<_>>())
 }
@@ -73,7 +79,7 @@ pub(super) fn noise_of(floor: &Floor, signals: &Signals) -> f64 {
 }
 
 impl Trend {
-    /// The trend with one of `shapes` that has the least misfit.
+    /// The trend with one of the exponents `shapes` that has the smallest misfit.
     pub(super) fn fit(floor: &Floor, signals: &Signals, shapes: &[i32]) -> Option<Self> {
         if floor.knots.len() < MIN_KNOTS || signals.span <= 0.0 {
             return None;
@@ -94,7 +100,7 @@ impl Trend {
         best_of(around(coarse.onset, range, ONSETS), &[coarse.shape])
     }
 
-    /// The same trend with the onset that fits best at a given rate.
+    /// A trend of the same shape with the onset that fits best at a given growth rate.
     pub(super) fn at_pace(&self, pace: f64, floor: &Floor, signals: &Signals) -> Self {
         let target = Target::of(floor, signals);
         let range = onset_range(floor, signals);
@@ -122,13 +128,15 @@ impl Trend {
         }
     }
 
-    /// This trend with the best-fitting level and growth.
+    /// A trend with the same onset and shape, and with the level and growth that fit the knots
+    /// best.
     fn fitted(self, target: &Target) -> Self {
         let levels = &target.levels[..];
         let before = target.knots.partition_point(|k| k.t <= self.onset);
         let progress: Vec<f64> = target.knots.iter().map(|k| self.progress(k.t)).collect();
         if before < MIN_KNOTS_BEFORE {
-            // Too few knots before the onset to determine the level, so the slope determines it.
+            // With too few knots (points of the floor) before the onset to determine the level, the
+            // slope of the growth determines it.
             return self.grown_by(theil_sen(&progress, levels), target);
         }
         let level = median(&levels[..before]);
@@ -147,7 +155,8 @@ impl Trend {
         .with_misfit(target)
     }
 
-    /// This trend with a given growth and the best-fitting level.
+    /// A trend with the same onset and shape, a given growth, and the level that fits the knots
+    /// best.
     fn grown_by(self, grown: f64, target: &Target) -> Self {
         let starts: Vec<f64> = target
             .knots
@@ -176,7 +185,7 @@ impl Trend {
             .powi(self.shape)
     }
 
-    /// Bytes grown up to time `t`.
+    /// Bytes grown up to time `t` according to the trend.
     pub(super) fn lift(&self, t: f64) -> f64 {
         self.grown * self.progress(t)
     }
@@ -186,29 +195,31 @@ impl Trend {
         self.level + self.lift(t)
     }
 
-    /// When a given share of the growth was complete.
+    /// The time at which a given share of the growth was complete, in seconds.
     pub(super) fn reached(&self, part: f64) -> f64 {
         self.onset + part.powf(1.0 / f64::from(self.shape)) * (self.end - self.onset)
     }
 
-    /// Growth rate at the end, in bytes per second.
+    /// Growth rate at the end of the trend, in bytes per second.
     pub(super) fn rate_at_end(&self) -> f64 {
         self.grown * f64::from(self.shape) / (self.end - self.onset)
     }
 
-    /// Growth divided by time to the power of `shape`.
+    /// Growth divided by its duration to the power of `shape`: a growth rate that is comparable
+    /// between ranks with different onsets.
     pub(super) fn pace(&self) -> f64 {
         self.grown / (self.end - self.onset).powi(self.shape)
     }
 }
 
-/// Whether the last levels are hardly higher than the first. Rejects most floors quickly.
+/// Whether the last levels are hardly higher than the first; this check rejects most floors
+/// quickly.
 fn rises_too_little(levels: &[f64], signals: &Signals) -> bool {
     let (first, last) = (levels.len() / 4, levels.len() - levels.len() / 5);
     median(&levels[last..]) - median(&levels[..first]) < MIN_RISE * signals.scale
 }
 
-/// The earliest and the latest onset to try.
+/// The earliest and the latest onset of growth that are tried, in seconds.
 fn onset_range(floor: &Floor, signals: &Signals) -> (f64, f64) {
     let first = floor.knots.first().map_or(0.0, |k| k.t);
     (
@@ -217,13 +228,14 @@ fn onset_range(floor: &Floor, signals: &Signals) -> (f64, f64) {
     )
 }
 
-/// The part of a range within one step of time `t`, when the range has `count` steps.
+/// The part of a time range that lies within one step of time `t`, when the range is divided into
+/// `count` steps.
 fn around(t: f64, (first, last): (f64, f64), count: u32) -> (f64, f64) {
     let step = (last - first) / f64::from(count);
     ((t - step).max(first), (t + step).min(last))
 }
 
-/// Evenly spaced times, both ends included.
+/// Evenly spaced times from `from` to `to`, both ends included.
 fn steps(from: f64, to: f64, count: u32) -> impl Iterator<Item = f64> {
     let step = (to - from) / f64::from(count);
     (0..=count).map(move |k| from + f64::from(k) * step)

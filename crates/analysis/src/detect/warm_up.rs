@@ -4,36 +4,37 @@
 use super::series::Series;
 use super::stats::median;
 
-/// By definition, changes in this first part of the run are not findings.
+/// Share of the run that is always warm-up; changes in this first part are not findings.
 const SHARE: f64 = 0.25;
-/// Share of the time after the first training step that still counts as warm-up. This share matters
-/// when the model takes longer than the first quarter of the run to load, because optimizer state
-/// and lazily loaded kernels follow the load.
+/// Share of the time after the first training step that still counts as warm-up. The share matters
+/// when the model loads for longer than the first quarter of the run, because optimizer state and
+/// lazily loaded kernels are allocated after the load.
 const FIRST_STEPS_SHARE: f64 = 0.1;
-/// Floors are followed after `OPTIMIZER_SHARE` of the run and at least `OPTIMIZER_SHARE_AFTER_LOAD`
-/// of it after the first step, when the optimizer's state is complete. Of growth that began
-/// earlier, hardly a tenth is complete by that time.
+/// Floors are computed from the time `OPTIMIZER_SHARE` into the run, and at least
+/// `OPTIMIZER_SHARE_AFTER_LOAD` of the run after the first step, when the optimizer's state is
+/// complete. Of growth that began before floors are computed, hardly a tenth is complete at that
+/// time.
 const OPTIMIZER_SHARE: f64 = 0.1;
 const OPTIMIZER_SHARE_AFTER_LOAD: f64 = 0.02;
 /// Longest time, as a share of the run, for which a model may still be loading after it reached
-/// half of the level of training. Longer rises are not loads.
+/// half of the memory level of training. Memory that rises for longer is growth and not a load.
 const MAX_LOAD_AFTER: f64 = 0.25;
-/// A signal with falls of at least `FALL` in at least `MIN_FALLS` of its samples is training:
-/// loading hardly ever frees memory.
+/// A signal that falls by at least `FALL` in at least `MIN_FALLS` of its samples is training:
+/// loading a model hardly ever frees memory.
 const FALL: f64 = 0.05;
 const MIN_FALLS: f64 = 0.05;
 
-/// Share of the run over which the rate of a rise is measured.
+/// Share of the run over which the growth rate of a rise is measured.
 const PACE_SHARE: f64 = 0.03;
 
-/// The stages of the beginning of a track, in seconds.
+/// The times at which the stages at the beginning of a track end, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct WarmUp {
-    /// Time of the first training step.
+    /// Time of the first training step, in seconds.
     pub(super) train_start: f64,
-    /// When floors start to be followed.
+    /// Time from which floors are computed, in seconds.
     pub(super) settle_start: f64,
-    /// When findings may start.
+    /// Time from which findings may start, in seconds.
     pub(super) warm_end: f64,
 }
 
@@ -52,9 +53,10 @@ impl WarmUp {
     }
 }
 
-/// When training began. This is when allocated memory reached its level at the end of the first
-/// quarter of the run. If the model was still loading at that time, it is when memory reached half
-/// of its later level: the peak of the first step reaches that level, a loading model does not.
+/// When training began: the time when allocated memory reached its level at the end of the first
+/// quarter of the run. If the model was still loading at the end of that quarter, it is the time
+/// when memory reached half of its later level: the peak of the first step reaches it, a loading
+/// model does not.
 fn train_start(allocated: &Series, run_start: f64, span: f64) -> f64 {
     let typical = |from: f64, to: f64| {
         median(allocated.between(run_start + from * span, run_start + to * span))
@@ -72,8 +74,8 @@ fn train_start(allocated: &Series, run_start: f64, span: f64) -> f64 {
     end_of_rise(allocated, start, start + MAX_LOAD_AFTER * span)
 }
 
-/// When a rise that is under way at time `from` first stops. A large model reaches more than half
-/// of the level of training while it is still loading; a training step rises only briefly.
+/// The time when a rise that is under way at time `from` first stops. A large model exceeds half of
+/// the memory level of training while it is still loading; a training step rises only briefly.
 fn end_of_rise(allocated: &Series, from: f64, latest: f64) -> f64 {
     let (first, last) = (allocated.index_at(from), allocated.index_at(latest));
     let rises = |i: usize| allocated.y.get(i + 2).is_some_and(|&y| y > allocated.y[i]);
@@ -81,8 +83,8 @@ fn end_of_rise(allocated: &Series, from: f64, latest: f64) -> f64 {
     allocated.t.get(end).copied().unwrap_or(from)
 }
 
-/// Whether a rise continues to the end at half of its rate or faster. Such a rise is not a model
-/// being loaded, but growth much larger than the model.
+/// Whether a rise of memory continues to the end of the run at half of its rate or faster. A rise
+/// that continues is not a model being loaded, but growth much larger than the model.
 fn keeps_its_pace(allocated: &Series, at: f64, end: f64, span: f64) -> bool {
     let width = PACE_SHARE * span;
     let level = |from: f64| median(allocated.between(from, from + width));
@@ -104,7 +106,7 @@ fn is_training(samples: &[f64]) -> bool {
 mod tests {
     use super::*;
 
-    /// Loads at level 10 up to a sample, then steps between 50 and 80.
+    /// A series that loads at level 10 up to the given sample, then has steps between 50 and 80.
     fn loads_until(sample: u32, floor: impl Fn(u32) -> f64) -> Series {
         let level = |k: u32| {
             if k < sample {

@@ -1,24 +1,24 @@
 //! Finds the cause of growth in evidence windows: the line and the holder that several windows
-//! agree on and that explain most of the growth in them.
+//! agree on and that explain most of the growth.
 
 use hashbrown::HashMap;
 
 use super::cause::{Cause, Site};
 use crate::timeline::{EvidenceWindow, WindowEvidence, float};
 
-/// Number of windows that must agree. More agreeing windows are needed for windows by time, which
-/// may begin and end anywhere in a step.
+/// Number of evidence windows that must agree on a line. Windows by time may begin and end anywhere
+/// in a step, so more of them must agree than of windows by steps.
 const AGREEING_BY_STEPS: usize = 3;
 const AGREEING_BY_TIME: usize = 4;
-/// Smallest share of the growth that a line or a holder must explain to be named.
+/// Smallest share of the growth that a line or a holder must explain to be named as its cause.
 const MOST: f64 = 0.5;
-/// A leak that happens rarely may show in only two windows. Two windows must agree on one line that
-/// explains almost all of the growth.
+/// A leak that happens rarely may show in only two evidence windows; both must then agree on one
+/// line that explains almost all of the growth.
 const AGREEING_WHERE_RARE: usize = 2;
 const ALMOST_ALL: f64 = 0.95;
-/// Largest ratio of surviving allocations to growth. Beyond this ratio, most survivors replace
-/// blocks that were freed meanwhile, as in a cache of constant size, and it is unknown which of
-/// them leak.
+/// Largest ratio of the bytes of surviving allocations to the growth. When survivors exceed the
+/// growth by more than this ratio, most of them replace blocks that were freed meanwhile, as in a
+/// cache of constant size, and it is unknown which of them leak.
 const MOST_SURVIVORS: f64 = 1.5;
 /// Largest ratio between the survivors of a step and the growth of a step over the whole run, in
 /// either direction, at which the survivors are what grows.
@@ -108,20 +108,20 @@ fn split(named: Option<Named>) -> (Option<Site>, Vec<Site>) {
     named.map_or((None, Vec::new()), |(_, site, path)| (Some(site), path))
 }
 
-/// The totals of one line over all windows.
+/// The totals of one line of code over all evidence windows.
 #[derive(Default)]
 struct Seen<'e> {
     bytes: i64,
-    /// Distance from the innermost frame, weighted by bytes.
+    /// Distance of the line from the innermost frame, weighted by bytes.
     depth: f64,
     windows: Vec<usize>,
-    /// The call path of the stack with the most bytes, and its bytes.
+    /// The call path of the stack with the most bytes, and the bytes of that stack.
     heaviest: i64,
     path: &'e [Site],
 }
 
-/// The innermost line that explains most of the growth. When the memory comes from many lines, as
-/// for an autograd graph, the result is the call that these lines have in common.
+/// The innermost line of code that explains most of the growth. When the memory comes from many
+/// lines, as for an autograd graph, the result is the call that these lines have in common.
 fn best_site(
     evidence: &WindowEvidence,
     windows: &[&EvidenceWindow],
@@ -137,7 +137,7 @@ fn best_site(
             for (depth, site) in frames.iter().enumerate() {
                 let is_repeated = |other: &Site| other.line == site.line && other.file == site.file;
                 if frames[..depth].iter().any(is_repeated) {
-                    // The function calls itself; count it once.
+                    // A function that calls itself is counted once per stack.
                     continue;
                 }
                 let one = seen.entry((&site.file, site.line)).or_default();
@@ -174,8 +174,8 @@ fn best_site(
     Some((best.bytes, site.clone(), path.to_vec()))
 }
 
-/// The holder of most of the surviving memory that was searched for holders, when the survivors
-/// make up most of the growth.
+/// The holder of most of the surviving memory whose holders were searched for, when that memory
+/// makes up most of the growth.
 fn best_holder(
     evidence: &WindowEvidence,
     survived: i64,
@@ -318,7 +318,7 @@ mod tests {
         let stacks = (1..=4).map(|line| vec![site("train.py", line)]).collect();
         let windows = (0..4).map(|stack| window(100, &[(stack, 100)])).collect();
         assert_eq!(place(&evidence(windows, stacks)), None);
-        // One large window does not decide for the others.
+        // A single window with large growth must not outvote the others.
         let stacks = vec![vec![site("train.py", 1)], vec![site("train.py", 2)]];
         let mut windows = vec![window(1000, &[(0, 1000)])];
         windows.extend(vec![window(100, &[(1, 100)]); 3]);
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn survivors_that_replace_others_do_not_explain_growth() {
-        // A cache of constant size next to a small leak.
+        // The first line is a cache of constant size, the second a small leak.
         let stacks = vec![vec![site("cache.py", 1)], vec![site("train.py", 8)]];
         let windows = vec![window(100, &[(0, 400), (1, 100)]); 4];
         assert_eq!(cause_of(&evidence(windows, stacks), None), None);

@@ -1,6 +1,6 @@
 //! Formats numbers for the sentences in findings.
 
-/// Bytes in binary units with three digits: `1.52 GiB`, `283 MiB`.
+/// Formats bytes in binary units with three digits: `1.52 GiB`, `283 MiB`.
 pub(super) use stormlog_format::human_bytes as bytes;
 
 /// A number with thousands separators: `1,204`.
@@ -59,7 +59,7 @@ pub(super) fn moment(seconds: f64) -> String {
     }
 }
 
-/// A share in per cent: `12 %`, `0.8 %`.
+/// A share as a percentage: `12 %`, `0.8 %`.
 pub(super) fn percent(share: f64) -> String {
     let value = 100.0 * share;
     if value.abs() < 10.0 {

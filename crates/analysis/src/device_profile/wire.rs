@@ -1,16 +1,16 @@
 //! Parses the fields of a protocol buffer message.
 
-/// A field, with its field number first.
+/// A field of a message, with its field number first.
 pub(super) enum Field<'a> {
     /// A whole number.
     Number(u64, u64),
     /// A text, a message, or packed numbers.
     Bytes(u64, &'a [u8]),
-    /// A field of a type that profiles do not use.
+    /// A field of a wire type that profiles do not use.
     Other,
 }
 
-/// The fields of a message. Malformed bytes yield `None`, and the iteration ends.
+/// The fields of a message. Malformed bytes yield `None`, which ends the iteration.
 pub(super) fn fields(bytes: &[u8]) -> impl Iterator<Item = Option<Field<'_>>> {
     let mut rest = Some(bytes);
     std::iter::from_fn(move || {

@@ -3,18 +3,19 @@
 /// A line fitted by least squares.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line {
-    /// Rise per unit of x.
+    /// Slope of the line: the rise of y per unit of x.
     pub slope: f64,
-    /// Correlation of x and y.
+    /// Correlation coefficient of x and y.
     pub r: f64,
-    /// Two-sided probability that noise alone gives such a slope.
+    /// The p-value: two-sided probability that noise alone gives a slope as large as this one.
     pub p_value: f64,
 }
 
-/// Avoids a division by zero when all points lie on the line.
+/// Added to a divisor to avoid a division by zero when all points lie on the line.
 const TINY: f64 = 1.0e-20;
 
-/// Fits a line. `None` when all x are equal, or with fewer than two points.
+/// Fits a line by least squares. `None` when all x are equal, or when there are fewer than two
+/// points.
 #[expect(
     clippy::cast_precision_loss,
     clippy::many_single_char_names,
@@ -59,7 +60,7 @@ pub fn fit(x: &[f64], y: &[f64]) -> Option<Line> {
     })
 }
 
-/// The correlation of two lists; `None` when one of them is constant.
+/// The Pearson correlation of two lists; `None` when one of them is constant.
 pub fn pearson(x: &[f64], y: &[f64]) -> Option<f64> {
     let constant = |list: &[f64]| {
         list.windows(2)
@@ -76,7 +77,7 @@ pub fn mean(values: &[f64]) -> f64 {
     precise_mean(values).value()
 }
 
-/// The sample standard deviation, which divides by n - 1. Zero for fewer than two values.
+/// The sample standard deviation, which divides by n - 1; zero for fewer than two values.
 #[expect(clippy::cast_precision_loss, reason = "lengths stay below 2^52")]
 pub fn sample_deviation(values: &[f64]) -> f64 {
     if values.len() < 2 {
@@ -109,8 +110,8 @@ fn precise_mean(values: &[f64]) -> Precise {
     }
 }
 
-/// A sum in two floats. Sums in stormlog 0.3.9 are exact, so thresholds and printed digits must not
-/// depend on the order of additions.
+/// A sum kept as two floats, so that hardly any digits are lost. Sums in stormlog 0.3.9 are exact,
+/// so results here must not depend on the order of additions.
 #[derive(Clone, Copy, Debug, Default)]
 struct Precise {
     high: f64,
@@ -129,14 +130,14 @@ impl Precise {
     }
 }
 
-/// A sum and its rounding error.
+/// The sum of two floats, and its rounding error.
 fn two_sum(a: f64, b: f64) -> (f64, f64) {
     let sum = a + b;
     let part = sum - a;
     (sum, (a - (sum - part)) + (b - part))
 }
 
-/// Two-sided probability that Student's t exceeds the value.
+/// Two-sided probability that a value of Student's t-distribution exceeds `t`.
 fn t_test(t: f64, freedom: f64) -> f64 {
     if !t.is_finite() {
         return 0.0;
@@ -154,7 +155,8 @@ fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     }
     let front =
         (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (1.0 - x).ln()).exp();
-    // The fraction converges fast only on one side of the mean.
+    // The continued fraction converges fast only on one side of the mean, so the symmetric function
+    // is used on the other side.
     if x < (a + 1.0) / (a + b + 2.0) {
         front * beta_fraction(a, b, x) / a
     } else {

@@ -1,4 +1,4 @@
-//! Identifies samples among events, and computes their gap.
+//! Identifies samples among events, and computes the gap between their used and reserved memory.
 
 use crate::columns::EventRef;
 use stormlog_format::EventType;
@@ -11,8 +11,8 @@ pub fn is_sample(event_type: &[u8]) -> bool {
         })
 }
 
-/// Bytes in use on the device beyond what the allocator reserved. `None` when used or reserved
-/// bytes are unknown.
+/// The gap of an event: bytes in use on the device beyond the bytes that the allocator reserved.
+/// The gap is `None` when used or reserved bytes are unknown.
 pub fn device_gap(event: EventRef<'_>) -> Option<i64> {
     let (used, reserved) = (event.used_bytes()?, event.reserved_bytes()?);
     Some(used.saturating_sub(reserved))

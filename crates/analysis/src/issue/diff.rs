@@ -1,21 +1,21 @@
-//! How the issues of one artifact set differ from those of another.
+//! Compares the issues of two artifact sets, an old one and a new one.
 
 use stormlog_format::{Map, Text, Value};
 
 use super::object::{Issue, severity_rank};
 
-/// What became of an issue.
+/// How an issue changed from the old artifact set to the new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
-    /// It was resolved and is back.
+    /// The issue was resolved and occurs again.
     Regressed,
-    /// It was not there before.
+    /// The issue is only in the new artifact set.
     New,
-    /// It was there and is seen more often.
+    /// The issue is in both artifact sets and has more hits in the new one.
     MoreFrequent,
-    /// It was there and is as before, or seen less often.
+    /// The issue is in both artifact sets and has at most as many hits in the new one.
     Same,
-    /// It was there and is not any more.
+    /// The issue is only in the old artifact set.
     Gone,
 }
 
@@ -27,19 +27,20 @@ stormlog_format::names!(Change {
     Gone => "gone",
 });
 
-/// An issue and what became of it.
+/// An issue and how it changed.
 #[derive(Clone, Debug)]
 pub struct ChangedIssue {
-    /// What became of it.
+    /// How the issue changed.
     pub change: Change,
-    /// The issue as it is now; as it was, when it is gone.
+    /// The issue as found in the new artifact set; for an issue that is gone, as found in the old
+    /// one.
     pub issue: Issue,
-    /// How often it was seen before.
+    /// Number of hits in the old artifact set.
     pub hits_before: Option<i64>,
 }
 
 impl ChangedIssue {
-    /// The change and the issue, keys in order.
+    /// The change and the issue as a map, with keys in a fixed order.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("change", self.change.as_str());
@@ -49,7 +50,8 @@ impl ChangedIssue {
     }
 }
 
-/// What became of each issue, the worst change first. Issues carry their states.
+/// The change of each issue from old to new, the worst change first. The state of each issue must
+/// be set, because it decides whether the issue regressed.
 pub fn compare(old: &[Issue], new: &[Issue]) -> Vec<ChangedIssue> {
     let find =
         |issues: &[Issue], id: &Text| issues.iter().position(|issue| issue.fingerprint_id == *id);

@@ -1,9 +1,10 @@
-//! Findings of our own detectors as issues.
+//! Converts the findings of Stormlog's own detectors to issues.
 //!
-//! The dimensions are what stays the same from run to run: program, phase, collector and backend,
-//! and the site where evidence names one (never its line number, which moves with every edit).
-//! How much, how badly, since when, how surely and on which rank is evidence, not identity. Up to
-//! version 0.4.0 the severity was a dimension and the program was none; those ids are kept beside.
+//! The dimensions of such an issue are what stays the same from run to run: program, phase,
+//! collector and backend, and the site if the evidence names one (without its line number, which
+//! changes with every edit). Magnitude, severity, onset, confidence and rank of a finding are
+//! evidence and not part of the issue's identity. Up to version 0.4.0 the severity was a dimension
+//! and the program was not; the ids of those versions are kept as former ids.
 
 use stormlog_format::{Map, Text, Value};
 
@@ -16,10 +17,10 @@ use crate::detect::{Diagnosis, Finding, Kind, Severity};
 use crate::query::SourceKind;
 use crate::timeline::{self, Member};
 
-/// Where the sessions of a member lie: the file to name, and what it is.
+/// Returns where the sessions of a run's member are stored: the file to name, and its kind.
 pub(crate) type Home<'h> = dyn Fn(Member<'_>) -> (Text, SourceKind) + Sync + 'h;
 
-/// What the detectors find in a run.
+/// The findings of a run, each as a hit of an issue.
 pub(crate) fn hits(
     run: &[Member<'_>],
     diagnosis: &Diagnosis,
@@ -31,7 +32,7 @@ pub(crate) fn hits(
     findings.iter().filter_map(of).collect()
 }
 
-/// Whether an issue of this kind is a finding of ours.
+/// Whether an issue of this kind comes from Stormlog's own detectors.
 pub(crate) fn is_finding(kind: &Text) -> bool {
     Kind::ALL.iter().any(|known| *kind == known.as_str())
 }
@@ -62,7 +63,7 @@ fn hit(
     let (source_path, source_kind) = home(*member);
     let peers = match finding.rank {
         Some(_) => Vec::new(),
-        // It is the trouble of all ranks, wherever they were recorded.
+        // A finding without a rank affects all ranks, so all sessions of the run are listed.
         None => run
             .iter()
             .map(|member| member.session.summary.session_id.clone())
@@ -89,8 +90,8 @@ fn hit(
     })
 }
 
-/// The ids that version 0.4.0 gave a finding: one for each severity that it may have had, its own
-/// first. Growth of host memory was an allocator's leak.
+/// The ids that version 0.4.0 gave a finding: one for each severity that the finding may have had,
+/// its current severity first. Version 0.4.0 reported growth of host memory as an allocator leak.
 fn former_ids(finding: &Finding, dimensions: &Map) -> Vec<Text> {
     let kind = match finding.kind {
         Kind::HostLeak => Kind::AllocatorLeak,
@@ -110,8 +111,8 @@ fn former_ids(finding: &Finding, dimensions: &Map) -> Vec<Text> {
     severities.into_iter().filter_map(id).collect()
 }
 
-/// Adds the site to the dimensions. What was decided about the finding before its site was known
-/// carries over.
+/// Adds the site to the dimensions of an issue. The id without the site becomes a former id, so
+/// that decisions made before the site was known still apply.
 fn add_site(finding: &Finding, dimensions: &mut Map, former_ids: &mut Vec<Text>) {
     let Some(site) = finding.cause.as_ref().and_then(|cause| cause.site.as_ref()) else {
         return;
@@ -126,7 +127,8 @@ fn add_site(finding: &Finding, dimensions: &mut Map, former_ids: &mut Vec<Text>)
     dimensions.insert("site", site.trim());
 }
 
-/// The first event of the finding's rank and device at or after a time, or else the last.
+/// The first event of the finding's rank and device at or after a time; if there is none, the last
+/// event before it.
 fn event_at<'e>(events: &'e Events, at_ns: i64, finding: &Finding) -> Option<EventRef<'e>> {
     let concerned = |event: &EventRef<'_>| {
         let origin = event.origin();
@@ -145,7 +147,7 @@ fn event_at<'e>(events: &'e Events, at_ns: i64, finding: &Finding) -> Option<Eve
     last
 }
 
-/// What was measured this time.
+/// The numbers of a finding, which differ from run to run.
 fn measured(finding: &Finding) -> Map {
     let mut map = Map::new();
     map.insert("onset_ns", finding.onset_ns);
@@ -175,7 +177,7 @@ fn details(finding: &Finding, phase: Option<Text>) -> Map {
     map
 }
 
-/// A number that JSON can hold; what is not finite is not known.
+/// A number as a JSON value; a number that is not finite becomes null.
 fn number(value: Option<f64>) -> Value {
     match value {
         Some(value) if value.is_finite() => Value::Float(value),
@@ -235,7 +237,7 @@ mod tests {
         let (id, former) = identity(&leak(8, "kept.append(out)"));
         assert_eq!(identity(&leak(31, "kept.append(out)")).0, id);
         assert_ne!(identity(&leak(8, "seen.append(loss)")).0, id);
-        // What was decided without a site carries over.
+        // A decision about the issue without a site also applies to the issue with a site.
         let mut unnamed = leak(8, "");
         unnamed.cause = None;
         assert_eq!(former, [identity(&unnamed).0]);

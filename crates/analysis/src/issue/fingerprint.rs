@@ -17,7 +17,7 @@ pub const ISSUE_KINDS: [&str; 4] = [
     "hidden_memory_anomaly",
 ];
 
-/// The kinds of trouble that only our own detectors find.
+/// The kinds of problems that only Stormlog's own detectors find.
 pub const FINDING_KINDS: [&str; 9] = [
     "oom_risk",
     "allocator_leak",
@@ -30,13 +30,13 @@ pub const FINDING_KINDS: [&str; 9] = [
     "rank_imbalance",
 ];
 
-/// What a person can say about an issue.
+/// The states that an issue can have.
 pub const ISSUE_STATES: [&str; 4] = ["open", "resolved", "ignored", "regressed"];
 
-/// The longest error stem, in characters.
+/// The longest error stem (see [`error_stem`]), in characters.
 const STEM_LIMIT: usize = 120;
 
-/// Why something has no fingerprint.
+/// Why no fingerprint can be computed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say it")]
@@ -59,21 +59,22 @@ pub fn fingerprint_id(kind: &str, dimensions: &Map, schema_version: &Value) -> T
     format!("issue:{}", sha256_hex(&spelled, 24)).into()
 }
 
-/// The kind as it is spelled in files.
+/// The kind of an issue, spelled as in files.
 pub fn issue_kind(kind: &Text) -> Result<&'static str, FingerprintError> {
     let mut known = ISSUE_KINDS.into_iter().chain(FINDING_KINDS);
     let known = known.find(|known| kind == known);
     known.ok_or_else(|| FingerprintError::UnsupportedKind(kind.clone()))
 }
 
-/// The state as it is spelled in files, read in any case and with white space around it.
+/// The state of an issue, spelled as in files; the input may have any case and white space around
+/// it.
 pub fn issue_state(state: &Text) -> Result<&'static str, FingerprintError> {
     let word = state.stripped().lowercased();
     let known = ISSUE_STATES.into_iter().find(|known| word == *known);
     known.ok_or_else(|| FingerprintError::UnsupportedState(state.clone()))
 }
 
-/// Dimensions without what changes from run to run, keys sorted.
+/// Normalized dimensions: without everything that changes from run to run, with keys sorted.
 pub fn normalize_dimensions(dimensions: &Map) -> Result<Map, FingerprintError> {
     let mut entries = Vec::with_capacity(dimensions.len());
     for (key, value) in dimensions.iter() {
@@ -101,10 +102,10 @@ fn normalize_dimension(value: &Value) -> Result<Value, FingerprintError> {
     })
 }
 
-/// The category of an alert by its text.
+/// The category of an alert, derived from its text.
 ///
-/// Part of the words decides (`room` holds `oom`); it is kept so that ids agree with
-/// those of other tools, and nothing else should use it.
+/// Parts of words match too (`room` contains `oom`); the rule is kept so that ids agree with those
+/// of other tools, and nothing else should use it.
 #[must_use]
 pub fn alert_category(context: &Text) -> Text {
     let text = normalize_text(context);
@@ -120,7 +121,8 @@ pub fn alert_category(context: &Text) -> Text {
     }
 }
 
-/// The part of an error's text that names it: up to the first colon, and not too long.
+/// The part of an error's text that identifies the error: the text up to the first colon, at most
+/// 120 characters.
 #[must_use]
 pub fn error_stem(error: &Text) -> Text {
     let text = normalize_text(error);

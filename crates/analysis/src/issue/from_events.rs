@@ -1,4 +1,4 @@
-//! Issues of bundles and events, with the titles and dimensions of stormlog 0.3.9.
+//! Finds issues in bundles and events, with the titles and dimensions of stormlog 0.3.9.
 
 use stormlog_format::classify;
 use stormlog_format::label::normalize_text;
@@ -10,7 +10,7 @@ use super::labels::{backend, is_collector_degradation};
 use super::object::EvidenceLink;
 use crate::query::{EventRow, OomRow, path_text};
 
-/// The out-of-memory error that a bundle was left by.
+/// The out-of-memory error that an OOM bundle was written for.
 pub(crate) fn of_bundle(row: &OomRow) -> Hit<'static> {
     let bundle = &row.bundle;
     let path = path_text(&bundle.bundle_path);
@@ -46,8 +46,9 @@ pub(crate) fn of_bundle(row: &OomRow) -> Hit<'static> {
     }
 }
 
-/// What of an event decides which issue it belongs to and what that issue shows. The same subjects
-/// are of the same issue, so only the first of many like events needs a fingerprint.
+/// The fields of an event that decide which issue it belongs to and which details the issue shows.
+/// Events with equal subjects belong to the same issue, so only the first of many similar events
+/// needs a fingerprint.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Subject<'a> {
     event_type: &'a [u8],
@@ -57,7 +58,7 @@ pub(crate) struct Subject<'a> {
     report: Report,
 }
 
-/// What an event reports.
+/// The kind of problem that an event reports, with its details.
 #[derive(Clone, Debug, PartialEq)]
 enum Report {
     Oom {
@@ -74,7 +75,7 @@ enum Report {
     },
 }
 
-/// The problem that an event reports and the evidence that it is, if it reports one.
+/// The problem that an event reports, and the event as evidence; `None` if it reports no problem.
 pub(crate) fn of_event(row: EventRow<'_>) -> Option<(Subject<'_>, EvidenceLink)> {
     let event = row.event;
     let kind = Text::from_bytes(event.event_type());
@@ -117,7 +118,7 @@ fn link(row: EventRow<'_>, kind: Text, metadata: Map) -> EvidenceLink {
     }
 }
 
-/// The context of the event, and the status of its session.
+/// Details of an issue: the context of the event, and the status of its session.
 fn context_and_status(row: EventRow<'_>) -> Map {
     let context = row.event.context().map(Text::from_bytes);
     Map::from_entries(vec![
@@ -184,7 +185,7 @@ impl Subject<'_> {
         }
     }
 
-    /// The title of the issue, what makes two of them the same, and the details that it shows.
+    /// The title of the issue, its dimensions (which identify it), and the details that it shows.
     pub(crate) fn described(&self) -> (Text, Map, Map) {
         let mut dimensions = Map::new();
         let mut details = Map::new();

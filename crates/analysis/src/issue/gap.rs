@@ -1,4 +1,5 @@
-//! Hidden-memory anomalies: findings about the gap between device and allocator.
+//! Finds hidden-memory anomalies as issues: findings about the gap between the memory used on the
+//! device and the memory reserved by the allocator.
 
 use stormlog_format::{Map, Text, Value, byte_text};
 
@@ -10,10 +11,10 @@ use crate::gap::{self, GapThresholds, Number};
 use crate::phases::{PhaseAttribution, PhaseReplay};
 use crate::query::{Source, source_path};
 
-/// Sessions with fewer events say nothing.
+/// Sessions with fewer events are too short to judge their gap.
 const FEWEST_EVENTS: usize = 3;
 
-/// What the gap of a session shows.
+/// The findings about the gap in a session, each as a hit of an issue.
 pub(crate) fn hits(session: &LoadedSession, source: &Source) -> Vec<Hit<'static>> {
     let events = &session.events;
     if events.len() < FEWEST_EVENTS {
@@ -28,7 +29,8 @@ pub(crate) fn hits(session: &LoadedSession, source: &Source) -> Vec<Hit<'static>
         let found_at = events.get(finding.place)?;
         let phase = replay.resolve_event(found_at);
         let label = phase.as_ref().and_then(PhaseAttribution::label);
-        // The first event of that moment speaks for it, sample or not.
+        // The first event with the finding's timestamp supplies the labels, even if it is not a
+        // sample.
         let mut at_that_time = events.iter();
         let event = at_that_time.find(|event| event.timestamp_ns() == finding.timestamp_ns)?;
         let origin = event.origin();

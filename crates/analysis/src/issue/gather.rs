@@ -1,4 +1,4 @@
-//! Gathers sightings of the same trouble into issues.
+//! Gathers hits of the same problem into issues.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::load::{Loaded, LoadedSession};
 use crate::query::{OomFilter, SourceKind, Store, source_path};
 use crate::timeline::{self, Member};
 
-/// One sighting of a trouble.
+/// A hit: one occurrence of a problem.
 pub(crate) struct Hit<'a> {
     pub(crate) kind: &'a str,
     pub(crate) dimensions: Map,
@@ -25,23 +25,23 @@ pub(crate) struct Hit<'a> {
     pub(crate) severity: Text,
     pub(crate) evidence: EvidenceLink,
     pub(crate) details: Map,
-    /// Sessions beside that of the evidence which share the trouble.
+    /// Other sessions that share the problem, besides the session of the evidence.
     pub(crate) peers: Vec<Text>,
-    /// Ids that earlier versions gave the same trouble.
+    /// Ids that earlier versions gave the same issue.
     pub(crate) former_ids: Vec<Text>,
 }
 
-/// Issues while they are gathered, in the order in which they were first seen.
+/// Issues while hits are being added, in the order in which they were first seen.
 #[derive(Default)]
 pub(crate) struct Gathering<'a> {
     issues: Vec<Issue>,
     indices: hashbrown::HashMap<Text, usize>,
-    /// The subjects of the events that came last, with the details and the index of their issues:
-    /// most events are like one of them, and a fingerprint costs more than everything else.
+    /// The subjects of recent events, each with the details and the index of its issue: most events
+    /// equal a recent one, and computing a fingerprint costs more than everything else.
     recent: VecDeque<(Subject<'a>, Map, usize)>,
 }
 
-/// Subjects that are remembered.
+/// Number of subjects that are remembered.
 const RECENT: usize = 8;
 
 impl<'a> Gathering<'a> {
@@ -57,7 +57,8 @@ impl<'a> Gathering<'a> {
         see(issue, hit.evidence, &hit.peers);
     }
 
-    /// Adds an issue that was gathered elsewhere, after everything that was added before.
+    /// Adds an issue that was gathered elsewhere; its hits count as later than all hits added
+    /// before.
     fn add_issue(&mut self, issue: Issue) {
         if let Some(index) = self.indices.get(&issue.fingerprint_id) {
             self.issues[*index].join(issue);
@@ -68,7 +69,7 @@ impl<'a> Gathering<'a> {
         self.issues.push(issue);
     }
 
-    /// Adds what an event reports.
+    /// Adds the problem that an event reports.
     pub(crate) fn add_event(&mut self, subject: Subject<'a>, evidence: EvidenceLink) {
         let known = self.recent.iter().find(|(known, ..)| *known == subject);
         if let Some((_, details, index)) = known {
@@ -88,9 +89,10 @@ impl<'a> Gathering<'a> {
         self.recent.push_front((subject, details, index));
     }
 
-    /// The issue with these dimensions, a new one with this title where there is none.
+    /// The index of the issue with the given dimensions; if there is none, a new issue with the
+    /// given title is added.
     fn index_of(&mut self, kind: &str, dimensions: &Map, title: Text) -> Option<usize> {
-        // Keys are ours, so they are never blank.
+        // Normalizing fails only for blank keys, and the keys of the dimensions are constants.
         let dimensions = normalize_dimensions(dimensions).ok()?;
         let id = fingerprint_id(kind, &dimensions, &Value::Int(1));
         let index = *self.indices.entry(id.clone()).or_insert_with(|| {
@@ -114,7 +116,7 @@ impl<'a> Gathering<'a> {
         Some(index)
     }
 
-    /// The issues, the worst and latest first.
+    /// The gathered issues, the most severe and latest first.
     pub(crate) fn finish(self) -> Vec<Issue> {
         let mut issues = self.issues;
         issues.sort_by_cached_key(|issue| {
@@ -128,8 +130,8 @@ impl<'a> Gathering<'a> {
     }
 }
 
-/// Brings severity and details of an issue up to date: the worst severity and the latest details
-/// count.
+/// Updates severity and details of an issue with those of a hit: the worst severity and the latest
+/// details are kept.
 fn update(issue: &mut Issue, severity: &Text, details: &Map) {
     let is_new = issue.evidence.is_empty();
     if is_new || severity_rank(severity) < severity_rank(&issue.severity) {
@@ -142,7 +144,7 @@ fn update(issue: &mut Issue, severity: &Text, details: &Map) {
     }
 }
 
-/// Adds evidence to an issue; `peers` are further sessions that it affects.
+/// Adds evidence to an issue; `peers` are further sessions that the issue affects.
 fn see(issue: &mut Issue, evidence: EvidenceLink, peers: &[Text]) {
     if let Some(time) = evidence.timestamp_ns {
         issue.first_seen_ns = Some(issue.first_seen_ns.map_or(time, |first| first.min(time)));
@@ -158,13 +160,13 @@ fn see(issue: &mut Issue, evidence: EvidenceLink, peers: &[Text]) {
 }
 
 impl Store {
-    /// The issues that stormlog 0.3.9 finds, the worst and latest first, with the states that
-    /// are given for them.
+    /// The issues that stormlog 0.3.9 finds, the most severe and latest first, with their states
+    /// from `states`.
     pub fn issues(&self, filter: &IssueFilter, states: &HashMap<Text, &'static str>) -> Vec<Issue> {
         wanted(self.gather(false), filter, states)
     }
 
-    /// The same, and what our own detectors find.
+    /// Like [`issues`](Self::issues), with the findings of Stormlog's own detectors added.
     pub fn issues_with_findings(
         &self,
         filter: &IssueFilter,
@@ -240,7 +242,7 @@ impl Store {
     }
 }
 
-/// Findings of diagnosed runs as issues, outside of any store.
+/// Converts the findings of diagnosed runs to issues, without a query store.
 pub(crate) fn issues_of_findings<'a>(
     runs: impl Iterator<Item = (&'a [Member<'a>], &'a Diagnosis)>,
 ) -> Vec<Issue> {
@@ -258,7 +260,7 @@ pub(crate) fn issues_of_findings<'a>(
     found.finish()
 }
 
-/// The issues that are asked for, with their states.
+/// The issues that the filter accepts, with their states.
 fn wanted(
     mut issues: Vec<Issue>,
     filter: &IssueFilter,

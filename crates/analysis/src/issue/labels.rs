@@ -10,7 +10,7 @@ pub const COLLECTOR_TRANSITION_TYPES: [&str; 2] = [
     EventType::CollectorRecovered.as_str(),
 ];
 
-/// Health of a collector that cannot be trusted.
+/// Health states of a collector whose readings cannot be trusted.
 pub const COLLECTOR_DEGRADED_STATUSES: [&str; 2] = ["degraded", "unhealthy"];
 
 /// Whether the event was recorded by a degraded collector.
@@ -23,7 +23,7 @@ pub fn is_collector_degradation(event_type: &Text, metadata: &Map) -> bool {
         || label(metadata, metadata_keys::COLLECTOR_HEALTH_STATUS).is_some_and(degraded)
 }
 
-/// The backend that the event names.
+/// The backend named in an event's metadata.
 pub fn backend(metadata: &Map) -> Text {
     match metadata.get(metadata_keys::BACKEND) {
         None | Some(Value::Null) => UNKNOWN.into(),

@@ -2,7 +2,7 @@
 
 use stormlog_format::{Map, Text, Value};
 
-/// Where an issue was seen.
+/// One piece of evidence for an issue: where it was seen.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(
     missing_docs,
@@ -20,12 +20,12 @@ pub struct EvidenceLink {
 }
 
 impl EvidenceLink {
-    /// The link, keys in order.
+    /// The evidence link as a map, with keys in a fixed order.
     pub fn to_map(&self) -> Map {
         self.clone().into_map()
     }
 
-    /// The same without copies.
+    /// Like [`to_map`](Self::to_map), but consumes the link, so that nothing is copied.
     pub fn into_map(self) -> Map {
         Map::from_entries(vec![
             ("session_id".into(), self.session_id.into()),
@@ -39,7 +39,7 @@ impl EvidenceLink {
         ])
     }
 
-    /// Reads what [`to_map`](Self::to_map) wrote.
+    /// Parses an evidence link from a map that [`to_map`](Self::to_map) created.
     #[must_use]
     pub fn from_map(map: &Map) -> Self {
         let text = |key: &str| map.get(key).and_then(Value::as_text).cloned();
@@ -58,7 +58,7 @@ impl EvidenceLink {
     }
 }
 
-/// One trouble with everything that was seen of it.
+/// An issue: one problem with all evidence of it.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     missing_docs,
@@ -67,26 +67,27 @@ impl EvidenceLink {
 pub struct Issue {
     pub fingerprint_id: Text,
     pub kind: Text,
-    /// What makes two troubles the same, normalized.
+    /// The normalized dimensions; problems with equal kind and dimensions are the same issue.
     pub dimensions: Map,
     pub state: &'static str,
     pub severity: Text,
     pub title: Text,
     pub first_seen_ns: Option<i64>,
     pub last_seen_ns: Option<i64>,
-    /// Sorted, each once.
+    /// Ids of the sessions that the issue affects, sorted and unique.
     pub affected_sessions: Vec<Text>,
-    /// Never empty; the first is the one that stands for all.
+    /// The evidence of the issue; never empty, and the first link represents all others.
     pub evidence: Vec<EvidenceLink>,
     pub details: Map,
-    /// What people said about it, where it was looked up.
+    /// The decision of people about the issue, if the states were read.
     pub state_info: Option<Map>,
-    /// Ids that earlier versions gave the same trouble: what people said about those holds.
+    /// Ids that earlier versions gave the same issue; decisions about those ids apply to it.
     pub former_ids: Vec<Text>,
 }
 
 impl Issue {
-    /// Reads what [`to_map`](Self::to_map) wrote, as an open issue; nothing when it is no issue.
+    /// Parses an issue from a map that [`to_map`](Self::to_map) created, with the state open;
+    /// `None` if the map is not an issue.
     #[must_use]
     pub fn from_map(map: &Map) -> Option<Self> {
         let text = |key: &str| map.get(key)?.as_text().cloned();
@@ -119,7 +120,7 @@ impl Issue {
         })
     }
 
-    /// Adds what was seen of the same trouble later.
+    /// Adds the evidence of the same issue from later artifacts.
     pub(super) fn join(&mut self, later: Self) {
         if severity_rank(&later.severity) < severity_rank(&self.severity) {
             self.severity = later.severity;
@@ -136,12 +137,12 @@ impl Issue {
         self.evidence.extend(later.evidence);
     }
 
-    /// How often it was seen.
+    /// Number of hits: how often the issue was seen.
     pub fn hit_count(&self) -> i64 {
         i64::try_from(self.evidence.len()).unwrap_or(i64::MAX)
     }
 
-    /// The fingerprint, keys in order.
+    /// The fingerprint as a map, with keys in a fixed order.
     pub fn fingerprint(&self) -> Map {
         let mut map = Map::new();
         map.insert("schema_version", 1);
@@ -151,12 +152,13 @@ impl Issue {
         map
     }
 
-    /// The issue, keys in order.
+    /// The issue as a map, with keys in a fixed order.
     pub fn to_map(&self) -> Map {
         self.clone().into_map()
     }
 
-    /// The same without copies: an issue may have very many links.
+    /// Like [`to_map`](Self::to_map), but consumes the issue, because copying its many evidence
+    /// links would be slow.
     pub fn into_map(self) -> Map {
         let mut map = Map::new();
         map.insert("fingerprint_id", self.fingerprint_id.clone());
@@ -190,7 +192,7 @@ impl Issue {
     }
 }
 
-/// How bad a severity is, the worst first.
+/// The rank of a severity for sorting; 0 is the most severe.
 pub fn severity_rank(severity: &Text) -> u8 {
     match severity.as_str() {
         Some("critical" | "error") => 0,
@@ -200,7 +202,7 @@ pub fn severity_rank(severity: &Text) -> u8 {
     }
 }
 
-/// Which issues to list; what is not given does not matter.
+/// Which issues to list; a field that is `None` accepts every issue.
 #[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "the fields are the keys of the object")]
 pub struct IssueFilter {
@@ -212,7 +214,7 @@ pub struct IssueFilter {
 }
 
 impl IssueFilter {
-    /// Whether the issue is wanted.
+    /// Whether the filter accepts the issue.
     pub fn accepts(&self, issue: &Issue) -> bool {
         let same = |wanted: &Option<Text>, given: &Text| {
             wanted.as_ref().is_none_or(|wanted| wanted == given)

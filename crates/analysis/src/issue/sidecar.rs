@@ -1,5 +1,6 @@
-//! `issues.json`, the file of states beside an artifact set. It is replaced as a whole
-//! under a lock: a reader sees the old file or the new one, and no change is lost.
+//! Reads and writes `issues.json`, the file with the states of issues beside an artifact set (the
+//! sidecar). The sidecar is replaced as a whole under a lock: a reader sees the old file or the new
+//! one, and no change is lost.
 
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
@@ -14,10 +15,10 @@ use super::state::{StateError, States};
 use crate::pack;
 use crate::regular_file;
 
-/// The name of the file.
+/// The file name of the sidecar.
 pub const SIDECAR_NAME: &str = "issues.json";
 
-/// Why a sidecar cannot be read or changed; every message names the file.
+/// Why a sidecar cannot be read or changed; every error message names the file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say it")]
@@ -34,9 +35,10 @@ pub enum SidecarError {
     InPack { file: PathBuf },
 }
 
-/// The sidecar of an artifact set: in the directory or the pack, or beside the file.
+/// The path of the sidecar of an artifact set: in the directory or the pack, or beside the file.
 pub fn sidecar_of(artifacts: &Path) -> PathBuf {
-    // A pack that cannot be opened is reported by whoever reads its events.
+    // A pack that cannot be opened is not reported here, because reading its events reports the
+    // error.
     let opened = pack::unpacked(artifacts);
     let artifacts = opened.as_deref().unwrap_or(artifacts);
     if artifacts.is_dir() {
@@ -48,8 +50,8 @@ pub fn sidecar_of(artifacts: &Path) -> PathBuf {
     }
 }
 
-/// The states in the sidecar of an artifact set; nothing when there is no such file. A link that
-/// leads out of the set is not followed.
+/// The states in the sidecar of an artifact set; `None` when the sidecar does not exist. A link
+/// that leads out of the artifact set is not followed.
 pub fn read_states_of(artifacts: &Path) -> Result<Option<States>, SidecarError> {
     let file = sidecar_of(artifacts);
     match regular_file::check_inside(regular_file::folder_of(&file), &file) {
@@ -60,7 +62,7 @@ pub fn read_states_of(artifacts: &Path) -> Result<Option<States>, SidecarError> 
     }
 }
 
-/// The states in a sidecar that the user named; nothing when there is no such file.
+/// The states in a sidecar whose path the user gave; `None` when the file does not exist.
 pub fn read_states(file: &Path) -> Result<Option<States>, SidecarError> {
     let bytes = match regular_file::read(file, LONGEST) {
         Ok(bytes) => bytes,
@@ -83,10 +85,11 @@ pub fn read_states(file: &Path) -> Result<Option<States>, SidecarError> {
     Ok(Some(states))
 }
 
-/// No file of states is longer; whatever is would only fill the memory.
+/// Largest sidecar that is read, in bytes, so that a huge file cannot fill the memory.
 const LONGEST: u64 = 256 << 20;
 
-/// Changes the states in a sidecar, which is made when there is none. Others wait meanwhile.
+/// Changes the states in a sidecar, which is created if it does not exist. Other processes that
+/// change the sidecar wait until the change is written.
 pub fn change_states(
     file: &Path,
     change: impl FnOnce(&mut States),
@@ -95,7 +98,8 @@ pub fn change_states(
         file: file.into(),
         cause,
     };
-    // The unpacked copy does not outlive the process.
+    // A sidecar in a pack cannot be changed, because the unpacked copy is deleted when the process
+    // ends.
     if let Cow::Owned(file) = pack::shown(file) {
         return Err(SidecarError::InPack { file });
     }
@@ -109,20 +113,22 @@ pub fn change_states(
     Ok(states)
 }
 
-/// Waits until no other process changes the sidecar. The lock is a separate file: the sidecar
-/// itself is replaced, and a lock on the old file would not protect the new one.
+/// Takes the lock on the sidecar; waits while another process changes it. The lock is a separate
+/// file, because the sidecar itself is replaced and a lock on the old file would not protect the
+/// new one.
 fn lock(file: &Path) -> io::Result<OwnedFd> {
-    // The folder may be another user's artifact: links in it are not followed.
+    // Links in the folder are not followed, because the folder may be an artifact of another user.
     let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let lock = open(with_suffix(file, ".lock"), flags, Mode::from(0o666))?;
     flock(&lock, FlockOperation::LockExclusive)?;
     Ok(lock)
 }
 
-/// Replaces a file: at no moment is there a half of it.
+/// Replaces a file atomically, so that no reader sees a partly written file.
 fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let next = with_suffix(file, ".tmp");
-    // One that is there was left by a writer that was killed, or is a trap.
+    // A temporary file that already exists was left by a writer that was killed, or was placed by
+    // an attacker, so it is deleted.
     match std::fs::remove_file(&next) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

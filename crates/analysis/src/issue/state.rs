@@ -1,7 +1,7 @@
-//! What people say about issues, by fingerprint id: open, resolved, ignored.
+//! The decisions of people about issues, by fingerprint id: open, resolved, ignored.
 //!
-//! Only the rules are here; [`super::sidecar`] knows the file. Keys that we do not know
-//! stay as they are, so that other tools may keep notes of their own in the same file.
+//! This module contains only the rules; [`super::sidecar`] reads and writes the file. Unknown keys
+//! are preserved, so that other tools may keep their own notes in the same file.
 
 use std::collections::HashMap;
 
@@ -10,16 +10,16 @@ use stormlog_format::{Map, Text, Value};
 use super::finding::is_finding;
 use super::object::Issue;
 
-/// The format name in the file.
+/// The value of the key `format` in a file of states.
 const FORMAT: &str = "stormlog.issues";
 
-/// The version that we write.
+/// The version of the file format that is written.
 const VERSION: i64 = 1;
 
-/// The keys of an entry with the decision: what, by whom, and when.
+/// The keys of an entry that describe the decision: when, by whom, why, and until when.
 const SAID: [&str; 4] = ["changed_at_ns", "changed_by", "reason", "ignored_until_ns"];
 
-/// Why a document is no file of states.
+/// Why a document is not a valid file of states.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say it")]
@@ -30,7 +30,7 @@ pub enum StateError {
     WrongFormat,
     #[error("schema_version {0} is newer than this program")]
     Newer(i64),
-    #[error("schema_version is missing or no number")]
+    #[error("schema_version is missing or is not a number")]
     NoVersion,
     #[error("'issues' is not an object of objects")]
     NoIssues,
@@ -38,29 +38,29 @@ pub enum StateError {
     UnknownState(Text),
 }
 
-/// A decision about an issue.
+/// A decision of a person about an issue.
 #[derive(Clone, Debug)]
 pub struct Decision {
-    /// The state from now on.
+    /// The state of the issue from now on.
     pub state: DecidedState,
-    /// Who says so.
+    /// Who made the decision.
     pub by: Text,
-    /// When.
+    /// When the decision was made.
     pub at_ns: i64,
-    /// Why, in free text.
+    /// The reason for the decision, in free text.
     pub reason: Option<Text>,
 }
 
-/// A state that can be set; `regressed` is computed.
+/// A state that a person can set; `regressed` cannot be set, because it is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecidedState {
-    /// Seen, without another decision.
+    /// The issue was seen, and there is no other decision about it.
     Open,
-    /// Fixed; when it is seen again, it is regressed.
+    /// The issue is fixed; when it is seen again, its state becomes `regressed`.
     Resolved,
-    /// Ignored, permanently or until a time.
+    /// The issue is ignored, permanently or until a given time.
     Ignored {
-        /// Until when.
+        /// The time until which the issue is ignored; `None` means permanently.
         until_ns: Option<i64>,
     },
 }
@@ -75,13 +75,13 @@ impl DecidedState {
     }
 }
 
-/// States by fingerprint id, as a file holds them.
+/// The states of issues by fingerprint id, with everything else in the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct States {
-    /// The file, its entries taken out.
+    /// The document of the file without its entries.
     document: Map,
     entries: Vec<(Text, Map)>,
-    /// Where the entry of an id is.
+    /// The index of the entry of each fingerprint id.
     places: HashMap<Text, usize>,
 }
 
@@ -100,7 +100,8 @@ impl Default for States {
 }
 
 impl States {
-    /// Reads states; a document that is not ours or too new is an error, never overwritten.
+    /// Parses a document with states; a document of another format or a newer version is an error,
+    /// so that it is never overwritten.
     pub fn from_value(document: &Value) -> Result<Self, StateError> {
         let document = document.as_map().ok_or(StateError::NotAnObject)?;
         let format = document.get("format").and_then(Value::as_text);
@@ -141,7 +142,7 @@ impl States {
         })
     }
 
-    /// The whole document, as it is written.
+    /// The whole document, in the form that is written to the file.
     pub fn to_value(&self) -> Value {
         let entries = self.entries.iter().cloned();
         let issues: Map = entries.map(|(id, entry)| (id, Value::Map(entry))).collect();
@@ -150,29 +151,29 @@ impl States {
         Value::Map(document)
     }
 
-    /// What is kept of an issue.
+    /// The entry of a fingerprint id.
     pub fn entry(&self, id: &Text) -> Option<&Map> {
         let place = *self.places.get(id)?;
         Some(&self.entries[place].1)
     }
 
-    /// What is kept of an issue under its id, or under one that an earlier version gave it.
+    /// The entry of an issue, under its current id or an id that an earlier version gave it.
     pub fn entry_of(&self, issue: &Issue) -> Option<&Map> {
         let mut ids = std::iter::once(&issue.fingerprint_id).chain(&issue.former_ids);
         ids.find_map(|id| self.entry(id))
     }
 
-    /// Whether there is an entry for an id.
+    /// Whether there is an entry for a fingerprint id.
     pub fn knows(&self, id: &Text) -> bool {
         self.places.contains_key(id)
     }
 
-    /// Whether the issue was known when the file was written.
+    /// Whether the issue was known when the file of states was written.
     pub fn knows_issue(&self, issue: &Issue) -> bool {
         self.entry_of(issue).is_some()
     }
 
-    /// The state of an issue as it was seen, at a time.
+    /// The state of an issue at the time `now_ns`, considering when the issue was last seen.
     pub fn state_of(&self, issue: &Issue, now_ns: i64) -> &'static str {
         let Some(entry) = self.entry_of(issue) else {
             return "open";
@@ -197,7 +198,8 @@ impl States {
         }
     }
 
-    /// Gives issues their states at a time, and what was said about them.
+    /// Sets the state of each issue at the time `now_ns`, and copies the decision about it into the
+    /// issue.
     pub fn apply(&self, issues: &mut [Issue], now_ns: i64) {
         for issue in issues {
             issue.state = self.state_of(issue, now_ns);
@@ -209,7 +211,7 @@ impl States {
         }
     }
 
-    /// Takes note of a decision about an issue, and of what was seen of it until then.
+    /// Records a decision about an issue, with a summary of the issue at the time of the decision.
     pub fn decide(&mut self, issue: &Issue, decision: &Decision) {
         let entry = self.entry_mut(issue);
         entry.insert("state", decision.state.as_str());
@@ -229,7 +231,7 @@ impl States {
         entry.insert("summary", Value::Map(summary(issue)));
     }
 
-    /// Takes note that an issue was seen, without a word about it.
+    /// Records that an issue was seen, without a decision about it.
     pub fn remember(&mut self, issue: &Issue) {
         let entry = self.entry_mut(issue);
         if !entry.contains("state") {
@@ -238,8 +240,9 @@ impl States {
         entry.insert("summary", Value::Map(summary(issue)));
     }
 
-    /// The entry of an issue, which is made when there is none, of what was kept under an id of an
-    /// earlier version. That one stays for programs of that version.
+    /// The entry of an issue, which is created if it does not exist, as a copy of the entry under
+    /// an id of an earlier version if there is one. The entry under the earlier id is kept for
+    /// programs of the earlier version.
     fn entry_mut(&mut self, issue: &Issue) -> &mut Map {
         let id = &issue.fingerprint_id;
         let kept = self.entry_of(issue).cloned().unwrap_or_default();
@@ -251,11 +254,11 @@ impl States {
     }
 }
 
-/// Whether a resolved issue was seen after it was resolved: later than all that was known
-/// then or, where no time is known, in a session that was not.
+/// Whether a resolved issue was seen after it was resolved: at a later time than all evidence known
+/// then or, if a time is unknown, in a session not known then.
 ///
-/// A finding is about a session as a whole, and when its trouble began is an estimate that
-/// moves as the session goes on: there it takes another session as well.
+/// A finding must in addition be in a session not known then, because the onset of a finding is an
+/// estimate that changes while its session continues.
 fn was_seen_again(issue: &Issue, entry: &Map) -> bool {
     let known_until = entry.get("resolved_until_ns").and_then(Value::as_int);
     let known_sessions = match entry.get("resolved_sessions") {
@@ -278,7 +281,8 @@ fn was_seen_again(issue: &Issue, entry: &Map) -> bool {
     })
 }
 
-/// What is kept of an issue, so that it can be talked of without its artifacts.
+/// A summary of the issue that is kept in its entry, so that the issue can be described without its
+/// artifacts.
 fn summary(issue: &Issue) -> Map {
     let mut map = Map::new();
     map.insert("kind", issue.kind.clone());

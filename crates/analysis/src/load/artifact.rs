@@ -1,4 +1,4 @@
-//! Determines the type of an artifact: sink, file of lines, document, table or bundle.
+//! Determines the type of an artifact: sink, `.jsonl` file, JSON document, CSV table or bundle.
 
 use std::path::{Path, PathBuf};
 
@@ -26,16 +26,17 @@ pub(crate) const BUNDLE_SINK: &str = "telemetry";
 pub enum Artifact {
     /// A directory of segments, with or without a manifest.
     Sink {
-        /// The manifest, if there is a readable one.
+        /// The manifest of the sink, if there is a readable one.
         manifest: Option<Manifest>,
         /// The segment files, sorted by name.
         segments: Vec<PathBuf>,
         /// Segments that are missing or that may not be read.
         damage: Vec<Damage>,
     },
-    /// A file with one record per line. A manifest in the same folder supplies session summaries.
+    /// A file with one record per line. If the folder of the `.jsonl` file has a manifest, the
+    /// manifest supplies the session summaries.
     Lines {
-        /// The manifest in the same folder.
+        /// The manifest in the folder of the `.jsonl` file, if any.
         manifest: Option<Manifest>,
         /// The file.
         file: PathBuf,
@@ -91,7 +92,7 @@ impl Artifact {
         })
     }
 
-    /// The size on disk of the files that contain its events.
+    /// The size on disk of the files that contain the artifact's events, in bytes.
     pub fn size_bytes(&self) -> u64 {
         let size = |path: &Path| path.metadata().map_or(0, |metadata| metadata.len());
         match self {
@@ -105,8 +106,9 @@ impl Artifact {
         }
     }
 
-    /// Whether segments of a sink were rewritten since this value was created. After a rewrite,
-    /// lines may have been read twice, or not at all.
+    /// Whether segments of a sink were rewritten since this description of the artifact was
+    /// created. After a rewrite, some lines may have been read twice, or not at all, so the sink
+    /// must be read again.
     pub(crate) fn was_rewritten(&self, path: &Path) -> bool {
         let Self::Sink {
             manifest: Some(before),
@@ -143,8 +145,8 @@ impl Artifact {
         }
         if shape == Shape::DiagnoseBundle {
             let recorded = directory.join(BUNDLE_SINK);
-            // Bundles of this version contain the events, which are more detailed than the timeline
-            // made from them.
+            // Bundles of this version contain a sink with the events, which is read instead of the
+            // timeline because it is more detailed.
             return match Self::in_directory(&recorded, &recorded) {
                 Ok(Self::Sink { .. }) if !is_inside(directory, &recorded) => {
                     Err(read_error(&recorded, Refused::Outside.into()))
@@ -188,8 +190,8 @@ impl Artifact {
             });
         }
         if segments.is_empty() && !is_sink {
-            // When a folder contains only files that may not be read, the error names the first of
-            // them.
+            // When a folder contains only segments that may not be read, the error names the first
+            // of them.
             if let Some(Damage { file, reason, .. }) = damage.into_iter().next() {
                 return Err(read_error(&file, std::io::Error::other(reason)));
             }
@@ -207,7 +209,7 @@ impl Artifact {
     }
 }
 
-/// The error for a manifest that is the artifact itself but cannot be read.
+/// The error for a manifest that the user gave as the artifact but that cannot be read.
 fn unreadable_manifest(path: &Path) -> LoadError {
     match read_document(path) {
         Err(error) => error,
@@ -221,7 +223,7 @@ fn unreadable_manifest(path: &Path) -> LoadError {
     }
 }
 
-/// Whether a folder is inside another after resolving links.
+/// Whether a folder is inside another folder after resolving links.
 fn is_inside(directory: &Path, below: &Path) -> bool {
     match (directory.canonicalize(), below.canonicalize()) {
         (Ok(directory), Ok(below)) => below.starts_with(directory),

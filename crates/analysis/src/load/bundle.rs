@@ -24,7 +24,7 @@ const ROOM: usize = 1 << 10;
 
 const TIMELINE_COLLECTOR: &str = "stormlog.diagnose.timeline";
 
-/// Fields of the flight recorder's ring buffer, and their names in a record.
+/// Fields in the flight recorder's ring buffer, each with the name it has in an event record.
 const RING_FIELDS: [(&str, &str); 5] = [
     ("active_memory", "allocator_active_bytes"),
     ("inactive_memory", "allocator_inactive_bytes"),
@@ -55,14 +55,14 @@ pub(crate) fn read_diagnose(
     Ok(parts)
 }
 
-/// Reports a manifest that may not be read. The bundle's session is then unknown.
+/// Reports a bundle's manifest that may not be read; the bundle's session is then unknown.
 fn refused_manifest(directory: &Path) -> Option<Damage> {
     let file = directory.join(MANIFEST);
     let reason = refusal(directory, &file)?.to_string();
     Some(Damage::of_file(file, reason))
 }
 
-/// Reads a timeline, one sample per point.
+/// Reads the timeline of a diagnose bundle, one sample per point.
 pub(crate) fn read_timeline(
     file: &Path,
     options: &LoadOptions<'_>,
@@ -165,7 +165,8 @@ impl<'a> Samples<'a> {
         }
     }
 
-    /// The record of a point. `last` is the time and the allocated bytes of the previous point.
+    /// The record of a point of the timeline. The argument `last` is the time and the allocated
+    /// bytes of the previous point.
     fn record(&self, time: f64, allocated: i64, reserved: i64, last: Option<(f64, i64)>) -> Map {
         let interval = last.map_or(0.0, |(before, _)| (time - before).max(0.0) * 1000.0);
         let change = last.map_or(0, |(_, before)| allocated.saturating_sub(before));
@@ -268,7 +269,7 @@ pub(crate) fn read_oom(
     })
 }
 
-/// Renames the counters of a ring-buffer entry to the names in a record.
+/// Renames the counters of a ring-buffer entry to the names they have in an event record.
 fn canonical(mut record: Map) -> Map {
     for (ring, name) in RING_FIELDS {
         match record.remove(ring) {
@@ -287,7 +288,8 @@ fn session_of_bundle(directory: &Path) -> Option<SessionSummary> {
     if let Ok(summary) = SessionSummary::from_map(map) {
         return Some(summary);
     }
-    // The manifest of an interrupted bundle still contains its session id.
+    // When the session's summary is incomplete, as in an interrupted bundle, the session id is
+    // taken from the bundle's manifest.
     let session_id = manifest
         .get("session_id")?
         .as_text()
@@ -352,12 +354,12 @@ fn rank_of(payload: &Map, file: &Path) -> i64 {
     said.or_else(in_path).unwrap_or(0)
 }
 
-/// The value as a finite number.
+/// The number in a JSON value, if it is finite.
 fn finite(value: &Value) -> Option<f64> {
     value.as_number().filter(|number| number.is_finite())
 }
 
-/// Removes the fraction and limits the number to the range of an integer.
+/// Truncates a number to an integer, and limits it to the range of an integer.
 #[expect(clippy::cast_possible_truncation, reason = "the conversion saturates")]
 fn whole(value: f64) -> i64 {
     value as i64

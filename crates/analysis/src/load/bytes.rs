@@ -1,4 +1,4 @@
-//! Reads plain or compressed files, in blocks of whole lines or at once.
+//! Reads plain or compressed files, in blocks of whole lines or all at once.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -11,11 +11,12 @@ use crate::regular_file;
 /// Number of bytes read and parsed at a time, small enough to stay in the processor's cache.
 const BLOCK: usize = 1 << 20;
 
-/// Longest line in bytes. A longer line is not a telemetry record and is skipped as damage.
+/// Longest line in bytes; a longer line cannot be an event and is skipped as damage.
 pub(crate) const LONGEST_LINE: usize = 64 << 20;
 
 /// A compressed file may expand to `SMALL_FILE` bytes or to [`LARGEST_RATIO`] times its size,
-/// whichever is larger. Telemetry compresses by much less than that ratio.
+/// whichever is larger. Telemetry compresses by much less than that ratio, so only a decompression
+/// bomb exceeds it.
 const SMALL_FILE: u64 = 16 << 20;
 const LARGEST_RATIO: u64 = 256;
 
@@ -83,7 +84,7 @@ struct Bounded<R> {
     left: u64,
 }
 
-/// The error for a file that expands out of proportion to its size.
+/// The error for a compressed file that expands to more bytes than its size allows.
 #[derive(Debug, thiserror::Error)]
 #[error("it expands to more than {limit} bytes, out of proportion to its size")]
 struct TooFar {
@@ -141,17 +142,18 @@ pub fn read_document(path: &Path) -> Result<Vec<u8>, LoadError> {
     read_text(open(path)?, path, u64::MAX)
 }
 
-/// Largest manifest or other description that is read, in bytes, so that it cannot fill the memory.
+/// Largest manifest or other description that is read, in bytes, so that a huge file cannot fill
+/// the memory.
 const LONGEST_BESIDE: u64 = 256 << 20;
 
-/// Reads a document inside an artifact that describes it, such as a manifest.
+/// Reads a file inside an artifact that describes the artifact, such as a manifest.
 pub(crate) fn read_beside(artifact: &Path, path: &Path) -> Result<Vec<u8>, LoadError> {
     let file = regular_file::open_inside(artifact, path);
     let source = source_of(file.map_err(|source| read_error(path, source))?, path)?;
     read_text(source, path, LONGEST_BESIDE)
 }
 
-/// Reads a document that describes an artifact and was found under a given path.
+/// Reads a file that describes an artifact, from a path that the catalog found.
 pub(crate) fn read_described(path: &Path) -> Result<Vec<u8>, LoadError> {
     read_text(open(path)?, path, LONGEST_BESIDE)
 }
@@ -180,26 +182,26 @@ fn read_text(source: Source, path: &Path, most_bytes: u64) -> Result<Vec<u8>, Lo
 pub(crate) struct LineBlocks<R> {
     reader: R,
     buffer: Vec<u8>,
-    /// Start of the unread bytes in the buffer.
+    /// Start of the bytes in the buffer that were not returned yet.
     used: usize,
     /// File offset of the buffer's first byte.
     offset: u64,
-    /// Lines that start at or after this file offset belong to the next part.
+    /// Lines that start at or after this file offset belong to the next part of the file.
     end: u64,
     finished: bool,
-    /// The error that ended the stream early, if any.
+    /// The read error that ended the stream early, if any.
     pub(crate) broken: Option<io::Error>,
 }
 
-/// Whole lines, with the file offset of the first one.
+/// A block of whole lines, with the file offset of the first line.
 pub(crate) struct Block<'a> {
     pub(crate) text: &'a [u8],
     pub(crate) offset: u64,
-    /// Whether the last line has no newline because the file ends there.
+    /// Whether the last line of the block has no newline because the file ends there.
     pub(crate) torn: bool,
 }
 
-/// The next piece of a file of lines.
+/// The next piece of a `.jsonl` file.
 pub(crate) enum Piece<'a> {
     Lines(Block<'a>),
     /// A line longer than [`LONGEST_LINE`], of which only the byte range is known.
@@ -208,7 +210,7 @@ pub(crate) enum Piece<'a> {
 
 impl<R: Read> LineBlocks<R> {
     /// Reads all lines that start before `end` from `reader`, whose first byte is at file offset
-    /// `offset`. The buffer is reused.
+    /// `offset`. The given buffer is reused to avoid an allocation.
     pub(crate) fn new(reader: R, offset: u64, end: u64, buffer: Vec<u8>) -> Self {
         Self {
             reader,
@@ -221,7 +223,7 @@ impl<R: Read> LineBlocks<R> {
         }
     }
 
-    /// Skips everything up to and including the first newline.
+    /// Skips all bytes up to and including the first newline.
     pub(crate) fn skip_first_line(&mut self) {
         self.buffer.clear();
         loop {
@@ -237,7 +239,7 @@ impl<R: Read> LineBlocks<R> {
         }
     }
 
-    /// The next lines; `None` at the end.
+    /// The next block of lines; `None` at the end of the part.
     pub(crate) fn next(&mut self) -> Option<Piece<'_>> {
         self.buffer.drain(..self.used);
         self.offset += self.used as u64;
@@ -254,14 +256,15 @@ impl<R: Read> LineBlocks<R> {
             }
             searched = self.buffer.len();
             if searched > LONGEST_LINE {
-                // The buffer may still contain lines before the long one.
+                // The buffer may still contain whole lines before a line that is too long.
                 if let Some(place) = memchr::memrchr(b'\n', &self.buffer) {
                     self.used = place + 1;
                     return Some(Piece::Lines(self.block()));
                 }
                 return Some(Piece::TooLong(self.pass_over_line()));
             }
-            // Before `end`, reads large blocks. After `end`, only the rest of a line is needed.
+            // Up to the offset `end`, large blocks are read; after `end`, only the rest of the last
+            // line is needed.
             let step = ours.saturating_sub(searched).clamp(1 << 12, BLOCK);
             if self.fill(step) == 0 {
                 self.finished = true;
@@ -272,7 +275,7 @@ impl<R: Read> LineBlocks<R> {
         }
     }
 
-    /// Skips the line at the start of the buffer and returns its byte range.
+    /// Skips the line at the start of the buffer and returns the line's byte range.
     fn pass_over_line(&mut self) -> Range<u64> {
         let start = self.offset;
         loop {
@@ -289,13 +292,14 @@ impl<R: Read> LineBlocks<R> {
         }
     }
 
-    /// The end of the last whole line that belongs to this part, in the bytes not yet searched.
+    /// The end of the last whole line that belongs to this part of the file, in the bytes not yet
+    /// searched.
     fn last_line_end(&self, ours: usize, searched: usize) -> Option<usize> {
         if self.buffer.len() < ours {
             let place = memchr::memrchr(b'\n', &self.buffer[searched..])?;
             return Some(searched + place + 1);
         }
-        // The line that contains the byte before `end` is the last one of this part.
+        // The line that contains the byte before the offset `end` is the last line of this part.
         let from = searched.max(ours - 1);
         memchr::memchr(b'\n', &self.buffer[from..]).map(|place| from + place + 1)
     }
@@ -309,7 +313,8 @@ impl<R: Read> LineBlocks<R> {
         }
     }
 
-    /// Reads up to `bytes` more bytes. Returns 0 at the end or when the stream fails.
+    /// Reads up to `bytes` more bytes into the buffer. Returns 0 at the end of the file or after a
+    /// read error.
     fn fill(&mut self, bytes: usize) -> usize {
         let before = self.buffer.len();
         let outcome = Read::by_ref(&mut self.reader)
@@ -321,7 +326,7 @@ impl<R: Read> LineBlocks<R> {
         self.buffer.len() - before
     }
 
-    /// Returns the buffer for use with the next file.
+    /// Returns the buffer, so that it can be reused for the next file.
     pub(crate) fn into_buffer(self) -> Vec<u8> {
         let mut buffer = self.buffer;
         buffer.clear();

@@ -1,5 +1,5 @@
-//! Reads tables with one event per row. In tables of stormlog 0.3.9, the metadata cell is the text
-//! of a Python dictionary.
+//! Reads CSV tables with one event per row. In tables of stormlog 0.3.9, the metadata cell is the
+//! text of a Python dictionary.
 
 use std::path::Path;
 
@@ -17,7 +17,8 @@ use super::sessions::{ReadParts, absolute};
 use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder};
 
-/// Columns with integers. Decimal text is accepted and truncated.
+/// Columns of a table that contain integers. Decimal numbers in integer columns are accepted and
+/// truncated.
 const INTEGERS: [&str; 21] = [
     "schema_version",
     "timestamp_ns",
@@ -42,25 +43,25 @@ const INTEGERS: [&str; 21] = [
     "device_total",
 ];
 
-/// Columns with decimal numbers.
+/// Columns of a table that contain decimal numbers.
 const NUMBERS: [&str; 2] = ["timestamp", "memory_mb"];
 
-/// Every telemetry table has at least one of these columns.
+/// The columns with times; every telemetry table has at least one of them.
 const TIMES: [&str; 2] = ["timestamp_ns", "timestamp"];
 
 /// Initial capacity of a chunk, in rows.
 const ROOM: usize = 1 << 10;
 
-/// How to treat white space around cells.
+/// How to treat white space around the cells of a table.
 #[derive(Clone, Copy)]
 pub(crate) enum Cells {
-    /// White space is kept.
+    /// White space around cells is kept.
     AsTheyAre,
-    /// White space is removed, as in the queries of stormlog 0.3.9.
+    /// White space around cells is removed, as in the queries of stormlog 0.3.9.
     Stripped,
 }
 
-/// Reads a table.
+/// Reads the events of a CSV table.
 pub(crate) fn read(
     path: &Path,
     file: &Path,
@@ -90,7 +91,8 @@ pub(crate) fn read(
         }
         Err(_) => return Err(failed(1, "the header is not UTF-8".to_owned())),
     };
-    // Queries report errors per row, as stormlog 0.3.9 does.
+    // A query does not reject a table without a time column as a whole; it reports an error per
+    // row, as stormlog 0.3.9 does.
     let is_query = matches!(cells, Cells::Stripped);
     let is_telemetry = header.iter().any(|name| TIMES.contains(&name));
     let is_broken = !damage.is_empty();
@@ -178,7 +180,8 @@ fn record_of(
             Cells::Stripped => stormlog_format::strip(cell),
         };
         let value = if cell.is_empty() {
-            // A missing identity field differs from one that is null.
+            // An empty cell of an identity field is left out of the record, because a missing
+            // identity field differs from one that is null.
             if stormlog_format::IDENTITY_FIELDS.contains(&name) {
                 continue;
             }
@@ -207,7 +210,8 @@ fn record_of(
 fn integer(name: &str, cell: &str) -> Result<Value, String> {
     let text = cell.trim();
     let wrong = || format!("{name} is not an integer: '{cell}'");
-    // Digits before a decimal point are exact. Only an exponent needs floating point.
+    // The digits before a decimal point are parsed as an integer, which is exact; only a number
+    // with an exponent needs floating point.
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     if let Ok(value) = whole.parse()
         && fraction.bytes().all(|byte| byte.is_ascii_digit())
@@ -220,7 +224,7 @@ fn integer(name: &str, cell: &str) -> Result<Value, String> {
     }
 }
 
-/// The number without its fraction; `None` when it does not fit.
+/// The number without its fraction; `None` when it does not fit into 64 bits.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "the range is checked first"

@@ -8,26 +8,26 @@ use serde::{Serialize, Serializer};
 
 use crate::document::shown_path;
 
-/// Maximum number of damaged places that are listed. Further places are only counted, so that a
-/// file full of damage does not take more memory than one of events.
+/// Maximum number of damaged places of an artifact that are listed. Further damaged places are only
+/// counted, so that a file full of damage does not take more memory than a file of events.
 pub(crate) const MOST_LISTED: usize = 100_000;
 
-/// A part of a file that was skipped.
+/// A part of a file that was skipped because it could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Damage {
-    /// The file.
+    /// The damaged file.
     #[serde(serialize_with = "shown_path")]
     #[schemars(with = "String")]
     pub file: PathBuf,
-    /// The line, counted from 1; `None` for files without lines.
+    /// The number of the damaged line, counted from 1; `None` for files without lines.
     pub line: Option<u64>,
-    /// The skipped bytes of the decompressed file: the first, and the one after the last.
+    /// The skipped byte range of the decompressed file: the first byte, and the one after the last.
     #[serde(rename = "byte_range", serialize_with = "bounds")]
     #[schemars(with = "Option<[u64; 2]>")]
     pub bytes: Option<Range<u64>>,
-    /// The invalid field of the record, if it is a single one.
+    /// The invalid field of the record, if only one field is invalid.
     pub field: Option<String>,
-    /// The reason.
+    /// The reason why the part was skipped.
     pub reason: String,
 }
 
@@ -37,16 +37,16 @@ fn bounds<S: Serializer>(bytes: &Option<Range<u64>>, serializer: S) -> Result<S:
     bounds.serialize(serializer)
 }
 
-/// The reason for skipping an incomplete last line.
+/// The reason given for skipping an incomplete last line.
 pub(crate) const TORN: &str = "the last line was torn; everything before it is loaded";
 
 impl Damage {
-    /// Whether this is an incomplete last line, as left by a crash during a write.
+    /// Whether the damage is an incomplete last line, as left by a crash during a write.
     pub fn is_tear(&self) -> bool {
         self.reason == TORN
     }
 
-    /// Damage of a whole file, or of a part without a position.
+    /// Damage of a whole file, or damage whose position in the file is unknown.
     pub(crate) fn of_file(file: impl Into<PathBuf>, reason: impl Into<String>) -> Self {
         Self {
             file: file.into(),
@@ -71,7 +71,7 @@ impl std::fmt::Display for Damage {
     }
 }
 
-/// Damaged places, of which at most [`MOST_LISTED`] are listed.
+/// A list of damaged places with at most [`MOST_LISTED`] entries.
 #[derive(Debug, Default)]
 pub(crate) struct DamageList {
     listed: Vec<Damage>,
@@ -93,12 +93,12 @@ impl DamageList {
         self.listed.is_empty() && self.more == 0
     }
 
-    /// Adds places that are only counted.
+    /// Adds a number of damaged places that are not listed.
     pub(crate) fn count(&mut self, more: u64) {
         self.more += more;
     }
 
-    /// The listed places, plus an entry with the number of the others.
+    /// The listed damaged places, plus an entry with the number of places that are not listed.
     pub(crate) fn finish(mut self, file: &Path) -> Vec<Damage> {
         if self.more > 0 {
             let reason = format!("and {} more damaged places", self.more);
@@ -108,7 +108,7 @@ impl DamageList {
     }
 }
 
-/// Counts lines up to increasing positions. Each byte is examined once.
+/// Counts newlines up to positions that only increase, so that each byte is examined once.
 #[derive(Debug, Default)]
 pub(crate) struct LineCounter {
     place: usize,
@@ -116,7 +116,7 @@ pub(crate) struct LineCounter {
 }
 
 impl LineCounter {
-    /// Number of newlines before `place`.
+    /// Number of newlines before the offset `place`.
     pub(crate) fn before(&mut self, text: &[u8], place: usize) -> u64 {
         let passed = text.get(self.place..place).unwrap_or_default();
         self.lines += memchr::memchr_iter(b'\n', passed).count() as u64;

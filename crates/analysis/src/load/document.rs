@@ -14,7 +14,8 @@ use super::sessions::{ReadParts, absolute};
 use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder};
 
-/// An object with any of these keys is a record by itself.
+/// An object with any of these keys is an event record by itself, not a document that contains a
+/// list.
 pub(crate) const RECORD_KEYS: [&[u8]; 7] = [
     b"schema_version",
     b"event_type",
@@ -28,10 +29,10 @@ pub(crate) const RECORD_KEYS: [&[u8]; 7] = [
 /// Largest initial capacity of a chunk, in rows.
 const ROOM: usize = 1 << 16;
 
-/// The offset at which a value starts in the text.
+/// The offset at which a JSON value starts in the text.
 type Place = usize;
 
-/// Reads a document. A list is read record by record, anything else at once.
+/// Reads a JSON document with events: a list is read record by record, any other document at once.
 pub(crate) fn read(
     path: &Path,
     file: &Path,
@@ -48,8 +49,8 @@ pub(crate) fn read(
     let damage = match list::read(file, &defaults, options, take)? {
         Outcome::Read(damage) => damage,
         Outcome::NotAList => whole(file, &defaults, options, take)?,
-        // The error comes from reading the whole document, so that it is the same as for other
-        // documents.
+        // The error is produced by reading the whole document, so that the message is the same as
+        // for other documents.
         Outcome::Surprised => {
             whole(file, &defaults, options, &mut |_| {})?;
             let source = std::io::Error::other("the file changed while it was read");
@@ -110,7 +111,7 @@ struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// The offsets of the records, after the whole document has been checked.
+    /// The offsets of the event records, after the syntax of the whole document has been checked.
     fn records(&self, options: &LoadOptions<'_>) -> Result<Vec<Place>, LoadError> {
         let json = |source| LoadError::Json {
             file: self.file.into(),
@@ -176,7 +177,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// The offsets, if all items are objects or other items are to be skipped.
+    /// The given offsets, if all items are objects or if other items are to be skipped.
     fn objects(
         &self,
         places: Vec<Place>,

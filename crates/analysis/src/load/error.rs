@@ -1,4 +1,4 @@
-//! The errors of loading an artifact.
+//! The errors that loading an artifact can cause.
 
 use std::path::PathBuf;
 
@@ -6,8 +6,8 @@ use stormlog_format::{RecordError, json::JsonError};
 
 use crate::pack::{PackError, shown};
 
-/// Why an artifact cannot be loaded. A message names the file if the same message of stormlog 0.3.9
-/// does.
+/// Why an artifact cannot be loaded. An error message names the file if the corresponding message
+/// of stormlog 0.3.9 does.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the error messages document the variants")]
@@ -102,7 +102,7 @@ impl LoadError {
         }
     }
 
-    /// The invalid field of a record, if the error concerns one.
+    /// The invalid field of a record, if the error concerns a single field.
     pub fn field(&self) -> Option<&str> {
         match self {
             Self::BadRecord { source, .. } => source.field(),
@@ -110,7 +110,8 @@ impl LoadError {
         }
     }
 
-    /// The reason without the file and the position, for messages that name both.
+    /// The reason for the error without the file and the position, for messages that name both
+    /// elsewhere.
     pub fn reason(&self) -> String {
         match self {
             Self::NotFound(_) => "there is no such file or directory".into(),
@@ -144,7 +145,7 @@ impl LoadError {
         }
     }
 
-    /// The line or the event index, formatted for users.
+    /// The line number or the event index at which loading failed, formatted for users.
     pub fn place(&self) -> Option<String> {
         match self {
             Self::MalformedLine { line, .. }

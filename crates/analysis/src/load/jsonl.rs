@@ -1,4 +1,4 @@
-//! Parses lines of JSON into columns: whole files or parts of files, in parallel.
+//! Parses `.jsonl` files into columns: whole files or parts of files, in parallel.
 
 use std::cell::RefCell;
 use std::io::{Read, Seek, SeekFrom};
@@ -15,13 +15,13 @@ use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder};
 use crate::regular_file;
 
-/// Larger files are split into parts of about this many bytes, each read by one task.
+/// Files larger than this are split into parts of about this many bytes, each read by one task.
 const PART: u64 = 8 << 20;
 
-/// A part of a file of lines.
+/// A part of a `.jsonl` file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
-    /// Index of the caller's file.
+    /// Index of the file in the caller's list of files.
     pub(crate) file: usize,
     start: u64,
     end: u64,
@@ -30,7 +30,8 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// The lines between two offsets of a file. Both offsets are at the beginning of a line.
+    /// A part that consists of the lines between two offsets of a file. Both offsets must be at the
+    /// beginning of a line.
     pub(crate) fn between(start: u64, end: u64) -> Self {
         Self {
             file: 0,
@@ -41,23 +42,24 @@ impl Part {
     }
 }
 
-/// When a chunk of columns is passed on.
+/// When a chunk of columns is passed to the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chunks {
-    /// When it is full. Passing on full chunks gives few of them, for events that stay in memory.
+    /// A chunk is passed on when it is full, which results in few chunks, for events that stay in
+    /// memory.
     Full,
-    /// After each block. Passing on every block takes little memory and delivers the first events
-    /// early.
+    /// A chunk is passed on after each block, which takes little memory and delivers the first
+    /// events early.
     PerBlock,
 }
 
-/// What a part contained besides events.
+/// The result of reading a part of a file, without its events.
 #[derive(Debug, Default)]
 pub(crate) struct PartOutcome {
-    /// Number of lines, including blank ones.
+    /// Number of lines in the part, including blank ones.
     pub(crate) lines: u64,
     pub(crate) problems: Vec<Problem>,
-    /// Number of problems that are not listed.
+    /// Number of problems beyond the listed ones.
     pub(crate) more: u64,
 }
 
@@ -69,7 +71,7 @@ pub(crate) struct Problem {
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) kind: ProblemKind,
-    /// Whether it is the last line of the file and has no newline.
+    /// Whether the line is the last of the file and has no newline.
     pub(crate) torn: bool,
 }
 
@@ -84,11 +86,11 @@ pub(crate) enum ProblemKind {
     TooLong,
     NotAnObject,
     BadRecord(RecordError),
-    /// The stream ended here with an error, for example in a truncated compressed file.
+    /// Reading the file failed at this line, for example in a truncated compressed file.
     Broken(std::io::Error),
 }
 
-/// Splits a file into parts. A compressed file is a single part.
+/// Splits a file into parts that can be read in parallel; a compressed file is a single part.
 pub(crate) fn parts(file: usize, path: &Path) -> Result<Vec<Part>, LoadError> {
     let source = open(path)?;
     if source.compression != Compression::None || source.file_size <= PART {
@@ -118,12 +120,13 @@ pub(crate) fn parts(file: usize, path: &Path) -> Result<Vec<Part>, LoadError> {
 }
 
 thread_local! {
-    /// One buffer per worker, so that reading does not request new pages from the system.
+    /// One buffer per worker thread is reused, so that reading does not request new memory pages
+    /// from the system.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Reads a part and passes on its events, a chunk at a time. Stops after the first problem unless
-/// the options allow skipping it.
+/// Reads a part of a file and passes on its events, a chunk at a time. Reading stops after the
+/// first problem unless the options allow skipping it.
 pub(crate) fn read_part(
     path: &Path,
     part: Part,
@@ -186,8 +189,8 @@ pub(crate) fn read_part(
     Ok(lines.finish())
 }
 
-/// Finds the first byte of a file that is not UTF-8. This error takes precedence over others,
-/// because such a file cannot be read as text at all.
+/// Finds the first byte of a file that is not UTF-8. Invalid UTF-8 takes precedence over other
+/// errors, because a file with invalid UTF-8 cannot be read as text at all.
 pub(crate) fn first_that_is_no_text(path: &Path) -> Result<Option<ProblemKind>, LoadError> {
     let mut blocks = LineBlocks::new(open(path)?.reader, 0, u64::MAX, Vec::new());
     while let Some(piece) = blocks.next() {
@@ -216,7 +219,7 @@ struct Lines<'d> {
 }
 
 impl Lines<'_> {
-    /// Reads one block. Returns false when a problem ends the reading.
+    /// Reads one block of lines. Returns false when a problem with a line ends the reading.
     fn read(&mut self, block: &Block<'_>) -> bool {
         let text = block.text;
         let is_text = std::str::from_utf8(text).is_ok();
@@ -250,9 +253,10 @@ impl Lines<'_> {
         true
     }
 
-    /// Reads the text between two newlines with the general parser. Returns false when a problem
-    /// ends the reading. A carriage return ends a line too, as in Python's universal newlines; JSON
-    /// strings cannot contain one.
+    /// Reads the text between two newlines with the general JSON parser, which is slower than the
+    /// scanner. Returns false when a problem with a line ends the reading. A carriage return ends a
+    /// line too, as in Python's universal newlines; JSON strings cannot contain a raw carriage
+    /// return.
     fn general(
         &mut self,
         block: &Block<'_>,
@@ -267,7 +271,8 @@ impl Lines<'_> {
             let end = returned.unwrap_or(range.end);
             let after = match returned {
                 Some(place) if place + 1 < range.end => place + 1,
-                // A carriage return before the newline belongs to it.
+                // A carriage return directly before a newline ends the same line and does not start
+                // a new one.
                 _ => next,
             };
             let torn = block.torn && after == block.text.len() && after == end;
@@ -285,14 +290,14 @@ impl Lines<'_> {
         true
     }
 
-    /// Records a line that is too long. Returns false when that ends the reading.
+    /// Records that a line is too long. Returns false when the long line ends the reading.
     fn too_long(&mut self, bytes: std::ops::Range<u64>) -> bool {
         self.problem(bytes, ProblemKind::TooLong, false);
         self.outcome.lines += 1;
         self.go_on
     }
 
-    /// Reads one line with the general parser.
+    /// Reads one line with the general JSON parser.
     fn line(&mut self, line: &[u8], offset: u64, is_text: bool) -> Result<(), ProblemKind> {
         if !is_text && let Err(error) = std::str::from_utf8(line) {
             let place = error.valid_up_to();
@@ -352,11 +357,12 @@ impl Lines<'_> {
 fn rows_in(bytes: u64, text: &[u8]) -> usize {
     let line = memchr::memchr(b'\n', text).map_or(text.len(), |end| end + 1);
     let bytes = usize::try_from(bytes.min(4 * PART)).unwrap_or(0);
-    // A short first line is a poor estimate for the others.
+    // A line length below 256 bytes is not used, because a short first line is a poor estimate for
+    // the others.
     bytes / line.max(256) + 1
 }
 
-/// The offset after the newline; `None` when other text precedes it.
+/// The offset after the next newline; `None` when other text comes before the newline.
 fn after_newline(text: &[u8], end: usize) -> Option<usize> {
     match &text[end..] {
         [] => Some(end),
@@ -366,7 +372,7 @@ fn after_newline(text: &[u8], end: usize) -> Option<usize> {
     }
 }
 
-/// Whether the line is empty after Python's `str.strip`.
+/// Whether the line contains only white space, in the sense of Python's `str.strip`.
 fn is_blank(line: &[u8]) -> bool {
     std::str::from_utf8(line).is_ok_and(|text| stormlog_format::strip(text).is_empty())
 }

@@ -1,4 +1,4 @@
-//! Reads one or more files of lines, and reports their damage.
+//! Reads one or more `.jsonl` files, and reports their damage.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -19,17 +19,17 @@ use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder, EventRef, Events};
 use crate::pack;
 
-/// The files of a sink or a single file, with the defaults for their records.
+/// The `.jsonl` files of a sink, or a single file, with the default values for their records.
 pub(crate) struct LineFiles<'a> {
     manifest: Option<&'a Manifest>,
     files: Vec<&'a Path>,
-    /// For each file, the session of records without a session id.
+    /// For each file, the session that records without a session id belong to.
     sessions: Vec<Text>,
     parts: Vec<Part>,
     defaults: Vec<RecordDefaults>,
-    /// Damage of the sink itself.
+    /// Damage of the sink that was found before reading its files.
     damage: Vec<Damage>,
-    /// Missing segments, each with its session.
+    /// Segments that are listed in the manifest but missing, each with its session.
     lost: Vec<(PathBuf, Text)>,
 }
 
@@ -85,13 +85,13 @@ impl<'a> LineFiles<'a> {
         })
     }
 
-    /// Of one file, only the lines that begin between two places.
+    /// Restricts reading to the lines of one file that begin between two offsets.
     pub(crate) fn between(mut self, places: Range<u64>) -> Self {
         self.parts = vec![Part::between(places.start, places.end)];
         self
     }
 
-    /// Reads all files in parallel.
+    /// Reads all `.jsonl` files of the artifact in parallel.
     pub(crate) fn read(self, options: &LoadOptions<'_>) -> Result<ReadParts, LoadError> {
         let outcomes: Vec<(Vec<Chunk>, PartOutcome)> = self
             .parts
@@ -111,8 +111,9 @@ impl<'a> LineFiles<'a> {
         self.finish(chunks, parts, options)
     }
 
-    /// Reads all files in parallel and keeps the events that `keep` accepts. Besides the accepted
-    /// events, each worker has only one part of a file in memory.
+    /// Reads all `.jsonl` files of the artifact in parallel and keeps the events that `keep`
+    /// accepts. In addition to the accepted events, each worker has only one part of a file in
+    /// memory.
     pub(crate) fn read_matching(
         self,
         options: &LoadOptions<'_>,
@@ -207,7 +208,8 @@ impl<'a> LineFiles<'a> {
             && let Some(first) = first_error(&problems)
         {
             let (file, base, problem) = problems.swap_remove(first);
-            // Reading stopped at the problem, but invalid UTF-8 after it takes precedence.
+            // Reading stopped at the first problem, but invalid UTF-8 later in the file takes
+            // precedence over it.
             if let Some(kind) = jsonl::first_that_is_no_text(self.files[file])? {
                 return Err(error_of(
                     self.files[file],
@@ -241,8 +243,8 @@ impl<'a> LineFiles<'a> {
     }
 }
 
-/// The session of each segment, from the manifest. If a segment is listed twice, the last entry
-/// counts.
+/// The session of each segment, according to the manifest. If the manifest lists a segment twice,
+/// the last entry counts.
 pub(super) struct Hints<'a>(HashMap<Cow<'a, str>, Option<&'a Text>>);
 
 impl<'a> Hints<'a> {
@@ -270,8 +272,9 @@ impl<'a> Hints<'a> {
     }
 }
 
-/// The problem to report: the first one of the first file with problems. Invalid UTF-8 takes
-/// precedence, because such a file cannot be read as text at all.
+/// The problem to report as an error: the first problem of the first file with problems. Invalid
+/// UTF-8 takes precedence over other problems, because a file with invalid UTF-8 cannot be read as
+/// text at all.
 fn first_error(problems: &[(usize, u64, Problem)]) -> Option<usize> {
     let fatal = problems.iter().enumerate();
     let fatal = fatal.filter(|(_, (.., problem))| !problem.is_tear());
@@ -332,9 +335,10 @@ pub(super) fn damage_of(file: &Path, base: u64, problem: &Problem) -> Damage {
 }
 
 impl Problem {
-    /// Whether this is an incomplete last line, as left by a crash during a write. A line torn
-    /// inside a UTF-8 character fails the load unless damage is skipped, as in stormlog 0.3.9.
-    /// Segments are ASCII, so their lines cannot be torn inside a character.
+    /// Whether the problem is an incomplete last line, as left by a crash during a write. A last
+    /// line that is torn inside a UTF-8 character makes loading fail unless damage is skipped, as
+    /// in stormlog 0.3.9. Segments written by Stormlog are ASCII, so their lines cannot be torn
+    /// inside a character.
     fn is_tear(&self) -> bool {
         self.torn
             && match &self.kind {

@@ -16,13 +16,14 @@ use crate::columns::{Chunk, ChunkBuilder};
 /// Number of bytes read at a time.
 const BLOCK: usize = 1 << 20;
 
-/// The result of reading a list.
+/// The result of reading a JSON list.
 pub(crate) enum Outcome {
     /// The list was read, with this damage.
     Read(Vec<Damage>),
     /// The document is not a list.
     NotAList,
-    /// The list has an error. The caller reads the whole document to produce the message.
+    /// The list has a syntax error; the caller reads the whole document to produce the error
+    /// message.
     Surprised,
 }
 
@@ -36,7 +37,7 @@ pub(crate) fn read(
     read_blocks(file, BLOCK, defaults, options, take)
 }
 
-/// Like [`read`], with a given block size in bytes.
+/// Like [`read`], but with a given block size in bytes.
 fn read_blocks(
     file: &Path,
     block: usize,
@@ -104,7 +105,7 @@ fn read_blocks(
     Ok(Outcome::Read(records.damage.finish(file)))
 }
 
-/// The reason why the rest of the list cannot be read.
+/// The reason why the rest of the JSON list cannot be read.
 fn what_is_wrong(input: &Input, state: State) -> String {
     let mut reader = Reader::new(&input.buffer);
     reader.skip_space();
@@ -122,38 +123,38 @@ fn what_is_wrong(input: &Input, state: State) -> String {
     }
 }
 
-/// The position of the next byte in the list.
+/// The position of the parser within the JSON list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     AtStart,
-    /// Before the first item or the end of the list.
+    /// Before the first item of the list, or before its end.
     BeforeFirst,
-    /// Before an item, after a comma.
+    /// Before an item of the list, after a comma.
     BeforeItem,
-    /// After an item.
+    /// After an item of the list.
     AfterItem,
     AtEnd,
 }
 
-/// The result of processing the buffered bytes.
+/// The result of parsing the buffered bytes.
 struct Step {
     consumed: usize,
     state: State,
-    /// Whether the next bytes are invalid, regardless of what follows the buffer.
+    /// Whether the next bytes are invalid JSON, whatever follows the buffer.
     wrong: bool,
 }
 
-/// The result of reading an item.
+/// The result of parsing one item of the list.
 enum Item {
     /// The item was read and ends at this offset.
     Read(usize),
-    /// The item is invalid, or continues after the buffered bytes.
+    /// The item is invalid, or continues after the buffered bytes; more bytes are needed to decide.
     NotAllThere,
-    /// The item is invalid, regardless of what follows.
+    /// The item is invalid JSON, whatever follows the buffer.
     Wrong,
 }
 
-/// The buffered bytes, with their position in the file.
+/// The buffered bytes of the file, with their position in the file.
 struct Input {
     reader: Box<dyn Read + Send>,
     block: usize,
@@ -161,7 +162,7 @@ struct Input {
     offset: u64,
     lines: u64,
     ended: bool,
-    /// The error that ended the file early, if any.
+    /// The read error that ended the file early, if any.
     broken: Option<std::io::Error>,
 }
 
@@ -180,7 +181,8 @@ impl Input {
 
     fn fill(&mut self) {
         let before = self.buffer.len();
-        // The buffer doubles each time, so that a long item is not scanned too often.
+        // The buffer doubles each time an item does not fit, so that a long item is not parsed too
+        // often.
         let step = self.block.max(before);
         let outcome = Read::by_ref(&mut self.reader)
             .take(step as u64)
@@ -195,7 +197,7 @@ impl Input {
         self.buffer.drain(..bytes);
     }
 
-    /// The first byte that is not white space.
+    /// The first byte of the file that is not white space.
     fn first_byte(&mut self) -> Option<u8> {
         loop {
             let mut reader = Reader::new(&self.buffer);
@@ -210,7 +212,7 @@ impl Input {
     }
 }
 
-/// Converts the items of the list to events.
+/// Converts the items of a JSON list to events.
 struct Records<'a> {
     defaults: &'a RecordDefaults,
     options: &'a LoadOptions<'a>,
@@ -260,7 +262,7 @@ impl Records<'_> {
         }
     }
 
-    /// Reads one item.
+    /// Parses one item of the list and adds its event.
     fn item(
         &mut self,
         items: &mut Items<'_>,
@@ -277,12 +279,12 @@ impl Records<'_> {
             self.index += 1;
             return Item::Read(end);
         }
-        // The item is invalid or incomplete. More of the file is needed to decide.
+        // The item is invalid or incomplete, and more of the file is needed to decide which.
         let Ok(raw) = Reader::at(text, place).skip_value() else {
             return Item::NotAllThere;
         };
         let end = place + raw.len();
-        // A number at the end of the buffer may continue.
+        // A number at the end of the buffer may continue in the next block.
         if end == text.len() && !input.ended {
             return Item::NotAllThere;
         }
@@ -308,7 +310,8 @@ impl Records<'_> {
         Item::Read(end)
     }
 
-    /// The event of an item, or the reason why it is invalid and the invalid field.
+    /// The event in an item of the list, or the reason why it is invalid together with the invalid
+    /// field.
     fn event(&self, raw: &[u8]) -> Result<Event, (String, Option<String>)> {
         if let Err(error) = std::str::from_utf8(raw) {
             return Err((format!("not UTF-8: {error}"), None));
@@ -321,7 +324,7 @@ impl Records<'_> {
         }
     }
 
-    /// Records that the rest of the file is skipped.
+    /// Records as damage that the rest of the file is skipped.
     fn give_up(&mut self, input: &mut Input, reason: &str) {
         let (line, start) = (input.lines + 1, input.offset);
         input.consume(input.buffer.len());
@@ -340,7 +343,7 @@ impl Records<'_> {
     }
 }
 
-/// The buffered bytes, with the state for parsing them.
+/// The buffered bytes of the list, with the state for parsing them.
 struct Items<'t> {
     text: &'t [u8],
     scanner: Scanner<'t>,
@@ -352,7 +355,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Reads a document in blocks of a given size. Returns events as lines, and damage as text.
+    /// Reads a document in blocks of a given size; returns its events as lines, and its damage as
+    /// text.
     fn read_in(text: &str, block: usize, on_error: OnError) -> Option<(Vec<String>, Vec<String>)> {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         std::io::Write::write_all(&mut file, text.as_bytes()).expect("writable");

@@ -1,5 +1,5 @@
-//! A run that is being written: each look reads what was appended since the last one and judges the
-//! run so far.
+//! Follows a run that is still being recorded: each call reads the events appended since the last
+//! one and diagnoses the run so far.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,32 +22,32 @@ use crate::detect::{self, Diagnosis};
 use crate::regular_file;
 use crate::timeline::{Member, Run, runs};
 
-/// The most bytes of segments that are followed: what is loaded takes about a third of them. A
-/// thinned sink has at most 256 MiB.
+/// Maximum number of bytes in the segments that are followed; in memory the events take about a
+/// third of that. A sink that is thinned has at most 256 MiB.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// A file that was read in more pieces than this is read again as a whole: every piece has texts of
-/// its own.
+/// A file that was read in more pieces than this is read again as a whole, because every piece
+/// stores its own copy of the texts.
 const MOST_PIECES: usize = 64;
 
-/// Damaged places of one file that are listed.
+/// Maximum number of damaged places of one file that are listed.
 const MOST_DAMAGE: usize = 1000;
 
-/// The recording is too large to be followed.
+/// The error that a recording is too large to be followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the recording is larger than {} MiB", MOST_BYTES >> 20)]
 pub struct TooLarge;
 
-/// What a look at a run found.
+/// The result of reading a run that is still being recorded.
 #[derive(Debug)]
 pub struct LiveLook {
-    /// Its tracks, what was run and how it ended so far.
+    /// The tracks of the run, its command and its state so far.
     pub timeline: Run,
-    /// What the detectors find in it.
+    /// The findings of the detectors about the run so far.
     pub diagnosis: Diagnosis,
 }
 
-/// Follows the newest run below a directory.
+/// Follows the newest run below a directory while it is being recorded.
 pub struct LiveRun {
     root: PathBuf,
     rank: Option<i64>,
@@ -55,7 +55,7 @@ pub struct LiveRun {
 }
 
 impl LiveRun {
-    /// Follows the sinks below a directory, of all ranks or of one.
+    /// Follows the sinks below a directory, for all ranks or for one rank.
     pub fn new(root: PathBuf, rank: Option<i64>) -> Self {
         Self {
             root,
@@ -64,8 +64,8 @@ impl LiveRun {
         }
     }
 
-    /// Reads what is new and judges the newest run; nothing while no session has begun. What cannot
-    /// be read now may be readable at the next look.
+    /// Reads the new events and diagnoses the newest run; `None` while no session has begun. A file
+    /// that cannot be read now is tried again at the next call.
     pub fn look(&mut self, options: &detect::Options) -> Result<Option<LiveLook>, TooLarge> {
         let loaded = self.sessions.read(std::slice::from_ref(&self.root))?;
         let loaded = loaded.into_iter().enumerate();
@@ -96,13 +96,14 @@ impl LiveRun {
     }
 }
 
-/// The sessions of sinks that are being written. Each call reads what was appended since the last.
+/// The sessions of sinks that are still being written; each call reads the events appended since
+/// the last one.
 #[derive(Default)]
 pub struct LiveSessions {
     files: HashMap<PathBuf, Followed>,
 }
 
-/// What is known of a segment.
+/// The events read so far from a segment, and the position up to which it was read.
 #[derive(Default)]
 struct Followed {
     tail: Tail,
@@ -112,8 +113,9 @@ struct Followed {
 }
 
 impl LiveSessions {
-    /// The sinks at some paths as they are now, one element each; other artifacts are not followed.
-    /// Damaged records are skipped and listed; a line that is still being written is not damaged.
+    /// The sinks at the given paths as they are now, one element per sink; other artifacts are not
+    /// followed. Damaged records are skipped and listed; a line that is still being written is not
+    /// damaged.
     pub fn read(&mut self, paths: &[PathBuf]) -> Result<Vec<Loaded>, TooLarge> {
         let found = paths.iter().filter_map(|path| artifacts_at(path).ok());
         let sinks: Vec<(PathBuf, Artifact)> = found
@@ -139,7 +141,8 @@ impl LiveSessions {
             .collect();
         drop(before);
         files.par_iter_mut().for_each(|(segment, followed)| {
-            // What was read before still counts when the file cannot be read now.
+            // An error is ignored, because the events read before are still valid when the file
+            // cannot be read now.
             let _ = followed.read_on(segment);
         });
         self.files = files.into_iter().collect();
@@ -147,7 +150,7 @@ impl LiveSessions {
         Ok(sinks.map(|(path, sink)| self.loaded(path, sink)).collect())
     }
 
-    /// The bytes of all segments that were read; in memory they take about a third.
+    /// The number of bytes of all segments that were read; in memory the events take about a third.
     pub fn size_bytes(&self) -> u64 {
         self.files.values().map(|file| file.tail.end).sum()
     }
@@ -199,14 +202,15 @@ impl LiveSessions {
 }
 
 impl Followed {
-    /// Reads the lines that were appended; all of them when the file was replaced.
+    /// Reads the lines that were appended to a segment, or all lines when the file was replaced.
     fn read_on(&mut self, segment: &Path) -> io::Result<()> {
         let mut file = regular_file::open(segment)?;
         let facts = file.metadata()?;
         let is_plain = is_plain_lines(segment);
         let goes_on = match self.tail.change(&facts) {
             Change::Same => return Ok(()),
-            // A compressed file has no place to go on from.
+            // A compressed file is read again as a whole, because decompression cannot continue at
+            // an offset.
             Change::Grown => is_plain && self.pieces.len() <= MOST_PIECES,
             Change::Shrunk | Change::Replaced => false,
         };
@@ -271,7 +275,7 @@ mod tests {
         let mut live = LiveRun::new(folder.path().into(), None);
         let options = detect::Options::default();
         let mut file = File::create(&segment).unwrap();
-        // Pieces that end anywhere in a line.
+        // The lines are written in pieces that may end anywhere in a line.
         for piece in lines.chunks(lines.len() / 7 + 1) {
             file.write_all(piece).unwrap();
             let look = live.look(&options).unwrap().unwrap();
@@ -282,7 +286,7 @@ mod tests {
         let followed = &live.sessions.files[&segment];
         assert_eq!(followed.tail.end, lines.len() as u64);
         assert!(followed.pieces.len() > 5);
-        // A file that was replaced is read anew.
+        // A file that was replaced is read again from its beginning.
         let replaced = folder.path().join("replaced");
         let half = memchr::memrchr(b'\n', &lines[..lines.len() / 2]).unwrap() + 1;
         std::fs::write(&replaced, &lines[..half]).unwrap();

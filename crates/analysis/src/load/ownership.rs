@@ -12,14 +12,15 @@ use super::sessions::{ReadParts, absolute};
 /// Maximum number of copies of damaged places that all sessions together may hold.
 const MOST_COPIES: usize = 10 * MOST_LISTED;
 
-/// Damaged places, grouped by what they affect, as indices into the artifact's list.
+/// Damaged places, grouped by the sessions they affect, as indices into the artifact's list of
+/// damage.
 pub(crate) struct Ownership<'a> {
     damage: &'a [Damage],
-    /// Places in files that contain events of known sessions.
+    /// Damaged places in files that contain events of known sessions, by the index of the file.
     of_file: HashMap<usize, Vec<usize>>,
-    /// Places in missing files whose session the manifest names.
+    /// Damaged places in missing files whose session the manifest names, by session.
     of_session: HashMap<&'a Text, Vec<usize>>,
-    /// Places with an unknown session. Such places count for all sessions.
+    /// Damaged places whose session is unknown; they count for all sessions.
     of_everyone: Vec<usize>,
     sessions: usize,
 }
@@ -32,7 +33,8 @@ enum Owner<'a> {
 }
 
 impl<'a> Ownership<'a> {
-    /// Groups the damage of an artifact. `used` are the files that contain events of any session.
+    /// Groups the damage of an artifact by the sessions it affects. The argument `used` contains
+    /// the indices of the files with events of any session.
     pub(crate) fn of(parts: &'a ReadParts, used: &BTreeSet<usize>, sessions: usize) -> Self {
         let mut sorted = Self {
             damage: &parts.damage,
@@ -68,7 +70,8 @@ impl<'a> Ownership<'a> {
         sorted
     }
 
-    /// The damage that affects a session. A long list is truncated and ends with a count.
+    /// The damage that affects a session. A long list of damage is truncated and ends with the
+    /// number of further places.
     pub(crate) fn concerning(&self, session: &Text, files: &BTreeSet<usize>) -> Vec<Damage> {
         let of_files = files.iter().filter_map(|file| self.of_file.get(file));
         let of_session = self.of_session.get(session);

@@ -3,7 +3,7 @@
 use stormlog_format::json::MAX_DEPTH;
 use stormlog_format::{Map, Text, Value};
 
-/// Parses a Python literal; `None` when the text is not one.
+/// Parses a Python literal; `None` when the text is not a valid literal.
 pub(crate) fn parse(text: &str) -> Option<Value> {
     let mut reader = Reader { rest: text };
     let value = reader.value(0)?;
@@ -143,7 +143,8 @@ fn escaped(chars: &mut std::str::CharIndices<'_>, length: usize) -> Option<char>
     let unit = u32::from_str_radix(&hex, 16)
         .ok()
         .filter(|_| hex.len() == length)?;
-    // Python strings may contain lone surrogates, which are replaced by a marker.
+    // Python strings may contain lone surrogates, which are replaced by U+FFFD because Rust strings
+    // cannot contain them.
     Some(char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER))
 }
 

@@ -1,4 +1,4 @@
-//! The events that the writer of a sink removed, according to its manifest.
+//! The events that the recorder removed from a sink, according to the sink's manifest.
 
 use std::path::Path;
 
@@ -9,8 +9,9 @@ use stormlog_format::{Pruned, Thinned};
 use super::artifact::Artifact;
 use crate::catalog::plain_name;
 
-/// Events that the writers of sinks removed. Removed events are not damage: they were removed to
-/// stay within a size limit, or could not be written because the disk failed or was full.
+/// Events that recorders removed from their sinks or could not write. Removed or dropped events are
+/// not damage: they were removed to stay within a size limit, or could not be written because the
+/// disk failed or was full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Removed {
     /// Samples removed by thinning.
@@ -21,7 +22,7 @@ pub struct Removed {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Pruned")]
     pub pruned: Option<Pruned>,
-    /// Number of events that could not be written.
+    /// Number of events that could not be written to the sink.
     #[serde(skip_serializing_if = "is_nothing")]
     pub dropped_events: i64,
 }
@@ -50,12 +51,12 @@ impl Removed {
         }
     }
 
-    /// The events removed from the sink at a path. Empty when the path is not a sink.
+    /// The events removed from the sink at a path; empty when the path is not a sink.
     pub fn at(path: &Path) -> Self {
         Artifact::at(path).map_or(Self::default(), |artifact| Self::of(&artifact))
     }
 
-    /// The sum of both.
+    /// The removed events of two artifacts together.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let thinned = self.thinned.unwrap_or_default();

@@ -17,15 +17,15 @@ use crate::pack;
 /// The contents of an artifact's files, not yet grouped into sessions.
 #[derive(Default)]
 pub(crate) struct ReadParts {
-    /// Chunks, each with the index of its file.
+    /// Chunks of events, each with the index of its file.
     pub(crate) chunks: Vec<(Arc<Chunk>, usize)>,
-    /// The files as listed in `sources_loaded`, each with the session of its records that have no
-    /// session id.
+    /// The files in the form listed as `sources_loaded`, each with the session that its records
+    /// without a session id belong to.
     pub(crate) files: Vec<(String, Option<Text>)>,
     /// Sessions that are known without their events, for example from a manifest.
     pub(crate) known: Vec<SessionSummary>,
     pub(crate) damage: Vec<Damage>,
-    /// Missing files, each with its session.
+    /// Missing files, each with the session it belongs to.
     pub(crate) lost: Vec<(PathBuf, Text)>,
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn assemble(path: &Path, mut parts: ReadParts) -> Loaded {
     }
     let used = groups.iter().flat_map(|(_, group)| &group.files).copied();
     let ownership = Ownership::of(&parts, &used.collect(), groups.len());
-    // If a session is listed twice, the last entry counts.
+    // If a manifest lists a session twice, the last entry counts.
     let known = parts.known.iter();
     let known: HashMap<&Text, &SessionSummary> = known
         .map(|summary| (&summary.session_id, summary))

@@ -1,35 +1,36 @@
-//! How far a file that other processes append to has been read.
+//! Remembers how far a file that other processes append to has been read.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
 
-/// Bytes that are searched at a time for the end of the last line.
+/// Number of bytes that are searched at a time for the end of the last line.
 const SEARCHED: u64 = 64 << 10;
 
-/// The file that was read, and the place up to which it was.
+/// Identifies the file that was read, and the offset up to which it was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tail {
     inode: u64,
-    /// Where the last line that was read ends.
+    /// Offset of the end of the last line that was read.
     pub(crate) end: u64,
 }
 
-/// What became of a file since it was read.
+/// How a file has changed since it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// Nothing was written.
+    /// The file has the same size, so nothing was appended.
     Same,
-    /// It is longer.
+    /// The file is longer, so lines were appended.
     Grown,
-    /// It is shorter: it was written anew.
+    /// The file is shorter, so it was written again from the beginning.
     Shrunk,
-    /// Another file has its name: thinning rewrites segments, and copies of sinks are replaced.
+    /// Another file has the same name, because thinning rewrote the segment or a copy of the sink
+    /// was replaced.
     Replaced,
 }
 
 impl Tail {
-    /// A file that was read up to a place.
+    /// The state of a file that was read up to an offset.
     pub(crate) fn at(facts: &Metadata, end: u64) -> Self {
         Self {
             inode: facts.ino(),
@@ -37,7 +38,7 @@ impl Tail {
         }
     }
 
-    /// What has happened to the file.
+    /// How the file has changed since it was read.
     pub(crate) fn change(&self, facts: &Metadata) -> Change {
         if self.inode != facts.ino() {
             return Change::Replaced;
@@ -50,7 +51,8 @@ impl Tail {
     }
 }
 
-/// Where the last whole line between two places of a file ends; the first place when none does.
+/// The end of the last whole line between two offsets of a file; the first offset when there is no
+/// whole line.
 pub(crate) fn last_line_end(file: &mut File, from: u64, to: u64) -> io::Result<u64> {
     let mut end = to;
     let mut bytes = Vec::new();

@@ -1,5 +1,5 @@
-//! A private temporary folder that is deleted with its process. If the process is killed, the next
-//! process that creates such a folder deletes it.
+//! A private temporary folder that is deleted when its process ends. If the process is killed, the
+//! next process that creates a temporary folder deletes the one left behind.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,23 +10,26 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 
 const PREFIX: &str = "stormlog-pack-";
 
-/// Maximum number of attempts at creating a folder when other processes delete it before it is
-/// locked.
+/// Maximum number of attempts at creating the folder, because another process may delete it before
+/// it is locked.
 const TRIES: usize = 8;
 
-/// A private folder for temporary files; deleted when it is dropped. A child of a fork leaves it to
-/// its parent.
+/// A private folder for temporary files, which is deleted when the value is dropped. A forked child
+/// leaves the folder to its parent.
 pub struct TemporaryFolder {
     path: PathBuf,
-    /// Locked while the process lives.
+    /// The lock on the folder, held while the process lives, which shows other processes that the
+    /// folder is in use.
     _lock: File,
     owner: u32,
 }
 
 impl TemporaryFolder {
-    /// Creates a folder, and deletes folders that killed processes of the same user left behind.
+    /// Creates a temporary folder, and deletes folders that killed processes of the same user left
+    /// behind.
     pub fn create() -> io::Result<Self> {
-        // Paths are compared and shown with links resolved.
+        // Links in the path are resolved, because paths below the folder are compared and shown
+        // with links resolved.
         let parent = std::env::temp_dir().canonicalize()?;
         delete_leftovers(&parent);
         for _ in 0..TRIES {
@@ -40,10 +43,12 @@ impl TemporaryFolder {
                 });
             }
         }
-        Err(io::Error::other("temporary folders cannot be locked there"))
+        Err(io::Error::other(
+            "temporary folders in this directory cannot be locked",
+        ))
     }
 
-    /// Where it is, without links.
+    /// The path of the folder, with links resolved.
     pub fn path(&self) -> &Path {
         &self.path
     }

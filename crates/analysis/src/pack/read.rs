@@ -1,8 +1,9 @@
-//! Reads a pack: a tar archive of regular files, compressed with zstd. The file is hostile input.
+//! Reads a pack: a tar archive of regular files, compressed with zstd. A pack is hostile input:
+//! entries are read without tar's extensions for long names and links, so no entry can name a path
+//! that its header does not show, or request memory.
 //!
-//! Entries are read raw. A pack has no extensions for long names and links, so no entry can name a
-//! path that its header does not show, or request memory. The written bytes are limited by the size
-//! of the pack and by the contents its header declares.
+//! The number of bytes written is limited by the size of the pack and by the total that the pack's
+//! header declares.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek as _};
@@ -15,37 +16,37 @@ use stormlog_format::{Map, Value};
 use super::PackError;
 use crate::regular_file;
 
-/// The name of the first entry, which describes the others. It is not unpacked.
+/// The name of the first entry of a pack, which describes the other entries and is not unpacked.
 pub const HEADER: &str = "stormlog-pack.json";
 /// The version of the pack format.
 pub const VERSION: i64 = 1;
-/// Maximum number of files in a pack. A run of 500 ranks has a few thousand files.
+/// Maximum number of files in a pack. For comparison, a run of 500 ranks has a few thousand files.
 pub const MOST_FILES: u64 = 50_000;
 
-/// The first bytes of every zstd file.
+/// The magic number at the start of every zstd file.
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const FORMAT: &str = "stormlog-pack";
 const LARGEST_HEADER: u64 = 64 << 10;
 /// A pack may expand to `SMALL` bytes or to `LARGEST_RATIO` times its size, whichever is larger.
-/// Telemetry compresses by a factor of 10 to 100.
+/// Telemetry compresses by a factor of 10 to 100, so only a decompression bomb exceeds the limit.
 const SMALL: u64 = 256 << 20;
 const LARGEST_RATIO: u64 = 1_000;
-/// Maximum number of parts of a path in a pack.
+/// Maximum number of components of a file's path in a pack.
 const DEEPEST: usize = 32;
-/// Largest window of the decoder, as a power of two. This is also the default limit of the program
-/// `zstd`.
+/// Largest window of the zstd decoder, as a power of two. The program `zstd` has the same default
+/// limit for the window.
 const WINDOW_LOG: u32 = 27;
 
-/// The contents that a pack declares.
+/// The number and size of the files that a pack declares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Content {
-    /// Number of files.
+    /// Number of files in the pack.
     pub files: u64,
-    /// Total size in bytes.
+    /// Total size of the unpacked files in bytes.
     pub bytes: u64,
 }
 
-/// The first entry of a pack with these contents.
+/// The text of the first entry of a pack, which declares the given contents.
 pub fn header(content: Content, written_by: &str) -> String {
     let mut map = Map::new();
     map.insert("format", FORMAT);
@@ -58,12 +59,12 @@ pub fn header(content: Content, written_by: &str) -> String {
     text
 }
 
-/// Reads a whole pack without writing anything.
+/// Reads a whole pack to check it, without writing any file.
 pub fn check(pack: &Path) -> Result<Content, PackError> {
     read(pack, None)
 }
 
-/// Unpacks into a new folder.
+/// Unpacks a pack into a new folder.
 pub(super) fn unpack(pack: &Path, into: &Path) -> Result<Content, PackError> {
     read(pack, Some(into))
 }
@@ -111,7 +112,7 @@ fn read_entries(tar: &mut Bounded<impl Read>, into: Option<&Path>) -> Result<Con
             return Err(PackError::TooManyFiles);
         }
         if found.files > declared.files || found.bytes > declared.bytes {
-            let what = "it holds more than it declares";
+            let what = "the pack contains more than it declares";
             return Err(PackError::Damaged(what.to_owned()));
         }
         match into {
@@ -119,7 +120,8 @@ fn read_entries(tar: &mut Bounded<impl Read>, into: Option<&Path>) -> Result<Con
             None => drain(entry)?,
         }
     }
-    // The checksum of the compressed stream is at its end.
+    // The rest of the stream is read too, because the checksum of the compressed data is at its
+    // end.
     drain(tar)?;
     if found != declared {
         let what = format!("{} of {} files", found.files, declared.files);
@@ -128,7 +130,7 @@ fn read_entries(tar: &mut Bounded<impl Read>, into: Option<&Path>) -> Result<Con
     Ok(found)
 }
 
-/// The contents that the first entry declares.
+/// The contents that the first entry of a pack declares.
 fn declared(entry: tar::Entry<'_, impl Read>) -> Result<Content, PackError> {
     let is_header = entry.path_bytes() == HEADER.as_bytes() && entry.size() <= LARGEST_HEADER;
     if !is_header {
@@ -154,7 +156,7 @@ fn declared(entry: tar::Entry<'_, impl Read>) -> Result<Content, PackError> {
     }
     let count = |key: &str| {
         let count = number(key).and_then(|count| u64::try_from(count).ok());
-        count.ok_or_else(|| PackError::Damaged(format!("it does not declare its {key}")))
+        count.ok_or_else(|| PackError::Damaged(format!("the pack does not declare its {key}")))
     };
     Ok(Content {
         files: count("files")?,
@@ -162,7 +164,8 @@ fn declared(entry: tar::Entry<'_, impl Read>) -> Result<Content, PackError> {
     })
 }
 
-/// The path of an entry, which must be a regular file inside the folder.
+/// The path of an entry, which must be a regular file inside the folder that the pack is unpacked
+/// into.
 fn name_of(entry: &tar::Entry<'_, impl Read>) -> Result<PathBuf, PackError> {
     let bytes = entry.path_bytes();
     let shown = || String::from_utf8_lossy(&bytes).into_owned();
@@ -190,7 +193,7 @@ fn write(mut entry: tar::Entry<'_, impl Read>, path: &Path) -> Result<(), PackEr
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(write)?;
     }
-    // Fails if the file exists, or if a link was created there meanwhile.
+    // Opening fails if the file exists already, or if a link was created at its path meanwhile.
     let mut options = OpenOptions::new();
     let mut file = options
         .write(true)
@@ -200,13 +203,14 @@ fn write(mut entry: tar::Entry<'_, impl Read>, path: &Path) -> Result<(), PackEr
     copy(&mut entry, &mut file, path)?;
     let modified = entry.header().mtime().map_err(damaged)?;
     if let Some(modified) = UNIX_EPOCH.checked_add(Duration::from_secs(modified)) {
-        // A timestamp that the file system cannot store does not invalidate the contents.
+        // The error is ignored, because a timestamp that the file system cannot store does not
+        // invalidate the file's contents.
         let _ = file.set_modified(modified);
     }
     Ok(())
 }
 
-/// Copies data. Read errors and write errors are reported differently.
+/// Copies the data of an entry to a file, and distinguishes read errors from write errors.
 fn copy(from: &mut impl Read, to: &mut File, path: &Path) -> Result<(), PackError> {
     let mut buffer = vec![0; 1 << 16];
     loop {
@@ -226,10 +230,13 @@ fn drain(mut from: impl Read) -> Result<(), PackError> {
         .map_err(damaged)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is passed to map_err")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "map_err passes errors by value"
+)]
 fn damaged(error: io::Error) -> PackError {
     PackError::Damaged(if error.kind() == io::ErrorKind::UnexpectedEof {
-        "it ends too early".to_owned()
+        "the pack ends too early".to_owned()
     } else {
         error.to_string()
     })
@@ -242,7 +249,7 @@ fn cannot_write(path: &Path, cause: io::Error) -> PackError {
     }
 }
 
-/// A reader that fails when a pack expands too far.
+/// A reader that fails when a pack expands to more bytes than allowed.
 struct Bounded<R> {
     inner: R,
     left: u64,
@@ -252,11 +259,11 @@ struct Bounded<R> {
 impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.left == 0 {
-            // Reaching the limit exactly at the end of the stream is allowed.
+            // A pack that ends exactly at the limit is accepted.
             let more = self.inner.read(&mut [0])?;
             self.is_exceeded = more > 0;
             return if more > 0 {
-                Err(io::Error::other("the pack expands too far"))
+                Err(io::Error::other("the pack expands beyond the limit"))
             } else {
                 Ok(0)
             };

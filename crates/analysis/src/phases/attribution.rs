@@ -1,4 +1,4 @@
-//! Determines the phase of an event from the spans that contain its time.
+//! Determines the phase of an event from the phase spans that contain its time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,19 +7,19 @@ use stormlog_format::{Map, Text, Value};
 
 use super::PhaseSpan;
 
-/// Whether an event has exactly one phase.
+/// Whether an event belongs to exactly one phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolution {
-    /// Exactly one phase.
+    /// The event belongs to exactly one phase.
     Unique,
-    /// Several phases, or one phase that several threads share.
+    /// The event may belong to several phases, or to one phase that several threads are in.
     Ambiguous,
-    /// Any other value in a payload.
+    /// Another value that was read from a payload.
     Other(Text),
 }
 
 impl Resolution {
-    /// The value used in payloads.
+    /// The resolution as the text used in payloads.
     pub fn as_text(&self) -> Text {
         match self {
             Self::Unique => "unique".into(),
@@ -28,7 +28,7 @@ impl Resolution {
         }
     }
 
-    /// Parses the value used in payloads.
+    /// Parses a resolution from the text used in payloads.
     pub fn of_word(word: Text) -> Self {
         match word.as_str() {
             Some("unique") => Self::Unique,
@@ -38,14 +38,14 @@ impl Resolution {
     }
 }
 
-/// The basis of an attribution: `exact`, `thread_local` or `heuristic`.
+/// What an attribution is based on: `exact`, `thread_local` or `heuristic`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PhaseSource {
-    /// The event names the scope.
+    /// The event names the scope of its phase.
     Exact,
-    /// The event names the thread.
+    /// The event names its thread.
     ThreadLocal,
-    /// Neither was named, and only one phase was possible.
+    /// The event names neither scope nor thread, and only one phase was possible.
     Heuristic,
 }
 
@@ -55,7 +55,7 @@ stormlog_format::names!(PhaseSource {
     Heuristic => "heuristic",
 });
 
-/// The phase or phases of an event.
+/// The phase of an event, or the phases it may belong to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are the payload's keys")]
 pub struct PhaseAttribution {
@@ -66,7 +66,7 @@ pub struct PhaseAttribution {
     pub scope_id: Option<Text>,
     pub thread_id: Option<i64>,
     pub thread_name: Option<Text>,
-    /// For several phases, the most likely one and the basis for it.
+    /// When several phases are possible, the most likely one and the basis for that choice.
     pub summary: Option<(Text, Text)>,
 }
 
@@ -76,7 +76,7 @@ impl Serialize for PhaseAttribution {
     }
 }
 
-/// What an event records about its phase.
+/// The scope and thread that an event records about its phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are the metadata's keys")]
 pub struct PhaseOrigin {
@@ -85,7 +85,7 @@ pub struct PhaseOrigin {
 }
 
 impl PhaseOrigin {
-    /// Reads the origin from an event's metadata.
+    /// Reads the phase's scope and thread from an event's metadata.
     pub fn of_metadata(metadata: &Map) -> Self {
         let scope_id = metadata
             .get("origin_phase_scope_id")
@@ -97,7 +97,7 @@ impl PhaseOrigin {
     }
 }
 
-/// Joins the names of a path to one text.
+/// Joins the names in a phase's path to one text.
 pub fn path_text(path: &[Text]) -> Text {
     let named: Vec<&[u8]> = path
         .iter()
@@ -107,7 +107,7 @@ pub fn path_text(path: &[Text]) -> Text {
     Text::from_bytes(&named.join(&b" / "[..]))
 }
 
-/// The phase of an event whose time lies in the given spans.
+/// The phase of an event whose time lies in the given phase spans.
 pub fn attribute(active: &[&PhaseSpan], origin: &PhaseOrigin) -> Option<PhaseAttribution> {
     if active.is_empty() {
         return None;
@@ -160,7 +160,7 @@ pub fn attribute(active: &[&PhaseSpan], origin: &PhaseOrigin) -> Option<PhaseAtt
     })
 }
 
-/// The span that was entered last. Of spans with equal sequence numbers, the first counts.
+/// The phase span that was entered last. Of spans with equal sequence numbers, the first counts.
 fn latest<'a>(spans: impl Iterator<Item = &'a PhaseSpan>) -> Option<&'a PhaseSpan> {
     spans.reduce(|best, span| {
         if span.sequence > best.sequence {
@@ -198,7 +198,7 @@ fn ambiguous(labels: BTreeSet<Text>) -> PhaseAttribution {
     }
 }
 
-/// Merges the attributions of two events.
+/// Merges the phase attributions of two events.
 pub fn merge(
     first: Option<PhaseAttribution>,
     second: Option<PhaseAttribution>,
@@ -225,12 +225,12 @@ pub fn merge(
 }
 
 impl PhaseAttribution {
-    /// The attribution of an event outside of all phases.
+    /// The phase attribution of an event outside of all phases.
     pub fn nowhere() -> Self {
         ambiguous(BTreeSet::new())
     }
 
-    /// Every phase that is named.
+    /// All phases that the attribution names.
     fn labels(&self) -> impl Iterator<Item = Text> {
         let path = self.path.iter().filter(|_| self.paths.is_empty());
         let named = self
@@ -241,7 +241,7 @@ impl PhaseAttribution {
         named.cloned().collect::<Vec<_>>().into_iter()
     }
 
-    /// The phases as one line for users.
+    /// The phases of the attribution as one line for users.
     pub fn label(&self) -> Option<Text> {
         if let Some((path, source)) = &self.summary {
             let likely = if *source == "heuristic" {
@@ -254,7 +254,7 @@ impl PhaseAttribution {
         resolution_label(&self.resolution, self.path.as_ref(), &self.paths)
     }
 
-    /// The payload for reports.
+    /// The attribution as an object for reports.
     pub fn to_payload(&self) -> Map {
         let named = self.paths.iter().filter(|path| !path.as_bytes().is_empty());
         let paths = named.cloned().map(Value::Text).collect();
@@ -285,7 +285,7 @@ impl PhaseAttribution {
     }
 }
 
-/// A resolution and its phases as one line for users.
+/// The resolution of an attribution and its phases as one line for users.
 pub fn resolution_label(
     resolution: &Resolution,
     path: Option<&Text>,

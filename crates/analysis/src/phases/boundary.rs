@@ -4,7 +4,7 @@ use stormlog_format::{EventType, Map, Text, Value, metadata_keys};
 
 use crate::columns::EventRef;
 
-/// The side of a phase.
+/// Whether a boundary begins or ends a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The phase begins.
@@ -31,23 +31,23 @@ pub struct ScopeRecord {
 pub struct Boundary {
     /// Whether the phase is entered or left.
     pub action: Action,
-    /// The scope.
+    /// The scope that the boundary opens or closes.
     pub scope: ScopeRecord,
 }
 
 impl Boundary {
-    /// Whether events of a type are boundaries.
+    /// Whether events of a given type are boundaries of phases.
     pub(super) fn is_one(event_type: &[u8]) -> bool {
         action(event_type).is_some()
     }
 
-    /// Parses the boundary from an event; `None` when the event is not one.
+    /// Parses the boundary of a phase from an event; `None` when the event is not a boundary.
     pub fn of_event(event: EventRef<'_>) -> Option<Self> {
         let action = action(event.event_type())?;
         Self::of_metadata(action, &event.metadata())
     }
 
-    /// Parses the boundary from the type and the metadata of an event.
+    /// Parses the boundary of a phase from the type and the metadata of an event.
     pub fn of(event_type: &Text, metadata: &Map) -> Option<Self> {
         Self::of_metadata(action(event_type.as_bytes())?, metadata)
     }
@@ -64,7 +64,7 @@ impl Boundary {
         let Value::List(path) = scope.get("path")? else {
             return None;
         };
-        // Parts that are empty or not a text are left out.
+        // Parts of a phase's path that are empty or not a text are left out.
         let path: Vec<Text> = path
             .iter()
             .filter_map(Value::as_text)
@@ -103,7 +103,7 @@ fn action(event_type: &[u8]) -> Option<Action> {
     }
 }
 
-/// Converts an integer. As in Python, a boolean counts as an integer.
+/// Converts a JSON value to an integer. As in Python, a boolean counts as the integer 0 or 1.
 fn integer(value: &Value) -> Option<i64> {
     match value {
         Value::Int(value) => Some(*value),

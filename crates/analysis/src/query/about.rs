@@ -7,20 +7,20 @@ use stormlog_format::{EventType, Map, Text, classify, metadata_keys};
 
 use crate::columns::{EventRef, Events, RowSet};
 
-/// Keys that queries over all events look for.
+/// Searchers for the metadata keys that queries over all events look for.
 static SEVERITY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(metadata_keys::SEVERITY));
 static HEALTH: LazyLock<Finder<'static>> =
     LazyLock::new(|| Finder::new(metadata_keys::COLLECTOR_HEALTH_STATUS));
 
-/// Whether the metadata may contain a key. Metadata with escapes may hide the key, so it counts
-/// too.
+/// Whether the metadata text of an event may contain a key. Metadata with escape sequences may hide
+/// the key, so it counts as possibly containing it.
 fn may_have(event: EventRef<'_>, key: &Finder<'_>) -> bool {
     let json = event.metadata_json();
     key.find(json).is_some() || memchr::memchr(b'\\', json).is_some()
 }
 
 /// The events of a table that may report a problem. For most events, the type and the text of the
-/// metadata rule this out without parsing.
+/// metadata rule out a problem without parsing.
 pub(crate) fn may_be_trouble(events: &Events) -> RowSet {
     let is_trouble = |kind: &[u8]| {
         matches!(
@@ -36,7 +36,7 @@ pub(crate) fn may_be_trouble(events: &Events) -> RowSet {
     RowSet::of_table_of(events, is_trouble, &[&SEVERITY, &HEALTH])
 }
 
-/// The metadata if it may contain one of the keys, otherwise an empty object.
+/// The metadata of an event if it may contain one of the keys, otherwise an empty object.
 pub(crate) fn metadata_with(event: EventRef<'_>, keys: &[&str]) -> Map {
     if keys.iter().any(|key| may_have(event, &Finder::new(key))) {
         event.metadata()

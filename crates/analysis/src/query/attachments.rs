@@ -1,4 +1,4 @@
-//! The attachments of a run: our own files, and links to other places.
+//! Lists the attachments of a run: files of the recording, and links to other places.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -41,7 +41,7 @@ pub struct RunAttachmentRow {
 }
 
 impl RunAttachmentRow {
-    /// The row as a map, with its keys in order.
+    /// The row as a map, with its keys in a fixed order.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("run_id", self.run_id.clone());
@@ -66,7 +66,7 @@ impl RunAttachmentRow {
         map
     }
 
-    /// A local file or directory.
+    /// The row of a local file or directory.
     fn local(
         run_id: Text,
         title: Text,
@@ -99,7 +99,7 @@ impl RunAttachmentRow {
     }
 }
 
-/// Which attachments to list. A field without a value does not filter.
+/// Which attachments to list. A field that is `None` accepts every attachment.
 #[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "the fields are the keys of rows")]
 pub struct RunAttachmentFilter {
@@ -127,7 +127,7 @@ impl RunAttachmentFilter {
 }
 
 impl super::Store {
-    /// The attachments of each run.
+    /// The attachments of the runs that the filter accepts.
     pub fn run_attachments(&self, filter: &RunAttachmentFilter) -> Vec<RunAttachmentRow> {
         let mut rows = self.run_attachments_of(&self.run_contexts());
         rows.retain(|row| filter.accepts(row));
@@ -284,7 +284,7 @@ impl super::Store {
     }
 }
 
-/// A sink, its segments and its rollups, once per session.
+/// The rows of a sink, its segments and its rollups, once per session.
 fn of_sink(source: &Source, manifest: &Manifest, index: &IdentityIndex) -> Vec<RunAttachmentRow> {
     let mut rows = Vec::new();
     let rollups = source.path.join(ROLLUP_FILENAME);
@@ -332,7 +332,7 @@ fn of_sink(source: &Source, manifest: &Manifest, index: &IdentityIndex) -> Vec<R
             .iter()
             .rfind(|session| session.session_id == *id);
         let name = segment.filename.to_str_lossy();
-        // Segments must be inside their sink. Paths to other folders were rejected before.
+        // A name with a folder is skipped, because segments must be directly inside their sink.
         if Path::new(&*name).file_name() != Some(OsStr::new(&*name)) {
             continue;
         }
@@ -380,7 +380,7 @@ fn of_diagnose(source: &Source, index: &IdentityIndex) -> Option<RunAttachmentRo
     Some(row)
 }
 
-/// A flat file, once per session that belongs to exactly one run.
+/// The rows of a file that is no sink, once per session that belongs to exactly one run.
 fn of_file(
     source: &Source,
     contexts: &[RunContext],

@@ -1,4 +1,4 @@
-//! The catalog of the given paths: sources, bundles, runs and attachments.
+//! The catalog of the paths given to a query: sources of events, bundles, runs and attachments.
 //!
 //! Only manifests, envelopes and sidecars are read, so the cost does not depend on the number of
 //! events.
@@ -43,13 +43,13 @@ stormlog_format::names!(SourceKind {
 });
 
 impl SourceKind {
-    /// The kind of a word in rows.
+    /// Parses the type of a source from its name in rows.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == word)
     }
 
-    /// The type of a session's recording, from the name of its first file. If the file is a
-    /// segment, the recording is a sink.
+    /// The type of a session's recording, determined from the name of its first file. When the
+    /// first file is a segment, the recording is a sink.
     pub(crate) fn of_recording(file: &Path) -> Self {
         if plain_name(file).starts_with("segment-") {
             return Self::Sink;
@@ -57,7 +57,7 @@ impl SourceKind {
         Self::of_file(file).unwrap_or(Self::TelemetryJson)
     }
 
-    /// The type of a file, from its name.
+    /// The type of a source file, determined from its name.
     fn of_file(path: &Path) -> Option<Self> {
         Some(match FileKind::of(path)? {
             FileKind::Document => Self::TelemetryJson,
@@ -96,7 +96,7 @@ impl Source {
         }
     }
 
-    /// The source as shown in rows.
+    /// The source as a map, in the form shown in rows.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("path", payload::path_text(&self.path));
@@ -113,14 +113,14 @@ impl Source {
 /// A problem with a path that may affect the results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CatalogWarning {
-    /// The path.
+    /// The path that has the problem.
     pub path: Text,
     /// Description of the problem.
     pub message: String,
 }
 
 impl CatalogWarning {
-    /// The warning as shown in rows.
+    /// The warning as a map, in the form shown in rows.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("path", self.path.clone());
@@ -129,27 +129,27 @@ impl CatalogWarning {
     }
 }
 
-/// The contents of the given paths.
+/// The artifacts found at the given paths.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     /// The given paths.
     pub paths: Vec<PathBuf>,
-    /// Sources of events.
+    /// Sources of events, such as sinks and exports.
     pub sources: Vec<Source>,
-    /// OOM bundles.
+    /// OOM bundles found at the paths.
     pub oom_bundles: Vec<OomBundle>,
     /// Attachments listed in sidecars.
     pub attachments: Vec<ExternalAttachment>,
     /// Envelopes that describe runs.
     pub run_envelopes: Vec<RunEnvelope>,
-    /// Problems with the paths.
+    /// Warnings about problems with the paths.
     pub warnings: Vec<CatalogWarning>,
-    /// The warnings about something that could not be read.
+    /// The warnings that concern files or folders that could not be read.
     pub unread: Vec<CatalogWarning>,
 }
 
 impl Catalog {
-    /// Builds the catalog of the paths, in order.
+    /// Builds the catalog of the given paths, in their order.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Self {
         let opened = paths.iter().map(|path| unpacked(path.as_ref()));
         let opened: Vec<_> = opened.collect();
@@ -182,15 +182,15 @@ impl Catalog {
 #[derive(Default)]
 struct Discovery {
     catalog: Catalog,
-    /// Folders in which attachments may be.
+    /// Folders in which the files of attachments may be.
     roots: Vec<PathBuf>,
     seen_sources: HashSet<(PathBuf, SourceKind)>,
     seen_files: HashSet<PathBuf>,
-    /// Segments that belong to a known sink.
+    /// Segments that belong to a sink that is already in the catalog.
     covered: HashSet<PathBuf>,
-    /// The OOM bundles, with links resolved.
+    /// The paths of the OOM bundles, with links resolved.
     bundles: Vec<PathBuf>,
-    /// Run ids with more than one envelope.
+    /// Run ids for which more than one envelope was found.
     repeated_runs: HashSet<Text>,
 }
 
@@ -202,7 +202,7 @@ impl Discovery {
         });
     }
 
-    /// Adds a warning about something that could not be read.
+    /// Adds a warning about a file or folder that could not be read.
     fn unread(&mut self, path: &Path, message: impl Into<String>) {
         self.warn(path, message);
         self.catalog
@@ -312,8 +312,8 @@ impl Discovery {
         let directory = folder_of(file);
         let shape = Shape::of(document);
         let is_host = file.file_name() == Some(SinkNames::Host.manifest().as_ref());
-        // Only a sink has a host manifest. Once the ordinary manifest is complete, that one is
-        // used.
+        // Only a sink has a host manifest, and as soon as the ordinary manifest is complete, that
+        // one is used instead.
         if is_host && (shape != Shape::Sink || sink_names(directory) == Some(SinkNames::Ordinary)) {
             return Shape::Unknown;
         }
@@ -419,8 +419,8 @@ impl Discovery {
         };
         let mut place = 0;
         let mut refused = Vec::new();
-        // An envelope is read completely or not at all, so its attachments correspond to those in
-        // the file.
+        // An envelope is parsed completely or not at all, so its attachments correspond one to one
+        // to the entries in the file.
         envelope.attachments.retain(|_| {
             let entry = entries.get(place).and_then(Value::as_map);
             let leaves = entry.is_some_and(|entry| sidecar::leaves(entry, file, &self.roots));
@@ -451,7 +451,7 @@ impl Discovery {
     }
 }
 
-/// The path with its links resolved, for comparing paths.
+/// The path with its links resolved, so that paths can be compared.
 pub(crate) fn resolve(path: &Path) -> PathBuf {
     path.canonicalize()
         .or_else(|_| std::path::absolute(path))

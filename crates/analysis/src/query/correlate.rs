@@ -5,16 +5,16 @@ use stormlog_format::{Map, Text, Value};
 use super::events::EventFilter;
 use super::evidence::Evidence;
 
-/// The default time window on each side, in nanoseconds.
+/// The default time window before and after the point in time, in nanoseconds.
 pub const DEFAULT_WINDOW_NS: i64 = 60_000_000_000;
 
 /// Which sessions evidence may come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
-    /// Only the same session.
+    /// Only the session of the point in time.
     #[default]
     Session,
-    /// All sessions of the same job.
+    /// All sessions of the job that the point in time belongs to.
     Distributed,
 }
 
@@ -24,7 +24,7 @@ stormlog_format::names!(Scope {
 });
 
 impl Scope {
-    /// Parses the name of a scope in requests.
+    /// Parses a scope from its name in requests.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scope| scope.as_str() == word)
     }
@@ -33,11 +33,11 @@ impl Scope {
 /// How certain it is that evidence is related to a point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Confidence {
-    /// The evidence has the same session or job, and the same rank.
+    /// The evidence has the same session or job as the point in time, and the same rank.
     High,
-    /// The evidence has the same session or job.
+    /// The evidence has the same session or job as the point in time, but not the same rank.
     Medium,
-    /// Only the time matches.
+    /// The evidence matches the point in time only by its time.
     Low,
 }
 
@@ -78,7 +78,7 @@ impl Default for CorrelationFilter {
     }
 }
 
-/// Why the point in time cannot be determined.
+/// Why the point in time to examine cannot be determined.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the error messages document the variants")]
@@ -94,16 +94,16 @@ pub enum CorrelationError {
 /// A point in time, and the evidence around it.
 #[derive(Clone, Debug)]
 pub struct CorrelationResult {
-    /// The point in time.
+    /// The point in time that was examined.
     pub anchor: Map,
-    /// The evidence around it.
+    /// The evidence around the point in time.
     pub evidence: Vec<Evidence>,
-    /// Warnings from the query.
+    /// Warnings from the query, such as files that could not be read.
     pub warnings: Vec<String>,
 }
 
 impl CorrelationResult {
-    /// The result as a map, with its keys in order.
+    /// The result as a map, with its keys in a fixed order.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("anchor", Value::Map(self.anchor.clone()));
@@ -153,7 +153,8 @@ impl Moment {
         map
     }
 
-    /// The distance of evidence from the point in time; `None` when the evidence has no time.
+    /// The time between evidence and the point in time, in nanoseconds; `None` when the evidence
+    /// has no time.
     fn distance(&self, evidence: &Evidence) -> Option<i64> {
         let start = evidence.start_ns.or(evidence.end_ns)?;
         let end = evidence.end_ns.or(evidence.start_ns)?;
@@ -166,7 +167,8 @@ impl Moment {
         })
     }
 
-    /// Rates evidence: adds its confidence and the reasons. `None` when the evidence is unrelated.
+    /// Rates evidence: adds its confidence and the reasons for it. `None` when the evidence is not
+    /// related to the point in time.
     fn judge(&self, mut evidence: Evidence, filter: &CorrelationFilter) -> Option<Evidence> {
         let same =
             |wanted: &Option<Text>, given: &Option<Text>| wanted.is_none() || wanted == given;

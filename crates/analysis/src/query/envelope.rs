@@ -1,5 +1,5 @@
-//! Parses `stormlog_run.json`, which a user or a tool writes to describe a run. One unknown key or
-//! invalid value is enough to reject the whole file.
+//! Parses `stormlog_run.json`, which a user or a tool writes to describe a run. A single unknown
+//! key or invalid value makes the whole file invalid.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +8,10 @@ use stormlog_format::{Map, Text, Value};
 use super::payload::{path_text, texts};
 use super::sidecar::attachment_path;
 
-/// The name of the file.
+/// The file name of a run envelope.
 pub(crate) const FILE_NAME: &str = "stormlog_run.json";
 
-/// The value of the key `format`.
+/// The value of the key `format` in a run envelope.
 const FORMAT: &str = "stormlog.run_envelope";
 
 const RUN_KEYS: [&str; 16] = [
@@ -91,7 +91,7 @@ pub struct RunEnvelope {
     pub metadata: Map,
 }
 
-/// A session of a run.
+/// A session of a run described by an envelope.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     missing_docs,
@@ -109,7 +109,7 @@ pub struct RunSessionRef {
     pub metadata: Map,
 }
 
-/// An attachment of a run.
+/// An attachment of a run described by an envelope.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     missing_docs,
@@ -181,7 +181,7 @@ impl RunEnvelope {
         })
     }
 
-    /// The envelope as shown in the catalog.
+    /// The envelope as a map, in the form shown in the catalog.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("run_id", self.run_id.clone());
@@ -300,8 +300,9 @@ impl RunAttachment {
     }
 }
 
-/// An object without unknown keys. Each method returns `None` when the value is invalid. For
-/// optional values, the inner option shows whether the value is present.
+/// A JSON object of an envelope without unknown keys. Each method of `Fields` returns `None` when
+/// the value is invalid. For an optional value, the inner `Option` shows whether the value is
+/// present.
 struct Fields<'a>(&'a Map);
 
 impl<'a> Fields<'a> {
@@ -312,13 +313,13 @@ impl<'a> Fields<'a> {
             .then_some(Self(map))
     }
 
-    /// A non-empty text.
+    /// A required text that must not be empty.
     fn name(&self, key: &str) -> Option<Text> {
         let text = self.0.get(key)?.as_text()?;
         (!text.as_bytes().is_empty()).then(|| text.clone())
     }
 
-    /// A non-empty text. The key may be missing and the value may be null.
+    /// An optional text that must not be empty; its key may be missing and its value may be null.
     #[expect(
         clippy::option_option,
         reason = "the outer option is validity, the inner one presence"
@@ -330,7 +331,8 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A non-empty text. The key may be missing, but the value must not be null.
+    /// An optional text that must not be empty; its key may be missing, but its value must not be
+    /// null.
     #[expect(
         clippy::option_option,
         reason = "the outer option is validity, the inner one presence"
@@ -342,7 +344,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A text, possibly empty. The key may be missing and the value may be null.
+    /// An optional text that may be empty; its key may be missing and its value may be null.
     #[expect(
         clippy::option_option,
         reason = "the outer option is validity, the inner one presence"
@@ -367,7 +369,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Two timestamps, of which the second must not be earlier.
+    /// Two timestamps, of which the second must not be earlier than the first.
     fn span(&self, start: &str, end: &str) -> Option<(Option<i64>, Option<i64>)> {
         let (start, end) = (self.at_least(start, 0)?, self.at_least(end, 0)?);
         match (start, end) {

@@ -1,4 +1,4 @@
-//! Events of many sources as one sequence ordered by time.
+//! Lists events of many sources as one sequence ordered by time.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::scan::scan;
 use crate::columns::{EventRef, Events, RowId, RowSet};
 use crate::load::LoadedSession;
 
-/// Which events to list. A field without a value does not filter.
+/// Which events to list. A field that is `None` accepts every event.
 #[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "the fields are the keys of rows")]
 pub struct EventFilter {
@@ -30,7 +30,8 @@ pub struct EventFilter {
 }
 
 impl EventFilter {
-    /// Whether the event passes the filter. The status of the event's session is not checked.
+    /// Whether the event passes the filter. The status of the event's session is not checked by
+    /// this function.
     pub fn accepts(&self, event: EventRef<'_>) -> bool {
         let origin = event.origin();
         let time = event.timestamp_ns();
@@ -84,7 +85,7 @@ impl EventFilter {
     }
 }
 
-/// The origin of the events of one session in one source.
+/// The events of one session in one source, with the labels that their rows share.
 #[derive(Clone, Debug)]
 pub(super) struct Home {
     source_path: Text,
@@ -97,7 +98,7 @@ pub(super) struct Home {
 #[derive(Clone, Debug, Default)]
 pub struct EventRows {
     homes: Arc<[Home]>,
-    /// For each row, the index of its home and the index in the home's events.
+    /// For each row, the index of its home and the index of the event in that home.
     rows: Vec<(u32, u32)>,
 }
 
@@ -115,7 +116,7 @@ pub struct EventRow<'a> {
 }
 
 impl EventRow<'_> {
-    /// The row as a map, with its keys in order.
+    /// The row as a map, with its keys in a fixed order.
     pub fn to_map(self) -> Map {
         let mut map = self.event.to_event().to_record();
         map.insert("source_path", self.source_path.clone());
@@ -148,7 +149,7 @@ impl EventRows {
         })
     }
 
-    /// The first rows, up to `limit`.
+    /// Truncates the rows to the first `limit`.
     fn first(mut self, limit: Option<usize>) -> Self {
         self.rows.truncate(limit.unwrap_or(usize::MAX));
         self
@@ -160,7 +161,7 @@ impl EventRows {
     }
 }
 
-/// The file that the rows of a session name.
+/// The file that the rows of a session name as their source.
 pub(crate) fn source_path(session: &LoadedSession, source: &super::Source) -> Text {
     match session.sources.first() {
         Some(first) => first.as_str().into(),
@@ -179,7 +180,7 @@ impl super::Store {
     /// The events that may report a problem, the earliest first.
     pub(crate) fn events_that_may_be_trouble(&self) -> EventRows {
         let homes = self.homes(&EventFilter::default());
-        // The sessions of a source share its table, which is searched once.
+        // The sessions of a source share one event table, which is searched only once.
         let mut sets: Vec<RowSet> = Vec::new();
         let mut set_of = Vec::with_capacity(homes.len());
         for home in &homes {
@@ -233,8 +234,8 @@ impl super::Store {
     }
 }
 
-/// The accepted events of all homes, ordered by time. The rule gets the index of the home, its
-/// events and the position of the event in memory.
+/// The accepted events of all homes, ordered by time and session. The filter `wants` gets the index
+/// of the home, its events and the memory position of the event.
 fn in_time(homes: Vec<Home>, wants: impl Fn(usize, &Events, RowId) -> bool + Sync) -> EventRows {
     let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
     let mut rows: Vec<(u32, u32)> = homes
@@ -251,7 +252,8 @@ fn in_time(homes: Vec<Home>, wants: impl Fn(usize, &Events, RowId) -> bool + Syn
         let event = homes[*home as usize].events.get(*place as usize);
         event.map(|event| (event.timestamp_ns(), &event.origin().session_id))
     };
-    // The sort is stable: for equal times, the source found first comes first.
+    // The sort is stable: of events with equal times, the one of the source found first comes
+    // first.
     if !rows.is_sorted_by_key(key) {
         rows.sort_by(|one, other| key(one).cmp(&key(other)));
     }

@@ -1,4 +1,5 @@
-//! Evidence: anything that may be related to a point in time, in one format.
+//! Evidence: events, markers, bundles and other items that may be related to a point in time, in
+//! one format.
 
 use stormlog_format::json::{Layout, Writer};
 use stormlog_format::{Map, Text, Value, classify};
@@ -10,7 +11,7 @@ use super::events::{EventFilter, EventRow, EventRows};
 use super::payload::path_text;
 use crate::digest::sha256_hex;
 
-/// The kinds of evidence.
+/// The kinds of evidence that queries return.
 pub const EVIDENCE_KINDS: [&str; 7] = [
     "telemetry_event",
     "alert",
@@ -21,7 +22,7 @@ pub const EVIDENCE_KINDS: [&str; 7] = [
     "attachment",
 ];
 
-/// Something that may be related to a point in time.
+/// Evidence: an item that may be related to a point in time.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     missing_docs,
@@ -45,7 +46,7 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// The evidence as a map, with its keys in order.
+    /// The evidence as a map, with its keys in a fixed order.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("evidence_id", self.evidence_id.clone());
@@ -85,7 +86,7 @@ impl Evidence {
         }
     }
 
-    /// Evidence from an event.
+    /// Creates evidence from an event.
     fn of_event(kind: &'static str, title: Text, row: EventRow<'_>) -> Self {
         let origin = row.event.origin();
         Self {
@@ -101,7 +102,7 @@ impl Evidence {
     }
 }
 
-/// The id of evidence without an id of its own: a hash of the texts of its parts.
+/// The id of evidence that has no id of its own: a hash of the texts of its parts.
 pub(crate) fn evidence_id(parts: &[Value]) -> Text {
     let spelled = parts.iter().map(|part| match part {
         Value::Null => Value::text("None"),
@@ -117,7 +118,7 @@ fn text(value: &[u8]) -> Text {
 }
 
 impl super::Store {
-    /// Everything that may be related to a point in time, limited to the requested kinds.
+    /// All evidence that may be related to a point in time, limited to the requested kinds.
     pub(crate) fn candidates(&self, moment: &Moment, kinds: &[Text]) -> Vec<Evidence> {
         let wants = |kind: &str| kinds.is_empty() || kinds.iter().any(|wanted| *wanted == kind);
         let mut found = Vec::new();

@@ -1,6 +1,6 @@
 //! Parses ISO 8601 times in the forms that Python accepts.
 
-/// Microseconds since the epoch. A time without a zone is UTC.
+/// Parses a time to microseconds since 1970; a time without a zone is UTC.
 pub(crate) fn iso_to_micros(text: &str) -> Option<i64> {
     if !text.is_ascii() {
         return None;
@@ -14,7 +14,7 @@ pub(crate) fn iso_to_micros(text: &str) -> Option<i64> {
     Some(days * 86_400_000_000 + clock - offset)
 }
 
-/// Nanoseconds since the epoch, with the rounding of Python's floating-point seconds.
+/// Parses a time to nanoseconds since 1970, with the rounding of Python's floating-point seconds.
 pub fn iso_to_ns(text: &str) -> Option<i64> {
     let micros = iso_to_micros(text)?;
     #[expect(
@@ -25,7 +25,7 @@ pub fn iso_to_ns(text: &str) -> Option<i64> {
     Some((micros as f64 / 1e6 * 1e9) as i64)
 }
 
-/// Days since the epoch, and the text after the date.
+/// Parses a date to days since 1970, and returns the text after the date.
 fn date(text: &[u8]) -> Option<(i64, &[u8])> {
     let year = number(text.get(..4)?)?;
     let rest = &text[4..];
@@ -34,7 +34,7 @@ fn date(text: &[u8]) -> Option<(i64, &[u8])> {
     if rest.first() == Some(&b'W') {
         let week = number(rest.get(1..3)?)?;
         let after = &rest[3..];
-        // A day of the week is optional, and has a dash before it if the week has one.
+        // The day of an ISO week is optional, and has a dash before it if the week has one.
         let (day, after) = match (dashed, after) {
             (true, [b'-', day, after @ ..]) | (false, [day, after @ ..])
                 if day.is_ascii_digit() =>
@@ -56,7 +56,7 @@ fn date(text: &[u8]) -> Option<(i64, &[u8])> {
     Some((civil_to_days(year, month, day)?, &rest[2..]))
 }
 
-/// Microseconds since midnight, and the zone's offset in microseconds.
+/// Parses a time of day to microseconds since midnight, and its zone to an offset in microseconds.
 fn time_and_zone(text: &[u8]) -> Option<(i64, i64)> {
     let zone = text
         .iter()
@@ -76,7 +76,7 @@ fn time_and_zone(text: &[u8]) -> Option<(i64, i64)> {
     Some((clock(time, 24)?, offset))
 }
 
-/// Microseconds of `HH[:MM[:SS[.fff]]]`, with or without colons.
+/// Parses `HH[:MM[:SS[.fff]]]`, with or without colons, to microseconds.
 fn clock(text: &[u8], hours_limit: i64) -> Option<i64> {
     let mut rest = text;
     let mut parts = [0; 3];
@@ -104,7 +104,7 @@ fn clock(text: &[u8], hours_limit: i64) -> Option<i64> {
     Some(((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + fraction)
 }
 
-/// Digits after the decimal point as microseconds. Digits after the sixth are ignored.
+/// Converts the digits after the decimal point to microseconds; digits after the sixth are ignored.
 fn fraction(digits: &[u8]) -> Option<i64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -133,7 +133,7 @@ fn civil_to_days(year: i64, month: i64, day: i64) -> Option<i64> {
     if year < 1 || day < 1 || day > length {
         return None;
     }
-    // Years start in March here, so that the leap day is the last day.
+    // To compute the day of the year, a year starts in March, so that the leap day is its last day.
     let shifted = if month > 2 { year } else { year - 1 };
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     Some(shifted * 365 + shifted / 4 - shifted / 100 + shifted / 400 + day_of_year - 719_468)

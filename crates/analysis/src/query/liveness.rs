@@ -1,52 +1,54 @@
 //! Decides whether a session with the status `running` is still running.
 //!
-//! The files are not changed. Time, host and processes are passed in by the caller.
+//! The files of the session are not changed. The current time, the host name and the state of
+//! processes are passed in by the caller.
 
 use stormlog_format::{ProcessIdentity, SessionStatus, SessionSummary};
 
-/// A session without writes for this long counts as ended, if its process cannot be checked because
-/// it is on another machine or in another container. A recorder writes every few seconds; ten
-/// minutes allow for clocks that differ.
+/// A session without writes for this long counts as ended if its process cannot be checked, because
+/// it runs on another machine or in another container. A recorder writes every few seconds, and ten
+/// minutes allow for clocks that differ between machines.
 const SILENCE_NS: i64 = 600_000_000_000;
 
-/// A process that started this much later than its session is another process with the same id.
+/// A process that started this much later than the session is another process with a reused process
+/// id.
 const START_SLACK_NS: i64 = 10_000_000_000;
 
-/// The state of a process.
+/// The state of the process with a given id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Process {
-    /// No process has this id, or it has exited and is a zombie.
+    /// No process has the id, or the process has exited and is a zombie.
     Gone,
-    /// A process has this id.
+    /// A process with the id exists.
     Alive {
         /// When the process started, if known.
         started_ns: Option<i64>,
         /// The identity of the process, if known.
         identity: Option<ProcessIdentity>,
     },
-    /// The state is unknown.
+    /// The state of the process is unknown.
     Unknown,
 }
 
-/// The machine on which the recording is read.
+/// The state of the machine on which the recording is read.
 pub struct Surroundings<'a> {
-    /// The current time.
+    /// The current time in nanoseconds since 1970.
     pub now_ns: i64,
-    /// The name of the host.
+    /// The name of the host on which the recording is read.
     pub host: &'a str,
-    /// The identity of the reading process, if known.
+    /// The identity of the process that reads the recording, if known.
     pub reader: Option<ProcessIdentity>,
-    /// Looks up the state of a process on this host.
+    /// Looks up the state of a process on this host by its id.
     pub process: &'a (dyn Fn(i64) -> Process + Sync),
 }
 
-/// The current status of a session. A session that is recorded as running, but whose process has
-/// ended, was interrupted.
+/// The current status of a session, which may differ from the recorded status. A session whose
+/// recorded status is running, but whose process has ended, was interrupted.
 ///
-/// If the recording identifies its process, and it was made on the same machine since its last boot
-/// and in the same pid namespace, that process is checked. In other cases, the session counts as
-/// running as long as it writes. Recordings without an identity (from stormlog 0.3.9 and version
-/// 0.4.0) are checked by host name and process id.
+/// If the recording identifies its process, and was made on this machine since its last boot and in
+/// the same pid namespace, the state of that process decides. If the process cannot be checked, the
+/// session counts as running as long as its files are written. Recordings without a process
+/// identity (from stormlog 0.3.9 and version 0.4.0) are checked by host name and process id.
 pub fn effective_status(
     summary: &SessionSummary,
     last_write_ns: Option<i64>,
@@ -70,7 +72,7 @@ pub fn effective_status(
     }
 }
 
-/// Whether the process that a recording identifies has ended. `None` when the process cannot be
+/// Whether the process identified by a recording has ended. `None` when the process cannot be
 /// checked from this machine.
 fn has_ended(recorder: &ProcessIdentity, here: &Surroundings<'_>) -> Option<bool> {
     if !here.reader.as_ref()?.shares_ids_with(recorder) {
@@ -86,8 +88,8 @@ fn has_ended(recorder: &ProcessIdentity, here: &Surroundings<'_>) -> Option<bool
     }
 }
 
-/// Whether the process of a recording without an identity has ended. `None` when the process cannot
-/// be checked from this machine.
+/// Whether the process of a recording without a process identity has ended. `None` when the process
+/// cannot be checked from this machine.
 fn has_ended_by_number(summary: &SessionSummary, here: &Surroundings<'_>) -> Option<bool> {
     if summary.host != here.host || summary.pid < 0 {
         return None;
@@ -190,15 +192,15 @@ mod tests {
         let ours = recorded_by(identity("boot", 1, 100));
         let same = alive(identity("boot", 1, 100));
         assert_eq!(judge_session(&ours, &same, 9999), SessionStatus::Running);
-        // The process id is in use again.
+        // The process id is in use again by another process, so the session was interrupted.
         let later = alive(identity("boot", 1, 101));
         assert_eq!(judge_session(&ours, &later, 0), SessionStatus::Interrupted);
         assert_eq!(
             judge_session(&ours, &Process::Gone, 0),
             SessionStatus::Interrupted
         );
-        // In another namespace, or on another machine with the same name, a process with the same
-        // id proves nothing.
+        // A process with the same id in another pid namespace, or on another machine with the same
+        // name, proves nothing about the session.
         for foreign in [identity("boot", 2, 100), identity("other", 1, 100)] {
             let foreign = recorded_by(foreign);
             for process in [&same, &Process::Gone] {

@@ -51,7 +51,7 @@ fn of_marker(marker: &Marker, session: &LoadedSession) -> Evidence {
     }
 }
 
-/// The marker as a map, with its keys in order.
+/// The marker as a map, with its keys in a fixed order.
 fn to_map(marker: &Marker, session: &LoadedSession) -> Map {
     let (event_type, metadata) = match &marker.subject {
         Subject::Event { place, event_type } => {

@@ -7,7 +7,7 @@ use stormlog_format::{Map, Text};
 use super::iso_time::iso_to_micros;
 use super::payload::{self, integer, path_text, text};
 
-/// The file in a bundle that describes the exception.
+/// The name of the file in an OOM bundle that describes the exception.
 pub(super) const DETAILS: &str = stormlog_format::file_names::METADATA;
 
 /// A bundle of the OOM flight recorder.
@@ -47,12 +47,12 @@ impl OomBundle {
         }
     }
 
-    /// When the bundle was written; `None` when its manifest has no valid time.
+    /// When the OOM bundle was written, in nanoseconds; `None` when its manifest has no valid time.
     pub fn created_ns(&self) -> Option<i64> {
         super::iso_time::iso_to_ns(self.created_at_utc.as_ref()?.as_str()?)
     }
 
-    /// The bundle as shown in the catalog.
+    /// The OOM bundle as a map, in the form shown in the catalog.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("bundle_path", path_text(&self.bundle_path));
@@ -69,18 +69,18 @@ impl OomBundle {
     }
 }
 
-/// A bundle as a row of a result.
+/// An OOM bundle as a row of a result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OomRow {
     /// The bundle.
     pub bundle: OomBundle,
-    /// The status of the bundle's session, from the bundle or otherwise from the session's
+    /// The status of the bundle's session, from the bundle itself or otherwise from the session's
     /// manifest.
     pub session_status: Option<Text>,
 }
 
 impl OomRow {
-    /// The row as a map, with its keys in order.
+    /// The row as a map, with its keys in a fixed order.
     pub fn to_map(&self) -> Map {
         let mut map = self.bundle.to_map();
         map.remove("manifest_path");
@@ -89,7 +89,7 @@ impl OomRow {
     }
 }
 
-/// Which bundles to list. A field without a value does not filter.
+/// Which OOM bundles to list. A field that is `None` accepts every bundle.
 #[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "the fields are the keys of rows")]
 pub struct OomFilter {
@@ -108,7 +108,7 @@ impl OomFilter {
                 .is_none_or(|wanted| given.as_ref() == Some(wanted))
         };
         let created = || row.bundle.created_at_utc.as_ref().and_then(micros);
-        // As in stormlog 0.3.9, a bound that is not a valid time is ignored.
+        // As in stormlog 0.3.9, a time limit that is not a valid time is ignored.
         let after = self.created_after.as_ref().and_then(micros);
         let before = self.created_before.as_ref().and_then(micros);
         same(&self.session_id, &row.bundle.session_id)
@@ -124,7 +124,7 @@ fn micros(time: &Text) -> Option<i64> {
 }
 
 impl super::Store {
-    /// The OOM bundles, the oldest first.
+    /// The OOM bundles that the filter accepts, the oldest first.
     pub fn oom_bundles(&self, filter: &OomFilter) -> Vec<OomRow> {
         let statuses = self.manifest_statuses();
         let mut rows: Vec<OomRow> = self

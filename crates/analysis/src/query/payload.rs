@@ -7,13 +7,13 @@ use stormlog_format::{Map, Text, Value, session_integer};
 
 use crate::pack;
 
-/// Reads a document that must be an object. The user named its file, or it was found in one of the
-/// given paths.
+/// Reads a JSON file that must contain an object; the user gave its path, or it was found in one of
+/// the given paths.
 pub(crate) fn object(file: &Path) -> Option<Map> {
     map_of(&crate::load::read_described(file).ok()?)
 }
 
-/// Reads a document inside a bundle that must be an object.
+/// Reads a JSON file inside a bundle that must contain an object.
 pub(crate) fn object_inside(bundle: &Path, file: &Path) -> Option<Map> {
     map_of(&crate::load::read_beside(bundle, file).ok()?)
 }
@@ -25,13 +25,14 @@ fn map_of(bytes: &[u8]) -> Option<Map> {
     }
 }
 
-/// A non-empty text.
+/// The value of a key, if it is a non-empty text.
 pub(crate) fn text(map: &Map, key: &str) -> Option<Text> {
     let text = map.get(key).and_then(Value::as_text)?;
     (!text.as_bytes().is_empty()).then(|| text.clone())
 }
 
-/// A number or the text of one. A fraction is truncated.
+/// The value of a key as an integer, from a number or the text of a number; a fraction is
+/// truncated.
 pub(crate) fn integer(map: &Map, key: &str) -> Option<i64> {
     match map.get(key)? {
         Value::Bool(_) | Value::Null => None,
@@ -39,7 +40,7 @@ pub(crate) fn integer(map: &Map, key: &str) -> Option<i64> {
     }
 }
 
-/// The object `metadata`, or an empty one.
+/// The object under the key `metadata`, or an empty object.
 pub(crate) fn metadata(map: &Map) -> Map {
     map.get("metadata")
         .and_then(Value::as_map)
@@ -47,12 +48,12 @@ pub(crate) fn metadata(map: &Map) -> Map {
         .unwrap_or_default()
 }
 
-/// A path as shown in rows.
+/// A path as text, in the form shown in rows.
 pub(crate) fn path_text(path: &Path) -> Text {
     pack::shown(path).to_string_lossy().into_owned().into()
 }
 
-/// Texts as a list value.
+/// A list of texts as a JSON value.
 pub(crate) fn texts(items: &[Text]) -> Value {
     Value::List(items.iter().cloned().map(Value::Text).collect())
 }

@@ -1,4 +1,5 @@
-//! Answers queries from rollups, the sums that a sink's recorder keeps while it writes.
+//! Answers queries from rollups, the totals and extremes that a sink's recorder keeps while it
+//! writes.
 
 use std::sync::Arc;
 
@@ -12,8 +13,8 @@ use super::payload::path_text;
 use super::summary::{Group, GroupBy, Metric, SummaryRow};
 
 impl super::Store {
-    /// Computes the summary from rollups. `None` unless every source is a sink with up-to-date
-    /// rollups that can answer the query.
+    /// Computes the summary of a query from rollups. `None` unless every source is a sink whose
+    /// rollups are up to date and can answer the query.
     pub(crate) fn summarize_rollups(
         &self,
         metric: Metric,
@@ -59,7 +60,7 @@ impl super::Store {
     }
 }
 
-/// Totals by group, in the order in which the groups first appeared.
+/// Values by group, in the order in which the groups first appeared.
 struct Totals<T> {
     places: HashMap<Group, usize>,
     totals: Vec<(Group, T)>,
@@ -87,7 +88,7 @@ fn key(group_by: GroupBy, session: &SessionRollup, rank: i64) -> Group {
     group_by.key(&summary.session_id, rank, summary.status.as_str())
 }
 
-/// Rollups count per session, not per rank.
+/// Counts events by group from rollups, which count per session and not per rank.
 fn counts(
     metric: Metric,
     group_by: GroupBy,
@@ -141,8 +142,8 @@ fn peaks(metric: Metric, group_by: GroupBy, sessions: &[&SessionRollup]) -> Vec<
     rows.collect()
 }
 
-/// Rollups keep the gap per rank and session. Groups by rank are possible only with a single
-/// session.
+/// The growth of the gap by group, from rollups, which keep the gap per rank and session. Grouping
+/// by rank is possible only with a single session.
 fn gap_growth(group_by: GroupBy, sessions: &[&SessionRollup]) -> Option<Vec<SummaryRow>> {
     match group_by {
         GroupBy::SessionRank => {}

@@ -58,7 +58,7 @@ impl RunRow {
         ranks
     }
 
-    /// The row as a map, with its keys in order.
+    /// The row as a map, with its keys in a fixed order.
     pub fn to_map(&self) -> Map {
         let run = &self.run;
         let mut map = Map::new();
@@ -85,7 +85,7 @@ impl RunRow {
     }
 }
 
-/// Which runs to list. A field without a value does not filter.
+/// Which runs to list. A field that is `None` accepts every run.
 #[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "the fields are the keys of rows")]
 pub struct RunFilter {
@@ -113,7 +113,7 @@ impl RunFilter {
 }
 
 impl super::Store {
-    /// The runs, the newest first.
+    /// The runs that the filter accepts, the newest first.
     pub fn runs(&self, filter: &RunFilter) -> Vec<RunRow> {
         let contexts = self.run_contexts();
         let mut counts: HashMap<Text, i64> = HashMap::new();
@@ -141,7 +141,7 @@ impl super::Store {
     }
 }
 
-/// The runs described by envelopes, then the runs formed by the other sessions.
+/// The runs described by envelopes, then the runs formed by the remaining sessions.
 pub(crate) fn run_contexts(sessions: &[SessionRow], envelopes: &[RunEnvelope]) -> Vec<RunContext> {
     let mut first: HashMap<&Text, &SessionRow> = HashMap::new();
     for row in sessions {
@@ -192,7 +192,7 @@ pub(crate) fn run_contexts(sessions: &[SessionRow], envelopes: &[RunEnvelope]) -
     runs
 }
 
-/// The id, or a similar one if another run already has it.
+/// The id of a run, or a similar id if another run already has it.
 fn free_id(id: Text, taken: &HashSet<Text>) -> Text {
     if !taken.contains(&id) {
         return id;
@@ -283,7 +283,8 @@ fn common_job(members: &[&SessionRow]) -> Option<Text> {
     jobs.all(|other| other == job).then(|| job.clone())
 }
 
-/// From the first start to the last end. The end is unknown while any session has no end.
+/// The time span of a run, from the first start to the last end of its sessions. The end of the run
+/// is unknown while any of its sessions has no end.
 struct Span {
     start: Option<i64>,
     end: Option<i64>,
@@ -299,7 +300,7 @@ impl Span {
     }
 }
 
-/// Maps sessions, jobs and references to their run, if it is the only one.
+/// Maps sessions, jobs and references to the run they belong to, if there is exactly one.
 #[derive(Debug, Default)]
 pub(crate) struct IdentityIndex {
     sessions: HashMap<Text, Text>,
@@ -339,7 +340,7 @@ impl IdentityIndex {
         }
     }
 
-    /// The run that an item belongs to, determined by its most specific identifier.
+    /// The run that an item belongs to, determined by the item's most specific identifier.
     pub(crate) fn owner(
         &self,
         run_id: Option<&Text>,
@@ -366,7 +367,8 @@ impl IdentityIndex {
     }
 }
 
-/// The runs that claim a key, in the order in which the keys were first claimed.
+/// The runs that claim each key, such as a session id, in the order in which the keys were first
+/// claimed.
 struct Claims<K> {
     places: HashMap<K, usize>,
     claims: Vec<(K, Vec<Text>)>,
@@ -393,7 +395,7 @@ impl<K: Clone + Eq + std::hash::Hash> Claims<K> {
         }
     }
 
-    /// Keeps the keys that belong to one run. Keys that several runs claim are reported as
+    /// Keeps the keys that only one run claims. Keys that several runs claim are returned as
     /// conflicts.
     fn settle(
         self,

@@ -1,9 +1,10 @@
-//! Reads only the part of a sink that a query needs. Segments of other sessions are not opened, nor
-//! are segments of other times if an up-to-date rollup has their times. Events that do not match
-//! are dropped while reading, and a limit stops the reading.
+//! Reads only the part of a sink that a query needs. Segments of other sessions are not opened, and
+//! neither are segments of other times if an up-to-date rollup has the segments' times. Events that
+//! do not match the query are dropped while reading, and reading stops at the query's limit.
 //!
 //! The scan relies on the manifest for the session of a segment, and on the recorder for the order
-//! of its lines. A small sink is read completely instead, because skipping saves little time there.
+//! of the lines. A small sink is read completely instead, because skipping segments saves little
+//! time.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
@@ -19,13 +20,13 @@ use super::events::EventFilter;
 use crate::columns::{EventRef, Events};
 use crate::load::{Damage, LoadOptions, OnError, load_matching, open};
 
-/// Sinks with fewer bytes are read completely.
+/// Sinks with fewer bytes than this are read completely.
 const WORTH_SKIPPING: u64 = 8 << 20;
 
-/// Longest first line of a segment, in bytes.
+/// Longest first line of a segment that is read for its time, in bytes.
 const LONGEST_FIRST_LINE: u64 = 1 << 20;
 
-/// The matching events of one session in a sink.
+/// The events of one session in a sink that match a query.
 pub(crate) struct Scanned<'a> {
     pub(crate) summary: &'a SessionSummary,
     /// The first file of the session.
@@ -39,8 +40,9 @@ struct Segment<'a> {
     session: &'a SessionSummary,
 }
 
-/// The matching events of a sink by session, and the damage. `None` when the sink must be loaded
-/// completely, because its manifest names no session for a segment or the wrong one.
+/// The events of a sink that match the query, by session, and the damage. `None` when the sink must
+/// be loaded completely, because its manifest names no session for a segment, or names the wrong
+/// one.
 pub(crate) fn scan<'a>(
     source: &'a Source,
     rollups: Option<&RollupFile>,
@@ -79,7 +81,8 @@ pub(crate) fn scan<'a>(
             read_first(source, manifest, &wanted, filter, limit)?
         }
     };
-    // For equal times, events of the first file come first.
+    // Parts are sorted by file, so that of events with equal times, the events of the first file
+    // come first.
     events.sort_by_key(|(segment, _)| segment.file);
     let mut sessions: BTreeMap<&Text, (&SessionSummary, Vec<Events>)> = BTreeMap::new();
     for (segment, events) in events {
@@ -87,7 +90,7 @@ pub(crate) fn scan<'a>(
         let entry = sessions.entry(id).or_insert((segment.session, Vec::new()));
         entry.1.push(events);
     }
-    // The same order of sessions as in a loaded sink.
+    // The sessions are listed in the order in which loading the sink lists them.
     let mut scanned: Vec<Scanned<'a>> = sessions
         .into_iter()
         .filter_map(|(id, (summary, parts))| {
@@ -127,7 +130,7 @@ pub(super) fn is_wanted(
         && !is_of_another_time(session, rollups, filter)
 }
 
-/// Whether all events of a session are known to be outside the requested time.
+/// Whether all events of a session are known to be outside the time span of the query.
 fn is_of_another_time(
     session: &SessionSummary,
     rollups: Option<&RollupFile>,
@@ -148,10 +151,10 @@ fn is_of_another_time(
     ends_before || starts_after
 }
 
-/// Segments with their matching events, and the damage.
+/// Segments with their events that match a query, and the damage.
 type Found<'s, 'a> = (Vec<(&'s Segment<'a>, Events)>, Vec<Damage>);
 
-/// Reads segments in parallel.
+/// Reads the matching events of segments in parallel.
 fn read<'s, 'a>(
     source: &Source,
     manifest: &Manifest,
@@ -189,8 +192,8 @@ fn read<'s, 'a>(
     Some((found, damage))
 }
 
-/// Reads segments in order of their first times, until later segments cannot contain any of the
-/// first `limit` events.
+/// Reads segments in order of their first events, until the remaining segments cannot contain any
+/// of the first `limit` events.
 fn read_first<'s, 'a>(
     source: &Source,
     manifest: &Manifest,
@@ -205,7 +208,8 @@ fn read_first<'s, 'a>(
         times.sort_unstable();
         times.truncate(limit);
         let latest = times.last().filter(|_| times.len() >= limit);
-        // A segment is written in order of time, so no event in it is earlier than its first line.
+        // A segment is written in order of time, so no event of a segment is earlier than its first
+        // line.
         if limit == 0 || latest.is_some_and(|latest| starts.is_some_and(|starts| starts > *latest))
         {
             break;
@@ -220,7 +224,7 @@ fn read_first<'s, 'a>(
     Some((found, damage))
 }
 
-/// The time of a segment's first record. The segment may be compressed.
+/// The time of a segment's first event; the segment may be compressed.
 pub(super) fn first_time(file: &Path) -> Option<i64> {
     let mut line = Vec::new();
     let mut reader = BufReader::new(open(file).ok()?.reader.take(LONGEST_FIRST_LINE));
@@ -228,10 +232,10 @@ pub(super) fn first_time(file: &Path) -> Option<i64> {
     time_of(&line)
 }
 
-/// Number of bytes at the end of a segment that are searched for its last record.
+/// Number of bytes at the end of a segment that are searched for its last event.
 const TAIL_BYTES: u64 = 1 << 16;
 
-/// The time of the last complete record in an uncompressed segment.
+/// The time of the last complete event in an uncompressed segment.
 pub(super) fn last_time(file: &Path) -> Option<i64> {
     let mut file = crate::regular_file::open(file).ok()?;
     let start = file.metadata().ok()?.len().saturating_sub(TAIL_BYTES);

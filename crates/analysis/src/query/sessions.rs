@@ -1,4 +1,4 @@
-//! Rows of sessions, from manifests if available and otherwise from events.
+//! Lists sessions as rows, from manifests if available and otherwise from events.
 
 use std::path::Path;
 use std::time::UNIX_EPOCH;
@@ -17,7 +17,7 @@ use super::uncounted_events::uncounted_events;
 pub struct SessionRow {
     /// The summary of the session.
     pub summary: SessionSummary,
-    /// The status at the time when the row was created.
+    /// The status of the session at the time when the row was created.
     pub effective_status: SessionStatus,
     /// The path where the session was found.
     pub source_path: Text,
@@ -29,12 +29,12 @@ pub struct SessionRow {
     pub warning_count: i64,
     /// Number of events, if known.
     pub event_count: Option<i64>,
-    /// Number of OOM bundles with this session id.
+    /// Number of OOM bundles that name this session.
     pub oom_bundle_count: i64,
 }
 
 impl SessionRow {
-    /// The row as a map, with its keys in order.
+    /// The row as a map, with its keys in a fixed order.
     pub fn to_map(&self) -> Map {
         let mut map = self.summary.to_map();
         map.insert("source_path", self.source_path.clone());
@@ -48,7 +48,7 @@ impl SessionRow {
     }
 }
 
-/// Which sessions to list. A field without a value does not filter.
+/// Which sessions to list. A field that is `None` accepts every session.
 #[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "the fields are the keys of rows")]
 pub struct SessionFilter {
@@ -84,7 +84,7 @@ impl SessionFilter {
 }
 
 impl super::Store {
-    /// The sessions, the newest first.
+    /// The sessions that the filter accepts, the newest first.
     pub fn sessions(
         &self,
         filter: &SessionFilter,
@@ -106,7 +106,7 @@ impl super::Store {
         joined(rows, &self.catalog().oom_bundles)
     }
 
-    /// One row per id. If an id occurs several times, the oldest session counts.
+    /// One row per session id; if an id occurs several times, the oldest session counts.
     pub(crate) fn session_by_id(&self) -> HashMap<Text, SessionRow> {
         let rows = self.sessions_as_written().iter();
         rows.map(|row| (row.summary.session_id.clone(), row.clone()))
@@ -144,7 +144,8 @@ impl super::Store {
             .collect()
     }
 
-    /// The status of each session in a manifest. The first manifest that lists a session counts.
+    /// The status of each session according to the manifests. If several manifests list a session,
+    /// the first one counts.
     pub(crate) fn manifest_statuses(&self) -> HashMap<Text, Text> {
         let mut statuses = HashMap::new();
         for source in &self.catalog().sources {
@@ -163,7 +164,8 @@ impl super::Store {
     }
 }
 
-/// The rows of all sources as one list, the newest first, with the number of their OOM bundles.
+/// The session rows of all sources as one list, the newest first, each with the number of its OOM
+/// bundles.
 pub(super) fn joined(mut rows: Vec<SessionRow>, oom_bundles: &[OomBundle]) -> Vec<SessionRow> {
     let mut bundles: HashMap<&Text, i64> = HashMap::new();
     for id in oom_bundles.iter().filter_map(|one| one.session_id.as_ref()) {
@@ -174,7 +176,7 @@ pub(super) fn joined(mut rows: Vec<SessionRow>, oom_bundles: &[OomBundle]) -> Ve
         let count = bundles.get(&row.summary.session_id);
         row.oom_bundle_count = count.copied().unwrap_or(0);
     }
-    // Stable, so that of equal sessions the one found first stays in front.
+    // The sort is stable, so that of sessions with equal keys the one found first comes first.
     rows.sort_by(|a, b| {
         let key = |row: &SessionRow| (row.summary.started_at_ns, row.summary.session_id.clone());
         key(b).cmp(&key(a))
@@ -182,7 +184,8 @@ pub(super) fn joined(mut rows: Vec<SessionRow>, oom_bundles: &[OomBundle]) -> Ve
     rows
 }
 
-/// Joins rows of the same session: a diagnose bundle may contain the sink that it was made from.
+/// Joins rows of the same session, because a diagnose bundle may contain the sink that it was made
+/// from.
 fn join_what_bundles_hold(rows: &mut Vec<SessionRow>) {
     let mut bundles: HashMap<Text, Vec<usize>> = HashMap::new();
     for (place, row) in rows.iter().enumerate() {
@@ -245,7 +248,7 @@ fn row(
     event_count: Option<i64>,
     surroundings: Option<&Surroundings<'_>>,
 ) -> SessionRow {
-    // An empty job id does not identify a job.
+    // An empty job id is removed, because it does not identify a job.
     summary.job_id.take_if(|job| job.as_bytes().is_empty());
     let runs = summary.status == SessionStatus::Running && surroundings.is_some();
     let written = runs.then(|| last_write(source)).flatten();

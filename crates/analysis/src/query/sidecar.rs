@@ -6,13 +6,13 @@ use stormlog_format::{Map, Text, Value};
 
 use super::payload::{self, integer, text};
 
-/// The name of the file.
+/// The file name of a sidecar with attachments.
 pub(crate) const FILE_NAME: &str = "stormlog_attachments.json";
 
-/// The value of the key `format`.
+/// The value of the key `format` in a sidecar with attachments.
 const FORMAT: &str = "stormlog.attachments";
 
-/// A link to data outside of the telemetry.
+/// An attachment: a link to data outside of the telemetry.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     missing_docs,
@@ -40,7 +40,7 @@ pub struct ExternalAttachment {
 }
 
 impl ExternalAttachment {
-    /// The attachment as shown in rows.
+    /// The attachment as a map, in the form shown in rows.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("title", self.title.clone());
@@ -64,7 +64,7 @@ impl ExternalAttachment {
         map
     }
 
-    /// Reads what [`to_map`](Self::to_map) wrote.
+    /// Parses an attachment from a map that [`to_map`](Self::to_map) created.
     #[must_use]
     pub fn from_map(map: &Map) -> Option<Self> {
         Some(Self {
@@ -178,7 +178,8 @@ fn attachment(entry: &Map, file: &Path) -> Option<ExternalAttachment> {
     })
 }
 
-/// The path of an attachment. A relative path starts at the folder of the file that names it.
+/// The path of an attachment. A relative path is resolved from the folder of the file that names
+/// it.
 pub(crate) fn attachment_path(path: &Text, file: &Path) -> Text {
     let path = path.to_str_lossy();
     let given = Path::new(&*path);
@@ -196,7 +197,7 @@ pub(crate) fn attachment_path(path: &Text, file: &Path) -> Text {
     payload::path_text(&resolved.unwrap_or_else(|_| without_dots(&joined)))
 }
 
-/// The warning about a rejected attachment.
+/// The text of the warning about an attachment whose path leads outside the given paths.
 pub(crate) fn refusal(place: usize) -> String {
     format!("attachment {place} is refused: its path leads outside the given paths")
 }
@@ -219,7 +220,7 @@ pub(crate) fn leaves(entry: &Map, file: &Path, roots: &[PathBuf]) -> bool {
         .any(|root| Path::new(&*resolved).starts_with(root))
 }
 
-/// Removes `.` and `..` from a path without accessing the file system.
+/// Resolves `.` and `..` in a path without accessing the file system.
 fn without_dots(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -234,7 +235,7 @@ fn without_dots(path: &Path) -> PathBuf {
     out
 }
 
-/// Which attachments to list. A field without a value does not filter.
+/// Which attachments to list. A field that is `None` accepts every attachment.
 #[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "the fields are the keys of rows")]
 pub struct AttachmentFilter {
@@ -257,7 +258,7 @@ impl AttachmentFilter {
 }
 
 impl super::Store {
-    /// The attachments of sidecars, ordered by their start.
+    /// The attachments of sidecars that the filter accepts, ordered by their start time.
     pub fn attachments(&self, filter: &AttachmentFilter) -> Vec<ExternalAttachment> {
         let mut rows: Vec<ExternalAttachment> = self
             .catalog()

@@ -1,5 +1,5 @@
-//! Reports to a user who watches running jobs: alerts, degraded collectors and out-of-memory errors
-//! as they happen.
+//! Finds alerts, degraded collectors and out-of-memory errors as they happen, for a user who
+//! watches running jobs.
 
 use std::path::{Path, PathBuf};
 
@@ -13,15 +13,16 @@ use crate::catalog::{FollowFrom, Follower};
 /// An event or bundle to report to a user who watches a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sighting {
-    /// `alert`, `collector`, `oom`, `oom_bundle`, or the kind of a finding.
+    /// The kind of the sighting: `alert`, `collector`, `oom`, `oom_bundle`, or the kind of a
+    /// finding.
     pub kind: &'static str,
-    /// The severity.
+    /// The severity of the event or bundle.
     pub severity: Text,
-    /// When it happened.
+    /// When the event happened, or when the bundle was written.
     pub timestamp_ns: Option<i64>,
-    /// The session.
+    /// The session of the event or bundle.
     pub session_id: Option<Text>,
-    /// The rank.
+    /// The rank of the event or bundle.
     pub rank: Option<i64>,
     /// The message of the event.
     pub message: Text,
@@ -30,7 +31,7 @@ pub struct Sighting {
 }
 
 impl Sighting {
-    /// The sighting as a map, with its keys in order.
+    /// The sighting as a map, with its keys in a fixed order.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("kind", self.kind);
@@ -44,15 +45,15 @@ impl Sighting {
     }
 }
 
-/// Watches some paths for new sightings.
+/// Watches the given paths for new sightings.
 pub struct Watch {
     follower: Follower,
-    /// Damaged lines that were not reported yet.
+    /// Damaged lines that were not returned by [`take_warnings`](Self::take_warnings) yet.
     damaged: Vec<CatalogWarning>,
 }
 
 impl Watch {
-    /// Watches the artifacts at the paths, from their beginning or from now on.
+    /// Watches the artifacts at the paths, from their beginning or from the current time on.
     pub fn new(paths: Vec<PathBuf>, from_start: bool) -> Self {
         let from = if from_start {
             FollowFrom::Start
@@ -80,7 +81,7 @@ impl Watch {
         found
     }
 
-    /// The damage found since the last call: at most five lines per file and call of
+    /// The damage found since the last call, at most five lines per file and call of
     /// [`look`](Self::look).
     pub fn take_warnings(&mut self) -> Vec<CatalogWarning> {
         std::mem::take(&mut self.damaged)

@@ -1,5 +1,4 @@
-//! A catalog that answers queries. Each source is loaded at most once, when a query needs its
-//! events.
+//! Answers queries on a catalog. Each source is loaded at most once, when a query needs its events.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,41 +17,43 @@ use crate::rollups::{read_totals, read_windows};
 
 /// The contents of the given paths, ready for queries.
 ///
-/// Manifests are read when the store is opened, events when they are first needed.
+/// Manifests are read when the store is opened, and events when a query first needs them.
 pub struct Store {
     catalog: Catalog,
     loaded: Vec<OnceLock<Arc<Loaded>>>,
     rollups: Vec<OnceLock<Option<Arc<RollupFile>>>>,
-    /// The sessions with their recorded status, loaded on first use.
+    /// The sessions with the status in their files, computed on first use.
     sessions: OnceLock<Vec<SessionRow>>,
-    /// Sources that a query with a filter has already scanned.
+    /// Marks the sources that a query with a filter has already scanned.
     scanned: Vec<AtomicBool>,
-    /// Hidden-memory anomalies, where everything was given and no file is read.
+    /// The hidden-memory anomalies of a store that was created from parts and reads no file; `None`
+    /// for other stores.
     given: Option<Vec<Issue>>,
-    /// Warnings since the catalog was created.
+    /// Warnings that were added after the catalog was created.
     found: Mutex<Vec<CatalogWarning>>,
     /// The warnings about sources with telemetry that could not be loaded.
     unread: Mutex<Vec<CatalogWarning>>,
 }
 
-/// What a store is made of that reads no file.
+/// The parts of a store that reads no file.
 #[derive(Debug, Default)]
 pub struct StoreParts {
-    /// What there is.
+    /// The catalog: sources, bundles, runs and attachments.
     pub catalog: Catalog,
     /// The sessions of all sources as recorded in their files, in the order of the sources.
     pub sessions: Vec<SessionRow>,
     /// The events of each source.
     pub loaded: Vec<Loaded>,
-    /// The rollups of each source that has fresh ones, with their windows.
+    /// The rollups with their windows, for each source whose rollups are up to date.
     pub rollups: Vec<Option<RollupFile>>,
-    /// Hidden-memory anomalies, in the order of the sources. They come from all samples of a
-    /// session, of which a question may give some only.
+    /// Hidden-memory anomalies, in the order of the sources. Anomalies are given separately,
+    /// because they are computed from all samples of a session, of which `loaded` may contain only
+    /// some.
     pub anomalies: Vec<Issue>,
 }
 
 impl Store {
-    /// Opens the given paths.
+    /// Creates a store for the artifacts at the given paths.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Self {
         Self::new(Catalog::open(paths))
     }
@@ -71,8 +72,9 @@ impl Store {
         }
     }
 
-    /// A store over what is kept elsewhere, such as in tables of a lake. It opens no file: a path is
-    /// only a name here. Sources without an element of their own have no sessions.
+    /// Creates a store from data that is kept elsewhere, such as in tables of a lake. A store made
+    /// from parts opens no file; its paths are only names. Sources without an element in `loaded`
+    /// have no sessions.
     #[must_use]
     pub fn of_parts(parts: StoreParts) -> Self {
         let StoreParts {
@@ -102,7 +104,7 @@ impl Store {
         }
     }
 
-    /// The catalog.
+    /// The catalog of the store.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
     }
@@ -118,7 +120,8 @@ impl Store {
             .collect()
     }
 
-    /// What could not be read so far. Results may be incomplete because of these problems.
+    /// The warnings about files and folders that could not be read so far. Results may be
+    /// incomplete because of what could not be read.
     pub fn unread(&self) -> Vec<CatalogWarning> {
         let unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
         self.catalog
@@ -158,7 +161,7 @@ impl Store {
         }
     }
 
-    /// The sessions with their recorded status, the latest first.
+    /// The sessions with the status in their files, the latest first.
     pub(crate) fn sessions_as_written(&self) -> &[SessionRow] {
         self.sessions.get_or_init(|| self.all_sessions(None))
     }
@@ -198,8 +201,8 @@ impl Store {
         Arc::clone(self.loaded[place].get_or_init(load))
     }
 
-    /// Stores events of a sink that the caller has already loaded with damage skipped, so that
-    /// queries do not read them again. A path that is not a sink of this store is ignored.
+    /// Keeps the events of a sink that the caller has already loaded (with damage skipped), so that
+    /// queries do not read the sink again. A path that is not a sink of this store is ignored.
     pub fn supply(&self, path: &Path, loaded: &Loaded) {
         let is_it = |source: &Source| source.kind == SourceKind::Sink && source.path == path;
         let Some(place) = self.catalog.sources.iter().position(is_it) else {
@@ -216,7 +219,7 @@ impl Store {
     }
 
     /// Whether a query with a filter scans a source instead of loading it completely. The second
-    /// such query loads the source, because more queries are likely to follow.
+    /// query with a filter loads the source, because more queries are likely to follow.
     pub(crate) fn scans_rather_than_loads(&self, place: usize) -> bool {
         self.loaded[place].get().is_none() && !self.scanned[place].swap(true, Ordering::Relaxed)
     }
@@ -229,7 +232,8 @@ impl Store {
         self.rollups[place].get_or_init(read).clone()
     }
 
-    /// The same with the windows.
+    /// The rollups of a source with their windows. `None` when the rollups do not match the
+    /// manifest.
     pub(crate) fn rollup_windows(&self, place: usize) -> Option<Arc<RollupFile>> {
         if self.given.is_some() {
             return self.rollups(place);
@@ -240,7 +244,8 @@ impl Store {
 
     pub(crate) fn note_damage(&self, source: &Source, damage: &[Damage]) {
         for damage in damage {
-            // The catalog has already reported damage of the sink as a whole.
+            // Damage without a line is skipped, because the catalog has already reported damage of
+            // the sink as a whole.
             let Some(line) = damage.line else { continue };
             let message = match source.kind {
                 SourceKind::TelemetryCsv => format!(
@@ -259,8 +264,8 @@ impl Store {
     }
 }
 
-/// Loads a source. In files with one record per line, damaged lines are skipped. A document is
-/// loaded completely or not at all.
+/// Loads a source of events. In files with one record per line, damaged lines are skipped. A JSON
+/// document is loaded completely or not at all.
 fn load(source: &Source) -> Result<Loaded, LoadError> {
     let options = |on_error| LoadOptions {
         on_error,

@@ -1,9 +1,9 @@
 //! Lists the events of many sources in order of time while reading them. Only a few blocks of each
-//! source are in memory, however large it is.
+//! source are in memory, however large the source is.
 //!
-//! A thread per chain of files passes on events block by block, and the chains are merged. Within a
-//! chain, events are sorted over a window of some ten thousand events. An event that is late by
-//! more than the window is listed where it was found, and counted.
+//! For each chain of files, a thread reads events block by block, and the chains are merged. Within
+//! a chain of files, events are sorted over a window of some ten thousand events. An event that is
+//! later in its file than the window allows is listed where it was found, and counted.
 
 mod cursor;
 mod survey;
@@ -24,30 +24,30 @@ use super::store::Store;
 use cursor::{Cursor, Row, read_chain};
 use survey::{Chain, Home, Homes, chains, size_of, survey, survey_sink};
 
-/// Smaller sources, in bytes, are loaded completely and sorted exactly.
+/// Sources with fewer bytes than this are loaded completely and sorted exactly.
 const WORTH_STREAMING: u64 = 8 << 20;
 
-/// Maximum number of chains that are read in parallel. With more chains, the sources are loaded
-/// instead.
+/// Maximum number of chains of files that are read in parallel; with more chains, the sources are
+/// loaded instead.
 const MOST_CHAINS: usize = 64;
 
-/// `WINDOW` is the number of events that all chains together sort at a time. Each chain sorts at
-/// least `LEAST_WINDOW` events at a time.
+/// `WINDOW` is the number of events that all chains of files together sort at a time. Each chain of
+/// files sorts at least `LEAST_WINDOW` events at a time.
 const WINDOW: usize = 1 << 14;
 const LEAST_WINDOW: usize = 1 << 9;
 
-/// A chain is opened this long before its first event is due, because neighbouring lines of a file
-/// may be slightly out of order.
+/// A chain of files is opened this long before its first event is due, because neighbouring lines
+/// of a file may be slightly out of order.
 const AHEAD_NS: i64 = 10_000_000_000;
 
-/// Maximum number of blocks that a reading thread may be ahead.
+/// Maximum number of blocks that a reading thread may read before they are used.
 const BLOCKS_AHEAD: usize = 2;
 
 /// The rows of a query for events, the earliest first.
 pub struct EventStream<'a>(Inner<'a>);
 
 enum Inner<'a> {
-    /// Rows from loaded sources: small ones, or those that must be loaded completely.
+    /// Rows from loaded sources: small sources, or sources that must be loaded completely.
     Loaded {
         rows: EventRows,
         place: usize,
@@ -83,14 +83,14 @@ impl Store {
     }
 }
 
-/// Chains that are read in parallel.
+/// Merges chains of files that are read in parallel.
 struct Merge<'a> {
     store: &'a Store,
     filter: EventFilter,
-    /// Chains that are not open yet, the latest first.
+    /// Chains of files that are not open yet, the latest first.
     waiting: Vec<Chain>,
     open: Vec<Cursor>,
-    /// The known sessions of each source.
+    /// The sessions of each source that are known so far.
     homes: Vec<Homes>,
     left: usize,
     last_ns: i64,
@@ -98,7 +98,7 @@ struct Merge<'a> {
 }
 
 impl<'a> Merge<'a> {
-    /// Plans how to read the sources; `None` when they should be loaded instead.
+    /// Plans how to read the sources while merging; `None` when they should be loaded instead.
     fn plan(store: &'a Store, filter: &EventFilter) -> Option<Self> {
         let sources = &store.catalog().sources;
         let size: u64 = sources.iter().map(size_of).sum();
@@ -149,8 +149,8 @@ impl<'a> Merge<'a> {
                 return None;
             }
         }
-        // The sort is stable and then reversed: of chains that start together, the first is opened
-        // first.
+        // The stable sort is reversed, so that the chain to open next is last; of chains that start
+        // together, the first is opened first.
         waiting.sort_by_key(|chain| chain.first_ns);
         waiting.reverse();
         Some(Self {
@@ -247,7 +247,7 @@ impl<'a> Merge<'a> {
         });
     }
 
-    /// The session of an event.
+    /// The session of an event, with the labels that its row shows.
     fn home_of(&mut self, cursor: usize, row: &Row) -> Option<Arc<Home>> {
         let id = row.session_id()?;
         let cursor = &mut self.open[cursor];
@@ -257,7 +257,8 @@ impl<'a> Merge<'a> {
         let source = &self.store.catalog().sources[cursor.source];
         let homes = &mut self.homes[cursor.source];
         if !homes.contains_key(id) {
-            // The manifest names another session for this segment, so all segments are examined.
+            // The manifest does not name the session of this event for its segment, so all segments
+            // of the sink are examined.
             for (id, home) in survey_sink(source) {
                 homes.entry(id).or_insert(home);
             }

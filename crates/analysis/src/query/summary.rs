@@ -1,4 +1,4 @@
-//! Summaries: one number per session, rank or status.
+//! Computes summaries: one number per session, rank or status.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,12 @@ use super::events::{EventFilter, Home};
 use super::sessions::SessionRow;
 use crate::columns::EventRef;
 
-/// The number to compute.
+/// The number that a summary computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "named like the words in requests")]
+#[expect(
+    missing_docs,
+    reason = "each variant has the name of a metric in requests"
+)]
 pub enum Metric {
     SessionCountByStatus,
     InterruptedSessionsWithOomBundles,
@@ -38,12 +41,13 @@ stormlog_format::names!(Metric {
 });
 
 impl Metric {
-    /// Parses the name used in requests.
+    /// Parses a metric from its name in requests.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|metric| metric.as_str() == word)
     }
 
-    /// The counter whose peak is computed.
+    /// The counter of an event whose peak the metric computes; `None` for metrics that are not
+    /// peaks.
     pub(crate) fn counter(self, event: EventRef<'_>) -> Option<i64> {
         match self {
             Self::PeakAllocatorAllocatedBytes => event.allocated_bytes(),
@@ -54,17 +58,17 @@ impl Metric {
     }
 }
 
-/// How numbers are grouped.
+/// How the numbers of a summary are grouped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GroupBy {
-    /// By session.
+    /// One number per session.
     #[default]
     Session,
-    /// By session and rank.
+    /// One number per session and rank.
     SessionRank,
-    /// By rank, over all sessions.
+    /// One number per rank, over all sessions.
     Rank,
-    /// By the status of sessions.
+    /// One number per status of sessions.
     Status,
 }
 
@@ -76,7 +80,7 @@ stormlog_format::names!(GroupBy {
 });
 
 impl GroupBy {
-    /// Parses the name used in requests.
+    /// Parses a grouping from its name in requests.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|group| group.as_str() == word)
     }
@@ -95,7 +99,7 @@ impl GroupBy {
 /// The session, rank and status of a group.
 pub(crate) type Group = (Option<Text>, Option<i64>, Option<Text>);
 
-/// A number and its group.
+/// A row of a summary: a number and its group.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     missing_docs,
@@ -130,7 +134,7 @@ impl SummaryRow {
         self
     }
 
-    /// The row as a map, with its keys in order.
+    /// The row as a map, with its keys in a fixed order.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("metric", self.metric.as_str());
@@ -145,12 +149,12 @@ impl SummaryRow {
         map
     }
 
-    /// Sorts rows as answers list them.
+    /// Sorts rows in the order in which query results list them.
     pub fn sort(rows: &mut [Self]) {
         rows.sort_by_cached_key(Self::sort_key);
     }
 
-    /// Rows are sorted by the text of their group, so rank 10 comes before rank 2.
+    /// The sort key of a row: the texts of its group, so that rank 10 comes before rank 2.
     fn sort_key(&self) -> (Text, String, Text) {
         let rank = self.rank.map(|rank| rank.to_string()).unwrap_or_default();
         let (session, status) = (self.session_id.clone(), self.status.clone());
@@ -163,7 +167,7 @@ impl SummaryRow {
 }
 
 impl super::Store {
-    /// One number per group. Groups without a value are left out.
+    /// Computes one number per group. Groups without a value are left out.
     pub fn summarize(&self, metric: Metric, group_by: GroupBy) -> Vec<SummaryRow> {
         match metric {
             Metric::SessionCountByStatus => return self.count_by_status(),
@@ -233,7 +237,7 @@ impl super::Store {
     }
 }
 
-/// Aggregates the events of one session by group. The events are in order of time.
+/// Aggregates the events of one session, which are in order of time, by group.
 fn seen_at_home(metric: Metric, group_by: GroupBy, home: &Home) -> Vec<(Group, Seen<'_>)> {
     let mut places: HashMap<Group, usize> = HashMap::new();
     let mut groups: Vec<(Group, Seen<'_>)> = Vec::new();
@@ -265,7 +269,7 @@ fn sample_gap(event: EventRef<'_>) -> Option<i64> {
     about::is_sample(event).then_some(gap)
 }
 
-/// A value with its time and session. For equal times, the session decides the order.
+/// A value with the time and session of its event; at equal times, the session decides the order.
 #[derive(Clone, Copy, Debug)]
 struct Sighting<'a> {
     value: i64,
@@ -278,12 +282,12 @@ struct Seen<'a> {
     count: i64,
     first: Option<Sighting<'a>>,
     latest: Option<Sighting<'a>>,
-    /// The largest value. Of equal values, the first counts.
+    /// The largest value of the group; of equal values, the first counts.
     peak: Option<Sighting<'a>>,
 }
 
 impl<'a> Seen<'a> {
-    /// Adds a value that is later than all others.
+    /// Adds a value to the group; values must be added in order of time.
     fn add(&mut self, value: i64, event: EventRef<'a>) {
         let at = (event.timestamp_ns(), &event.origin().session_id);
         let sighting = Sighting { value, at };
@@ -295,8 +299,8 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// Adds the values of another source for the group. For equal times, the values already stored
-    /// come first.
+    /// Adds the values of the same group from another source. At equal times, the values already
+    /// stored come first.
     fn join(&mut self, other: Self) {
         let choose = |ours: Option<Sighting<'a>>,
                       theirs: Option<Sighting<'a>>,

@@ -1,5 +1,5 @@
-//! Counts events that are in a segment but not yet in its manifest. A writer flushes lines before
-//! it updates the manifest, and may be killed in between.
+//! Counts events that are in a segment but not yet counted in the sink's manifest. A recorder
+//! flushes lines before it updates the manifest, and may be killed in between.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
@@ -7,13 +7,14 @@ use std::path::Path;
 
 use stormlog_format::Segment;
 
-/// Number of events in an open segment beyond those counted in the manifest.
+/// Number of events in an open segment that the manifest does not count yet.
 pub(super) fn uncounted_events(sink: &Path, segment: &Segment) -> i64 {
     if segment.closed {
         return 0;
     }
     let name = segment.filename.to_str_lossy();
-    // Segments must be inside their sink and must not be links.
+    // A segment whose name contains a folder, or that is a link, is skipped, because segments must
+    // be inside their sink.
     let is_plain = Path::new(&*name)
         .file_name()
         .is_some_and(|last| last == &*name);
@@ -28,7 +29,8 @@ pub(super) fn uncounted_events(sink: &Path, segment: &Segment) -> i64 {
     }
 }
 
-/// Number of complete lines after an offset of a file; 0 when no line begins there.
+/// Number of complete lines after an offset of a file; 0 when the offset is not the beginning of a
+/// line.
 fn lines_past(file: &Path, offset: u64) -> io::Result<i64> {
     let mut file = crate::regular_file::open(file)?;
     file.seek(SeekFrom::Start(offset - 1))?;

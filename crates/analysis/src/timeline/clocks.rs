@@ -1,9 +1,10 @@
 //! Aligns the clocks of ranks on different hosts.
 //!
-//! Ranks of one job load, step, evaluate and stop together. Common events therefore show how far
-//! their clocks differ: the end of the model load, marked phases, and the first and last sample.
-//! Each of these times may be wrong (a recorder attaches late, or a rank stops early), so the
-//! median is used. Ranks of one host share a clock.
+//! Ranks of one job load, step, evaluate and stop together. Common events of the ranks therefore
+//! show how far their clocks differ: the end of the model load, marked phases, and the first and
+//! last sample. Each common event may be recorded at a wrong time, because a recorder may attach
+//! late or a rank may stop early, so the median of the clock differences is used. Ranks of one host
+//! share a clock.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +12,13 @@ use super::run::Run;
 use super::track::{Resource, Track, float};
 use crate::detect::stats::median;
 
-/// A recorder whose first sample is below this share of the working level recorded from the start.
+/// A recorder whose first sample is below this share of the rank's working level recorded the rank
+/// from the start.
 const FROM_THE_START: f64 = 0.1;
-/// The model counts as loaded when this share of the working level is in use.
+/// The model counts as loaded when this share of the rank's working level is in use.
 const LOADED: f64 = 0.9;
 
-/// Selects one of the times that ranks have in common.
+/// Selects one of the times that ranks have in common, such as the time of the first sample.
 type Pick = fn(&Marks) -> Option<f64>;
 
 /// How far each track's clock is ahead of the common clock, in seconds.
@@ -54,7 +56,8 @@ impl Run {
             .iter()
             .filter(|track| track.resource() != Resource::Host);
         let devices: Vec<&Track> = devices.copied().collect();
-        // Host memory of a launcher does not correspond to that of its ranks.
+        // Device tracks are preferred, because the host memory of a launcher does not correspond to
+        // that of its ranks.
         let judged = if devices.is_empty() { judged } else { devices };
         let mut by_rank: BTreeMap<u32, f64> = BTreeMap::new();
         for (track, ahead) in judged.iter().zip(ahead(&judged)) {
@@ -123,7 +126,7 @@ impl Marks {
     }
 }
 
-/// Replaces the estimates of the ranks by the median of their host.
+/// Replaces the estimated clock offset of each rank by the median of the ranks on its host.
 fn per_host(tracks: &[&Track], own: &[f64]) -> Vec<f64> {
     let mut hosts: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for (track, &ahead) in tracks.iter().zip(own) {

@@ -1,4 +1,4 @@
-//! How much of a run was recorded: samples, their intervals, gaps and peaks.
+//! Computes how much of a run was recorded: samples, their intervals, sampling gaps and peaks.
 
 use std::collections::BTreeMap;
 
@@ -26,16 +26,16 @@ pub struct RankCoverage {
     /// When the last sample was taken.
     #[serde(rename = "last_timestamp_ns")]
     pub last_ns: i64,
-    /// The median time between samples of the longest track; `None` with one sample.
+    /// The median time between samples of the longest track; `None` with fewer than two samples.
     #[serde(rename = "median_interval_ns")]
     pub interval_ns: Option<i64>,
-    /// Number of samples that came more than two intervals after the previous one.
+    /// Number of samples that came more than two sampling intervals after the previous one.
     pub late_samples: usize,
     /// Number of sampling gaps.
     pub gaps: usize,
-    /// The longest sampling gap.
+    /// Duration of the longest sampling gap in nanoseconds.
     pub longest_gap_ns: i64,
-    /// The highest values.
+    /// The highest values of the memory counters.
     #[serde(flatten)]
     pub peaks: Peaks,
     /// Bytes used on the device at the last sample.
@@ -52,14 +52,14 @@ pub struct ResourceCoverage {
     /// The measured resource.
     #[serde(flatten)]
     pub resource: Resource,
-    /// How much was recorded, and on which rank.
+    /// How much was recorded of the resource, and on which rank.
     #[serde(flatten)]
     pub recorded: RankCoverage,
 }
 
 impl Run {
-    /// How much was recorded of each rank, in order of the ranks. Counts the tracks of devices or,
-    /// for a rank without devices, of host memory.
+    /// How much was recorded of each rank, in order of the ranks. Only tracks of devices are
+    /// counted or, for a rank without devices, the tracks of host memory.
     #[must_use]
     pub fn by_rank(&self) -> Vec<RankCoverage> {
         let mut ranks: BTreeMap<u32, Vec<&Track>> = BTreeMap::new();
@@ -95,7 +95,7 @@ impl Run {
     }
 }
 
-/// The coverage of some tracks of one rank. The tracks have samples.
+/// The coverage of the given tracks of one rank, each of which has samples.
 fn coverage(tracks: &[&Track]) -> RankCoverage {
     let mut all = RankCoverage {
         first_ns: i64::MAX,

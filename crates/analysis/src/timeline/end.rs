@@ -20,10 +20,10 @@ pub enum End {
     RecorderStopped,
     /// The process exited. Version 0.4.0 did not record the exit code of a normal end.
     Exit {
-        /// The exit code, if known.
+        /// The exit code of the process, if known.
         code: Option<i64>,
     },
-    /// The recording was not closed, and no reason was recorded.
+    /// The recording was not closed, and the reason was not recorded, as after `kill -9`.
     Vanished,
     /// A signal ended the process.
     Signal {
@@ -32,9 +32,9 @@ pub enum End {
     },
     /// An uncaught exception ended the process.
     Exception {
-        /// Type and first line of the message.
+        /// Type and first line of the exception's message.
         text: String,
-        /// File, line and function, as far as known.
+        /// File, line and function where the exception was raised, as far as known.
         place: Option<String>,
     },
     /// An out-of-memory error ended the process.
@@ -43,18 +43,18 @@ pub enum End {
     KernelOomKill,
 }
 
-/// The keys of an end in documents.
+/// The JSON keys of an end in documents.
 #[derive(Serialize, JsonSchema)]
 struct EndKeys {
-    /// The kind of end.
+    /// The kind of end, such as `exit` or `signal`.
     #[schemars(extend("enum" = ["unknown", "running", "recorder_stopped", "exit", "vanished",
                                 "signal", "exception", "out_of_memory", "kernel_oom_kill"]))]
     kind: &'static str,
-    /// The exit code of an exit, where it was recorded.
+    /// The exit code, if the process exited and its code was recorded.
     code: Option<i64>,
     /// The number of the signal that ended the process.
     signal: Option<i64>,
-    /// The end as a clause of a sentence.
+    /// The end as a clause of a sentence, such as `ended with exit code 0`.
     text: String,
 }
 
@@ -81,7 +81,7 @@ pub struct RankEnd {
     pub rank: u32,
     /// The process id.
     pub pid: i64,
-    /// The time of the end, if known.
+    /// The time when the process ended, in nanoseconds, if known.
     pub at_ns: Option<i64>,
     /// How the process ended.
     pub end: End,
@@ -108,7 +108,7 @@ impl End {
         matches!(self, Self::OutOfMemory | Self::KernelOomKill)
     }
 
-    /// Whether the program may still be running, according to the recording.
+    /// Whether the recording leaves open that the program is still running.
     #[must_use]
     pub fn may_go_on(&self) -> bool {
         matches!(
@@ -117,7 +117,7 @@ impl End {
         )
     }
 
-    /// The severity of the end. A higher number is worse.
+    /// The severity of the end as a number; a higher number is worse.
     pub(crate) fn gravity(&self) -> u8 {
         match self {
             Self::Unknown => 0,
@@ -135,7 +135,7 @@ impl End {
         }
     }
 
-    /// The end as a clause: `ended with exit code 0`. Empty when unknown.
+    /// The end as a clause of a sentence: `ended with exit code 0`; empty when the end is unknown.
     #[must_use]
     pub fn clause(&self) -> String {
         match self {
@@ -158,7 +158,7 @@ impl End {
         }
     }
 
-    /// The name used in JSON.
+    /// The name of the end in JSON documents.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -193,16 +193,16 @@ fn signal_name(number: i64) -> Option<&'static str> {
     })
 }
 
-/// What the sessions of one process record about its end.
+/// What the events and sessions of one process record about its end.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
-    /// The worst end in any event, and its time.
+    /// The worst end in any event other than the stop event, and its time.
     recorded: Option<(End, i64)>,
-    /// The end in the last event, and its time. The command that started the program writes this
-    /// event. Its end takes precedence, because an exception may have ended another process of the
-    /// run.
+    /// The end in the last stop event, and its time. The stop event is written by the command that
+    /// started the program and takes precedence, because an exception may have ended another
+    /// process of the run.
     stated: Option<(End, i64)>,
-    /// Which statuses the sessions have.
+    /// Whether any session of the process has the status running, interrupted or completed.
     is_running: bool,
     is_interrupted: bool,
     is_completed: bool,
@@ -252,10 +252,11 @@ impl Facts {
         }
     }
 
-    /// Determines how the process ended. The status of a session shows the end only when the
-    /// recorder runs as long as the program, as with `stormlog run`.
+    /// Determines how the process ended. The status of a session shows how the program ended only
+    /// when the recorder runs as long as the program, as with `stormlog run`.
     pub(super) fn end(self, is_by_run: bool) -> (End, Option<i64>) {
-        // A non-zero exit code without explanation is explained by an exception of the run.
+        // A non-zero exit code alone is replaced by a recorded exception or error, which explains
+        // the exit code.
         let stated = self.stated.filter(|(end, _)| {
             let is_open = matches!(end, End::Exit { code: Some(code) } if *code != 0);
             !(is_open && self.recorded.is_some())
@@ -268,7 +269,7 @@ impl Facts {
             None if self.is_completed => (End::Exit { code: None }, self.ended_ns),
             None => (End::Unknown, self.ended_ns),
         };
-        // An out-of-memory error ended the program only if nothing was recorded after it.
+        // An out-of-memory error ended the program only if the samples stop soon after it.
         let last = self.last_sample_ns;
         let final_oom = self
             .oom_ns
@@ -286,16 +287,17 @@ impl Facts {
     }
 }
 
-/// Longest time between an out-of-memory error that ends the program and the last sample. In this
-/// time, the exception unwinds and the interpreter shuts down.
+/// Longest time between an out-of-memory error that ends the program and the last sample, in
+/// nanoseconds. Between the error and the last sample, the exception unwinds and the interpreter
+/// shuts down.
 const LAST_BREATH_NS: i64 = 3_000_000_000;
 
-/// Whether the recording ended with an error.
+/// Whether the recording stopped soon after an error, so that the error ended the program.
 pub(crate) fn is_over(error_ns: i64, last_sample_ns: i64) -> bool {
     last_sample_ns.saturating_sub(error_ns) <= LAST_BREATH_NS
 }
 
-/// Whether the text of an exception is an out-of-memory error.
+/// Whether the text of an exception describes an out-of-memory error.
 fn is_about_memory(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     [
@@ -325,8 +327,8 @@ fn recorded_end(metadata: &Map) -> Option<End> {
     })
 }
 
-/// The end in the last event of a run. If the event names an exception behind a non-zero exit code,
-/// that exception is the end.
+/// The end in the stop event of a run. If the stop event names an exception behind a non-zero exit
+/// code, that exception is the end.
 fn stated_end(metadata: &Map) -> Option<End> {
     let end = recorded_end(metadata)?;
     let is_failure = matches!(end, End::Exit { code: Some(code) } if code != 0);

@@ -1,4 +1,4 @@
-//! Groups sessions into runs, and orders them for selection when none is named.
+//! Groups sessions into runs, and sorts sessions so that the one to select by default comes first.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -9,21 +9,22 @@ use super::read::run_id_of;
 use crate::columns::{EventRef, Events};
 use crate::load::LoadedSession;
 
-/// A session and its artifact.
+/// A session and the artifact it was loaded from.
 #[derive(Clone, Copy, Debug)]
 pub struct Member<'a> {
-    /// The index of the artifact among the loaded ones.
+    /// The index of the session's artifact among the loaded artifacts.
     pub artifact: usize,
     /// The session.
     pub session: &'a LoadedSession,
 }
 
-/// Groups sessions into runs. Each run is a list of indices of the given sessions, in their order.
+/// Groups sessions into runs. Each run is a list of indices of the given sessions, in the order of
+/// the sessions.
 ///
-/// Sessions with the same run id form a run. Without a run id, sessions with the same job id form a
-/// run. Without a job id, the sessions of one artifact do. Sessions without a run id are split
-/// where a rank starts again, because a job may run every night under one name, and a sink may be
-/// opened again and again.
+/// Sessions with the same run id form a run. Sessions without a run id form a run if they have the
+/// same job id. Sessions without a job id form a run if they are in the same artifact. Sessions
+/// without a run id are split where a rank starts again, because a job may run every night under
+/// the same name, and a sink may be used by several runs.
 pub fn runs<'a>(members: impl IntoIterator<Item = Member<'a>>) -> Vec<Vec<usize>> {
     let sessions: Vec<GroupedBy> = members.into_iter().map(GroupedBy::of).collect();
     group(&sessions)
@@ -41,7 +42,7 @@ pub(crate) struct GroupedBy {
     pub(crate) pid: i64,
     pub(crate) started_at_ns: i64,
     pub(crate) ended_at_ns: Option<i64>,
-    /// `None` for a session without events.
+    /// When the session was recorded; `None` for a session without events.
     pub(crate) recorded: Option<Recorded>,
 }
 
@@ -67,8 +68,8 @@ impl GroupedBy {
         }
     }
 
-    /// The same fields from a summary in a manifest. The run id is unknown, because it is in the
-    /// events.
+    /// Creates the fields from a session summary in a manifest. The run id is unknown, because only
+    /// the events contain it.
     pub(crate) fn of_summary(
         artifact: usize,
         summary: &SessionSummary,
@@ -126,13 +127,14 @@ pub(crate) fn group(sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
             runs.extend(attempts(&run, sessions));
         }
     }
-    // In the order of their first sessions.
+    // Runs are sorted by the index of their first session.
     runs.sort_by_key(|run| run.first().copied());
     runs
 }
 
-/// Sorts sessions so that the default one comes first: the newest session with events. An older run
-/// that ended normally does not hide one that crashed.
+/// Sorts sessions so that the default one comes first: the newest session with events. Sessions
+/// that ended normally are not preferred, so that an older normal run does not hide a newer one
+/// that crashed.
 pub fn newest_first<T>(sessions: &mut [T], session: impl Fn(&T) -> &LoadedSession) {
     sessions.sort_by_cached_key(|one| {
         let session = session(one);
@@ -181,8 +183,8 @@ fn started_again(run: Vec<usize>, sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
     for index in ordered {
         let session = &sessions[index];
         let process = (session.rank, session.pid);
-        // A program that replaces itself (exec) keeps its pid. In a container, the next run may
-        // have the same pid too.
+        // A program that replaces itself (exec) keeps its pid; the short pause distinguishes it
+        // from the next run in a container, which may have the same pid.
         let is_exec = seen.contains(&process)
             && session.started_at_ns.saturating_sub(over_ns) < LONGEST_EXEC_NS;
         let is_again = begins(index)
@@ -196,7 +198,7 @@ fn started_again(run: Vec<usize>, sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
         seen.insert(process);
         over_ns = over_ns.max(session.ended_at_ns.unwrap_or(session.started_at_ns));
     }
-    // The parts, and the sessions in each part, keep their order.
+    // The parts of the split run, and the sessions in each part, keep their order.
     let part_of = |index: usize| starts.partition_point(|&at| at <= start(index));
     let mut parts: Vec<(usize, Vec<usize>)> = Vec::new();
     for index in run {
@@ -209,8 +211,8 @@ fn started_again(run: Vec<usize>, sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
     parts.into_iter().map(|(_, members)| members).collect()
 }
 
-/// The sessions to judge for each rank: those of devices or, for a rank without devices, those of
-/// host memory.
+/// The sessions to diagnose for each rank: those of devices or, for a rank without devices, those
+/// of host memory.
 pub fn of_devices<'a>(sessions: &[&'a LoadedSession]) -> Vec<&'a LoadedSession> {
     let is_device = |session: &LoadedSession| {
         let first = session.events.get(0);
@@ -228,8 +230,8 @@ pub fn of_devices<'a>(sessions: &[&'a LoadedSession]) -> Vec<&'a LoadedSession> 
 }
 
 /// Splits a job into attempts, the latest first. A new attempt begins when a rank starts again in
-/// another process after all sessions of the previous attempt have ended. Ranks with different
-/// clocks stay together.
+/// another process after all sessions of the previous attempt have ended. Sessions of ranks with
+/// different clocks stay in one attempt.
 fn attempts(job: &[usize], sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
     let recorded = |index: usize| Some((index, sessions[index].recorded.as_ref()?));
     let mut spans: Vec<(usize, &Recorded)> =
@@ -272,10 +274,10 @@ fn attempts(job: &[usize], sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
     attempts
 }
 
-/// Whether a session continues a process that was seen before. A session continues the process if
-/// it records another resource of it, because version 0.4.0 recorded host memory up to the first
-/// use of a device and then only the device. It also continues the process if it follows within a
-/// minute. A later session with the same pid may be the next run in a container.
+/// Whether a session continues a process that was seen before. A session of another resource of the
+/// process continues it, because version 0.4.0 recorded host memory up to the first use of a device
+/// and then only the device. A session of the same resource continues the process only if it
+/// follows within a minute; a later session with the same pid may be the next run in a container.
 fn goes_on(seen: &BTreeSet<(i64, i64, i64)>, resource: (i64, i64, i64), pause_ns: i64) -> bool {
     let (rank, pid, _) = resource;
     let mut of_process = seen.range((rank, pid, i64::MIN)..=(rank, pid, i64::MAX));
@@ -283,7 +285,8 @@ fn goes_on(seen: &BTreeSet<(i64, i64, i64)>, resource: (i64, i64, i64), pause_ns
     of_process.next().is_some() && (is_soon || !seen.contains(&resource))
 }
 
-/// The ranks of some events. The rank rarely changes between neighbouring events.
+/// The ranks of the given events. A rank is inserted only when it differs from that of the previous
+/// event, because the rank rarely changes between neighbouring events.
 fn ranks_of(events: &Events) -> BTreeSet<i64> {
     let mut ranks = BTreeSet::new();
     let mut last = None;
@@ -328,7 +331,7 @@ mod tests {
                 started_at_ns: span.0,
                 ended_at_ns: Some(span.1),
                 host: "h".into(),
-                // Each session belongs to another process.
+                // Each test session gets a pid of its own, so that it belongs to another process.
                 pid: span.0,
                 job_id: job.map(Into::into),
                 rank,
@@ -370,10 +373,11 @@ mod tests {
         let sessions = [
             session("tuesday", Some("j"), 0, (200, 210)),
             session("monday", Some("j"), 0, (100, 110)),
-            // The clock of this rank is behind: its session seems to end before the other rank
-            // begins.
+            // The clock of this rank is behind, so its session seems to end before the session of
+            // the other rank begins.
             session("other rank", Some("j"), 1, (80, 90)),
-            // The rank restarts while the others are still running, so it is the same run.
+            // The rank restarts while other ranks are still running, so its new session belongs to
+            // the same run.
             session("restarted", Some("j"), 1, (205, 220)),
         ];
         assert_eq!(

@@ -1,11 +1,11 @@
-//! Inspections of a process's host memory while it ran: which containers grew, and which memory was
-//! mapped meanwhile.
+//! Inspections of a process's host memory while the process ran: which containers grew, and which
+//! memory was mapped meanwhile.
 
 use stormlog_format::{Map, Value};
 
 /// Maximum number of holders and mappings read per inspection.
 const MOST: usize = 16;
-/// Longest name that is accepted, in characters.
+/// Longest name of a holder or mapping that is accepted, in characters.
 const LONGEST_NAME: usize = 512;
 
 /// A holder that held more at the end of an inspection than at its beginning.
@@ -13,39 +13,39 @@ const LONGEST_NAME: usize = 512;
 pub struct HostHolder {
     /// The path of the holder in the user's program: "`kept` in `__main__`".
     pub name: String,
-    /// Number of elements at the end of the inspection.
+    /// Number of elements in the holder at the end of the inspection.
     pub items: i64,
-    /// Number of new elements.
+    /// Number of elements added to the holder during the inspection.
     pub items_gained: i64,
-    /// Estimated bytes held at the end.
+    /// Estimated bytes held at the end of the inspection.
     pub bytes: i64,
-    /// Bytes gained during the inspection.
+    /// Bytes that the holder gained during the inspection.
     pub bytes_gained: i64,
     /// The only line of the program that adds to the holder, as file, line and function.
     pub added_at: Option<(String, u32, String)>,
 }
 
-/// One inspection of a process.
+/// One inspection of a process's host memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostLook {
-    /// Length of the inspection of Python objects in milliseconds; `None` for a process that was
+    /// Duration of the inspection of Python objects in milliseconds; `None` for a process that was
     /// only measured from outside.
     pub inside_ms: Option<i64>,
     /// Bytes gained by all Python objects during the inspection.
     pub objects_bytes: Option<i64>,
-    /// Whether all objects were examined.
+    /// Whether all Python objects were examined.
     pub is_complete: bool,
-    /// Whether a Python interpreter responded.
+    /// Whether a Python interpreter in the process responded.
     pub is_python: bool,
     /// The holders that gained memory, the largest gain first.
     pub holders: Vec<HostHolder>,
-    /// Length of the comparison of mappings, in milliseconds.
+    /// Time between the two readings of memory mappings that are compared, in milliseconds.
     pub mapped_ms: Option<i64>,
-    /// Growth of the private mappings by name, the largest first.
+    /// Growth of the private memory mappings in bytes, by name, the largest first.
     pub mappings: Vec<(String, i64)>,
-    /// Growth of all private mappings together.
+    /// Growth of all private memory mappings together, in bytes.
     pub mapped_bytes: Option<i64>,
-    /// Growth of anonymous memory in the same time.
+    /// Growth of the process's anonymous memory during the comparison of mappings, in bytes.
     pub anonymous_bytes: Option<i64>,
 }
 

@@ -1,67 +1,71 @@
-//! What uses a device: its last ledger, read from events `memory_ledger`. Numbers that are not known
-//! stay so; only the rest is computed here, from what is known.
+//! The ledger of a device (who holds how much of its memory), read from the last `memory_ledger`
+//! event. Unknown numbers stay unknown; only the rest that no entry explains is computed here.
 
 use stormlog_format::{Map, Value};
 
 use super::windows::{Site, bytes, list, site, text};
 
-/// Who holds memory of a device.
+/// The owner of a part of a device's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Owner {
     /// The CUDA context of the recorded process.
     Context,
-    /// PyTorch's common pool.
+    /// PyTorch's common memory pool.
     Pool,
-    /// PyTorch's private pools: those of CUDA graphs, and others that the program made.
+    /// PyTorch's private pools, with their number: pools of CUDA graphs, and others that the
+    /// program created.
     PrivatePools(u64),
-    /// A library that allocates through the driver, and the line that led there.
+    /// A library that allocates through the CUDA driver, and the line of Python that called it.
     Library {
-        /// Its name; none where no caller could be found.
+        /// The name of the library; `None` if the caller of the driver could not be found.
         name: Option<String>,
-        /// The line of Python, where it is known.
+        /// The line of Python that called the library, if known.
         site: Option<Site>,
     },
-    /// Another process.
+    /// Another process on the device.
     Process {
-        /// Its number; none for all that have little.
+        /// The pid of the process; `None` for the sum of all processes with little memory.
         pid: Option<i64>,
-        /// Its command, where it could be read.
+        /// The command of the process, if it could be read.
         name: Option<String>,
     },
 }
 
-/// One line of a ledger.
+/// One entry of a ledger: an owner and its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LedgerEntry {
-    /// Who holds it.
+    /// The owner of the memory.
     pub owner: Owner,
-    /// How much it is.
+    /// The memory that the owner holds, in bytes.
     pub bytes: i64,
 }
 
-/// What uses a device.
+/// The ledger of a device: which owner holds how much of its memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ledger {
-    /// When it was read.
+    /// The time when the ledger was recorded, in nanoseconds.
     pub at_ns: i64,
-    /// The device as a whole, as the driver counts it.
+    /// Bytes in use on the whole device, as counted by the driver.
     pub used_bytes: Option<i64>,
-    /// Who holds how much: the recorded process first, then libraries and other processes, the
-    /// largest first.
+    /// The owners with their bytes: the recorded process first, then libraries and other processes,
+    /// the largest first.
     pub entries: Vec<LedgerEntry>,
-    /// What no entry explains; none where the device's own number is unknown or contradicts them.
+    /// Bytes in use that no entry explains; `None` when the driver's number is unknown, or when the
+    /// entries exceed it.
     pub rest_bytes: Option<i64>,
-    /// What is not known and therefore part of the rest, each in words.
+    /// Owners whose bytes are unknown and therefore part of the rest, each described in words.
     pub unknown: Vec<String>,
-    /// Managed memory, which is on the device or on the host and in no sum.
+    /// Bytes of managed memory, which may be on the device or on the host and is not part of any
+    /// sum.
     pub managed_bytes: i64,
 }
 
-/// Sums may exceed the driver's number by this share: they are read one after another.
+/// The entries of a ledger may exceed the driver's number by one part in this many, because the
+/// numbers are read one after another.
 const SKEW: i64 = 50;
 
 impl Ledger {
-    /// The ledger in the metadata of an event; none where there is none.
+    /// Parses the ledger from the metadata of an event; `None` when the metadata contains none.
     pub(super) fn of(at_ns: i64, metadata: &Map) -> Option<Self> {
         let ledger = metadata.get("ledger")?.as_map()?;
         let reserved = bytes(ledger, "reserved_bytes")?;

@@ -1,5 +1,5 @@
 //! Reads the numbers of a failed request from the bundles that the OOM flight recorder writes next
-//! to a sink. Version 0.4.0 wrote these numbers only into bundles.
+//! to a sink. Version 0.4.0 wrote the numbers of a failed request only into bundles.
 
 use std::path::{Path, PathBuf};
 
@@ -12,15 +12,17 @@ use crate::load::LoadedSession;
 use crate::pack;
 use crate::regular_file;
 
-/// The folder of bundles next to a sink, and the file in a bundle with the numbers.
+/// The name of the folder of bundles next to a sink, and the file in a bundle with the numbers of
+/// the failed request.
 const FOLDER: &str = "oom_dumps";
 const FILE: &str = stormlog_format::file_names::METADATA;
-/// Maximum number of bundles that are read, and the largest file that is read, in bytes.
+/// Maximum number of bundles that are read, and the largest file in a bundle that is read, in
+/// bytes.
 const MOST_BUNDLES: usize = 256;
 const LARGEST_BYTES: u64 = 4 << 20;
 
-/// Adds the numbers in the bundles to out-of-memory errors whose request is unknown. Bundles that
-/// cannot be read are ignored.
+/// Adds the numbers in OOM bundles to out-of-memory errors whose request is unknown. OOM bundles
+/// that cannot be read are ignored.
 pub fn read_oom_bundles(run: &mut Run, sessions: &[&LoadedSession]) {
     let lacks = |mark: &OomMark| mark.requested.is_none();
     if !run.tracks.iter().any(|track| track.ooms.iter().any(lacks)) {
@@ -38,13 +40,14 @@ pub fn read_oom_bundles(run: &mut Run, sessions: &[&LoadedSession]) {
     fill_oom_marks(run, bundles.collect());
 }
 
-/// Fills in what bundles know, given in the order of their names, about out-of-memory errors whose
+/// Adds the numbers of the given bundles, which are sorted by name, to out-of-memory errors whose
 /// request is unknown.
 pub fn fill_oom_marks(run: &mut Run, mut bundles: Vec<BundleNumbers>) {
     let lacks = |mark: &OomMark| mark.requested.is_none();
     for track in &mut run.tracks {
         for mark in track.ooms.iter_mut().filter(|mark| lacks(mark)) {
-            // Bundles are named by time, so the first bundle belongs to the first error.
+            // Bundles are named by time, so the first bundle of a session belongs to its first
+            // error.
             let own = |bundle: &BundleNumbers| bundle.session_id == track.session_id;
             if let Some(place) = bundles.iter().position(own) {
                 bundles.remove(place).fill(mark);
@@ -53,7 +56,7 @@ pub fn fill_oom_marks(run: &mut Run, mut bundles: Vec<BundleNumbers>) {
     }
 }
 
-/// The numbers that a bundle has about a failed request.
+/// The numbers about a failed request that an OOM bundle contains.
 #[derive(Clone, Debug, Default)]
 pub struct BundleNumbers {
     session_id: String,
@@ -61,7 +64,7 @@ pub struct BundleNumbers {
 }
 
 impl BundleNumbers {
-    /// Reads them from the file of a bundle that describes the exception.
+    /// Parses the numbers from the file of a bundle that describes the exception.
     #[must_use]
     pub fn of(document: &Map) -> Option<Self> {
         let session_id = document.get("session_id")?.as_text()?;

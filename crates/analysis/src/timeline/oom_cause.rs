@@ -1,5 +1,6 @@
 //! Parses the cause of an out-of-memory error from the metadata of its event: the line, the failed
-//! operation and what held the memory. The metadata is hostile input.
+//! operation and the holders of the memory. The metadata of an event is hostile input, so texts and
+//! lists are limited.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +12,12 @@ use super::track::OomMark;
 use super::windows::site;
 use crate::document::by_name;
 
-/// Longest text in characters and longest lists that are kept.
+/// Longest text that is kept, in characters, and maximum lengths of the lists that are kept.
 const LONGEST_TEXT: usize = 300;
 const MOST_CALLS: usize = 32;
 const MOST_HOLDERS: usize = 32;
 
-/// The categories, in the order in which equally large ones are shown.
+/// The memory categories, in the order in which equally large ones are shown.
 const CATEGORIES: [&str; 7] = [
     "parameters",
     "gradients",
@@ -32,14 +33,14 @@ const CATEGORIES: [&str; 7] = [
 pub struct Failure {
     /// The library function that requested the memory, or `backward`.
     pub operation: Option<String>,
-    /// Bytes in live tensors, or host memory of the process.
+    /// Bytes in live tensors when the allocation failed, or the host memory of the process.
     pub allocated_bytes: Option<i64>,
-    /// Bytes by category (`parameters`, `activations`, ..., `unnamed`), the largest first. Empty
-    /// for host memory, or when the program could not be searched.
+    /// Bytes by category (`parameters`, `activations`, ..., `unnamed`), the largest first. The list
+    /// is empty for host memory, or when the holders of memory could not be searched for.
     #[serde(serialize_with = "by_name")]
     #[schemars(with = "BTreeMap<String, i64>")]
     pub categories: Vec<(String, i64)>,
-    /// The largest holders, in descending order.
+    /// The largest holders of memory, in descending order.
     pub holders: Vec<Held>,
     /// Why the search for holders ended early.
     pub cut_short: Option<String>,
@@ -50,13 +51,14 @@ pub struct Failure {
 pub struct Held {
     /// The holder, worded for a sentence: "`aux` in `__main__`".
     pub holder: String,
-    /// Its category, or `host`.
+    /// The category of the held memory, such as `activations`, or `host`.
     pub category: String,
-    /// Bytes it held.
+    /// Bytes that the holder held.
     pub bytes: i64,
 }
 
-/// Adds the cause from the entry `cause` of a request. Missing or malformed values stay unknown.
+/// Adds the cause of a failed request from the entry `cause` of its metadata. Missing or malformed
+/// values of the cause stay unknown.
 pub(super) fn fill(mark: &mut OomMark, request: &Map) {
     let Some(cause) = request.get("cause").and_then(Value::as_map) else {
         return;

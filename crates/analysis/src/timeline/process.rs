@@ -10,7 +10,7 @@ pub enum Role {
     Program,
     /// A Python process that the program forked or spawned, such as a worker of a data loader.
     Worker,
-    /// Any other child.
+    /// Any other child process of the program.
     Subprocess,
 }
 
@@ -21,7 +21,7 @@ stormlog_format::names!(Role {
 });
 
 impl Role {
-    /// Parses the role in a recording.
+    /// Parses the role of a process from its name in a recording.
     #[must_use]
     pub fn parse(word: &str) -> Self {
         match word {
@@ -39,22 +39,22 @@ pub struct Process {
     pub rank: u32,
     /// The session that recorded the process.
     pub session_id: String,
-    /// The pid of the program that the process belongs to. For the program itself, this is its own
-    /// pid.
+    /// The pid of the program that the process belongs to. For the program itself, `program_pid` is
+    /// its own pid.
     pub program_pid: i64,
-    /// Its pid.
+    /// The pid of the process.
     pub pid: i64,
-    /// Its command, shortened.
+    /// The command of the process, shortened.
     pub name: String,
     /// The role of the process in the program.
     pub role: Role,
-    /// When the exit of the process was noticed.
+    /// When the recorder noticed that the process had exited, in nanoseconds.
     pub exited_ns: Option<i64>,
-    /// Time of each sample.
+    /// Time of each sample in nanoseconds.
     pub t_ns: Vec<i64>,
-    /// Anonymous memory at each sample.
+    /// Anonymous memory of the process at each sample, in bytes.
     pub anonymous: Vec<i64>,
-    /// Shared memory at each sample.
+    /// Shared memory of the process at each sample, in bytes.
     pub shared: Vec<i64>,
     /// Inspections of the process's memory while it ran, in order of time.
     pub looks: Vec<HostLook>,

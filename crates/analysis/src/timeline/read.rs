@@ -20,8 +20,8 @@ use super::windows::WindowEvidence;
 use crate::columns::{EventRef, Events, Origin};
 use crate::load::LoadedSession;
 
-/// The source of sessions that `stormlog run` recorded. Sources of its other sessions start with
-/// this text and a dot.
+/// The source of sessions that `stormlog run` recorded. The sources of its other sessions are this
+/// text followed by a dot and a name.
 const RUN_SOURCE: &str = "stormlog.run";
 /// Number of events at the beginning of a session among which the start event is searched.
 const FIRST_EVENTS: usize = 16;
@@ -69,7 +69,7 @@ pub fn run_of(sessions: &[&LoadedSession]) -> Run {
     run
 }
 
-/// Whether `stormlog run` recorded a session.
+/// Whether `stormlog run` recorded the session.
 fn is_of_run(session: &LoadedSession) -> bool {
     let source = session.summary.source.to_str_lossy();
     source == RUN_SOURCE || source.starts_with("stormlog.run.")
@@ -95,7 +95,8 @@ fn ends(sessions: &[&LoadedSession], is_by_run: bool) -> Vec<RankEnd> {
 }
 
 impl LoadedSession {
-    /// Creates a session for events that were not stored. Its status is incomplete.
+    /// Creates a session for events that were not read from a file. The session's status is
+    /// incomplete.
     #[must_use]
     pub fn of_events(events: &Events) -> Self {
         let first = events.get(0);
@@ -146,7 +147,7 @@ pub(crate) fn run_id_of_start(metadata: &Map) -> Option<Text> {
     (!id.is_blank()).then(|| id.clone())
 }
 
-/// The name of the program of some sessions, if one of them records it.
+/// The name of the program, if one of the given sessions records it.
 pub(crate) fn program_name<'s>(
     sessions: impl IntoIterator<Item = &'s LoadedSession>,
 ) -> Option<Text> {
@@ -163,7 +164,7 @@ fn program(sessions: &[&LoadedSession]) -> Program {
     programs.next().unwrap_or_default()
 }
 
-/// The program in the metadata of the start event of a host memory session.
+/// The program named in the metadata of the start event of a host memory session.
 pub(crate) fn program_of_start(metadata: &Map) -> Option<Program> {
     let run = metadata.get("run").and_then(Value::as_map)?;
     let text = |key: &str| Some(run.get(key)?.as_text()?.to_str_lossy().into_owned());
@@ -186,7 +187,7 @@ pub(crate) fn program_of_start(metadata: &Map) -> Option<Program> {
 /// Rank, device and session, which identify a track.
 type Key = (i64, i64, Text);
 
-/// Whether an event is a sample, which is a regular reading of the counters.
+/// Whether an event is a sample: a regular reading of the counters.
 pub(super) fn is_sample(event: EventRef<'_>) -> bool {
     let kind = event.event_type();
     let sample = EventType::Sample.as_str().as_bytes();
@@ -194,7 +195,7 @@ pub(super) fn is_sample(event: EventRef<'_>) -> bool {
 }
 
 /// Whether an event that is not a sample has current counters. Events about the recorder, phases
-/// and processes repeat old counters.
+/// and processes repeat old counters and are not measurements.
 fn is_measurement(event: EventRef<'_>) -> bool {
     !matches!(
         EventType::of(event.event_type()),
@@ -214,7 +215,8 @@ fn is_measurement(event: EventRef<'_>) -> bool {
 
 #[derive(Default)]
 struct Tracks {
-    /// When there are no samples, other measurements are used instead.
+    /// Whether the session has samples; without samples, other events with counters are used
+    /// instead.
     has_samples: bool,
     found: Vec<Track>,
     by_key: HashMap<Key, usize>,
@@ -260,7 +262,8 @@ impl Tracks {
             Some(EventType::MemoryLedger) => {
                 let ledger = Ledger::of(event.timestamp_ns(), &event.metadata());
                 let track = self.track(event.origin());
-                // The last one; a torn one does not hide the one before it.
+                // The last ledger counts, but a ledger that cannot be parsed does not replace an
+                // earlier one.
                 track.ledger = ledger.or(track.ledger.take());
             }
             Some(EventType::ProcessStart) => self.start_process(event),
@@ -309,9 +312,9 @@ impl Tracks {
         place
     }
 
-    /// Accepts every phase with a name. The replay of stormlog 0.3.9 also requires threads and
-    /// sequence numbers. For a track, a name is enough, because an evaluation that was lost would
-    /// be reported as a problem.
+    /// Opens a phase; every phase with a name is accepted. The phase replay of stormlog 0.3.9 also
+    /// requires threads and sequence numbers. For a track, a name is enough, because memory in an
+    /// evaluation that is not marked would be reported as a problem.
     fn enter(&mut self, event: EventRef<'_>) {
         let Some(name) = phase_name(&event.metadata()) else {
             return;
@@ -324,7 +327,7 @@ impl Tracks {
         });
     }
 
-    /// Closes the last open phase of that name.
+    /// Closes the last open phase with the event's phase name.
     fn leave(&mut self, event: EventRef<'_>) {
         let Some(name) = phase_name(&event.metadata()) else {
             return;
@@ -369,7 +372,8 @@ impl Tracks {
         if let Some(process) = self.process(pid, event.origin()) {
             process.name = text("name").unwrap_or_default();
             process.role = text("role").map_or(process.role, |word| Role::parse(&word));
-            // A reused pid belongs to another process.
+            // The pid may be reused by a new process, so the exit time of the previous process is
+            // cleared.
             process.exited_ns = None;
         }
     }
@@ -401,7 +405,7 @@ impl Tracks {
     }
 }
 
-/// Builds an out-of-memory mark from an event, with the numbers of the request.
+/// Creates an out-of-memory mark from an event, with the numbers of the failed request.
 fn mark(event: EventRef<'_>, metadata: &Map) -> OomMark {
     let reason = metadata
         .get(metadata_keys::OOM_REASON)
@@ -432,7 +436,7 @@ fn mark(event: EventRef<'_>, metadata: &Map) -> OomMark {
     mark
 }
 
-/// The name of the phase in the metadata of a boundary.
+/// The name of the phase in the metadata of an enter or exit event.
 fn phase_name(metadata: &Map) -> Option<String> {
     let scope = metadata.get(metadata_keys::PHASE_SCOPE)?.as_map()?;
     let last = match scope.get("path") {
@@ -444,8 +448,8 @@ fn phase_name(metadata: &Map) -> Option<String> {
 }
 
 impl Track {
-    /// Keeps the evidence with the most growing windows. Each event contains all windows so far,
-    /// and a later search that saw less growth does not replace an earlier one.
+    /// Keeps the window evidence with the most growing windows. Each evidence event contains all
+    /// windows so far, and a later search that saw less growth does not replace an earlier one.
     fn add_evidence(&mut self, evidence: WindowEvidence) {
         let known = self.evidence.as_ref().map_or(0, WindowEvidence::growing);
         if evidence.growing() >= known {

@@ -1,4 +1,4 @@
-//! One run: its tracks, its processes, its program and how it ended.
+//! One run: its tracks, its processes, its program and how the run ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +9,13 @@ use super::track::{Column, Recorder, Resource, Track};
 /// The program that was run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Program {
-    /// The id of the run, which is the same in all its recordings.
+    /// The id of the run, which is the same in all recordings of the run.
     pub run_id: Option<String>,
     /// The program's name, such as `train.py`.
     pub name: Option<String>,
     /// The command line of the program, with secrets removed.
     pub command: Vec<String>,
-    /// The git commit that was checked out.
+    /// The git commit that was checked out when the program started.
     pub commit: Option<String>,
 }
 
@@ -28,12 +28,12 @@ pub struct Run {
     pub processes: Vec<Process>,
     /// How each recorded process ended, if known.
     pub ends: Vec<RankEnd>,
-    /// The program that was run, if recorded.
+    /// The program that was run, as far as it was recorded.
     pub program: Program,
 }
 
 impl Run {
-    /// Whether only the use of devices was recorded, and no counter of any allocator.
+    /// Whether only the memory in use on devices was recorded, and no counter of an allocator.
     #[must_use]
     pub fn is_from_outside(&self) -> bool {
         let knows = |column: fn(&Track) -> &Column| {
@@ -59,7 +59,7 @@ impl Run {
         worst.map_or(End::Unknown, |one| one.end.clone())
     }
 
-    /// The times of the first and the last sample.
+    /// The times of the first and the last sample of the run, in nanoseconds.
     #[must_use]
     pub fn span_ns(&self) -> Option<(i64, i64)> {
         let spans = self.tracks.iter().filter_map(Track::span_ns);
@@ -67,7 +67,7 @@ impl Run {
     }
 
     /// Whether a host track covers only the start-up of a program that then used a device. Version
-    /// 0.4.0 stopped recording host memory at that point.
+    /// 0.4.0 stopped recording host memory when the program first used a device.
     #[must_use]
     pub fn is_start_up_only(&self, track: &Track) -> bool {
         if track.resource() != Resource::Host {
@@ -88,13 +88,13 @@ impl Run {
     }
 }
 
-/// The devices used by several recorded processes. On such a device, memory outside one process's
-/// allocator may belong to another process.
+/// The devices used by several recorded processes. On a device with several processes, memory
+/// outside one process's allocator may belong to another process.
 #[derive(Debug, Default)]
 pub struct CrowdedDevices<'a>(BTreeSet<(&'a str, i64)>);
 
 impl<'a> CrowdedDevices<'a> {
-    /// Finds the crowded devices among some tracks.
+    /// Finds the devices used by several processes among the given tracks.
     #[must_use]
     pub fn of(tracks: impl IntoIterator<Item = &'a Track>) -> Self {
         let mut users: BTreeMap<(&str, i64), BTreeSet<i64>> = BTreeMap::new();

@@ -6,15 +6,15 @@ use memchr::memmem::Finder;
 use stormlog_format::Value;
 use stormlog_format::json::{Reader, parse};
 
-/// Relevant metadata always contains one of these texts. Most samples contain none of them, so
-/// parsing is skipped.
+/// Texts of which relevant metadata always contains at least one; the metadata of most samples
+/// contains none, so parsing is skipped.
 static NEEDLES: LazyLock<[Finder<'static>; 3]> =
     LazyLock::new(|| ["_bytes\"", "\"step", "\"host_memory\""].map(Finder::new));
 
 /// Maximum number of processes read per sample.
 const MOST_PROCESSES: usize = 4096;
 
-/// Numbers from the metadata of one sample. Missing ones are unknown.
+/// Numbers from the metadata of one sample; a missing number is unknown.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Notes {
     pub(super) own: Option<i64>,
@@ -32,7 +32,8 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// Parses the metadata. When the metadata is malformed, only the part before the error counts.
+    /// Parses the metadata of a sample. When the metadata is malformed, only the part before the
+    /// error counts.
     pub(super) fn of(metadata: &[u8]) -> Self {
         let mut notes = Self::default();
         if NEEDLES.iter().any(|needle| needle.find(metadata).is_some()) {
@@ -81,7 +82,7 @@ fn each_value(object: &[u8], mut take: impl FnMut(&[u8], &[u8])) {
     }
 }
 
-/// A number that is not negative.
+/// Parses a whole number that is not negative.
 fn bytes(text: &[u8]) -> Option<i64> {
     let value: i64 = std::str::from_utf8(text).ok()?.trim().parse().ok()?;
     (value >= 0).then_some(value)

@@ -2,34 +2,34 @@
 
 use super::track::Track;
 
-/// A sample is late when it comes more than this many intervals after the previous one.
+/// A sample is late when it comes more than this many sampling intervals after the previous one.
 const LATE_INTERVALS: i64 = 2;
-/// A sampling gap is longer than this many median intervals.
+/// A sampling gap is longer than this many median sampling intervals.
 const GAP_MEDIANS: i64 = 10;
-/// A sampling gap is also longer than this multiple of the 95th percentile, so that sampling on
-/// change has no gaps.
+/// A sampling gap is also longer than this multiple of the intervals' 95th percentile, so that a
+/// recorder that samples only when memory changes has no gaps.
 const GAP_USUAL: i64 = 4;
-/// A sampling gap is also longer than this many intervals declared by the recorder.
+/// A sampling gap is also longer than this many sampling intervals declared by the recorder.
 const GAP_DECLARED: i64 = 5;
-/// Minimum number of samples needed to detect gaps.
+/// Minimum number of samples needed to detect sampling gaps.
 const MIN_SAMPLES: usize = 3;
 
 /// How regularly a track was sampled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sampling {
-    /// The median time between samples; `None` with fewer than two.
+    /// The median time between samples in nanoseconds; `None` with fewer than two samples.
     pub interval_ns: Option<i64>,
-    /// Number of samples that came more than two intervals after the previous one.
+    /// Number of samples that came more than two sampling intervals after the previous one.
     pub late: usize,
-    /// Two samples farther apart than this have a sampling gap between them.
+    /// Two samples farther apart than this many nanoseconds have a sampling gap between them.
     pub gap_ns: i64,
     /// The sampling gaps, each from the sample before it to the sample after it.
     pub gaps: Vec<(i64, i64)>,
 }
 
 impl Track {
-    /// Computes how regularly the track was sampled. Thinned samples are far apart on purpose and
-    /// do not count.
+    /// Computes how regularly the track was sampled. Samples in the thinned part are far apart on
+    /// purpose and do not count as late.
     #[must_use]
     pub fn sampling(&self) -> Sampling {
         let sorted: Vec<i64>;
@@ -87,7 +87,7 @@ mod tests {
         }
     }
 
-    /// Sparse until 10,000 s, then one sample per second with one gap.
+    /// A track that is sparse until 10,000 s, then has one sample per second with one sampling gap.
     fn thinned(until_s: Option<i64>) -> Sampling {
         let sparse = (0..100).map(|number| number * 100);
         let complete = (10_000..10_200).filter(|second| !(10_050..10_090).contains(second));
@@ -104,7 +104,7 @@ mod tests {
         let sampling = thinned(Some(9_999));
         assert_eq!(sampling.gaps, [(10_049 * SECOND, 10_090 * SECOND)]);
         assert_eq!((sampling.late, sampling.interval_ns), (1, Some(SECOND)));
-        // Without the time until which samples were thinned, the sparse part counts as late.
+        // When the end of the thinned part is unknown, its sparse samples count as late.
         assert_eq!(thinned(None).late, 101);
     }
 

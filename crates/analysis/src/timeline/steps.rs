@@ -1,27 +1,28 @@
-//! The steps of a track: memory in use at the end of each step, and the highest use within it.
+//! The steps of a track: memory in use at the end of each step, and the highest use within the
+//! step.
 
 use std::collections::BTreeMap;
 
 use super::track::Track;
 
-/// One step, or several steps of which only the last end was sampled.
+/// One step, or several steps when only the end of the last one was sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
     /// Number of the step, counted over all optimizers if such a count was recorded.
     pub number: i64,
-    /// Time of its end.
+    /// Time of the end of the step in nanoseconds.
     pub at_ns: i64,
     /// Bytes in live tensors at the end of the step.
     pub floor: i64,
-    /// Highest bytes in live tensors since the end of the previous step. The allocator's peak
-    /// counter shows this value only when the counter rose.
+    /// Highest number of bytes in live tensors since the end of the previous step. The peak within
+    /// a step is known from the allocator's peak counter only if the counter rose in that step.
     pub peak: i64,
 }
 
 impl Track {
-    /// The steps whose ends were sampled, in order of their numbers. Empty when no steps were
-    /// recorded. Several optimizers have different floors, so only the one sampled most often is
-    /// used.
+    /// The steps whose ends were sampled, in order of their numbers. The list is empty when no
+    /// steps were recorded. After the steps of different optimizers memory has different floors, so
+    /// only the optimizer sampled most often is used.
     #[must_use]
     pub fn steps(&self) -> Vec<Step> {
         let Some((optimizer, _)) = self.busiest_optimizer() else {
@@ -35,7 +36,8 @@ impl Track {
         let (mut counter, mut highest) = (None, None);
         for sample in order {
             let risen = self.peak.get(sample).filter(|&now| Some(now) > counter);
-            // The first reading covers everything before it, so it does not count for a step.
+            // The first reading of the peak counter covers everything before it, so it does not
+            // count for a step.
             highest = highest
                 .max(self.allocated.get(sample))
                 .max(risen.filter(|_| counter.is_some()));
@@ -67,7 +69,7 @@ impl Track {
         self.step.get(sample).is_some() && self.optimizer.get(sample).unwrap_or(0) == optimizer
     }
 
-    /// The optimizer with the most samples at step ends, and their number.
+    /// The optimizer with the most samples at its step ends, and the number of those samples.
     pub(crate) fn busiest_optimizer(&self) -> Option<(i64, usize)> {
         let mut counts: BTreeMap<i64, usize> = BTreeMap::new();
         for i in (0..self.step.len()).filter(|&i| self.step.get(i).is_some()) {
@@ -99,8 +101,8 @@ mod tests {
             .iter()
             .map(|step| (step.number, step.floor, step.peak))
             .collect();
-        // The counter rose to 30 in the third step. The counter's value before the first step does
-        // not count.
+        // The allocator's peak counter rose to 30 in the third step. The peak counter's value
+        // before the first step does not count for a step.
         assert_eq!(steps, [(1, 3, 3), (2, 4, 9), (3, 5, 30), (4, 5, 5)]);
     }
 

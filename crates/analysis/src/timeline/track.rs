@@ -1,4 +1,5 @@
-//! The samples of one resource of one process, in columns. Plain data that a loader fills.
+//! The samples of one resource of one process, in columns. A track is plain data that a loader
+//! fills.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,7 +11,8 @@ use super::windows::{Site, WindowEvidence};
 
 /// A column of byte counts, in which any value may be unknown.
 ///
-/// A value takes eight bytes. Unknown is stored as `i64::MIN`, which no byte count can reach.
+/// A value takes eight bytes; an unknown value is stored as `i64::MIN`, which no byte count can
+/// reach.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Column(Vec<i64>);
 
@@ -47,8 +49,8 @@ impl Column {
         known.filter(|&value| value != UNKNOWN).max()
     }
 
-    /// Appends a value at index `length - 1`. Values that were never appended before it are
-    /// unknown.
+    /// Appends a value at index `length - 1`. Values of the column before that index that were
+    /// never appended are unknown.
     pub fn push_as(&mut self, length: usize, value: i64) {
         self.0.resize(length.saturating_sub(1), UNKNOWN);
         self.0.push(value);
@@ -67,22 +69,23 @@ impl FromIterator<Option<i64>> for Column {
     }
 }
 
-/// The highest values of a track; `None` when never known.
+/// The highest values of a track's counters; `None` when a counter was never known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Peaks {
-    /// Bytes in live tensors. For host memory, this is all bytes that the kernel cannot reclaim.
+    /// Highest number of bytes in live tensors. For host memory, the value counts all bytes that
+    /// the kernel cannot reclaim.
     #[serde(rename = "peak_allocated_bytes")]
     pub allocated: Option<i64>,
-    /// Bytes reserved by the caching allocator.
+    /// Highest number of bytes reserved by the caching allocator.
     #[serde(rename = "peak_reserved_bytes")]
     pub reserved: Option<i64>,
-    /// Bytes in use on the device.
+    /// Highest number of bytes in use on the device.
     #[serde(rename = "peak_used_bytes")]
     pub used: Option<i64>,
 }
 
 impl Peaks {
-    /// The higher of each pair of values.
+    /// The higher value of each counter in two sets of peaks.
     #[must_use]
     pub fn or_higher(self, other: Self) -> Self {
         Self {
@@ -98,43 +101,43 @@ impl Peaks {
 pub struct PhaseSpan {
     /// The phase's name as the user gave it.
     pub name: String,
-    /// When it was entered.
+    /// When the phase was entered, in nanoseconds.
     pub start_ns: i64,
-    /// When the phase was left; `None` when the recording ends inside it.
+    /// When the phase was left, in nanoseconds; `None` when the recording ends inside the phase.
     pub end_ns: Option<i64>,
 }
 
 /// A recorded out-of-memory error, with the known numbers of the failed request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OomMark {
-    /// When it was recorded.
+    /// When the error was recorded, in nanoseconds.
     pub at_ns: i64,
     /// The recorded reason, for example the exception's name.
     pub reason: String,
-    /// Whether the process caught the error when it was raised.
+    /// Whether the process caught the out-of-memory error when it was raised.
     pub is_caught: bool,
-    /// Bytes requested.
+    /// Number of bytes that the failed request asked for.
     pub requested: Option<i64>,
     /// Bytes in live tensors when the request failed.
     pub allocated: Option<i64>,
-    /// Bytes reserved by the caching allocator at that time.
+    /// Bytes reserved by the caching allocator when the request failed.
     pub reserved: Option<i64>,
-    /// Bytes in use on the device at that time.
+    /// Bytes in use on the device when the request failed.
     pub used: Option<i64>,
-    /// Bytes free on the device at that time.
+    /// Bytes free on the device when the request failed.
     pub free: Option<i64>,
-    /// The most bytes that the process may use, if that is less than the device.
+    /// The most bytes that the process may use, if a limit below the size of the device was set.
     pub limit: Option<i64>,
     /// The innermost line of the user's code that requested the memory.
     pub site: Option<Site>,
     /// The calls that led to the site, the innermost first, without the site itself.
     pub call_path: Vec<Site>,
-    /// The operation that failed and what held the memory.
+    /// The operation that failed, and the holders of memory when it failed.
     pub failure: Option<Failure>,
 }
 
 impl OomMark {
-    /// The memory in use when the request failed.
+    /// The memory counters when the request failed.
     #[must_use]
     pub fn in_use(&self) -> Peaks {
         Peaks {
@@ -155,10 +158,10 @@ pub enum Resource {
     Device(i64),
 }
 
-/// The keys of a resource in documents.
+/// The JSON keys of a resource in documents.
 #[derive(Serialize, JsonSchema)]
 struct ResourceKeys {
-    /// Host memory of a process and its children, or one device.
+    /// The kind of resource: host memory of a process and its children, or one device.
     #[schemars(extend("enum" = ["host", "device"]))]
     resource: &'static str,
     /// The index of the device; null for host memory.
@@ -178,17 +181,18 @@ impl From<Resource> for ResourceKeys {
     }
 }
 
-/// How the memory of a device relates to that of the host, where it is not simply its own.
+/// How the memory of a device relates to host memory, for devices whose memory is not separate from
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceMemory {
-    /// The device has none of its own: what it uses is host memory.
+    /// The device has no memory of its own: the memory that it uses is host memory.
     Integrated,
     /// Device and host can each use the memory of the other.
     Coherent,
 }
 
 impl DeviceMemory {
-    /// As the event that begins a session names it.
+    /// Parses the relation from the metadata of the event that begins a session.
     pub(super) fn of_start(metadata: &Map) -> Option<Self> {
         match metadata.get("device_memory")?.as_text()?.as_str()? {
             "integrated" => Some(Self::Integrated),
@@ -198,44 +202,45 @@ impl DeviceMemory {
     }
 }
 
-/// The recorder of a track.
+/// The kind of recorder that wrote a track.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Recorder {
-    /// A tracker inside or outside of the program, or unknown.
+    /// A tracker inside or outside of the program, or an unknown recorder.
     #[default]
     Tracker,
     /// `stormlog run`, which records a program from start to end.
     Run,
 }
 
-/// Counters of device and allocator read within this time count as simultaneous.
+/// Counters of device and allocator that were read within this time count as simultaneous.
 const READ_TOGETHER_NS: i64 = 5_000_000;
-/// Number of following samples that are searched for the next reading of the allocator.
+/// Number of following samples that are searched for the next reading of the allocator's counters.
 const MOST_LATER_SAMPLES: usize = 16;
 
-/// The reading of the allocator that corresponds to a reading of the device.
+/// The reading of the allocator's counters that corresponds to a reading of the device.
 enum Reading {
-    /// Both were read together.
+    /// Allocator and device were read together.
     Same,
-    /// The value of the next reading.
+    /// The value of the next reading of the allocator's counters.
     Later(i64),
-    /// There is no later reading of the allocator.
+    /// There is no later reading of the allocator's counters.
     None,
 }
 
-/// The samples of one session of one rank on one device, in columns of equal length.
+/// The samples of one session of one rank on one device, as columns with one value per sample.
 ///
-/// Samples may be in any order and may have equal timestamps. A column shorter than `t_ns` is
-/// unknown from its end on.
+/// Samples may be in any order and may have equal timestamps. In a column shorter than `t_ns`, the
+/// values after its end are unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Track {
-    /// Global rank.
+    /// The global rank of the process.
     pub rank: u32,
     /// Device index; -1 is the CPU.
     pub device_id: i64,
-    /// The session that recorded the samples. A restarted rank has several sessions.
+    /// The session that recorded the samples of the track. A restarted rank has several sessions.
     pub session_id: String,
-    /// The host of the process, whose clock gives the times of the samples. Empty when unknown.
+    /// The host of the process; its clock gives the times of the samples. The host is empty when
+    /// unknown.
     pub host: String,
     /// The job id, if known.
     pub job_id: Option<String>,
@@ -243,58 +248,61 @@ pub struct Track {
     pub pid: i64,
     /// The recorder of the track.
     pub recorder: Recorder,
-    /// The sampling interval declared by the recorder; zero when none was declared.
+    /// The sampling interval declared by the recorder, in nanoseconds; zero when none was declared.
     pub declared_interval_ns: i64,
-    /// Samples up to this time were thinned and are far apart on purpose.
+    /// Samples up to this time are far apart because thinning removed others.
     pub thinned_until_ns: Option<i64>,
     /// Time of each sample in Unix nanoseconds, by the clock of the rank's host.
     pub t_ns: Vec<i64>,
-    /// Bytes in live tensors. For host memory, this is all bytes that the kernel cannot reclaim.
+    /// Bytes in live tensors. For host memory, `allocated` counts all bytes that the kernel cannot
+    /// reclaim.
     pub allocated: Column,
-    /// Highest bytes in live tensors since the program last reset that counter.
+    /// Highest number of bytes in live tensors since the program last reset the allocator's peak
+    /// counter.
     pub peak: Column,
     /// Bytes reserved by the caching allocator.
     pub reserved: Column,
-    /// When the allocator was read, if that was before the device was read.
+    /// When the allocator's counters were read, if that was before the device was read.
     pub allocator_read_ns: Column,
     /// Bytes in use on the device, by all processes.
     pub used: Column,
-    /// The part of `used` that belongs to the recorded process. Empty when this share was not
-    /// measured.
+    /// The part of `used` that belongs to the recorded process. The column is empty when the share
+    /// of the process was not measured.
     pub own: Column,
-    /// Bytes that the driver assigns to processes none of which it numbers as the recorded one, as in
-    /// most containers; empty where it knows the recorded process.
+    /// Bytes that the driver assigns to processes under pids that do not match the recorded
+    /// process, as in most containers; empty if the driver lists the recorded process.
     pub unassigned: Column,
-    /// How the memory of the device relates to that of the host, where the recorder named it.
+    /// How the memory of the device relates to host memory, if the recorder named it.
     pub device_memory: Option<DeviceMemory>,
     /// Bytes free on the device.
     pub free: Column,
-    /// Size of the device. When the size is unknown, used plus free bytes are used instead.
+    /// Size of the device in bytes. When the size of the device is unknown, used plus free bytes
+    /// are used instead.
     pub total: Column,
     /// The optimizer step that had just ended when the allocator was read; unknown at other times.
     pub step: Column,
-    /// The optimizer of that step.
+    /// The optimizer whose step had just ended.
     pub optimizer: Column,
-    /// Number of optimizer steps so far.
+    /// Number of optimizer steps so far, at each sample.
     pub step_count: Column,
-    /// Page-locked host memory held by the framework.
+    /// Page-locked (pinned) host memory held by the framework, in bytes.
     pub pinned: Column,
-    /// Anonymous host memory of the process tree.
+    /// Anonymous host memory of the process tree, in bytes.
     pub anonymous: Column,
-    /// Shared host memory, with shared pages counted once.
+    /// Shared host memory of the process tree in bytes, with shared pages counted once.
     pub shared: Column,
     /// Phases marked during the recording.
     pub phases: Vec<PhaseSpan>,
-    /// Out-of-memory errors.
+    /// Out-of-memory errors recorded on the track.
     pub ooms: Vec<OomMark>,
     /// The results of evidence windows, or the reason why none could be opened.
     pub evidence: Option<WindowEvidence>,
-    /// What used the device when that was last recorded.
+    /// The last recorded ledger of the device: which owner holds how much of its memory.
     pub ledger: Option<Ledger>,
 }
 
 impl Track {
-    /// The measured resource.
+    /// The resource that the track measures.
     #[must_use]
     pub fn resource(&self) -> Resource {
         if self.device_id < 0 {
@@ -304,32 +312,34 @@ impl Track {
         }
     }
 
-    /// Whether the process's share of the device is unknown because the driver lists processes by
-    /// numbers that are not those of the recorded process.
+    /// Whether the process's share of the device is unknown because the driver lists processes
+    /// under pids that do not match the recorded process.
     #[must_use]
     pub fn is_share_hidden(&self) -> bool {
         !self.unassigned.is_empty() && !self.knows_own()
     }
 
-    /// Whether this is host memory recorded by `stormlog run`, which includes the start-up.
+    /// Whether this is host memory recorded by `stormlog run`, which includes the start-up of the
+    /// program.
     #[must_use]
     pub fn is_host_of_run(&self) -> bool {
         self.resource() == Resource::Host && self.recorder == Recorder::Run
     }
 
-    /// The times of the first and the last sample.
+    /// The times of the first and the last sample of the track, in nanoseconds.
     #[must_use]
     pub fn span_ns(&self) -> Option<(i64, i64)> {
         Some((*self.t_ns.iter().min()?, *self.t_ns.iter().max()?))
     }
 
-    /// Bytes in use outside the allocator at each sample. If the process's share of the device is
-    /// known, only that share counts, because growth of another process is not a drift of this one.
-    /// The result is unknown everywhere if the counters of device and allocator contradict each
-    /// other.
+    /// Hidden memory at each sample: bytes in use on the device outside the allocator. If the
+    /// process's share of the device is known, only that share counts, because growth of another
+    /// process is not hidden memory of this one. Hidden memory is unknown at every sample if the
+    /// counters of device and allocator contradict each other.
     ///
-    /// If device and allocator were read at different times and the allocator changed in between,
-    /// only bounds are known. Within these bounds, the value closest to the previous one is used.
+    /// If device and allocator were read at different times and the allocator's counters changed in
+    /// between, only bounds of the hidden memory are known. Of the hidden memory's possible values,
+    /// the one closest to the previous sample's value is used.
     #[must_use]
     pub fn hidden(&self) -> Column {
         let in_use = if self.knows_own() {
@@ -369,7 +379,7 @@ impl Track {
     }
 
     /// The reserved bytes at the first reading of the allocator after the device was read, if the
-    /// two were read at different times.
+    /// two were not read together.
     fn next_reserved(&self, sample: usize) -> Reading {
         let at = self.t_ns[sample];
         let read_at = |i: usize| self.allocator_read_ns.get(i).unwrap_or(self.t_ns[i]);
@@ -383,21 +393,23 @@ impl Track {
     }
 
     /// Bytes on the device that do not belong to this process but to other processes and the
-    /// driver, at each sample. `None` when the process's share is unknown.
+    /// driver, at each sample. `None` when the process's share of the device is unknown.
     #[must_use]
     pub fn other_processes_bytes(&self) -> Vec<Option<i64>> {
         let is_known = self.knows_own();
         (0..self.t_ns.len())
             .map(|i| {
                 let used = self.used.get(i).filter(|_| is_known)?;
-                // The counters are read one after the other, so the share may exceed the total.
+                // The counters are read one after the other, so the share of the process may exceed
+                // the total; the difference is then zero.
                 Some(used.saturating_sub(self.own.get(i)?).max(0))
             })
             .collect()
     }
 
-    /// The highest bytes in live tensors, in the allocator and on the device. The use at a failed
-    /// request counts too, because there may be no sample from that time.
+    /// The highest values of a track: bytes in live tensors, reserved by the allocator, and in use
+    /// on the device. The memory use when a request failed counts too, because there may be no
+    /// sample from that time.
     #[must_use]
     pub fn peaks(&self) -> Peaks {
         let sampled = Peaks {
@@ -410,7 +422,8 @@ impl Track {
     }
 
     /// The size of the measured resource: the device, or the host memory that the process may use.
-    /// If the size was not recorded, the highest sum of used and free bytes is used.
+    /// If the size of the resource was not recorded, the highest sum of used and free bytes is
+    /// used.
     #[must_use]
     pub fn limit_bytes(&self) -> Option<i64> {
         let sums = (0..self.used.len())
@@ -418,13 +431,15 @@ impl Track {
         self.total.max().filter(|&total| total > 0).or(sums.max())
     }
 
-    /// Bytes on the device held by other processes at a sample; `None` when unknown.
+    /// Bytes on the device held by other processes at a sample; `None` when the process's share is
+    /// unknown.
     pub(crate) fn neighbours(&self, sample: usize) -> Option<f64> {
         Some(float(self.used.get(sample)?) - float(self.own.get(sample)?))
     }
 
-    /// Whether the process's own share is known at nearly every sample. Mixing the share with the
-    /// use of the whole device would look like jumps.
+    /// Whether the process's own share of the device is known at nearly every sample; a share known
+    /// only in some samples is not used, because mixing it with the use of the whole device would
+    /// look like jumps.
     #[must_use]
     pub fn knows_own(&self) -> bool {
         if self.own.is_empty() {
@@ -435,7 +450,7 @@ impl Track {
     }
 }
 
-/// Converts an integer for calculations.
+/// Converts an integer to floating point for calculations.
 #[allow(
     clippy::cast_precision_loss,
     reason = "53 bits are exact enough for bytes and nanoseconds"
@@ -464,8 +479,8 @@ mod tests {
             t_ns: vec![0, second, 2 * second, 3 * second],
             reserved: known(&[100, 100, 700, 700]),
             used: known(&[150, 750, 750, 750]),
-            // The second and third reading of the allocator are half a second older than those of
-            // the device.
+            // The second and third reading of the allocator are half a second older than the
+            // readings of the device.
             allocator_read_ns: [None, Some(second / 2), Some(3 * second / 2), None]
                 .into_iter()
                 .collect(),

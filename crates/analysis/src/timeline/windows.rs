@@ -1,12 +1,13 @@
 //! The results of evidence windows on a device: which blocks survived, which lines allocated them
-//! and what holds them. Parsed from `memory_evidence` events. This module does not judge the
-//! evidence.
+//! and which variables hold them. Window evidence is parsed from `memory_evidence` events. This
+//! module only parses the evidence and does not judge it.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use stormlog_format::{Map, Value};
 
-/// Maximum number of windows, stacks, frames per stack, sites per window and holders that are read.
+/// Maximum number of evidence windows, stacks, frames per stack, sites per window and holders that
+/// are read.
 const MOST: usize = 64;
 /// Longest text that is kept, in bytes.
 const LONGEST_TEXT: usize = 1024;
@@ -14,7 +15,7 @@ const LONGEST_TEXT: usize = 1024;
 /// A line of the program.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub struct Site {
-    /// The file, as the interpreter knew it.
+    /// The path of the file, as the interpreter knew it.
     pub file: String,
     /// The line number, counted from 1.
     pub line: u32,
@@ -25,7 +26,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// File name and line: `outputs_list.py:8`.
+    /// File name and line as text: `outputs_list.py:8`.
     #[must_use]
     pub fn place(&self) -> String {
         format!("{}:{}", self.file_name(), self.line)
@@ -39,15 +40,15 @@ impl Site {
     }
 }
 
-/// The results of some evidence windows.
+/// The results of several evidence windows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WindowEvidence {
-    /// Whether the windows began and ended at step ends. If not, the windows began and ended by
+    /// Whether the evidence windows began and ended at step ends; otherwise they began and ended by
     /// time.
     pub by_steps: bool,
-    /// Why no further windows were opened, if there is a reason.
+    /// The reason why no further evidence windows were opened, if any.
     pub reason: Option<String>,
-    /// The windows, the earliest first.
+    /// The evidence windows, the earliest first.
     pub windows: Vec<EvidenceWindow>,
     /// The user's frames of each stack, the innermost first.
     pub stacks: Vec<Vec<Site>>,
@@ -64,14 +65,15 @@ pub struct EvidenceWindow {
     pub steps: Option<u32>,
     /// Growth of allocated memory during the window, in bytes.
     pub growth_bytes: i64,
-    /// Bytes of the blocks that survived the window.
+    /// Bytes of the blocks that were allocated in the evidence window and still existed at its end.
     pub survivor_bytes: i64,
     /// Surviving bytes by stack, as index into `stacks` and bytes.
     pub sites: Vec<(usize, i64)>,
 }
 
 impl WindowEvidence {
-    /// Parses the evidence from the metadata of an event; `None` when it contains none.
+    /// Parses the window evidence from the metadata of an event; `None` when the metadata contains
+    /// none.
     pub(super) fn of(metadata: &Map) -> Option<Self> {
         let evidence = metadata.get("evidence")?.as_map()?;
         let search = evidence.get("search").and_then(Value::as_map);
@@ -85,7 +87,7 @@ impl WindowEvidence {
         })
     }
 
-    /// Number of windows in which allocated memory grew.
+    /// Number of evidence windows in which allocated memory grew.
     #[must_use]
     pub fn growing(&self) -> usize {
         let grew = |window: &&EvidenceWindow| window.growth_bytes > 0;
@@ -107,8 +109,8 @@ fn window(map: &Map) -> Option<EvidenceWindow> {
     })
 }
 
-/// A stack without readable frames is kept as an empty list, so that the indices of the others stay
-/// valid.
+/// A stack without readable frames is kept as an empty list, so that the indices of the other
+/// stacks stay valid.
 fn stack(value: &Value) -> Option<Vec<Site>> {
     let Value::List(frames) = value else {
         return None;

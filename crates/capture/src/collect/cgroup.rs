@@ -1,14 +1,16 @@
 //! The memory limit of a process: that of its control group, or else the machine's memory.
 //!
-//! A container is killed at its limit, not when the machine is full, so that limit is the total.
+//! A container is killed when it reaches its limit, not when the machine is full, so the limit is
+//! the total memory of its processes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Control groups of version 1 write a limit at or above this when they have none.
+/// A limit at or above this means "no limit" in control groups of version 1.
 const UNLIMITED: u64 = 1 << 60;
 
-/// Where the kernel's files are. Tests use other directories.
+/// The directories in which the kernel's files are: `/proc` and the control groups. Tests use other
+/// directories.
 #[derive(Clone, Debug)]
 pub struct Roots {
     /// `/proc`
@@ -29,9 +31,9 @@ impl Default for Roots {
 /// How much memory a process may use, and how much of it is free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Room {
-    /// The limit, or the memory of the machine.
+    /// The limit of the control group, or the memory of the machine where no limit applies.
     pub total: Option<u64>,
-    /// Bytes left before the limit is reached. Reclaimable cache counts as free.
+    /// Bytes left before the limit is reached; cache that the kernel can reclaim counts as free.
     pub free: Option<u64>,
 }
 
@@ -72,7 +74,8 @@ impl MemoryGroup {
         let groups = candidates
             .iter()
             .flat_map(|(mount, path, version)| groups_above(mount, path, *version));
-        // The kernel kills at the lowest limit on the way up.
+        // The kernel kills a process at the lowest limit among its group and the groups above, so
+        // the lowest is chosen.
         groups
             .filter_map(|group| Some((group.limit()?, group)))
             .min_by_key(|(limit, _)| *limit)
@@ -92,7 +95,7 @@ impl MemoryGroup {
             .filter(|limit| *limit < UNLIMITED && *limit > 0)
     }
 
-    /// Bytes of the limit in use by memory that the kernel cannot simply drop.
+    /// Bytes of the limit in use by memory that the kernel cannot reclaim.
     fn taken(&self) -> Option<u64> {
         let (usage, cache) = match self.version {
             Version::One => ("memory.usage_in_bytes", "total_inactive_file"),
@@ -125,7 +128,8 @@ impl MemoryGroup {
 
 fn groups_above(mount: &Path, path: &str, version: Version) -> Vec<MemoryGroup> {
     let relative = Path::new(path.trim_start_matches('/'));
-    // Inside a container the path may be that of the host; then only the mount itself exists.
+    // Inside a container the path may be the one that the host sees, which does not exist here;
+    // then only the mount itself is a group.
     relative
         .ancestors()
         .filter(|ancestor| ancestor.components().all(is_plain))
@@ -165,7 +169,7 @@ pub fn room(roots: &Roots, group: Option<&MemoryGroup>) -> Room {
     }
 }
 
-/// Total and available memory of the machine.
+/// Total and available memory of the whole machine, without regard to control groups.
 pub fn machine_room(roots: &Roots) -> Room {
     let text = fs::read_to_string(roots.proc.join("meminfo")).unwrap_or_default();
     Room {
@@ -174,7 +178,7 @@ pub fn machine_room(roots: &Roots) -> Room {
     }
 }
 
-/// Reads a line such as `MemTotal:  100 kB`, in bytes.
+/// Reads a line such as `MemTotal: 100 kB` and returns bytes.
 pub(crate) fn kilobytes(text: &str, key: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(key))?;
     let number = rest.split_whitespace().next()?;

@@ -1,5 +1,5 @@
-//! The health of a collector: which counters are missing, how often it failed, and when to try
-//! again.
+//! The health of a collector: which counters are missing, how often it failed, and when the next
+//! reading may be tried.
 
 use stormlog_format::{EventType, Map, Text, Value, metadata_keys};
 
@@ -15,14 +15,14 @@ pub enum Status {
     /// Every counter is read.
     #[default]
     Healthy,
-    /// Some counters cannot be read.
+    /// The collector works, but some of its counters cannot be read.
     Degraded,
-    /// Nothing can be read.
+    /// The collector cannot read any counter.
     Unhealthy,
 }
 
 impl Status {
-    /// The status as records spell it.
+    /// The health status as records spell it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Healthy => "healthy",
@@ -35,31 +35,32 @@ impl Status {
 /// The state of a collector, as every record contains it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Health {
-    /// How well it works.
+    /// How well the collector works.
     pub status: Status,
-    /// Counters that are missing, each once, in order.
+    /// Names of the counters that are missing, without duplicates, in the order in which they were
+    /// first missed.
     pub partial_fields: Vec<String>,
     /// The last failure, until the collector is healthy again.
     pub last_error: Option<String>,
     /// How many readings failed in a row.
     pub consecutive_failures: u32,
-    /// When the next reading may be tried, nanoseconds since the epoch.
+    /// The earliest time of the next reading after a failure, nanoseconds since the epoch.
     pub next_retry_ns: Option<i64>,
 }
 
-/// A change of health that is recorded as an event.
+/// A change of a collector's health, which is recorded as an event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transition {
-    /// The type of the event.
+    /// The type of the event that records the change.
     pub event_type: &'static str,
-    /// The text of the event.
+    /// The text of the event that records the change.
     pub context: &'static str,
-    /// The details in its metadata.
+    /// Details for the metadata of the event that records the change.
     pub metadata: Map,
 }
 
 impl Health {
-    /// The keys that every record has.
+    /// The health as the metadata keys that every record contains.
     pub fn to_map(&self) -> Map {
         let fields = self.partial_fields.iter().map(|name| Value::text(&**name));
         let mut map = Map::new();
@@ -88,7 +89,7 @@ impl Health {
         map
     }
 
-    /// Whether a reading may be tried at this time.
+    /// Whether a reading may be tried at `now_ns`: not while the delay after a failure lasts.
     pub fn may_read(&self, now_ns: i64) -> bool {
         self.next_retry_ns.is_none_or(|retry| now_ns >= retry)
     }
@@ -173,7 +174,8 @@ pub fn unique(entries: &[String]) -> Vec<String> {
     kept
 }
 
-/// Seconds to wait after a number of failures: the delay grows by the factor up to the maximum.
+/// Seconds to wait after a number of failures: each failure multiplies the delay by `factor`, up to
+/// `max_s`.
 pub fn retry_delay_s(failures: i64, initial_s: f64, factor: f64, max_s: f64) -> f64 {
     if failures <= 0 || initial_s <= 0.0 || max_s <= 0.0 {
         return 0.0;

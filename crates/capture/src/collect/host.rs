@@ -13,16 +13,16 @@ use super::{CollectError, Collector, CounterSource, Reading, signed};
 use crate::kept_file::KeptFile;
 use crate::record::clock::now_ns;
 
-/// The total, the free memory and the kernel's own peak are read at most this often. They cost
-/// twenty times more to read than the resident size, and the kernel's peak loses nothing in
-/// between.
+/// The least time between two readings of the total, the free memory and the kernel's own peak.
+/// These three cost twenty times more to read than the resident size, and the kernel keeps its peak
+/// between two readings, so none is lost.
 const SLOW_PERIOD: Duration = Duration::from_millis(500);
 
 /// The environment variable that declares how many bytes a process and its children may use, where
 /// no control group sets a limit.
 pub const DECLARED_LIMIT: &str = "STORMLOG_MEMORY_LIMIT_BYTES";
 
-/// Whose memory is read.
+/// The processes whose memory is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The current process.
@@ -31,13 +31,14 @@ pub enum Target {
     Process(u32),
 }
 
-/// What is read beyond the resident size.
+/// Which sizes are read in addition to the resident size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detail {
     /// The resident size only.
     #[default]
     Resident,
-    /// Proportional and unique set size too. Reading them walks the page tables.
+    /// The proportional and the unique set size are read too, for which the kernel walks the page
+    /// tables.
     Shared,
 }
 
@@ -72,19 +73,20 @@ struct Slow {
 }
 
 impl HostCollector {
-    /// Reads the given processes of this machine.
+    /// Makes a collector for the given processes of this machine.
     pub fn new(target: Target, detail: Detail) -> Self {
         Self::with_roots(target, detail, Roots::default()).limited_to(declared_limit())
     }
 
-    /// Sets a declared limit. The lower of the declared and the enforced limit applies.
+    /// Sets the limit that the user declared; the lower of it and the control group's limit
+    /// applies.
     #[must_use]
     pub fn limited_to(mut self, bytes: Option<u64>) -> Self {
         self.declared = bytes.filter(|bytes| *bytes > 0).or(self.declared);
         self
     }
 
-    /// The same, with the kernel's files in other directories.
+    /// Makes a collector like [`Self::new`] that reads the kernel's files in other directories.
     pub fn with_roots(target: Target, detail: Detail, roots: Roots) -> Self {
         let group = MemoryGroup::of_process(&roots, pid_of(target));
         Self {
@@ -105,10 +107,10 @@ impl HostCollector {
         self.roots.proc.join(name)
     }
 
-    /// Reads the sizes through a file that stays open. The kernel ties the file to the process, so
-    /// a reused pid is never mistaken for it.
+    /// Reads the sizes of a process through a file that stays open. The kernel ties the open file
+    /// to the process, so a reused pid is never mistaken for the process.
     fn sizes(&mut self) -> Result<Sizes, CollectError> {
-        // The program may have closed the file; then it is opened again.
+        // The watched program may have closed the descriptor; then the file is opened again.
         let file = if let Some(file) = self.statm.take().filter(KeptFile::is_open) {
             file
         } else {
@@ -124,7 +126,8 @@ impl HostCollector {
             .ok_or_else(|| CollectError::Gone("the process has ended".into()))
     }
 
-    /// Total and free memory, and the kernel's peak if it rose since it was last read.
+    /// Total and free memory of the process, and the kernel's peak if the peak rose since the last
+    /// call.
     fn slow(&mut self) -> (Room, Option<u64>) {
         if let Some(slow) = self.slow
             && slow.read_at.elapsed() < SLOW_PERIOD
@@ -211,8 +214,9 @@ pub(super) fn declared_limit() -> Option<u64> {
     declared.and_then(|text| text.trim().parse().ok())
 }
 
-/// Total and free memory under a declared limit. Nothing enforces the limit, so a process may use
-/// more. Then its use is the total, because a record whose use is above its total is invalid.
+/// Total and free memory of a process under a limit that the user declared. The system does not
+/// enforce a declared limit, so a process may use more; then the total is what it uses, because a
+/// record that uses more than its total is invalid.
 pub(super) fn within_declared(declared: Option<u64>, room: Room, resident: u64) -> Room {
     match declared {
         Some(declared) if room.total.is_none_or(|total| declared < total) => {
@@ -226,10 +230,10 @@ pub(super) fn within_declared(declared: Option<u64>, room: Room, resident: u64) 
     }
 }
 
-/// The total for a process under a limit. The limit does not count memory that the process shares
-/// with others, so its resident size may be slightly above the limit; then the resident size is the
-/// total. A process far above the limit uses memory that the limit does not cover, and its total is
-/// unknown.
+/// The total memory to record for a process under a limit. The limit does not count memory that the
+/// process shares with others, so its resident size may be slightly above the limit; then the
+/// resident size is the total. A process far above the limit uses memory that the limit does not
+/// cover, and its total is unknown.
 fn total_for(limit: u64, resident: u64) -> Option<u64> {
     (resident <= limit.saturating_add(limit / 16)).then(|| limit.max(resident))
 }
@@ -257,8 +261,9 @@ fn gone(error: &io::Error) -> CollectError {
     }
 }
 
-/// Parses the first two numbers of `statm`: total pages and resident pages. A process that has
-/// ended but was not yet waited for has none.
+/// Parses the first two numbers of `statm`: total pages and resident pages. The `statm` of a
+/// zombie, a process that has ended but was not yet waited for, contains zeros; then there are no
+/// sizes.
 fn parse_statm(text: &[u8], page_bytes: u64) -> Option<Sizes> {
     let mut numbers = text.split(u8::is_ascii_whitespace).map(|word| {
         let digits = std::str::from_utf8(word).ok()?;

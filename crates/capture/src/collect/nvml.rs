@@ -1,4 +1,5 @@
-//! Reads NVIDIA GPUs through NVML: any GPU, any process. The library is loaded on first use.
+//! Reads any NVIDIA GPU, and what any process uses on it, through NVML, the management library of
+//! the driver. The NVML library is loaded on first use.
 
 use std::sync::OnceLock;
 
@@ -13,15 +14,15 @@ use crate::record::clock::now_ns;
 
 static LIBRARY: OnceLock<Result<Nvml, String>> = OnceLock::new();
 
-/// The driver's library, or why it cannot be used. The library stays loaded, because shutting NVML
-/// down would break other code of the process that uses NVML.
+/// The NVML library, or the reason why it cannot be used. The NVML library stays loaded, because
+/// shutting it down would break other code of the process that uses it.
 fn library() -> Result<&'static Nvml, String> {
     let loaded = LIBRARY.get_or_init(|| Nvml::init().map_err(|error| reason(&error)));
     loaded.as_ref().map_err(Clone::clone)
 }
 
-/// Why NVML cannot be used. A library that cannot be loaded means that the driver is missing; the
-/// loader's own text only lists the file names it tried.
+/// Why NVML cannot be used. When the library cannot be loaded, the driver is missing; the reason
+/// names the driver, because the loader's own text only lists the file names it tried.
 fn reason(error: &NvmlError) -> String {
     match error {
         NvmlError::LibloadingError(_) => "no NVIDIA driver found".to_owned(),
@@ -36,7 +37,7 @@ pub struct DeviceMemory {
     pub used: u64,
     /// Free bytes.
     pub free: u64,
-    /// Bytes of the device in all.
+    /// The total memory of the device, in bytes.
     pub total: u64,
 }
 
@@ -68,7 +69,7 @@ fn gpu(nvml: &Nvml, index: u32) -> Result<Gpu, String> {
     })
 }
 
-/// The version of the driver.
+/// The version of the NVIDIA driver.
 pub fn driver_version() -> Option<String> {
     library().ok()?.sys_driver_version().ok()
 }
@@ -99,12 +100,11 @@ pub fn device_memory(index: u32) -> Result<DeviceMemory, String> {
 pub struct ProcessShare {
     /// The pid as the driver reports it; in a container this is often the host's pid.
     pub pid: u32,
-    /// Its memory on the GPU.
+    /// Bytes that the process uses on the GPU.
     pub bytes: u64,
 }
 
-/// The memory of each process on a GPU. Processes whose share the driver does not know are left
-/// out.
+/// The memory of each process on a GPU, without processes whose memory the driver does not know.
 pub fn shares(index: u32) -> Result<Vec<ProcessShare>, String> {
     let device = library()?
         .device_by_index(index)
@@ -125,7 +125,7 @@ pub fn shares(index: u32) -> Result<Vec<ProcessShare>, String> {
 }
 
 /// The memory that the wanted processes use on a GPU together. `None` when the driver does not know
-/// them, which is not zero.
+/// the memory of any wanted process; this is not the same as zero bytes.
 pub fn process_memory(index: u32, wanted: impl Fn(u32) -> bool) -> Result<Option<u64>, String> {
     let shares = shares(index)?.into_iter();
     let wanted = shares.filter(|share| wanted(share.pid));
@@ -134,16 +134,16 @@ pub fn process_memory(index: u32, wanted: impl Fn(u32) -> bool) -> Result<Option
         .reduce(|sum, bytes| sum + bytes))
 }
 
-/// Which processes' share of the GPU's memory is recorded.
+/// The processes whose memory on the GPU is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
-    /// No share is recorded.
+    /// No process's share of the GPU's memory is recorded.
     NotRecorded,
-    /// The share of one process and all its descendants.
+    /// The memory of one process and all its descendants on the GPU.
     Tree(u32),
 }
 
-/// Reads one GPU from outside the processes that use it.
+/// Reads one GPU through the driver, from outside the processes that use the GPU.
 #[derive(Debug)]
 pub struct NvmlCollector {
     source: CounterSource,

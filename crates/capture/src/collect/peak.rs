@@ -1,14 +1,15 @@
-//! The peak that an allocator itself keeps.
+//! The peak that an allocator itself keeps, such as PyTorch's `max_memory_allocated`.
 
 use super::Reading;
 
-/// An allocator's own peak. It belongs to the user, who may reset it; a rise since the last
-/// reading is a peak that happened in between.
+/// The last known peak of an allocator. The program may reset the allocator's peak; a rise since
+/// the last reading shows a peak between the two readings.
 #[derive(Debug, Default)]
 pub struct Peak(Option<i64>);
 
 impl Peak {
-    /// Takes the peak as it is now and puts into the reading what a sample could not see.
+    /// Compares the allocator's peak with that of the last reading, and notes in the reading a peak
+    /// that happened between the two.
     pub fn follow(&mut self, peak: i64, reading: &mut Reading) {
         let before = self.0.replace(peak);
         if before.is_some_and(|before| peak > before) {
@@ -41,7 +42,8 @@ mod tests {
         assert_eq!(seen(100, 10), None);
         assert_eq!(seen(100, 10), None);
         assert_eq!(seen(120, 10), Some(120));
-        // Reset by the program, then at the level of the reading itself.
+        // The program has reset the allocator's peak, which then equals the level of the reading,
+        // so no peak happened in between.
         assert_eq!(seen(5, 5), None);
         assert_eq!(seen(30, 30), None);
     }

@@ -1,13 +1,14 @@
-//! A process and its descendants, from `/proc`.
+//! Finds a process and its descendants in `/proc`.
 
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-/// A process and its descendants, the process itself first. Empty when it has ended.
+/// The pids of a process and its descendants, its own first; empty when the process has ended.
 ///
-/// A kernel that was built with that option lists the children of each thread. Reading the list
-/// costs a microsecond per thread; reading every process of a machine costs milliseconds.
+/// A kernel built with `CONFIG_PROC_CHILDREN` lists the children of each thread in a file. Reading
+/// that list costs a microsecond per thread; without it every process of the machine is read, which
+/// costs milliseconds.
 pub fn descendants(proc: &Path, root: u32) -> Vec<u32> {
     if !proc.join(root.to_string()).is_dir() {
         return Vec::new();
@@ -20,7 +21,8 @@ pub fn descendants(proc: &Path, root: u32) -> Vec<u32> {
     let mut found = Vec::new();
     let mut waiting = vec![root];
     while let Some(pid) = waiting.pop() {
-        // A pid found twice is a loop that a reused pid makes between two reads.
+        // A pid that is reused between two reads can make a loop in the tree, so each pid is
+        // followed once.
         if !found.contains(&pid) {
             found.push(pid);
             waiting.extend(children.of(pid));
@@ -30,9 +32,9 @@ pub fn descendants(proc: &Path, root: u32) -> Vec<u32> {
 }
 
 enum Children<'a> {
-    /// Read from the `children` file of each thread.
+    /// Children are read from the `children` file of each thread.
     Listed(&'a Path),
-    /// Computed from the parent of every process of the machine.
+    /// Children are computed from the parent of every process of the machine.
     Scanned(HashMap<u32, Vec<u32>>),
 }
 
@@ -81,7 +83,8 @@ fn children_by_parent(proc: &Path) -> HashMap<u32, Vec<u32>> {
     children
 }
 
-/// The parent of a process: the second field after the name, which may contain any character.
+/// The parent of a process: the second field of `stat` after the program's name, which may itself
+/// contain any character.
 pub(crate) fn parent_of(proc: &Path, pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(proc.join(pid.to_string()).join("stat")).ok()?;
     let after_name = stat.rsplit_once(')')?.1;
@@ -123,7 +126,7 @@ mod tests {
             fs::create_dir_all(&folder).unwrap();
             fs::write(folder.join("children"), children).unwrap();
         }
-        // A second thread has its own child.
+        // In this test, a second thread of the process has a child of its own.
         let thread = proc.path().join("10/task/77");
         fs::create_dir_all(&thread).unwrap();
         fs::write(thread.join("children"), "13").unwrap();

@@ -1,9 +1,10 @@
-//! PyTorch's allocator of one CUDA device.
+//! Reads PyTorch's allocator of one CUDA device.
 //!
-//! Its counters need the interpreter, so a thread that reads them makes the program wait. They
-//! are read where the interpreter is at hand anyway, on the training thread at the end of a
-//! step, and by the sampling thread only when no step has come for a while. The device itself
-//! is read through NVML, which needs no interpreter. Who calls PyTorch is behind [`Allocator`].
+//! Reading PyTorch's counters needs the Python interpreter, so a thread that reads them makes the
+//! program wait. The counters are therefore read on the training thread at the end of a step, where
+//! the interpreter is held anyway; the sampling thread reads them only when no step has ended for a
+//! while. The device itself is read through NVML, which needs no interpreter. The calls into
+//! PyTorch are made by the implementation of [`Allocator`].
 
 mod attention;
 mod device;
@@ -24,40 +25,41 @@ use super::{CollectError, Collector, CounterSource, Reading, signed};
 use crate::record::clock::now_ns;
 use crate::record::rising::Rising;
 
-/// How old the counters may be before the sampling thread reads them itself: five times a second
-/// at least they are read.
+/// When the counters are older than this, the sampling thread reads them itself, so that they are
+/// read at least five times a second.
 const STALE_AFTER: Duration = Duration::from_millis(150);
 
-/// The least time between two readings by the sampling thread. Each makes a loop that is bound
-/// by Python lose up to 0.4 ms, whichever way the thread waits.
+/// The least time between two readings by the sampling thread. Each of these readings costs a
+/// program that is bound by Python up to 0.4 ms, whichever way the thread waits for the
+/// interpreter.
 const INTERPRETER_PERIOD: Duration = Duration::from_millis(120);
 
 /// Reads the counters of PyTorch's caching allocator.
 pub trait Allocator: Send + Sync {
-    /// The number of the device in this process.
+    /// The index of the CUDA device in this process.
     fn index(&self) -> i64;
 
-    /// The counters now; nothing when the program has not used CUDA yet.
+    /// The values of the counters now; `None` when the program has not used CUDA yet.
     fn read(&self) -> Result<Option<AllocatorReading>, CollectError>;
 }
 
-/// The counters at one moment.
+/// The values of the allocator's counters at one moment.
 #[derive(Clone, Debug)]
 pub struct AllocatorReading {
-    /// When they were read.
+    /// When the counters were read.
     pub read_ns: i64,
     /// The allocator's counters.
     pub counters: Counters,
-    /// The highest level since the program last reset it.
+    /// The allocator's own peak: its highest level since the program last reset the peak.
     pub peak: Option<i64>,
-    /// Used, free and total of the device, where NVML does not know them.
+    /// Used, free and total bytes of the device, where NVML does not know the device.
     pub device: Option<(i64, i64, i64)>,
-    /// Further counters for the metadata.
+    /// Further counters of the allocator, for the metadata of the sample.
     pub facts: Map,
 }
 
 impl AllocatorReading {
-    /// An allocator that was never used holds nothing.
+    /// The reading of an allocator that was never used: zero bytes.
     pub fn unused() -> Self {
         let none = Some(0);
         Self {
@@ -76,21 +78,21 @@ impl AllocatorReading {
     }
 }
 
-/// What PyTorch knows of a device.
+/// What PyTorch knows of a CUDA device.
 #[derive(Clone, Debug, Default)]
 pub struct TorchDevice {
-    /// Its id, without the driver's prefix.
+    /// The UUID of the device, without the driver's prefix `GPU-`.
     pub uuid: Option<String>,
-    /// Whether it has no memory of its own but uses that of the host.
+    /// Whether the device has no memory of its own but uses that of the host.
     pub is_integrated: bool,
 }
 
-/// What the training thread and the sampling thread share.
+/// State that the training thread and the sampling thread share.
 #[derive(Debug, Default)]
 pub struct Shared {
-    /// Steps and the readings at their ends.
+    /// The count of training steps, and the allocator's counters at the ends of some of them.
     pub steps: Steps,
-    /// Who looks closely at what rises.
+    /// Decides at which steps the watcher inspects memory because its level rises.
     pub attention: Attention,
 }
 
@@ -103,16 +105,16 @@ pub struct TorchCollector<A> {
     gpu: Option<Gpu>,
     device_uuid: Option<String>,
     device_memory: Option<&'static str>,
-    /// The last counters, whoever read them.
+    /// The allocator's last counters, read by the training thread or the sampling thread.
     last: Option<AllocatorReading>,
     read_at: Option<Instant>,
     peak: Peak,
-    /// The level of a program without steps.
+    /// Detects that the memory of a program without training steps keeps rising.
     level: Rising,
 }
 
-/// The id with the driver's prefix, which PyTorch leaves out. The driver lists every GPU; a device of
-/// PyTorch that is not among them is a MIG instance of one.
+/// The UUID of a device with the driver's prefix, which PyTorch leaves out. NVML lists every GPU,
+/// so a device of PyTorch that NVML does not list is a MIG instance of a GPU.
 fn device_uuid(of_torch: Option<&str>, gpu: Option<&Gpu>) -> Option<String> {
     if let Some(gpu) = gpu {
         return Some(gpu.uuid.clone());
@@ -122,8 +124,8 @@ fn device_uuid(of_torch: Option<&str>, gpu: Option<&Gpu>) -> Option<String> {
 }
 
 impl<A: Allocator> TorchCollector<A> {
-    /// A collector of the device. `allocator` is given whether it should read the device too,
-    /// because NVML does not know it.
+    /// Makes a collector for one CUDA device. The argument of `allocator` is whether it must read
+    /// the memory of the device too, because NVML does not know the device.
     pub fn new(
         source: CounterSource,
         device: &TorchDevice,
@@ -145,12 +147,12 @@ impl<A: Allocator> TorchCollector<A> {
         }
     }
 
-    /// What the training thread needs at the end of every step.
+    /// The state and the allocator that the training thread uses at the end of every step.
     pub fn at_steps(&self) -> (Arc<Shared>, Arc<A>) {
         (self.shared.clone(), self.allocator.clone())
     }
 
-    /// Whether the sampling thread may take the interpreter now.
+    /// Whether the sampling thread may take the Python interpreter now to read the allocator.
     fn may_read_allocator(&self) -> bool {
         let age = |at: Option<Instant>| at.map_or(Duration::MAX, |at| at.elapsed());
         let last_step = self.shared.steps.last_read();
@@ -164,7 +166,7 @@ impl<A: Allocator> TorchCollector<A> {
         Ok(())
     }
 
-    /// A reading of the allocator with the device beside it.
+    /// A reading with the allocator's counters and those of the device.
     fn reading(&mut self, device: &Device, facts: Map) -> Reading {
         let allocator = self.last.clone().unwrap_or_else(AllocatorReading::unused);
         let holds_memory = allocator.counters.allocator_reserved_bytes > Some(0);
@@ -191,7 +193,8 @@ impl<A: Allocator> TorchCollector<A> {
         reading
     }
 
-    /// Follows the level of a program that has no steps.
+    /// In a program without training steps, checks at every reading whether the allocated memory
+    /// keeps rising.
     fn watch_level(&mut self) {
         let last = self.last.as_ref();
         let level = last.and_then(|last| last.counters.allocator_allocated_bytes);
@@ -225,7 +228,7 @@ impl<A: Allocator> Collector for TorchCollector<A> {
         self.device_memory
     }
 
-    /// The counters of now, for events of the program's own.
+    /// Reads the allocator and the device now, for an event that the program records itself.
     fn read(&mut self) -> Result<Reading, CollectError> {
         self.read_allocator()?;
         let device = Device::read(self.gpu.as_ref());
@@ -277,7 +280,8 @@ fn name_what_is_missing(reading: &mut Reading) {
             counters.allocator_inactive_bytes,
         ),
     ];
-    // Before CUDA is used and without NVML there is nothing to ask; that is no failure.
+    // While CUDA is unused and NVML is missing, no source was read that could have failed, so the
+    // device's counters are not listed as missing.
     let nothing_asked = counters.device_used_bytes.is_none() && reading.errors.is_empty();
     for (name, value) in fields {
         if value.is_none() && !(nothing_asked && name.starts_with("device")) {
@@ -355,7 +359,8 @@ mod tests {
         assert_eq!(readings[1].metadata.get("step_count"), Some(&Value::Int(2)));
         assert_eq!(readings[1].counters.device_used_bytes, Some(201));
         assert_eq!(readings[1].device_id, 3);
-        // The counters are fresh: the next sample repeats them and names their age.
+        // The counters were read a moment ago, so the next sample repeats them and contains the
+        // time at which they were read.
         let repeated = collector.readings().unwrap().remove(0);
         assert_eq!(repeated.counters.allocator_allocated_bytes, Some(200));
         assert!(repeated.metadata.contains("allocator_read_ns"));

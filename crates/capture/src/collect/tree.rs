@@ -1,9 +1,9 @@
 //! Reads the host memory of a program and all its descendants, from outside.
 //!
-//! The level is what the kernel cannot reclaim: anonymous and shared memory. Pages of files are
-//! reported beside it. Pages that several processes share count once. The kernel's own account
-//! decides this while it is cheap to read; otherwise memory that a fork inherited from its parent
-//! is left out.
+//! The level of the tree is the memory that the kernel cannot reclaim: anonymous and shared memory.
+//! Resident pages of files are reported beside the level. A page that several processes share
+//! counts once in the level. The kernel's own account of shared pages is used while it is cheap to
+//! read; otherwise memory that a fork inherited from its parent is left out.
 
 mod process;
 
@@ -20,7 +20,7 @@ use crate::record::clock::now_ns;
 use process::Process;
 pub use process::{Parts, Role};
 
-/// The command of a process without secrets; none where it is not known.
+/// The command line of a process without secrets; `None` where the command is not known.
 pub fn process_name(pid: u32) -> Option<String> {
     process::name_of_process(std::path::Path::new("/proc"), pid)
 }
@@ -29,10 +29,12 @@ pub fn process_name(pid: u32) -> Option<String> {
 /// of every thread, and a training process has hundreds of threads.
 const SLOW_PERIOD: Duration = Duration::from_millis(500);
 
-/// During this time new processes are looked for at every reading, because most of them start then.
+/// After its start, the collector looks for new processes at every reading for this long, because
+/// most processes start then.
 const EAGER: Duration = Duration::from_secs(5);
 
-/// At most this many processes of a tree are listed one by one. The others are only in the total.
+/// At most this many processes of a tree are listed one by one; further processes count only in the
+/// total.
 const MOST_LISTED: usize = 64;
 
 /// Reads a process and all its descendants.
@@ -41,7 +43,8 @@ pub struct TreeCollector {
     source: CounterSource,
     roots: Roots,
     root: u32,
-    /// By pid. A process stays here until it ends, even if its parent ends first.
+    /// The processes of the tree; a process stays here until it ends, even if its parent ends
+    /// first.
     processes: BTreeMap<u32, Process>,
     group: Option<MemoryGroup>,
     room: Room,
@@ -55,7 +58,7 @@ pub struct TreeCollector {
 pub type Levels = Vec<(u32, u64)>;
 
 impl TreeCollector {
-    /// Makes a collector for the tree below a process of this machine.
+    /// Makes a collector for a process of this machine and all its descendants.
     pub fn new(root: u32) -> Self {
         let roots = Roots::default();
         Self {
@@ -83,8 +86,8 @@ impl TreeCollector {
         self
     }
 
-    /// Sets a limit that the user declared. The lower of the declared and the enforced limit
-    /// applies.
+    /// Sets a limit on the tree's memory that the user declared. The lower of the declared limit
+    /// and the control group's limit applies.
     #[must_use]
     pub fn limited_to(mut self, bytes: Option<u64>) -> Self {
         self.declared = bytes.filter(|bytes| *bytes > 0).or(self.declared);
@@ -137,7 +140,7 @@ impl TreeCollector {
         }
     }
 
-    /// Adds the processes that are not known yet, and returns their pids.
+    /// Adds the processes of the tree that are not known yet, and returns their pids.
     fn add_new(&mut self) -> BTreeSet<u32> {
         let mut fresh = BTreeSet::new();
         for pid in descendants(&self.roots.proc, self.root) {
@@ -165,8 +168,8 @@ impl TreeCollector {
         let mut sum = Parts::default();
         let mut once = 0_u64;
         let mut is_exact = true;
-        // Without the kernel's account, shared memory is counted for the process that has most of
-        // it.
+        // For a process without the kernel's account of shared pages, only the largest amount of
+        // shared memory of one such process is counted.
         let mut unaccounted_shared = 0;
         let is_alone = self.processes.len() == 1;
         for process in self.processes.values_mut() {
@@ -281,7 +284,7 @@ mod tests {
             .unwrap();
         let mut tree = TreeCollector::new(child.id());
         let mut notices = Vec::new();
-        // The shell needs a moment to start its own child.
+        // The test waits, because the shell needs a moment to start its child.
         let mut last = None;
         for _ in 0..6000 {
             let reading = tree.read().unwrap();
@@ -303,7 +306,7 @@ mod tests {
         let pids: Vec<u32> = tree.processes.keys().copied().collect();
         child.kill().unwrap();
         child.wait().unwrap();
-        // The orphan is still there and still counted.
+        // The test's orphaned process is still running and still counted.
         assert!(tree.read().is_ok());
         for pid in pids {
             let _ = std::process::Command::new("kill")

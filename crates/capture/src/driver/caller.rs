@@ -1,8 +1,10 @@
-//! Which library called the driver: the first on the stack that belongs neither to CUDA nor to us.
+//! Finds which library called the driver: the first one on the stack that belongs neither to CUDA
+//! nor to Stormlog.
 //!
-//! `backtrace` with `dladdr` takes 15 ms in a process with PyTorch, most of it for the names of
-//! functions. Here the unwinder stops at the answer, after a few frames, and addresses are looked up
-//! in a sorted list of the loaded libraries, which is read again when an address is not in it.
+//! Using `backtrace` with `dladdr` takes 15 ms in a process with PyTorch, most of it for the names
+//! of functions. Here the unwinder stops at the caller, after a few frames, and addresses are
+//! looked up in a sorted list of the loaded libraries; the list is read again when it lacks an
+//! address.
 
 #![expect(
     unsafe_code,
@@ -13,10 +15,10 @@ use std::ffi::{CStr, c_int, c_void};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Frames that are looked at.
+/// At most this many frames of the stack are looked at.
 const MOST_FRAMES: u32 = 64;
 
-/// A loaded library and what it is to us.
+/// A loaded library, its addresses and its role.
 #[derive(Clone, Debug)]
 struct Module {
     start: usize,
@@ -27,17 +29,17 @@ struct Module {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// CUDA itself, its tools, and the recorder.
+    /// A library between the caller and the driver: CUDA itself, its tools, and the recorder.
     Between,
-    /// Calls C functions for Python.
+    /// Python's `ctypes`, which calls C functions for Python code.
     Ctypes,
-    /// The interpreter.
+    /// The Python interpreter.
     Interpreter,
-    /// Anything else: an answer.
+    /// Any other library, which is the caller that is searched for.
     Caller,
 }
 
-/// What the loaded libraries are, by address.
+/// The loaded libraries, sorted by address.
 type Modules = Arc<Vec<Module>>;
 
 static MODULES: Mutex<Option<Modules>> = Mutex::new(None);
@@ -49,7 +51,8 @@ fn known() -> Option<Modules> {
         .clone()
 }
 
-/// Reads what is loaded. No lock of ours is held meanwhile: the loader has one of its own.
+/// Reads the list of loaded libraries; no lock of this module is held meanwhile, because the loader
+/// takes a lock of its own.
 fn read_again() -> Modules {
     let mut found: Vec<Module> = Vec::with_capacity(256);
     // SAFETY: the function calls `note` for each library with a pointer to `found`, which outlives
@@ -69,7 +72,7 @@ fn read_again() -> Modules {
     found
 }
 
-/// Called by the C library for each loaded library.
+/// A callback that the C library calls for each loaded library.
 unsafe extern "C" fn note(
     info: *mut libc::dl_phdr_info,
     _size: usize,
@@ -81,7 +84,8 @@ unsafe extern "C" fn note(
     if info.dlpi_phdr.is_null() {
         return 0;
     }
-    // SAFETY: the description has the number of headers, and a loaded library keeps them.
+    // SAFETY: the description contains the address and the number of headers, which a loaded
+    // library keeps.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
     let base = usize::try_from(info.dlpi_addr).unwrap_or(0);
     let code = headers
@@ -103,7 +107,7 @@ unsafe extern "C" fn note(
         let name = unsafe { CStr::from_ptr(info.dlpi_name) };
         name.to_string_lossy().into_owned()
     };
-    // The program itself has no name here.
+    // The loader lists the program itself without a name.
     let path = if path.is_empty() {
         let program = std::env::current_exe().unwrap_or_default();
         program.to_string_lossy().into_owned()
@@ -120,7 +124,7 @@ unsafe extern "C" fn note(
     0
 }
 
-/// The name to show for a library and what it is to us.
+/// The name to show for a library, and its role.
 fn described(path: &str) -> (Arc<str>, Role) {
     const BETWEEN: [&str; 9] = [
         "libcuda.so",
@@ -149,7 +153,7 @@ fn described(path: &str) -> (Arc<str>, Role) {
     (shown(path, &file).into(), role)
 }
 
-/// An extension module of a package has the package's name, any other library that of its file.
+/// An extension module of a package is shown as the package, any other library as its file name.
 fn shown<'a>(path: &'a str, file: &'a str) -> &'a str {
     let is_extension = file.contains(".cpython-") || file.ends_with(".abi3.so");
     let package = ["/site-packages/", "/dist-packages/"]
@@ -169,7 +173,7 @@ fn module_at(modules: &[Module], address: usize) -> Option<&Module> {
 
 type UnwindContext = c_void;
 
-/// Results of a step of the unwinder: go on, and stop.
+/// Return codes of an unwinder callback: continue with the next frame, and stop.
 const GO_ON: c_int = 0;
 const STOP: c_int = 4;
 
@@ -191,7 +195,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// Looks at one frame; whether to go on.
+    /// Looks at one frame and returns whether the unwinder should continue.
     fn step(&mut self, address: usize) -> bool {
         self.frames += 1;
         if self.frames > MOST_FRAMES {
@@ -202,7 +206,8 @@ impl Walk {
             self.modules = read_again();
         }
         let Some(module) = module_at(&self.modules, address) else {
-            // Code that was made at run time; its caller may be a library.
+            // An address outside of all libraries is code made at run time, whose caller may be a
+            // library.
             return true;
         };
         match module.role {
@@ -232,7 +237,7 @@ unsafe extern "C" fn on_frame(context: *mut UnwindContext, walk: *mut c_void) ->
     // SAFETY: the unwinder passes its own context and the pointer of `library`, whose walk nothing
     // else uses during the call.
     let (address, walk) = unsafe { (_Unwind_GetIP(context), &mut *walk.cast::<Walk>()) };
-    // The address is that behind the call, which may be the next library's first.
+    // The unwinder reports the address after the call, which may be the first of the next library.
     if walk.step(address.saturating_sub(1)) {
         GO_ON
     } else {
@@ -326,7 +331,8 @@ mod tests {
 
     #[test]
     fn a_walk_over_this_stack_ends() {
-        // All of this program is the recorder's; below it are only the C library's frames.
+        // All code of this test program counts as the recorder's, and below it are only frames of
+        // the C library, so there is no caller.
         assert_eq!(library(), None);
     }
 }

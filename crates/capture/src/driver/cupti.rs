@@ -1,8 +1,8 @@
-//! Callbacks of CUPTI for the driver's functions that allocate and free memory.
+//! Receives CUPTI's callbacks for the driver functions that allocate and free memory.
 //!
-//! The library is that of PyTorch or of the CUDA toolkit, loaded at run time. Functions are looked
-//! up by their names, because their numbers belong to a version of CUPTI; the parameters of each
-//! are fixed by the driver's interface.
+//! CUPTI is the library of PyTorch or of the CUDA toolkit, loaded at run time. Driver functions are
+//! looked up by name, because their numbers differ between versions of CUPTI; their parameters are
+//! fixed by the driver's interface.
 
 #![expect(
     unsafe_code,
@@ -20,11 +20,11 @@ use super::holdings::{self, Block, Key, Kind};
 use super::questions::DESK;
 
 const DRIVER_API: u32 = 1;
-/// The numbers of the driver's functions that are looked at for their names.
+/// Numbers up to this one are searched for the names of the driver's functions.
 const MOST_FUNCTIONS: u32 = 2048;
 const ENTER: u32 = 0;
 const EXIT: u32 = 1;
-/// The line of smaller allocations is not looked for.
+/// For allocations smaller than this, the line of Python is not looked for.
 const SMALLEST_WITH_LINE: u64 = 1 << 20;
 /// `CUDA_ARRAY3D_SPARSE` and `CUDA_ARRAY3D_DEFERRED_MAPPING`: the array has no memory of its own.
 const WITHOUT_MEMORY: u32 = 0x40 | 0x80;
@@ -35,7 +35,7 @@ type Result = c_int;
 type Subscriber = *mut c_void;
 type Callback = unsafe extern "C" fn(*mut c_void, u32, u32, *const CallbackData);
 
-/// What CUPTI passes to a callback.
+/// The structure that CUPTI passes to a callback.
 #[repr(C)]
 struct CallbackData {
     site: u32,
@@ -59,20 +59,21 @@ struct Library {
     reason: unsafe extern "C" fn(Result, *mut *const c_char) -> Result,
 }
 
-/// What a function of the driver does, and how its parameters are laid out.
+/// What a driver function does, and how its parameters are laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
-    /// Pointer to the address, bytes.
+    /// Allocates memory; the parameters are a pointer to the address, and bytes.
     Alloc(Kind),
-    /// Pointer to the address, pointer to the pitch, width, height.
+    /// Allocates rows; the parameters are a pointer to the address, a pointer to the pitch, width
+    /// and height.
     AllocPitch,
-    /// Pointer to the handle, bytes, properties.
+    /// Creates physical memory; the parameters are a pointer to the handle, bytes and properties.
     Create,
     /// Pointer to the handle, description with this many sizes before its format.
     CreateArray(usize),
     /// The address.
     Free,
-    /// The handle.
+    /// Releases physical memory; the parameter is the handle.
     Release,
     /// The handle of an array.
     Destroy,
@@ -99,11 +100,11 @@ const FUNCTIONS: [(&str, Call); 17] = [
     ("cuMipmappedArrayDestroy", Call::Destroy),
 ];
 
-/// The library and the numbers of the functions; set before the first callback.
+/// CUPTI and the numbers of the driver functions; set before the first callback.
 static LIBRARY: OnceLock<Library> = OnceLock::new();
 static CALLS: OnceLock<Vec<(u32, Call)>> = OnceLock::new();
 
-/// The subscription while there is one.
+/// The handle of the subscription to CUPTI while one exists.
 static SUBSCRIBER: Mutex<Option<Handle>> = Mutex::new(None);
 
 struct Handle(Subscriber);
@@ -115,14 +116,15 @@ fn subscriber() -> std::sync::MutexGuard<'static, Option<Handle>> {
     SUBSCRIBER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Has CUPTI report allocations; the reason why it does not.
+/// Subscribes to CUPTI's callbacks for allocations, or returns the reason why it cannot.
 pub(super) fn subscribe(paths: &[PathBuf]) -> std::result::Result<(), String> {
-    // CUPTI ends a process that has no driver.
+    // CUPTI ends a process that has no CUDA driver, so it is loaded only when the driver is.
     if open(c"libcuda.so.1", libc::RTLD_NOLOAD).is_none() {
         return Err("the NVIDIA driver is not loaded".to_owned());
     }
     if LIBRARY.get().is_none() {
-        // A second thread that loads it too loads the same.
+        // When two threads load CUPTI at once, both load the same library, so either result may be
+        // kept.
         let _ = LIBRARY.set(load(paths)?);
     }
     let library = LIBRARY.get().ok_or("CUPTI is not loaded")?;
@@ -133,7 +135,7 @@ pub(super) fn subscribe(paths: &[PathBuf]) -> std::result::Result<(), String> {
             .iter()
             .any(|(_, call)| *call == Call::Alloc(Kind::Device))
     {
-        return Err("this CUPTI does not know the driver's allocations".to_owned());
+        return Err("this version of CUPTI does not report the driver's allocations".to_owned());
     }
     let mut held = subscriber();
     let mut handle = std::ptr::null_mut();
@@ -145,7 +147,7 @@ pub(super) fn subscribe(paths: &[PathBuf]) -> std::result::Result<(), String> {
         // SAFETY: the handle is that of the subscription above.
         let result = unsafe { (library.enable)(1, handle, DRIVER_API, *number) };
         if let Err(error) = library.check("cuptiEnableCallback", result) {
-            // SAFETY: as above; the handle is not used again.
+            // SAFETY: the handle is that of the subscription above, and it is not used again.
             unsafe { (library.unsubscribe)(handle) };
             return Err(error);
         }
@@ -154,7 +156,7 @@ pub(super) fn subscribe(paths: &[PathBuf]) -> std::result::Result<(), String> {
     Ok(())
 }
 
-/// Ends the subscription, so that another may begin.
+/// Ends the subscription to CUPTI, so that another profiler may subscribe.
 pub(super) fn unsubscribe() {
     let handle = subscriber().take();
     if let Some((library, handle)) = LIBRARY.get().zip(handle) {
@@ -163,10 +165,11 @@ pub(super) fn unsubscribe() {
     }
 }
 
-/// Names under which a process has CUPTI loaded already, the newest first.
+/// Names of a CUPTI library that the process may have loaded already, the newest first.
 const LOADED: [&CStr; 3] = [c"libcupti.so.13", c"libcupti.so.12", c"libcupti.so.11.0"];
 
-/// Loads CUPTI: the one that the process has, else the first of `paths` that can be loaded.
+/// Loads CUPTI: the library that the process has loaded already, or else the first of `paths` that
+/// can be loaded.
 fn load(paths: &[PathBuf]) -> std::result::Result<Library, String> {
     let mut reason = "no libcupti found".to_owned();
     for name in LOADED {
@@ -241,13 +244,13 @@ impl Library {
         }
     }
 
-    /// An error with CUPTI's own name for it.
+    /// Turns an error code of CUPTI into a text with CUPTI's own name for the error.
     fn check(&self, what: &str, result: Result) -> std::result::Result<(), String> {
         if result == 0 {
             return Ok(());
         }
         let mut name = std::ptr::null();
-        // SAFETY: the function sets the pointer to a text of its own, or leaves it.
+        // SAFETY: the function sets the pointer to a static text, or does not change it.
         let known = unsafe { (self.reason)(result, &raw mut name) };
         let name = if known == 0 && !name.is_null() {
             // SAFETY: CUPTI's texts end with a zero byte and are never freed.
@@ -258,16 +261,17 @@ impl Library {
         Err(format!("{what} failed: {name} ({result})"))
     }
 
-    /// The numbers of our functions in this version.
+    /// The numbers that this version of CUPTI has for the functions of `FUNCTIONS`.
     fn calls(&self) -> Vec<(u32, Call)> {
         let mut found = Vec::new();
         for number in 1..MOST_FUNCTIONS {
             let mut name = std::ptr::null();
-            // SAFETY: the function sets the pointer to a text of its own, or fails for a number
-            // that it does not know.
+            // SAFETY: the function sets the pointer to a static text, or fails for a number that
+            // CUPTI does not know.
             let result = unsafe { (self.function_name)(DRIVER_API, number, &raw mut name) };
             if result != 0 || name.is_null() {
-                // The numbers have no gaps.
+                // The numbers of driver functions have no gaps, so the first unknown number is the
+                // end.
                 break;
             }
             // SAFETY: CUPTI's texts end with a zero byte and are never freed.
@@ -278,7 +282,7 @@ impl Library {
         found
     }
 
-    /// The device of a context.
+    /// The number of the device that a CUDA context belongs to.
     fn device(&self, context: *mut c_void) -> Option<u32> {
         if context.is_null() {
             return None;
@@ -290,14 +294,15 @@ impl Library {
     }
 }
 
-/// Called by CUPTI on the thread that calls the driver, at the beginning and the end of a call.
+/// A callback that CUPTI calls on the thread that calls the driver, at the beginning and the end of
+/// each call.
 unsafe extern "C" fn on_call(
     _user: *mut c_void,
     domain: u32,
     number: u32,
     data: *const CallbackData,
 ) {
-    // A panic must not cross CUPTI.
+    // A panic must not unwind through CUPTI, which is C code.
     let _ = catch_unwind(AssertUnwindSafe(|| {
         if domain != DRIVER_API || data.is_null() {
             return;
@@ -312,10 +317,11 @@ unsafe extern "C" fn on_call(
             return;
         }
         match (data.site, call) {
-            // An address may be given out again as soon as the call has ended.
-            // SAFETY: these functions have one address or handle as their first parameter.
+            // The allocation is removed before the driver frees it, because another thread may get
+            // its address as soon as the call has ended.
+            // SAFETY: this function has one address as its first parameter.
             (ENTER, Call::Free) => freed(Key::Address(unsafe { data.parameter(0) })),
-            // SAFETY: as above.
+            // SAFETY: this function has one handle as its first parameter.
             (ENTER, Call::Release) => freed(Key::Handle(unsafe { data.parameter(0) })),
             // SAFETY: as above.
             (ENTER, Call::Destroy) => freed(Key::Array(unsafe { data.parameter(0) })),
@@ -328,28 +334,29 @@ unsafe extern "C" fn on_call(
 }
 
 impl CallbackData {
-    /// A parameter of eight bytes by its place.
+    /// The parameter of eight bytes at this index.
     ///
     /// # Safety
-    /// The function must have one there.
+    /// The driver function must have a parameter of eight bytes at this index.
     unsafe fn parameter(&self, place: usize) -> u64 {
-        // SAFETY: CUPTI passes the parameters as a C structure, whose fields before and at this
-        // place have eight bytes.
+        // SAFETY: CUPTI passes the parameters as a C structure, whose fields up to this index have
+        // eight bytes each.
         unsafe { self.parameters.cast::<u64>().add(place).read() }
     }
 
-    /// A parameter that is an address, by its place.
+    /// The parameter at this index, which is an address.
     ///
     /// # Safety
-    /// The function must have one there.
+    /// The driver function must have an address at this index.
     unsafe fn pointer<T>(&self, place: usize) -> *const T {
-        // SAFETY: as for `parameter`.
+        // SAFETY: CUPTI passes the parameters as a C structure, whose fields up to this index have
+        // eight bytes each.
         unsafe { self.parameters.cast::<*const T>().add(place).read() }
     }
 
-    /// Whether the call has ended without an error.
+    /// Whether the driver function has returned without an error.
     fn has_succeeded(&self) -> bool {
-        // SAFETY: at the end of a call the pointer leads to the driver's result.
+        // SAFETY: at the end of a call the pointer leads to the result code of the driver function.
         !self.return_value.is_null() && unsafe { *self.return_value } == 0
     }
 }
@@ -362,8 +369,8 @@ fn allocated(data: &CallbackData, call: Call) {
     if !data.has_succeeded() {
         return;
     }
-    // SAFETY: every function that allocates has as its first parameter the address at which it has
-    // put the new address or handle, and it has succeeded.
+    // SAFETY: the first parameter of every allocating function points to the new address or handle,
+    // which is set because the call has succeeded.
     let result = unsafe {
         let place = data.pointer::<u64>(0);
         if place.is_null() {
@@ -373,12 +380,13 @@ fn allocated(data: &CallbackData, call: Call) {
     };
     let library = LIBRARY.get();
     let device = || library.and_then(|library| library.device(data.context));
-    // SAFETY: the parameters of each function are those that `Call` describes.
+    // SAFETY: each driver function has the parameters that its `Call` describes.
     let (key, bytes, kind, device) = unsafe {
         match call {
             Call::Create => {
                 let properties = data.pointer::<c_int>(2);
-                // Type, handle types, type of location, its number.
+                // The properties are four integers: type, handle types, type of the location, and
+                // number of the location.
                 if properties.is_null() || *properties.add(2) != ON_DEVICE {
                     return;
                 }
@@ -430,14 +438,15 @@ fn allocated(data: &CallbackData, call: Call) {
     holdings::all().add(key, block);
 }
 
-/// PyTorch's pools have lines of their own, and its allocator holds a lock.
+/// Whether PyTorch's allocator asked for the memory: its lines are recorded by PyTorch itself, and
+/// a thread must not wait here while the allocator holds its lock.
 fn is_of_pytorch(library: Option<&str>) -> bool {
     library.is_some_and(|name| name.starts_with("libc10_cuda"))
 }
 
-/// This thread by the number that Python knows it by.
+/// The id of this thread, as Python's `threading.get_ident` returns it.
 fn this_thread() -> u64 {
-    // SAFETY: the function has no conditions.
+    // SAFETY: `pthread_self` has no preconditions.
     let thread = unsafe { libc::pthread_self() };
     thread as u64
 }

@@ -1,37 +1,38 @@
-//! The allocations of the driver that are in use, with their owners.
+//! The driver's allocations that are in use, each with the library and line that asked for it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-/// Allocations that are followed at a time, about 8 MiB; further ones are counted.
+/// At most this many allocations are followed at a time, in about 8 MiB; further ones are only
+/// counted.
 const MOST_BLOCKS: usize = 1 << 16;
 
 /// A line of Python.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Site {
-    /// The file as the interpreter knows it.
+    /// The file of the line, as the interpreter names it.
     pub file: String,
-    /// The line in it, from 1.
+    /// The line number in the file, from 1.
     pub line: u32,
-    /// The function around it.
+    /// The function that contains the line.
     pub function: String,
 }
 
-/// What kind of memory an allocation is.
+/// The kind of memory that was allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// On the device from the start.
+    /// Memory that is on the device from the start.
     Device,
-    /// From a pool of the driver, which keeps freed memory.
+    /// Memory from a pool of the driver, which keeps freed memory.
     Pool,
-    /// Managed memory, which is on the device or on the host.
+    /// Managed memory, which the driver moves between device and host.
     Managed,
     /// A CUDA array. The driver chooses its layout and reports no size.
     Array,
 }
 
 impl Kind {
-    /// The word for it in a recording.
+    /// The kind as a recording spells it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Device => "device",
@@ -42,7 +43,7 @@ impl Kind {
     }
 }
 
-/// What an allocation is known by until it is freed.
+/// The address or handle that identifies an allocation until it is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Key {
     Address(u64),
@@ -50,7 +51,7 @@ pub(super) enum Key {
     Array(u64),
 }
 
-/// One allocation.
+/// One allocation that is in use.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
     /// None where the driver does not report it.
@@ -58,21 +59,21 @@ pub(super) struct Block {
     /// The device by the number that the process gives it; none where it is not known.
     pub(super) device: Option<u32>,
     pub(super) kind: Kind,
-    /// The library that asked for it; none where no caller could be found.
+    /// The library that asked for the allocation; `None` where no caller was found.
     pub(super) library: Option<Arc<str>>,
     pub(super) site: Option<Arc<Site>>,
 }
 
-/// What one owner holds on one device.
+/// The memory that one library and line hold on one device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// The device by the number that the process gives it; none where it is not known.
+    /// The device, by its index in the process; `None` where it is not known.
     pub device: Option<u32>,
-    /// What kind of memory it is.
+    /// The kind of the memory.
     pub kind: Kind,
-    /// The library that asked for it; none where no caller could be found.
+    /// The library that asked for the memory; `None` where no caller was found.
     pub library: Option<String>,
-    /// The line of Python that led there, where it is known.
+    /// The line of Python that led to the allocation, where it is known.
     pub site: Option<Site>,
     /// How much it is; none where the driver does not report it.
     pub bytes: Option<u64>,
@@ -80,7 +81,7 @@ pub struct Held {
     pub blocks: u64,
 }
 
-/// All allocations in use.
+/// All allocations of the driver that are in use.
 #[derive(Default)]
 pub(super) struct Holdings {
     blocks: HashMap<Key, Block>,
@@ -104,7 +105,7 @@ impl Holdings {
         self.missed
     }
 
-    /// The sums by device, kind, library and line; the most bytes first.
+    /// The memory in use, summed by device, kind, library and line, most bytes first.
     pub(super) fn summed(&self) -> Vec<Held> {
         let mut sums: BTreeMap<_, (Option<u64>, u64)> = BTreeMap::new();
         for block in self.blocks.values() {
@@ -132,7 +133,7 @@ impl Holdings {
 
 static ALL: LazyLock<Mutex<Holdings>> = LazyLock::new(Mutex::default);
 
-/// The holdings of this process.
+/// The driver's allocations of this process, locked for the caller.
 pub(super) fn all() -> MutexGuard<'static, Holdings> {
     ALL.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,29 +1,30 @@
-//! Which line of Python a thread is at that allocates through the driver.
+//! Finds the line of Python at which a thread allocates through the driver.
 //!
-//! The thread itself cannot ask the interpreter: it has given it up, and taking it while a
-//! library's lock is held may wait for ever. So it asks a thread of the recorder and waits a
-//! moment; its frames stand still meanwhile. Nothing is asked when that took too much of the time.
+//! The allocating thread cannot ask the interpreter itself: it has released the interpreter's lock,
+//! and taking it again while a library's lock is held may deadlock. So the allocating thread asks a
+//! thread of the recorder and waits a moment, during which its frames do not change. When such
+//! waits have taken too much time, no more questions are asked for a while.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Site;
 
-/// How long a thread waits for its line.
+/// How long an allocating thread waits for its line of Python.
 const PATIENCE: Duration = Duration::from_millis(3);
 
-/// What threads may wait in all, in any so long.
+/// The total time that threads may wait for their lines within one `PERIOD`.
 const BUDGET: Duration = Duration::from_millis(150);
 const PERIOD: Duration = Duration::from_mins(1);
 
-/// After so many questions in a row without an answer none are asked until the period ends: the
-/// program holds the interpreter while it allocates.
+/// After this many questions in a row without an answer, none are asked until the period ends,
+/// because the program then holds the interpreter while it allocates.
 const MOST_UNANSWERED: u32 = 8;
 
-/// A thread that waits for an answer.
+/// A thread that waits for its line of Python.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// Which question it is.
+    /// The number of the question.
     pub number: u64,
     /// The thread, by the number that Python's `threading.get_ident` has for it.
     pub thread: u64,
@@ -45,7 +46,7 @@ struct Papers {
     period: Option<Instant>,
 }
 
-/// The line of a thread; none where it is at none of the user's code.
+/// The line of Python that a thread is at; `None` where no frame is the user's code.
 struct Answer(Option<Site>);
 
 pub(super) static DESK: Desk = Desk::new();
@@ -71,7 +72,7 @@ impl Desk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The line that a thread is at, where the answer comes in time.
+    /// The line of Python that a thread is at, if the answer comes in time.
     pub(super) fn ask(&self, thread: u64) -> Option<Site> {
         let now = Instant::now();
         let mut papers = self.lock();
@@ -102,7 +103,7 @@ impl Desk {
         answer.and_then(|answer| answer.0)
     }
 
-    /// Waits for a question.
+    /// Waits for a thread that asks for its line of Python.
     pub(super) fn next(&self, patience: Duration) -> Option<Question> {
         let mut papers = self.lock();
         papers.is_staffed = true;
@@ -112,7 +113,7 @@ impl Desk {
         papers.open.filter(|_| papers.answer.is_none())
     }
 
-    /// Answers, unless the thread no longer waits.
+    /// Passes the answer to the waiting thread, unless that thread no longer waits.
     pub(super) fn answer(&self, question: Question, site: Option<Site>) {
         let mut papers = self.lock();
         if papers.open == Some(question) {
@@ -160,7 +161,7 @@ mod tests {
             is_over.store(true, Ordering::Relaxed);
             answer
         });
-        // On a busy machine every answer may come too late.
+        // On a busy machine every answer may come too late, so the test accepts no answer.
         assert!(answer.is_none_or(|answer| answer == site()));
     }
 

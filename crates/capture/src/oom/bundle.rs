@@ -12,7 +12,7 @@ use crate::redact::{redacted, redacted_map, redacted_text};
 
 const SCHEMA_VERSION: i64 = 2;
 
-/// A longer document is not part of a bundle that we wrote.
+/// A document of a bundle that is longer than this was not written by Stormlog and is not read.
 const MOST_BYTES: u64 = 256 << 20;
 
 const FILES: [&str; 4] = [
@@ -22,28 +22,28 @@ const FILES: [&str; 4] = [
     file_names::ENVIRONMENT,
 ];
 
-/// The content of a bundle.
+/// The content of an out-of-memory bundle.
 #[derive(Clone, Debug)]
 pub struct Dump {
     /// Why the error counts as out of memory.
     pub reason: Text,
-    /// Class, module and text of the exception.
+    /// Class name, module and text of the exception.
     pub exception: [Text; 3],
-    /// What the program was doing.
+    /// What the program was doing when memory ran out.
     pub context: Option<Text>,
-    /// The runtime, such as `cuda`.
+    /// The runtime whose memory ran out, such as `cuda`.
     pub backend: Text,
     /// The last events before the error.
     pub events: Vec<Map>,
-    /// Further details from the caller.
+    /// Further details from the caller, for the metadata of the bundle.
     pub custom_metadata: Map,
-    /// The session, when there is one.
+    /// The summary of the recorder's session, when there is one.
     pub session: Option<SessionSummary>,
     /// Facts about the machine and its runtime.
     pub system: Map,
-    /// The pid of the process.
+    /// The pid of the process whose memory ran out.
     pub pid: u32,
-    /// The working directory of the process.
+    /// The working directory of the process whose memory ran out.
     pub cwd: PathBuf,
 }
 
@@ -57,9 +57,9 @@ pub struct BundleError {
     pub source: io::Error,
 }
 
-/// Writes a bundle below a directory. `stamp` is the time as `20260101T000000Z`, `created` the same
-/// time as `2026-01-01T00:00:00Z`. Everything is on disk when this returns, because the process may
-/// die right after it.
+/// Writes an out-of-memory bundle as a new directory below `root`. The argument `stamp` is the time
+/// as `20260101T000000Z`, `created` the same time as `2026-01-01T00:00:00Z`. All files of the
+/// bundle are on disk when this returns, because the process may die right after it.
 pub fn write(
     root: &Path,
     dump: Dump,
@@ -68,8 +68,9 @@ pub fn write(
     mut sequence: u64,
 ) -> Result<PathBuf, BundleError> {
     let backend = safe_name(&dump.backend);
-    // Two recorders of one process may both write their first bundle in this second. Anything that
-    // already has the name stays.
+    // Two recorders of one process may write their first bundle in the same second, so the name
+    // gets a number. A file or directory that already has the name of the bundle is not
+    // overwritten.
     let (name, path) = loop {
         let name = format!("oom_dump_{stamp}_{}_{backend}_{sequence}", dump.pid);
         let path = root.join(&name);
@@ -89,7 +90,7 @@ pub fn write(
     Ok(path)
 }
 
-/// Writes the files of a bundle. The manifest is last, so a bundle with a manifest is complete.
+/// Writes the files of a bundle, the manifest last, so that a bundle with a manifest is complete.
 fn fill(path: &Path, dump: Dump, name: &str, created: &str) -> io::Result<()> {
     let session = dump.session.as_ref().map(SessionSummary::to_map);
     let session_id = dump
@@ -143,7 +144,7 @@ fn fill(path: &Path, dump: Dump, name: &str, created: &str) -> io::Result<()> {
 }
 
 /// Adds details to a bundle that is already written: the exception, what the program was doing, and
-/// further facts.
+/// metadata.
 pub fn amend(
     path: &Path,
     exception: [Text; 3],
@@ -211,7 +212,7 @@ pub fn attach_history(path: &Path, names: &[Text]) -> Result<(), BundleError> {
     })
 }
 
-/// Reads a document of a bundle.
+/// Reads a JSON document of a bundle.
 fn object(path: &Path, name: &str) -> io::Result<Map> {
     match parse(&read_regular(&path.join(name), MOST_BYTES)?) {
         Ok(Value::Map(map)) => Ok(map),
@@ -222,8 +223,8 @@ fn object(path: &Path, name: &str) -> io::Result<Map> {
     }
 }
 
-/// Writes a document under a temporary name and renames it, so that the bundle is complete at every
-/// moment.
+/// Writes a JSON document under a temporary name and renames it, so that the bundle is complete at
+/// every moment.
 fn replace_json(path: &Path, name: &str, map: Map) -> io::Result<()> {
     let text = Writer::new(Layout::Indented).to_string(&Value::Map(map));
     replace_file(path, name, text.as_bytes(), Durability::Disk)
@@ -236,7 +237,8 @@ fn write_json(directory: &Path, name: &str, value: &Value) -> io::Result<()> {
     file.sync_all()
 }
 
-/// The backend as part of a file name. Each sequence of other characters becomes one underscore.
+/// The backend as part of a file name, in which each sequence of characters other than letters and
+/// digits becomes one underscore.
 fn safe_name(backend: &Text) -> String {
     let is_safe = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let mut name = String::new();

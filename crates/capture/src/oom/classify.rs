@@ -1,11 +1,12 @@
 //! Decides whether an exception means that memory ran out.
 
-/// The reason given for PyTorch's own error.
+/// The reason that is recorded for PyTorch's own out-of-memory error.
 pub const TORCH_REASON: &str = "torch.cuda.OutOfMemoryError";
 
 const TENSORFLOW_REASON: &str = "tensorflow.ResourceExhaustedError";
 
-/// Texts that only a failed allocation produces. The first match is the reason.
+/// Texts that only a failed allocation produces; the first one that a message contains is recorded
+/// as the reason.
 const PATTERNS: [&str; 8] = [
     "out of memory",
     "cuda out of memory",
@@ -17,20 +18,20 @@ const PATTERNS: [&str; 8] = [
     "std::bad_alloc",
 ];
 
-/// The properties of an exception that decide.
+/// The properties of an exception that decide whether memory ran out.
 #[derive(Clone, Debug, Default)]
 pub struct ExceptionFacts {
-    /// The name of its class.
+    /// The name of the exception's class.
     pub class: String,
-    /// The module of its class.
+    /// The module of the exception's class.
     pub module: String,
-    /// Its text.
+    /// The text of the exception.
     pub message: String,
-    /// Whether the class is PyTorch's own out-of-memory error, whatever its name.
+    /// Whether the exception's class is PyTorch's own out-of-memory error, whatever its name.
     pub is_torch_oom: bool,
 }
 
-/// The reason if memory ran out; `None` for other exceptions.
+/// The reason to record if the exception means that memory ran out; `None` for other exceptions.
 pub fn classify(exception: &ExceptionFacts) -> Option<String> {
     let class = exception.class.to_lowercase();
     let from_torch =
@@ -51,14 +52,15 @@ pub fn classify(exception: &ExceptionFacts) -> Option<String> {
     Some(format!("message_pattern:{pattern}"))
 }
 
-/// The reason for errors of PyTorch's host memory allocator.
+/// The reason that is recorded for errors of PyTorch's host memory allocator.
 const CPU_REASON: &str = "torch.DefaultCPUAllocator";
 
 /// Texts in the message of PyTorch when it cannot allocate host memory.
 const CPU_ALLOCATOR: [&str; 2] = ["defaultcpuallocator", "allocate memory"];
 
-/// Also recognises failures that stormlog 0.3.9 does not know: a `MemoryError` without a text,
-/// NumPy's subclass of it, and errors of PyTorch's host memory allocator.
+/// Classifies an exception like [`classify`], and also recognises failures that stormlog 0.3.9 does
+/// not know: a `MemoryError` without a text, NumPy's subclass of it, and errors of PyTorch's host
+/// memory allocator.
 pub fn classify_any(exception: &ExceptionFacts) -> Option<String> {
     let known = classify(exception);
     if known.is_some() {
@@ -76,7 +78,7 @@ pub fn classify_any(exception: &ExceptionFacts) -> Option<String> {
 /// The words that PyTorch, NumPy and XLA write before the size that they could not allocate.
 const BEFORE_SIZE: [&str; 2] = ["allocate ", "allocating "];
 
-/// Units of the size. The longest come first, because all of them end with "B".
+/// Units of sizes in messages; the longest come first, because all of them end with "B".
 const UNITS: [(&str, f64); 9] = [
     ("bytes", 1.0),
     ("KiB", 1024.0),
@@ -107,7 +109,7 @@ fn size_at_start(text: &str) -> Option<i64> {
     let rest = rest.trim_start();
     let (_, unit) = UNITS.iter().find(|(unit, _)| rest.starts_with(unit))?;
     let bytes = number * unit;
-    // The limit is 2^63 as a float; a message can claim any size.
+    // The upper limit is 2^63 as a float, because a message can claim any size.
     let fits = (0.0..9_223_372_036_854_775_807.0).contains(&bytes);
     #[expect(clippy::cast_possible_truncation, reason = "the range was checked")]
     fits.then_some(bytes as i64)

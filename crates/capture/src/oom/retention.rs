@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// How many bundles and megabytes are kept; zero or less means no limit.
+/// How many bundles and how many megabytes are kept; zero or less means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// Number of bundles.
     pub max_dumps: i64,
-    /// Megabytes of all bundles together.
+    /// The limit for the megabytes of all bundles together.
     pub max_total_mb: i64,
 }
 
@@ -22,7 +22,7 @@ impl Default for Retention {
     }
 }
 
-/// Deletes the oldest bundles of a directory beyond these limits.
+/// Deletes the oldest bundles of a directory until the rest is within the limits.
 pub fn prune(root: &Path, retention: Retention) {
     let mut bundles = oldest_first(root);
     if retention.max_dumps > 0 {
@@ -59,7 +59,8 @@ fn oldest_first(root: &Path) -> Vec<PathBuf> {
                 .as_encoded_bytes()
                 .starts_with(b"oom_dump_")
         })
-        // Metadata of the entry itself: a link to a directory elsewhere must not be deleted.
+        // The metadata are those of the directory entry itself, because a link to a directory
+        // elsewhere must not be followed and deleted.
         .filter_map(|entry| {
             let metadata = entry.metadata().ok().filter(fs::Metadata::is_dir)?;
             let length = entry.file_name().len();
@@ -86,6 +87,6 @@ fn size(bundle: &Path) -> u64 {
 }
 
 fn remove(bundle: &Path) {
-    // A bundle that cannot be deleted now is tried again after the next one.
+    // A bundle that cannot be deleted now is tried again when the next bundle is written.
     let _ = fs::remove_dir_all(bundle);
 }

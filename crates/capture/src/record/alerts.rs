@@ -1,7 +1,7 @@
-//! Decides which samples cause an alert, and limits how often.
+//! Decides which samples cause an alert, and limits how often an alert is repeated.
 //!
-//! A condition is reported when it begins, again at most once a minute while it holds, and once
-//! when it ends. A program that loads its model and fills its caches causes no alerts.
+//! A condition for an alert is reported when it begins, again at most once a minute while it holds,
+//! and once when it ends. A program that loads its model and fills its caches causes no alerts.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,19 @@ use stormlog_format::{EventType, Map, Value, metadata_keys};
 use super::wording::human;
 use crate::collect::Reading;
 
-/// The same condition is reported again only after this long.
+/// A condition that still holds is reported again only after this time.
 const REPEAT_NS: i64 = 60_000_000_000;
 
-/// Memory has settled when it has set no new peak for this long.
+/// Memory counts as settled when its use has reached no new peak for this long.
 const SETTLED_NS: i64 = 5_000_000_000;
 
 /// After this time the program no longer counts as loading, even if memory has grown all the time.
 const LOADING_NS: i64 = 60_000_000_000;
 
-/// Fragmentation is reported when it is this much above the highest value seen during loading.
+/// Fragmentation causes an alert when it is this much above the highest value seen during loading.
 const FRAGMENTATION_MARGIN: f64 = 0.05;
 
-/// The limits above which conditions hold.
+/// The limits above which the conditions for alerts hold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Thresholds {
     values: BTreeMap<&'static str, f64>,
@@ -34,7 +34,7 @@ const CRITICAL: &str = "memory_critical_percent";
 const LEAK: &str = "memory_leak_threshold";
 const FRAGMENTATION: &str = "fragmentation_threshold";
 
-/// The names of the limits, in the order in which they are listed, with their defaults.
+/// The names of the limits with their defaults, in the order in which they are shown.
 pub const DEFAULT_THRESHOLDS: [(&str, f64); 4] = [
     (WARNING, 80.0),
     (CRITICAL, 95.0),
@@ -52,8 +52,8 @@ impl Default for Thresholds {
 }
 
 impl Thresholds {
-    /// Sets a limit; `false` when the name is unknown. A limit that was set applies from the first
-    /// sample on, even while the program loads.
+    /// Sets a limit; returns `false` when there is no limit of this name. A limit that the user set
+    /// applies from the first sample on, even while the program loads.
     pub fn set(&mut self, name: &str, value: f64) -> bool {
         let Some((known, _)) = DEFAULT_THRESHOLDS.iter().find(|(known, _)| *known == name) else {
             return false;
@@ -74,7 +74,7 @@ impl Thresholds {
     }
 }
 
-/// An alert, or the end of one.
+/// An alert, or the report that the condition of an alert has ended.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Alert {
     pub(crate) event_type: &'static str,
@@ -82,7 +82,7 @@ pub(crate) struct Alert {
     pub(crate) metadata: Map,
 }
 
-/// The type of the event for the end of a condition; it is not an alert itself.
+/// The type of the event that reports the end of a condition; this event is not an alert itself.
 pub(crate) const CLEARED: &str = "alert_cleared";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,7 +106,7 @@ pub(crate) struct AlertState {
     loading: Option<Loading>,
 }
 
-/// What the samples showed while the program loaded.
+/// The peak and the fragmentation that the samples showed while the program loaded.
 #[derive(Clone, Copy, Debug)]
 struct Loading {
     since_ns: i64,
@@ -116,17 +116,18 @@ struct Loading {
     over: bool,
 }
 
-/// Which conditions are checked.
+/// Which conditions for alerts are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// All conditions.
+    /// All conditions are checked.
     Allocator,
-    /// Only how full the memory is. The other conditions need an allocator.
+    /// Only the use of the memory is checked; the other conditions need the counters of an
+    /// allocator.
     UsageOnly,
 }
 
 impl AlertState {
-    /// Checks a sample and returns its alerts.
+    /// Checks a sample and returns the alerts that it causes.
     pub(crate) fn check(
         &mut self,
         reading: &Reading,
@@ -170,7 +171,7 @@ impl AlertState {
                 metadata: metadata(),
             });
         }
-        // Falling from critical to warning is not a new warning.
+        // Usage that falls from critical to the warning range does not cause a new warning.
         if self.enters(Condition::Usage, above, now) && warning {
             alerts.push(Alert {
                 event_type: EventType::Warning.as_str(),
@@ -198,8 +199,8 @@ impl AlertState {
     ) {
         let large = as_float(change) > thresholds.get(LEAK);
         let given = thresholds.is_given(LEAK);
-        // Every training step takes memory again that was in use before, which is not a large
-        // allocation.
+        // Every training step allocates memory again that was in use before, so only a jump to a
+        // new peak counts as a large allocation.
         let meant = large && (given || (new_peak && self.has_settled()));
         if self.enters(Condition::LargeAllocation, meant, now) {
             alerts.push(Alert {
@@ -208,7 +209,7 @@ impl AlertState {
                 metadata: single("large_allocation", Value::Bool(true)),
             });
         }
-        // A jump is over as soon as it has happened; its end is not reported.
+        // A large allocation is over as soon as it has happened, so no event reports its end.
         self.leaves(Condition::LargeAllocation, meant);
     }
 
@@ -245,7 +246,7 @@ impl AlertState {
         }
     }
 
-    /// Updates what is known about loading; returns whether memory is at a new peak.
+    /// Updates what is known about loading, and returns whether memory is at a new peak.
     fn follow_loading(&mut self, reading: &Reading) -> bool {
         let now = reading.timestamp_ns;
         let held = reading.counters.allocator_reserved_bytes.unwrap_or(0);
@@ -261,7 +262,8 @@ impl AlertState {
         let new_peak = level > loading.peak;
         if !loading.over {
             loading.fragmentation = loading.fragmentation.max(ratio);
-            // Updated before the peak, so that a jump after a quiet time does not count as loading.
+            // Whether loading is over is updated before the peak, so that a jump after a quiet time
+            // does not count as loading.
             loading.over = now - loading.peak_at_ns >= SETTLED_NS && loading.peak > 0
                 || now - loading.since_ns >= LOADING_NS;
         }
@@ -276,7 +278,7 @@ impl AlertState {
         self.loading.is_some_and(|loading| loading.over)
     }
 
-    /// Whether a condition that holds should be reported now.
+    /// Whether a condition that holds should be reported at this time.
     fn enters(&mut self, condition: Condition, holds: bool, now: i64) -> bool {
         let reported = self.reported.entry(condition).or_default();
         let due = reported.at_ns.is_none_or(|at| now - at >= REPEAT_NS);
@@ -288,7 +290,7 @@ impl AlertState {
         report
     }
 
-    /// Whether a reported condition has ended.
+    /// Whether a condition that was reported has ended with this sample.
     fn leaves(&mut self, condition: Condition, holds: bool) -> bool {
         let reported = self.reported.entry(condition).or_default();
         let ended = reported.holds && !holds;

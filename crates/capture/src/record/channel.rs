@@ -1,4 +1,5 @@
-//! One collector and the state of its device. Turns readings into events.
+//! One collector of the recorder, and the state of its device. This module turns readings into
+//! events.
 
 use std::sync::Arc;
 
@@ -13,16 +14,16 @@ use super::wording::Wording;
 use crate::collect::health::{Health, Status, Transition};
 use crate::collect::{CollectError, Collector, CounterSource, Reading};
 
-/// The result of one sampling step.
+/// The events and counts of one sample.
 #[derive(Debug, Default)]
 pub(crate) struct Step {
     pub(crate) events: Vec<TrackedEvent>,
     pub(crate) tally: Tally,
-    /// Whether the source has ended.
+    /// Whether the collector's source has ended.
     pub(crate) gone: bool,
 }
 
-/// One collector with its state.
+/// One collector with its health, its alerts and its last reading.
 pub(crate) struct Channel {
     collector: Box<dyn Collector>,
     source: Arc<CounterSource>,
@@ -58,7 +59,7 @@ impl Channel {
         }
     }
 
-    /// Resets everything except the collector itself.
+    /// Resets the state of the channel, but not the collector itself.
     pub(crate) fn reset(&mut self) {
         self.health = Health::default();
         self.shared_health = Arc::default();
@@ -83,7 +84,7 @@ impl Channel {
         self.total
     }
 
-    /// Reads the counters now. `None` when the collector fails or waits after an earlier failure.
+    /// Takes a reading; `None` when the collector fails or still waits after an earlier failure.
     pub(crate) fn look(&mut self) -> Option<Reading> {
         if !self.health.may_read(now_ns()) {
             return None;
@@ -93,7 +94,8 @@ impl Channel {
         Some(reading)
     }
 
-    /// Takes the first reading of a session. Memory in use at the start is not an allocation.
+    /// Takes the first reading of a session. Memory that is in use at the start of a session does
+    /// not count as a change.
     pub(crate) fn begin(&mut self) -> (TrackedEvent, Vec<TrackedEvent>) {
         let reading = self.look();
         self.last.clone_from(&reading);
@@ -121,7 +123,7 @@ impl Channel {
         notices.collect()
     }
 
-    /// One sampling step.
+    /// Takes one sample.
     pub(crate) fn step(&mut self, thresholds: Option<&Thresholds>) -> Step {
         let now = now_ns();
         if !self.health.may_read(now) {
@@ -242,8 +244,8 @@ impl Channel {
         step
     }
 
-    /// Makes an event of the recorder or the program, with the counters of now or, if they cannot
-    /// be read, of the last reading.
+    /// Makes an event of the recorder or the program with the counters of now, or with those of the
+    /// last reading if the collector cannot be read.
     pub(crate) fn event_now(&mut self, event_type: &str, context: &str) -> TrackedEvent {
         let reading = self.look().or_else(|| self.last.clone());
         let mut event = self.event_at(reading.as_ref(), event_type, context);

@@ -1,4 +1,4 @@
-//! Times as records and statistics spell them.
+//! The clock of records, and times in seconds as statistics contain them.
 
 pub use crate::store::now_ns;
 

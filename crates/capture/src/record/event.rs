@@ -1,4 +1,4 @@
-//! What the recorder keeps of an event, and the records made from it.
+//! An event as the recorder keeps it in memory, and the records that are made from it.
 
 use std::sync::Arc;
 
@@ -16,52 +16,54 @@ use crate::collect::health::Health;
 pub struct TrackedEvent {
     /// When the counters were read, nanoseconds since the epoch.
     pub timestamp_ns: i64,
-    /// What happened.
+    /// The type of the event, such as `sample`.
     pub event_type: Text,
     /// The device, -1 for the host.
     pub device_id: i64,
-    /// The counters at that time.
+    /// The counters at the time of the event.
     pub counters: Counters,
-    /// What a person should know.
+    /// The text of the event, for people.
     pub context: Option<Text>,
-    /// Facts of this event alone.
+    /// Metadata of this event alone.
     pub metadata: Map,
-    /// How the collector fared; shared by all events until it changes.
+    /// The health of the collector; all events share it until it changes.
     pub health: Arc<Health>,
-    /// Where the counters come from.
+    /// The collector that the counters come from.
     pub source: Arc<CounterSource>,
-    /// The total that is known of the device when this event does not say.
+    /// The device's total from an earlier reading, used when this event has none.
     pub known_total: Option<i64>,
-    /// Leaves out what the first event of the session says of a collector that works.
+    /// Whether the event leaves out facts about a working collector that the first event of the
+    /// session contains.
     pub is_brief: bool,
 }
 
-/// What is the same for all events of a session.
+/// The fields that have the same value in all events of a session.
 #[derive(Clone, Debug)]
 pub struct Origin {
-    /// The session.
+    /// The id of the session.
     pub session_id: Text,
-    /// Its process's place in the job.
+    /// The rank and the job of the recording process.
     pub identity: DistributedIdentity,
-    /// Its process.
+    /// The pid of the recorded process.
     pub pid: i64,
-    /// Its machine.
+    /// The name of the machine.
     pub host: Text,
-    /// How often it samples.
+    /// The sampling interval in milliseconds.
     pub sampling_interval_ms: i64,
 }
 
 impl TrackedEvent {
-    /// Whether callbacks hear of it and the alert count includes it.
+    /// Whether the event is passed to alert listeners and counted as an alert.
     pub fn is_alert(&self) -> bool {
         let mut types = ALERT_TYPES.iter();
         types.any(|name| self.event_type == *name)
     }
 
-    /// Facts of the event and the health of its collector.
+    /// The metadata of the event, with the health of its collector.
     pub fn full_metadata(&self) -> Map {
         let mut metadata = self.metadata.clone();
-        // The host's events say nothing of a collector that works, as they always have.
+        // Events of host memory contain the collector's health only when it does not work, as in
+        // earlier versions.
         let is_silent = self.source.is_host() || self.is_brief;
         if !is_silent || *self.health != Health::default() {
             for (key, value) in self.health.to_map() {
@@ -110,9 +112,9 @@ impl TrackedEvent {
         }
     }
 
-    /// The counters as a record may hold them. Seen from outside, an allocator's counters
-    /// cannot be known and stay unknown; before the first reading nothing is known, and a
-    /// record of version 3 must say so by naming the fields.
+    /// The counters in the form that a record may have. For a device that is read from outside, the
+    /// allocator's counters stay unknown; before the first reading, a record of version 3 lists its
+    /// counters as unknown, because it must contain numbers.
     fn recorded_counters(&self, metadata: &mut Map) -> (Version, Counters) {
         let mut counters = self.counters;
         let partial = |name: &str| self.health.partial_fields.iter().any(|field| field == name);
@@ -139,13 +141,15 @@ impl TrackedEvent {
             .device_used_bytes
             .unwrap_or(allocated.max(reserved));
         counters.device_used_bytes = Some(used);
-        // Two sources read one after the other may disagree for a moment; no record may.
+        // Two sources that are read one after the other may disagree for a moment, but a record
+        // must not use more than its total.
         counters.device_total_bytes = counters.device_total_bytes.map(|total| total.max(used));
         (Version::V3, counters)
     }
 
-    /// Counters for which a record of version 3 must hold a number although they are unknown. On
-    /// the host a process has no allocator: what it reserved and uses is what it allocated.
+    /// Names of the counters for which a record of version 3 must contain a number although they
+    /// are unknown. On the host a process has no allocator: what it reserved and what it uses equal
+    /// what it allocated, so they are not unknown.
     fn unknown_fields(&self) -> Vec<&'static str> {
         let counters = &self.counters;
         let is_listed = counters.allocator_allocated_bytes.is_none() || !self.source.is_host();
@@ -165,8 +169,8 @@ impl TrackedEvent {
         names.filter(|_| is_listed).collect()
     }
 
-    /// The event as a crash bundle holds it: what is unknown is left out and listed, because a
-    /// reader takes a zero for a measurement.
+    /// The event as an out-of-memory bundle contains it: unknown counters are left out and listed,
+    /// because a reader would take a zero for a measurement.
     pub fn to_bundle_payload(&self, origin: &Origin) -> Map {
         let counters = &self.counters;
         let mut payload = self.to_payload(origin);
@@ -189,7 +193,8 @@ impl TrackedEvent {
         payload
     }
 
-    /// The event in the names of the trackers of stormlog 0.3.9, whose counters are always numbers.
+    /// The event with the field names of stormlog 0.3.9's trackers, whose counters are always
+    /// numbers, so an unknown one is zero.
     pub fn to_payload(&self, origin: &Origin) -> Map {
         let counters = &self.counters;
         let identity = &origin.identity;
@@ -226,7 +231,7 @@ impl TrackedEvent {
     }
 }
 
-/// Adds counters to those that the metadata list as unknown.
+/// Adds names to the list of unknown counters in the metadata.
 fn list_unknown(metadata: &mut Map, unknown: &[&'static str]) {
     if unknown.is_empty() {
         return;
@@ -336,7 +341,7 @@ mod tests {
         let metadata = payload.get("metadata").and_then(Value::as_map).unwrap();
         let unknown = ["allocator_allocated_bytes", "allocator_reserved_bytes"];
         assert_eq!(listed(metadata), unknown);
-        // The trackers of stormlog 0.3.9 know numbers only.
+        // In the payload of stormlog 0.3.9's trackers, counters are always numbers.
         let payload = event.to_payload(&origin());
         assert_eq!(payload.get("memory_allocated"), Some(&Value::Int(0)));
     }

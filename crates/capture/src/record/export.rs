@@ -10,17 +10,17 @@ use stormlog_format::{Event, FIELDS, Map, Value};
 
 use crate::redact::redacted_map;
 
-/// The format of an export.
+/// The file format of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExportFormat {
     /// A list of records, indented.
     Json,
-    /// One line per record.
+    /// CSV with one line per record.
     Csv,
 }
 
 impl ExportFormat {
-    /// Parses the name of a format.
+    /// Parses the name of an export format.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
             "json" => Some(Self::Json),
@@ -39,7 +39,7 @@ pub fn export(path: &Path, events: &[Event], format: ExportFormat) -> io::Result
     fs::write(path, text)
 }
 
-/// An event as a sink stores it, without secrets.
+/// An event as a record of a sink, without secrets.
 fn record(event: &Event) -> Map {
     redacted_map(event.to_record())
 }

@@ -1,4 +1,4 @@
-//! Computes the statistics of a session that trackers return.
+//! Computes the statistics of a session, which the trackers of the Python package return.
 
 use stormlog_format::{Map, Text, Value};
 
@@ -10,13 +10,13 @@ use crate::collect::CounterSource;
 use crate::collect::health::{Health, Status};
 
 impl Recorder {
-    /// The sampling counters, as trackers list them.
+    /// The counts of samples, under the names that trackers use.
     pub fn tally(&self) -> Map {
         let state = self.state();
         state.tally.to_map(state.started_at_ns)
     }
 
-    /// The counters of the first source now, if it answers.
+    /// The counters of the first collector now; `None` if it cannot be read.
     pub fn current(&self) -> Option<crate::collect::Reading> {
         self.with_channels(|channels| channels.first_mut().and_then(Channel::look))?
     }
@@ -34,7 +34,7 @@ impl Recorder {
             })
         });
         let state = self.state();
-        // When the source is busy, the last event supplies its health.
+        // When the collector is busy, its health is taken from the last event.
         let last = || {
             let last = state.history.iter().next_back()?;
             let health = Health::clone(&last.health);

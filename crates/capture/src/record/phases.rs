@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use stormlog_format::{EventType, Map, Text, Value, strip};
 
-/// Why a phase cannot be entered or left.
+/// Why a phase could not begin or end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the error messages document the variants")]
@@ -35,16 +35,16 @@ pub struct PhaseThread {
 pub struct PhaseOwner {
     /// The session's id.
     pub session_id: Text,
-    /// The rank as text, so that every given rank has its own stack.
+    /// The rank as text, so that any value that a program gives as its rank has a stack of its own.
     pub rank: Text,
 }
 
-/// The begin or the end of a phase.
+/// The beginning or the end of a phase.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Boundary {
     /// `phase_enter` or `phase_exit`.
     pub event_type: &'static str,
-    /// The text for a person.
+    /// The text of the event, for people.
     pub context: String,
     /// The value of `phase_scope` in the event's metadata, without the caller's attributes.
     pub scope: Map,
@@ -52,7 +52,7 @@ pub struct Boundary {
     pub scope_id: Text,
     /// The name of the phase.
     pub name: Text,
-    /// Names from the outermost phase to this one.
+    /// The names of the open phases, from the outermost to this one.
     pub path: Vec<Text>,
 }
 
@@ -65,7 +65,7 @@ struct Active {
     thread_name: Text,
 }
 
-/// The phases that are open.
+/// The phases that have begun and not ended, by session, rank and thread.
 #[derive(Debug, Default)]
 pub struct PhaseStacks {
     sequence: i64,
@@ -73,7 +73,7 @@ pub struct PhaseStacks {
 }
 
 impl PhaseStacks {
-    /// Forgets all open phases and restarts the count.
+    /// Forgets all open phases and restarts the count of phases.
     pub fn reset(&mut self) {
         *self = Self::default();
     }
@@ -110,7 +110,7 @@ impl PhaseStacks {
         Ok(boundary(&active, Side::Enter, thread.id, self.sequence))
     }
 
-    /// Ends a phase. The phase must be the innermost one of the thread that began it.
+    /// Ends a phase, which must be the innermost open phase of the thread that began it.
     pub fn exit(
         &mut self,
         owner: &PhaseOwner,

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// A queue of at most `capacity` entries. Each new entry then drops the oldest.
+/// A queue of at most `capacity` entries; when it is full, each new entry drops the oldest.
 #[derive(Debug)]
 pub(crate) struct Ring<T> {
     entries: VecDeque<T>,
@@ -11,7 +11,7 @@ pub(crate) struct Ring<T> {
 }
 
 impl<T> Ring<T> {
-    /// An empty queue. Memory is allocated as entries arrive, not in advance.
+    /// Makes an empty queue; its memory is allocated as entries arrive, not in advance.
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
             entries: VecDeque::new(),
@@ -33,7 +33,7 @@ impl<T> Ring<T> {
         self.dropped = 0;
     }
 
-    /// Frees memory that holds no entries.
+    /// Frees memory of the queue that holds no entries.
     pub(crate) fn shrink(&mut self) {
         self.entries.shrink_to_fit();
     }

@@ -1,37 +1,40 @@
-//! Detects, while a program runs, that a level keeps rising. It only decides when evidence windows
-//! are worth their cost and reports nothing: the analysis finds what is wrong.
+//! Detects, while a program runs, that its memory keeps rising. This detection only decides when
+//! evidence windows are worth their cost; it reports nothing, because the analysis decides what is
+//! a leak.
 //!
-//! Readings are gathered in blocks, and the lowest reading of a block is its floor. A level rises
-//! when the floors of several blocks in a row rise, by more than the scatter of the readings within
-//! a block. Slow growth needs long blocks, so blocks of doubling length are checked in the same
-//! way. Takes 700 bytes, no allocation, and constant time for each reading.
+//! Readings are gathered in blocks, and the lowest reading of a block is its floor. The level of
+//! memory rises when the floors of several blocks in a row rise, by more than the range of the
+//! readings within a block. Slow growth needs long blocks, so blocks of doubling length are checked
+//! in the same way. The detection takes 700 bytes, allocates nothing, and needs constant time for
+//! each reading.
 
 use std::time::{Duration, Instant};
 
 /// Number of block lengths. The longest blocks are 128 times as long as the shortest.
 const SCALES: usize = 8;
 
-/// The first readings are skipped, because the program sets itself up then.
+/// The first readings are skipped, because the program is still starting.
 const WARM_UP: u32 = 5;
 
-/// When the level was higher before, this many times as many rises in a row are required.
+/// When the level of memory was higher before, the required number of rises in a row is multiplied
+/// by this.
 const SURE: u32 = 8;
 
 /// How much a level has risen, and over what time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rise {
-    /// Bytes from the first floor to the last.
+    /// Bytes from the floor of the first block to that of the last.
     pub bytes: i64,
-    /// Time between the first floor and the last.
+    /// Time from the first block of the rise to the last.
     pub over: Duration,
 }
 
 /// Watches one level.
 #[derive(Debug)]
 pub struct Rising {
-    /// Readings in the shortest block.
+    /// The number of readings in the shortest block.
     block: u32,
-    /// How many rises of the floor in a row are required.
+    /// How many blocks in a row must have a higher floor (lowest reading) than the block before.
     rises: u32,
     skipped: u32,
     filling: Option<Block>,
@@ -61,22 +64,23 @@ impl Block {
     }
 }
 
-/// State for blocks of one length.
+/// The state for all blocks of one length.
 #[derive(Clone, Copy, Debug, Default)]
 struct Scale {
-    /// The first half of a block of the next scale.
+    /// A finished block that becomes the first half of a block of the next, doubled length.
     half: Option<Block>,
     first: Option<Block>,
     last: Option<Block>,
     rises: u32,
-    /// The largest range of readings in a block since `first`.
+    /// The largest range of readings in one block since the block `first`.
     widest: i64,
-    /// The highest floor before `first`.
+    /// The highest floor (lowest reading) of the blocks before `first`.
     highest: Option<i64>,
 }
 
 impl Rising {
-    /// Watches blocks of `block` readings; `rises` floors in a row must rise.
+    /// Makes a detection with blocks of `block` readings, of which `rises` floors in a row must
+    /// rise.
     #[must_use]
     pub fn new(block: u32, rises: u32) -> Self {
         Self {
@@ -88,7 +92,7 @@ impl Rising {
         }
     }
 
-    /// Adds a reading. Returns the rise when this reading completes a block that shows one.
+    /// Adds a reading; returns the rise when this reading completes a block that shows one.
     pub fn add(&mut self, level: i64, at: Instant) -> Option<Rise> {
         if self.skipped < WARM_UP {
             self.skipped += 1;
@@ -159,7 +163,7 @@ mod tests {
 
     const MIB: i64 = 1 << 20;
 
-    /// The readings, taken ten times a second, at which a level is found to rise.
+    /// The readings, taken ten times a second, at which the test's level is found to rise.
     fn rises(level: impl Fn(i64) -> i64, readings: i64) -> Vec<(i64, Rise)> {
         let start = Instant::now();
         let mut rising = Rising::new(5, 6);
@@ -196,7 +200,7 @@ mod tests {
 
     #[test]
     fn slow_growth_in_stairs_is_noticed_by_longer_blocks() {
-        // The level rises by 1 MiB every 20 s.
+        // The test's level rises by 1 MiB every 20 s.
         let found = rises(|i| 800 * MIB + i / 200 * MIB, 6_000);
         assert!(!found.is_empty());
     }

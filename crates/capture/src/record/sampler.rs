@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use crate::thread;
 
-/// Whether the sampler continues after a beat.
+/// Whether the sampler continues after a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Beat {
     GoOn,
     Last,
 }
 
-/// Extra time that a stop gives to a beat in progress.
+/// Extra time that a stop gives to a sample in progress.
 const GRACE: Duration = Duration::from_millis(80);
 
 #[derive(Debug, Default)]
@@ -35,8 +35,9 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Calls `beat` now and then every `interval`. Missed beats are not repeated. There is at least
-    /// one beat: a stop that comes before the thread has started waits for the first.
+    /// Calls `beat`, which takes a sample, at once and then every `interval`. Samples that were
+    /// missed are not taken later. At least one sample is taken: a stop that comes before the
+    /// thread has started waits for the first.
     pub(crate) fn start(
         interval: Duration,
         mut beat: impl FnMut() -> Beat + Send + 'static,
@@ -60,8 +61,8 @@ impl Sampler {
         Ok(Self { shared, interval })
     }
 
-    /// Stops the sampler. A beat that hangs in a driver or waits for the interpreter is left
-    /// behind: the caller continues after the interval plus a short grace time.
+    /// Stops the sampler; a sample that hangs in a driver or waits for the interpreter is left
+    /// behind, and the caller continues after the interval plus a short grace time.
     pub(crate) fn stop(self) {
         let mut signals = self.shared.lock();
         signals.stop = true;
@@ -87,7 +88,7 @@ impl Shared {
         self.signals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the time or until the stop; returns whether it was the stop.
+    /// Waits until the given time or until the sampler is stopped; returns whether it was stopped.
     fn wait_until(&self, time: Instant) -> bool {
         let mut signals = self.lock();
         loop {
@@ -115,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    /// More than any machine needs, so a test that waits this long has failed.
+    /// More time than any machine needs, so a test that waits this long has failed.
     const LONG: Duration = Duration::from_mins(1);
 
     #[test]
@@ -124,7 +125,8 @@ mod tests {
         let start = Instant::now();
         let (beats, heard) = channel();
         let sampler = Sampler::start(interval, move || {
-            // After the stop, the receiver no longer exists.
+            // After the stop, the test's receiver no longer exists, so the result of sending is
+            // ignored.
             let _ = beats.send(());
             Beat::GoOn
         })
@@ -134,7 +136,8 @@ mod tests {
         }
         assert!(start.elapsed() >= interval * 9, "beats are not made up for");
         sampler.stop();
-        // The thread drops its end of the channel, so only the last beats are left in it.
+        // The sampling thread has dropped its end of the channel, so only the last samples are left
+        // in it.
         let left = std::iter::from_fn(|| heard.recv_timeout(LONG).ok());
         assert!(left.take(1000).count() < 1000, "it beats on");
     }
@@ -171,8 +174,8 @@ mod tests {
             drop(go_on);
             start.elapsed()
         };
-        // The best of several attempts: a busy machine is sometimes late, code that waits always
-        // is.
+        // The test takes the best of several attempts, because a busy machine is late sometimes,
+        // but code that waits is late every time.
         let best = (0..5).map(|_| time_to_stop()).min().unwrap();
         assert!(best < Duration::from_millis(300), "{best:?}");
     }

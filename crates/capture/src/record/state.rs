@@ -26,14 +26,14 @@ pub(super) struct State {
     pub(super) started_at_ns: Option<i64>,
     pub(super) sink: Option<Arc<BackgroundSink>>,
     pub(super) diagnostics: Diagnostics,
-    /// The final status of the last session's sink.
+    /// The final status of the sink of the last session.
     pub(super) stored: Option<SinkStatus>,
-    /// Log messages that were not fetched yet.
+    /// Log messages of the sink that the caller has not fetched yet.
     pub(super) notices: Vec<String>,
     pub(super) sampler: Option<Sampler>,
     pub(super) source_gone: bool,
-    /// Counts sessions, so that a sampler left behind by a stop cannot add events to the next
-    /// session.
+    /// The number of sessions so far, so that a sampler left behind by a stop cannot add events to
+    /// the next session.
     pub(super) generation: u64,
 }
 
@@ -61,7 +61,7 @@ impl State {
         }
     }
 
-    /// Adds an event to the history, the bundle and the sink.
+    /// Adds an event to the events in memory, those for a bundle, and the sink.
     pub(super) fn keep(&mut self, event: TrackedEvent) -> Arc<TrackedEvent> {
         let event = Arc::new(event);
         if event.is_alert() {
@@ -77,7 +77,7 @@ impl State {
         event
     }
 
-    /// The events for a crash bundle, oldest first.
+    /// The events for an out-of-memory bundle, oldest first.
     pub(super) fn bundle_payloads(&self) -> Vec<Map> {
         let Some(origin) = &self.origin else {
             return Vec::new();
@@ -88,13 +88,14 @@ impl State {
             .collect()
     }
 
-    /// The duration of the session so far, or of the last one.
+    /// The duration of the running session so far, or of the last session.
     pub(super) fn duration(&self) -> Option<Duration> {
         self.stopped_after
             .or_else(|| self.started.map(|started| started.elapsed()))
     }
 
-    /// The status of the session. Its sink is the first to know when events are missing.
+    /// The status of the session; its sink is asked first, because it knows whether events are
+    /// missing.
     pub(super) fn status_of(&self, session: &SessionSummary) -> SessionStatus {
         match &self.sink {
             Some(sink) => sink.status().session_status,

@@ -1,10 +1,10 @@
-//! The statistics of a session.
+//! The counts and sums that the statistics of a session are made of.
 
 use stormlog_format::{Map, Value};
 
 use super::clock::seconds;
 
-/// Counts and sums of all sampling steps.
+/// Counts and sums of all samples of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Tally {
     pub(crate) peak: i64,
@@ -28,7 +28,7 @@ impl Tally {
         self.deallocated_bytes = self.deallocated_bytes.saturating_add(bytes);
     }
 
-    /// Adds the counts of one step.
+    /// Adds the counts of one sample.
     pub(crate) fn add(&mut self, step: &Tally) {
         self.peak = self.peak.max(step.peak);
         self.allocations += step.allocations;
@@ -41,7 +41,7 @@ impl Tally {
         self.checked_at_ns = step.checked_at_ns.or(self.checked_at_ns);
     }
 
-    /// The counters in the order in which trackers list them.
+    /// The counts of a session in the order in which trackers list them.
     pub(crate) fn to_map(self, started_at_ns: Option<i64>) -> Map {
         let mut map = Map::new();
         map.insert("peak_memory", self.peak);
@@ -58,7 +58,7 @@ impl Tally {
         map
     }
 
-    /// Adds averages. The divisor is at least one.
+    /// Adds averages per sample, where fewer than one sample counts as one.
     pub(crate) fn averages(self, map: &mut Map) {
         let mean = |bytes: i64, count: i64| Value::Float(float(bytes) / float(count.max(1)));
         map.insert(
@@ -71,7 +71,7 @@ impl Tally {
         );
     }
 
-    /// Adds rates. The divisor is at least one second.
+    /// Adds rates per second, where a session shorter than one second counts as one second.
     pub(crate) fn rates(self, duration_s: f64, map: &mut Map) {
         map.insert("tracking_duration_seconds", Value::Float(duration_s));
         let rate = |count: i64| Value::Float(float(count) / duration_s.max(1.0));

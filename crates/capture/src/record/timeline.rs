@@ -1,12 +1,12 @@
-//! Sums up events in time buckets of equal length.
+//! Summarises events in time buckets of equal length.
 
 use super::clock::seconds;
 use super::event::TrackedEvent;
 
-/// The last event of every bucket that is not empty.
+/// The last event of every time bucket that has events.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timeline {
-    /// Start of each bucket, epoch seconds.
+    /// The start of each bucket, epoch seconds.
     pub timestamps: Vec<f64>,
     /// Allocated bytes.
     pub allocated: Vec<i64>,

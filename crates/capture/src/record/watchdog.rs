@@ -1,4 +1,5 @@
-//! Decides when alerts call for a cleanup. The caller knows how to clean up.
+//! Decides when an alert should make the program free memory. The cleanup itself is done by the
+//! caller.
 
 use std::time::{Duration, Instant};
 
@@ -6,20 +7,20 @@ use stormlog_format::{EventType, Value};
 
 use super::event::TrackedEvent;
 
-/// Least time between two cleanups, because more frequent ones only cost time.
+/// The least time between two cleanups, because more frequent ones cost time and free little.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// How much a cleanup frees.
+/// How much memory a cleanup frees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cleanup {
-    /// Cached memory.
+    /// Frees cached memory only.
     Standard,
-    /// Everything that can be freed.
+    /// Frees everything that can be freed.
     Aggressive,
 }
 
 impl Cleanup {
-    /// The text of the cleanup event.
+    /// The text of the event that records the cleanup.
     pub fn context(self) -> &'static str {
         match self {
             Self::Standard => "Performed standard memory cleanup",
@@ -28,7 +29,7 @@ impl Cleanup {
     }
 }
 
-/// Watches alerts.
+/// Watches alerts and decides on cleanups.
 #[derive(Clone, Copy, Debug)]
 pub struct Watchdog {
     /// A warning calls for a cleanup when at least this percentage of the memory is in use.
@@ -47,7 +48,7 @@ impl Default for Watchdog {
 
 impl Watchdog {
     /// The cleanup that an alert calls for: always for critical alerts, and for warnings when most
-    /// of the memory is in use. At most one every half minute.
+    /// of the memory is in use, but at most one every half minute.
     pub fn wants(&mut self, alert: &TrackedEvent, now: Instant) -> Option<Cleanup> {
         let usage = match alert.metadata.get("usage_percent") {
             Some(Value::Float(percent)) => *percent,

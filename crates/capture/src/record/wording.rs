@@ -1,11 +1,12 @@
-//! The texts of events. Other tools search for them, so they are those of stormlog 0.3.9.
+//! The texts of events. Other tools search for the texts of events, so they are the same as in
+//! stormlog 0.3.9.
 
 /// Byte counts in event texts are spelled as in stormlog 0.3.9.
 pub use stormlog_format::byte_text as human;
 
 use crate::collect::Reading;
 
-/// Whose memory a text describes.
+/// Whose memory the text of an event describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wording {
     /// Memory of an accelerator.

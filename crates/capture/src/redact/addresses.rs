@@ -5,7 +5,8 @@ use memchr::memmem;
 
 use super::{HIDDEN, Hidden};
 
-/// Addresses whose path is a secret: everyone who knows it may post there.
+/// Addresses of webhooks, whose path is a secret, because everyone who knows the path may post
+/// there.
 const WEBHOOKS: [&str; 9] = [
     "hooks.slack.com/services/",
     "hooks.slack.com/workflows/",
@@ -18,7 +19,7 @@ const WEBHOOKS: [&str; 9] = [
     "api.telegram.org/bot",
 ];
 
-/// Replaces logins in addresses. `None` when there are none.
+/// Replaces logins in addresses; returns `None` when the text has none.
 pub(super) fn without_logins(plain: &str) -> Option<String> {
     let mut out = Hidden::new(plain);
     let mut done = 0;
@@ -39,7 +40,7 @@ pub(super) fn without_logins(plain: &str) -> Option<String> {
     out.finish()
 }
 
-/// Replaces the secret paths of webhooks. `None` when there are none.
+/// Replaces the secret paths of webhooks; returns `None` when the text has none.
 pub(super) fn without_webhooks(plain: &str) -> Option<String> {
     let mut out = Hidden::new(plain);
     let mut done = 0;
@@ -47,7 +48,8 @@ pub(super) fn without_webhooks(plain: &str) -> Option<String> {
         if slash < done {
             continue;
         }
-        // The host stands before the slash, and the fixed part of the path after it.
+        // In the address of a webhook, the host is before the slash, and the fixed part of the path
+        // is after it.
         let is_here = |webhook: &&&str| {
             let (before, after) = webhook.split_once('/').unwrap_or((webhook, ""));
             plain[..slash].ends_with(before) && plain[slash + 1..].starts_with(after)
@@ -68,13 +70,13 @@ pub(super) fn without_webhooks(plain: &str) -> Option<String> {
     out.finish()
 }
 
-/// Replaces private keys. `None` when there are none.
+/// Replaces private keys; returns `None` when the text has none.
 pub(super) fn without_private_keys(plain: &str) -> Option<String> {
     let mut out = Hidden::new(plain);
     let mut at = 0;
     while let Some(next) = memmem::find(&plain.as_bytes()[at..], b"PRIVATE KEY") {
         let words = at + next + "PRIVATE KEY".len();
-        // PGP writes `PRIVATE KEY BLOCK-----`.
+        // The first line of a PGP key ends with `PRIVATE KEY BLOCK-----`.
         let rest = &plain[words..];
         let rest = rest.strip_prefix(" BLOCK").unwrap_or(rest);
         let Some(body) = rest.strip_prefix("-----") else {
@@ -87,7 +89,7 @@ pub(super) fn without_private_keys(plain: &str) -> Option<String> {
         if plain[start..end] != *HIDDEN {
             out.hide(start, end);
         }
-        // Continue after the line that ends the key, which contains the same words.
+        // The search continues after the last line of the key, which contains "PRIVATE KEY" too.
         let line = plain[end..].find("KEY");
         at = line.map_or(end, |line| end + line + "KEY".len());
     }

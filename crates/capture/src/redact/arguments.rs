@@ -8,13 +8,14 @@ use super::names::{is_secret_flag_value, is_secret_name};
 use super::prose::is_common_word;
 use super::{HIDDEN, Hidden};
 
-/// A flag with a secret value whose name does not show it. It is known for some programs only.
+/// A flag whose value is a secret although the name of the flag does not show it, such as `-p`.
+/// Flags of this kind are known for some programs only.
 struct Flag {
     programs: &'static [&'static str],
     name: &'static str,
-    /// Whether the value is part of the same word.
+    /// Whether the value is part of the same word as the flag, as in `-pX`.
     is_attached: bool,
-    /// Whether it is a flag of the subcommand `login` only.
+    /// Whether the flag has a secret only after the subcommand `login`.
     is_of_login: bool,
 }
 
@@ -36,7 +37,7 @@ const fn attached(programs: &'static [&'static str], name: &'static str) -> Flag
 
 const MYSQL: &[&str] = &["mysql", "mysqldump", "mysqladmin", "mysqlimport", "mariadb"];
 const LDAP: &[&str] = &["ldapsearch", "ldapadd", "ldapmodify", "ldapwhoami"];
-/// Programs whose `login` has `-p`.
+/// Programs whose subcommand `login` has the flag `-p` for a password.
 const REGISTRIES: &[&str] = &[
     "docker", "podman", "buildah", "skopeo", "helm", "oc", "az", "nerdctl",
 ];
@@ -62,7 +63,7 @@ const FLAGS: &[Flag] = &[
     attached(&["7z", "7za", "sshpass"], "-p"),
 ];
 
-/// Two words that a secret follows without a flag.
+/// Pairs of words that are followed by a secret without a flag, as in `wandb login X`.
 const BEFORE_SECRET: &[[&str; 2]] = &[
     ["wandb", "login"],
     ["vault", "login"],
@@ -71,43 +72,43 @@ const BEFORE_SECRET: &[[&str; 2]] = &[
     ["rclone", "obscure"],
 ];
 
-/// The shortest word that can be a secret without a flag.
+/// A word without a flag must have this many characters to count as a secret.
 const ALONE_LENGTH: usize = 12;
 
-/// How many words after its name the flags of a program are recognised. No real command line has
-/// more, and the limit keeps the time for a long text linear.
+/// The flags of a program are recognised in this many words after its name. No real command line
+/// has more words, and the limit keeps the time for a long text linear.
 const WORDS_OF_COMMAND: usize = 40;
 
-/// Whether the words are a command, or part of any text.
+/// Whether words are the arguments of a command, or part of any text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The arguments of a command.
+    /// The words are the arguments of a command.
     Command,
-    /// A text that may be a sentence.
+    /// The words are from a text that may be a sentence.
     Text,
 }
 
-/// Reads the words of a command one by one.
+/// Reads the words of a command one by one and finds its secrets.
 pub(super) struct Arguments<'a> {
     origin: Origin,
     /// The last two words.
     last: [&'a str; 2],
     program: Option<&'a str>,
     words_of_program: usize,
-    /// Whether the subcommand `login` was seen.
+    /// Whether the subcommand `login` was among the words so far.
     is_login: bool,
     next: Next<'a>,
 }
 
-/// What the next word is expected to be.
+/// What the next word of the command is expected to be.
 #[derive(Clone, Copy)]
 enum Next<'a> {
     Anything,
     /// The value of a flag whose name is that of a secret.
     ValueOf(&'a str),
-    /// A secret, by the rules of the program.
+    /// A secret, by the known flags of the program.
     Secret,
-    /// A secret if it looks random.
+    /// A secret if the word looks random.
     Alone,
 }
 
@@ -123,7 +124,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// Whether the next word may be a secret; then its quotes matter.
+    /// Whether the next word may be a secret; only then are its quotes parsed.
     fn is_waiting(&self) -> bool {
         !matches!(self.next, Next::Anything)
     }
@@ -161,7 +162,7 @@ impl<'a> Arguments<'a> {
     }
 
     fn take_flag(&mut self, word: &'a str, next: Next<'a>) -> Option<Range<usize>> {
-        // Other flags may come before the secret: `wandb login --relogin X`.
+        // Further flags may come before the secret, as in `wandb login --relogin X`.
         if matches!(next, Next::Alone) {
             self.next = next;
         }
@@ -182,8 +183,8 @@ impl<'a> Arguments<'a> {
         });
         if let Some(flag) = of_program {
             if flag.is_attached {
-                // Only the text before the closing bracket is compared, because the bracket may end
-                // the word.
+                // Only the part of `[redacted]` before its closing bracket is compared, because the
+                // bracket may have ended the word.
                 let is_hidden = word[flag.name.len()..].starts_with(HIDDEN.trim_end_matches(']'));
                 return (!is_hidden).then_some(flag.name.len()..word.len());
             }
@@ -195,7 +196,8 @@ impl<'a> Arguments<'a> {
     }
 
     fn take_word(&mut self, word: &'a str, next: Next<'a>) {
-        // The word is the value of another flag, such as an address.
+        // After another flag the word is its value, such as an address, and the secret may still
+        // follow.
         let is_of_flag = self.last[1].starts_with("--");
         if matches!(next, Next::Alone) && is_of_flag {
             self.next = next;
@@ -231,8 +233,8 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// Whether a program has rules here. A quick check of length and letters comes first, because most
-/// words fail it.
+/// Whether secret flags are known for a program. A quick check of length and letters comes first,
+/// because most words fail it.
 fn is_program(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (2..=11).contains(&name.len())
@@ -240,12 +242,12 @@ fn is_program(name: &str) -> bool {
         && FLAGS.iter().any(|flag| flag.programs.contains(&name))
 }
 
-/// The last part of a path.
+/// The part of a path after the last slash.
 fn name_of(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
-/// Replaces secret arguments of commands in a text. `None` when there are none.
+/// Replaces secret arguments of commands in a text; returns `None` when the text has none.
 pub(super) fn without_arguments(plain: &str, origin: Origin) -> Option<String> {
     if !may_have_arguments(plain) {
         return None;
@@ -257,7 +259,7 @@ pub(super) fn without_arguments(plain: &str, origin: Origin) -> Option<String> {
     while at < bytes.len() {
         match bytes[at] {
             b'\n' => {
-                // A backslash continues the command on the next line.
+                // After a backslash at the end of the line, the command continues on the next line.
                 if at == 0 || bytes[at - 1] != b'\\' {
                     arguments.end_command();
                 }
@@ -275,7 +277,8 @@ pub(super) fn without_arguments(plain: &str, origin: Origin) -> Option<String> {
                     .then(|| quoted(inner, quote))
                     .flatten();
                 if let Some(length) = length {
-                    // A document inside another document has backslashes before both quotes.
+                    // In a JSON document inside another one, a backslash precedes each quote; it is
+                    // not part of the word.
                     let word = inner[..length].trim_end_matches('\\');
                     if arguments.take(word).is_some() {
                         out.hide(at + 1, at + 1 + word.len());
@@ -286,7 +289,7 @@ pub(super) fn without_arguments(plain: &str, origin: Origin) -> Option<String> {
             _ => {
                 let length = bare_length(&bytes[at..]);
                 let word = &plain[at..at + length];
-                // In a list of words, a value that is not a text is not a word of the command.
+                // In a list of words, a value such as `null` is not a word of the command.
                 if is_item(word) && is_between_commas(bytes, at, length) {
                     at += length;
                     continue;
@@ -296,7 +299,8 @@ pub(super) fn without_arguments(plain: &str, origin: Origin) -> Option<String> {
                 }
                 at += length;
                 at += closing_quote(&bytes[at..]);
-                // A sentence may mention the flag or continue after it.
+                // When punctuation follows the flag, a sentence only mentions it, and the next word
+                // is not its value.
                 let ends = bytes.get(at).is_some_and(|byte| b",;)]".contains(byte));
                 let is_quoted = at > 0 && matches!(bytes[at - 1], b'\'' | b'"');
                 if word.ends_with([':', '.', '!', '?']) || (ends && !is_quoted) {
@@ -308,7 +312,7 @@ pub(super) fn without_arguments(plain: &str, origin: Origin) -> Option<String> {
     out.finish()
 }
 
-/// Whether a word is a list value that is not a text, such as `null`.
+/// Whether a word is a JSON or Python value that is not a text, such as `null`.
 fn is_item(word: &str) -> bool {
     matches!(word, "null" | "true" | "false" | "None" | "True" | "False")
         || word.parse::<f64>().is_ok()
@@ -323,7 +327,8 @@ fn is_between_commas(bytes: &[u8], at: usize, length: usize) -> bool {
     before.next() == Some(&b',') && after.next() == Some(&b',')
 }
 
-/// A cheap test that excludes most texts: the text has a flag, or one of the words before a secret.
+/// A cheap test that excludes most texts: whether the text has a flag, or words that a secret may
+/// follow.
 fn may_have_arguments(plain: &str) -> bool {
     let bytes = plain.as_bytes();
     let has_flag = memchr::memchr_iter(b'-', bytes).any(|at| {
@@ -339,7 +344,7 @@ fn may_have_arguments(plain: &str) -> bool {
             .any(|word| memchr::memmem::find(bytes, word.as_bytes()).is_some())
 }
 
-/// Whether a byte separates words. Quotes enclose words instead.
+/// Whether a byte separates words of a command. Quotes enclose words instead.
 pub(super) const fn is_between(byte: u8) -> bool {
     byte.is_ascii_whitespace()
         || matches!(
@@ -348,7 +353,7 @@ pub(super) const fn is_between(byte: u8) -> bool {
         )
 }
 
-/// The length of a word without quotes.
+/// The length of the word at the start of `rest`, which has no quotes.
 fn bare_length(rest: &[u8]) -> usize {
     let ends = |index: &usize| {
         let byte = rest[*index];
@@ -377,7 +382,7 @@ fn closing_quote(rest: &[u8]) -> usize {
     }
 }
 
-/// A longer text in quotes is not treated as a word.
+/// A text in quotes that is longer than this many bytes is not treated as one word.
 const LONGEST_QUOTED: usize = 1024;
 
 /// The length of a text in quotes, if the quote closes on the same line.

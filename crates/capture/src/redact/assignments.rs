@@ -4,23 +4,23 @@ use super::Hidden;
 use super::names::{is_secret, is_secret_name};
 use super::prose::is_common_word;
 
-/// Authentication schemes that come before the secret in a header.
+/// Authentication schemes that precede the secret in a header, as in `Authorization: Bearer X`.
 const SCHEMES: [&str; 5] = ["bearer", "basic", "token", "digest", "negotiate"];
 
-/// A shorter text after `token:` is taken for a word of a sentence.
+/// A text shorter than this after `token:` is taken for a word of a sentence.
 const SECRET_LENGTH: usize = 16;
 
-/// A longer value is hidden without further checks. A value is read once for every name before it,
-/// so this bounds the time for a text that consists of names.
+/// A value longer than this is hidden without further checks. The limit bounds the time for a text
+/// that consists of names, because a value is read once for every name before it.
 const LONGEST_VALUE: usize = 1024;
 
-/// Replaces the values of secret names. `None` when there are none. This also works in a JSON
-/// document that is torn, is nested in another one, or is not valid.
+/// Replaces the values of secret names; returns `None` when the text has none. Values are also
+/// found in a JSON document that is torn, is nested in another one, or is not valid.
 pub(super) fn without_assignments(plain: &str) -> Option<String> {
     let mut out = Hidden::new(plain);
     let mut at = 0;
     for sign in memchr::memchr2_iter(b'=', b':', plain.as_bytes()) {
-        // This sign is inside a value that is already hidden.
+        // This assignment sign is inside a value that is already hidden.
         if sign < at {
             continue;
         }
@@ -35,7 +35,7 @@ pub(super) fn without_assignments(plain: &str) -> Option<String> {
 }
 
 /// Returns where the value begins and ends that is assigned to the name at the end of `before`, if
-/// that is the name of a secret. `rest` begins with the assignment sign.
+/// the name is that of a secret. The argument `rest` begins with the assignment sign.
 fn value_of_secret(before: &str, rest: &str) -> Option<(usize, usize)> {
     let (name, is_quoted) = name_at_end(trimmed(before))?;
     if !is_secret_name(name) {
@@ -44,7 +44,7 @@ fn value_of_secret(before: &str, rest: &str) -> Option<(usize, usize)> {
     let is_entry = rest.starts_with(':');
     let after = &rest[1..];
     let blanks = after.len() - after.trim_start_matches([' ', '\t']).len();
-    // In `'a:', 'b'` the quote ends the word.
+    // In `'a:', 'b'` the quote after the colon ends a word and does not begin a value.
     let opened = before
         .as_bytes()
         .get(before.len().wrapping_sub(name.len() + 1));
@@ -52,19 +52,21 @@ fn value_of_secret(before: &str, rest: &str) -> Option<(usize, usize)> {
     if !is_quoted && is_closed && opened == after.as_bytes().first() {
         return None;
     }
-    // `a= b` assigns nothing to `a`.
+    // In `a= b`, the blank after the sign means that nothing is assigned to `a`.
     if blanks > 0 && !is_entry && trimmed(before).len() == before.len() {
         return None;
     }
-    // A cookie header has several values.
+    // A cookie header has several values, so the whole line is its value.
     let is_line = is_entry && name.to_ascii_lowercase().ends_with("cookie");
     let (start, end) = value_at_start(&after[blanks..], is_quoted, is_entry, is_line)?;
-    // No ordinary value is that long, and the limit bounds the time.
+    // No ordinary value is longer than this, so a longer one is hidden without further checks,
+    // which bounds the time.
     if end - start > LONGEST_VALUE {
         return Some((1 + blanks + start, 1 + blanks + end));
     }
     let value = &after[blanks + start..blanks + end];
-    // In a message "token" may be an ordinary word, and a sentence may follow the colon.
+    // In a message, "token" may be an ordinary word, and the colon after it may be followed by a
+    // sentence.
     let is_text = is_entry && !is_quoted;
     let is_word = name.eq_ignore_ascii_case("token") && value.len() < SECRET_LENGTH;
     let is_message = is_text && (is_word || (start == 0 && is_common_word(value)));
@@ -82,7 +84,7 @@ fn name_at_end(text: &str) -> Option<(&str, bool)> {
     Some((text.rsplit(other).next()?, false))
 }
 
-/// Where the value at the start of a text begins and ends, without its quotes.
+/// Where the value at the start of a text begins and ends, without the value's quotes.
 fn value_at_start(
     text: &str,
     is_quoted: bool,
@@ -95,8 +97,8 @@ fn value_at_start(
         let start = slashes + quote.len_utf8();
         return Some((start, start + quoted_length(&text[start..], quote, slashes)));
     }
-    // If the name is in quotes and the value is not, the value is a number or null; and `==`
-    // assigns nothing.
+    // A value without quotes after a name in quotes is a number or null, and `==` is a comparison,
+    // so neither is hidden.
     if is_quoted || text.starts_with(['[', '{', '=']) {
         return None;
     }
@@ -126,9 +128,9 @@ fn word_length(text: &str) -> usize {
     text.find(ends).unwrap_or(text.len())
 }
 
-/// The length of a value that ends with its opening quote or with the line. In a document inside
-/// another one, backslashes precede the enclosing quotes, and more than twice as many precede
-/// quotes inside the value.
+/// The length of a value that ends at a quote like its opening one or at the end of the line. In a
+/// JSON document inside another one, backslashes precede the quotes around the value, and more than
+/// twice as many precede quotes inside the value.
 fn quoted_length(text: &str, quote: char, slashes: usize) -> usize {
     let ends = text.match_indices([quote, '\n']).find_map(|(at, found)| {
         if found == "\n" {
@@ -141,8 +143,8 @@ fn quoted_length(text: &str, quote: char, slashes: usize) -> usize {
     ends.unwrap_or(text.len())
 }
 
-/// Replaces the quoted text after the words of an SQL statement that sets a password. `None` when
-/// there is none.
+/// Replaces the quoted text after the words of an SQL statement that sets a password; returns
+/// `None` when the text has none.
 pub(super) fn without_phrases(plain: &str) -> Option<String> {
     let mut out = Hidden::new(plain);
     let mut done = 0;
@@ -170,7 +172,7 @@ fn ends_with(text: &str, end: &str) -> bool {
     last.is_some_and(|last| last.eq_ignore_ascii_case(end.as_bytes()))
 }
 
-/// Whether a document assigns an object or a list to the name of a secret.
+/// Whether a JSON document assigns an object or a list to the name of a secret.
 pub(super) fn has_secret_container(plain: &str) -> bool {
     memchr::memchr2_iter(b'{', b'[', plain.as_bytes()).any(|at| {
         let before = plain[..at].trim_end_matches(' ').strip_suffix("\":");

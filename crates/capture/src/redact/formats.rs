@@ -4,27 +4,28 @@
 
 use Need::{Capitals, Dense, Digit, Mixed, Nothing};
 
-/// What the part after the fixed start of a token must contain.
+/// What the part of a token after its fixed start must contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Need {
-    /// No condition, because no word begins with this start.
+    /// The part may contain anything, because no ordinary word begins with the fixed start.
     Nothing,
-    /// At least one digit.
+    /// The part must contain at least one digit.
     Digit,
-    /// A digit, an upper-case letter and a lower-case letter.
+    /// The part must contain a digit, an upper-case letter and a lower-case letter.
     Mixed,
-    /// Only upper-case letters and digits.
+    /// The part must contain only upper-case letters and digits.
     Capitals,
-    /// A digit, and a sequence of letters and digits that is longer than a word.
+    /// The part must contain a digit, and a sequence of letters and digits that is longer than a
+    /// word.
     Dense,
 }
 
-/// One format of a token.
+/// The format of one kind of token.
 pub(super) struct Format {
     pub(super) start: &'static str,
-    /// Characters that may follow, besides letters and digits.
+    /// Characters that may follow the fixed start, besides letters and digits.
     others: &'static str,
-    /// The least number of bytes after the start.
+    /// The least number of bytes after the fixed start.
     least: usize,
     need: Need,
 }
@@ -38,8 +39,8 @@ const fn format(start: &'static str, others: &'static str, least: usize, need: N
     }
 }
 
-/// Formats by their start. Minimum lengths are slightly below the real ones, because a limit on the
-/// length of a message may cut a token off.
+/// Formats by their start. The minimum lengths are slightly below the real lengths of tokens,
+/// because a limit on the length of a message may cut a token off.
 pub(super) const FORMATS: &[Format] = &[
     // Models and machine-learning services.
     format("sk-", "-_", 16, Dense), // OpenAI, Anthropic, OpenRouter, Langfuse, DeepSeek
@@ -184,13 +185,13 @@ pub(super) const FORMATS: &[Format] = &[
     format("shppa_", "", 16, Nothing),
     format("shpss_", "", 16, Nothing),
     format("EAAC", "", 60, Digit), // Facebook
-    // Of any service. A JSON Web Token, or other JSON in base64.
+    // Tokens of any service. This start is that of a JSON Web Token, or of other JSON in base64.
     format("eyJ", "-_.+/=", 16, Digit),
     format("Bearer ", "-_.~+/=", 16, Digit),
     format("Basic ", "+/=", 12, Mixed),
 ];
 
-/// The length of the token at the start of `rest`, which begins at the start of a word.
+/// The length of the token at the start of `rest`, where `rest` begins with a word.
 pub(super) fn token_length(rest: &[u8]) -> Option<usize> {
     let [first, second, third, ..] = rest else {
         return None;
@@ -205,15 +206,17 @@ pub(super) fn token_length(rest: &[u8]) -> Option<usize> {
     found.or_else(|| shape_length(rest))
 }
 
-/// Which first three bytes a token may have, and the formats by first byte. This excludes most
-/// words quickly.
+/// The first three bytes that a token may have, and the formats by their first byte. A look into
+/// this table excludes most words quickly.
 static STARTS: Starts = Starts::new();
 
 struct Starts {
     bits: [u64; 64],
-    /// One more than the index of the last format that begins with a byte.
+    /// For each byte, one more than the index of the last format that begins with this byte; zero
+    /// for none.
     last: [usize; 256],
-    /// One more than the index of the previous format that begins with the same byte.
+    /// For each format, one more than the index of the previous format that begins with the same
+    /// byte; zero for none.
     before: [usize; FORMATS.len()],
 }
 
@@ -237,8 +240,8 @@ impl Starts {
         starts
     }
 
-    /// Upper-case and lower-case letters have the same place, because some starts are not
-    /// case-sensitive.
+    /// The index of three bytes in the table; upper-case and lower-case letters have the same
+    /// index, because some fixed starts are not case-sensitive.
     const fn place(first: u8, second: u8, third: u8) -> usize {
         let [first, second, third] = [first | 0x20, second | 0x20, third | 0x20];
         let mixed = (first as usize) ^ ((second as usize) << 3) ^ ((third as usize) << 5);
@@ -258,13 +261,13 @@ impl Starts {
     }
 }
 
-/// Only this many bytes of a text decide whether it is a token.
+/// Only this many bytes of a word decide whether it is a token.
 const LONGEST_LOOK: usize = 96;
 
 impl Format {
     fn length_in(&self, rest: &[u8]) -> Option<usize> {
         let start = rest.get(..self.start.len())?;
-        // HTTP schemes are not case-sensitive.
+        // Names of HTTP schemes such as `Bearer ` are not case-sensitive.
         let is_start = if self.start.ends_with(' ') {
             start.eq_ignore_ascii_case(self.start.as_bytes())
         } else {
@@ -276,13 +279,14 @@ impl Format {
         let body = &rest[self.start.len()..];
         let others = self.others.as_bytes();
         let fits = |byte: &&u8| byte.is_ascii_alphanumeric() || others.contains(byte);
-        // The limit keeps the time linear: in `sk-sk-sk-` a token could begin at each start.
+        // The limit on the bytes keeps the time linear, because in `sk-sk-sk-` a token could begin
+        // at each `sk-`.
         let seen = body.iter().take(LONGEST_LOOK).take_while(fits).count();
         if seen < self.least || !self.need.is_met(&body[..seen]) {
             return None;
         }
         let length = seen + body[seen..].iter().take_while(fits).count();
-        // Full stops at the end belong to the sentence.
+        // Full stops at the end belong to the sentence around the token.
         let dots = { body[..length].iter().rev() }.take_while(|byte| **byte == b'.');
         Some(self.start.len() + length - dots.count())
     }
@@ -308,10 +312,10 @@ impl Need {
     }
 }
 
-/// A sequence of this length is longer than the words that names consist of.
+/// A sequence of letters and digits of this length is longer than the words that names consist of.
 const DENSE_LENGTH: usize = 12;
 
-/// One part of a token without a fixed start: the allowed bytes, their least and their greatest
+/// One part of a token without a fixed start: the allowed bytes, and their least and greatest
 /// number.
 struct Run(fn(u8) -> bool, usize, usize);
 
@@ -325,15 +329,15 @@ const LETTERS: fn(u8) -> bool = |byte| byte.is_ascii_alphanumeric();
 const WORD: fn(u8) -> bool = |byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
 const AZURE: fn(u8) -> bool = |byte| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
 
-/// Tokens without a fixed start, and the condition for their last part. Each part ends where its
-/// allowed bytes end, so nothing is tried twice.
+/// Tokens without a fixed start, as a sequence of parts, and the condition for their last part.
+/// Each part of the token ends where its allowed bytes end, so no byte is tried twice.
 const SHAPES: &[(&[Run], Need)] = &[
     // A Telegram bot: 123456789:AA...
     (
         &[Run(DIGITS, 8, 10), sign::<b':'>(), Run(WORD, 30, 40)],
         Mixed,
     ),
-    // Mailchimp: 32 hexadecimal digits, then the data centre.
+    // Mailchimp: 32 hexadecimal digits, then the name of a data centre.
     (
         &[
             Run(HEX, 32, 32),
@@ -366,7 +370,7 @@ const SHAPES: &[(&[Run], Need)] = &[
         ],
         Mixed,
     ),
-    // Airtable: `pat`, an id and 64 hexadecimal digits.
+    // Airtable: `pat`, an id, and 64 hexadecimal digits.
     (
         &[Run(LETTERS, 17, 17), sign::<b'.'>(), Run(HEX, 64, 64)],
         Digit,
@@ -383,7 +387,7 @@ const SHAPES: &[(&[Run], Need)] = &[
 fn shape_length(rest: &[u8]) -> Option<usize> {
     let letters = rest.iter().take(40).take_while(|byte| LETTERS(**byte));
     let length = letters.count();
-    // Most words are excluded by the length of their first part and the character after it.
+    // The length of a word's first part and the character after it exclude most words.
     let is_candidate = match (length, rest.get(length)) {
         (8..=10, Some(b':')) | (32, Some(b'-')) | (14 | 17 | 23..=28, Some(b'.')) => true,
         (5, Some(b'~')) => rest[3].is_ascii_digit() && rest[4] == b'Q',
@@ -398,7 +402,8 @@ fn shape_length(rest: &[u8]) -> Option<usize> {
         .find_map(|(runs, need)| runs_length(runs, *need, rest))
 }
 
-/// Whether a token without a fixed start begins with the letters before a sign.
+/// Whether a token without a fixed start begins with the letters and digits before a sign such as a
+/// dot.
 pub(super) fn shape_starts_before(bytes: &[u8], sign: usize) -> bool {
     let before = bytes[..sign].iter().rev().take(40);
     let length = before.take_while(|byte| LETTERS(**byte)).count();
@@ -420,13 +425,13 @@ fn runs_length(runs: &[Run], need: Need, rest: &[u8]) -> Option<usize> {
         last = at;
         at += length;
     }
-    // The text continues, so it is something longer than a token.
+    // A letter or digit follows, so the text is longer than a token and not one.
     let goes_on = rest.get(at).is_some_and(u8::is_ascii_alphanumeric);
     (!goes_on && need.is_met(&rest[last..at])).then_some(at)
 }
 
-/// Whether a text is more than a word: only letters and digits, both present, and at least `least`
-/// long.
+/// Whether a text looks random: it has only letters and digits, both of them, and at least `least`
+/// characters.
 pub(super) fn looks_random(text: &str, least: usize) -> bool {
     let bytes = text.as_bytes();
     let fits = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.+/=~".contains(byte);
@@ -436,7 +441,7 @@ pub(super) fn looks_random(text: &str, least: usize) -> bool {
         && bytes.iter().any(u8::is_ascii_alphabetic)
 }
 
-/// Replaces tokens in a text. `None` when there are none.
+/// Replaces tokens in a text; returns `None` when the text has none.
 pub(super) fn without_tokens(plain: &str) -> Option<String> {
     let bytes = plain.as_bytes();
     let mut out = super::Hidden::new(plain);

@@ -1,25 +1,25 @@
-//! Filters the records of a sink, one per line. Most samples of a program differ only in their
-//! numbers, and a number is never a secret. So a line that differs only in numbers from a line
-//! without secrets has no secrets either.
+//! Removes secrets from the records of a sink, one per line. Most samples of a program differ only
+//! in their numbers, and a number is never a secret. So a line that differs only in numbers from a
+//! line without secrets has no secrets either and is not searched.
 
 use super::{may_hold_secret, redacted_line};
 
-/// How many lines without secrets are remembered: samples, and the few kinds of events between
-/// them.
+/// How many lines without secrets are remembered as templates: samples, and the few kinds of events
+/// between them.
 const MOST_TEMPLATES: usize = 8;
 
-/// Longer lines are not remembered and are searched each time.
+/// Lines longer than this are not remembered as templates; they are searched for secrets each time.
 const LONGEST_TEMPLATE: usize = 8 << 10;
 
 /// Removes secrets from the records of one sink.
 #[derive(Debug, Default)]
 pub struct LineFilter {
-    /// The template that matched last comes first.
+    /// Remembered lines without secrets; the one that matched last comes first.
     templates: Vec<Template>,
 }
 
 impl LineFilter {
-    /// Replaces secrets in lines of records. `None` when there are none.
+    /// Replaces secrets in lines of records; returns `None` when there are none.
     pub fn redacted(&mut self, lines: &str) -> Option<String> {
         let mut out = String::new();
         let mut done = 0;
@@ -67,17 +67,18 @@ fn line_end(lines: &str, start: usize) -> usize {
     end.map_or(lines.len(), |end| start + end + 1)
 }
 
-/// A line of JSON from which numbers are removed: values with a name, and names that are numbers.
+/// A line of JSON without its numbers: neither those that are values of names, nor names that are
+/// numbers.
 #[derive(Debug)]
 struct Template {
     text: Box<[u8]>,
-    /// Where numbers are left out.
+    /// The positions in the text at which numbers were left out.
     numbers: Vec<usize>,
 }
 
 impl Template {
-    /// `None` for a line that may not be JSON, because a number may be any text there, and for a
-    /// line with escapes, which is rare.
+    /// Makes a template of a line; `None` for a line that may not be JSON, in which a number may be
+    /// part of any text, and for a line with escapes, which is rare.
     fn of(line: &str) -> Option<Self> {
         let bytes = line.as_bytes();
         if bytes.len() > LONGEST_TEMPLATE || !line.ends_with('\n') || line.contains('\\') {
@@ -91,7 +92,8 @@ impl Template {
             let length = match rest[0] {
                 b'"' => {
                     let length = memchr::memchr(b'"', &rest[1..])? + 2;
-                    // The name itself is a number, such as a pid.
+                    // A name that is itself a number, such as a pid, is left out of the template
+                    // too.
                     let inner = &rest[1..length - 1];
                     let is_name = rest.get(length) == Some(&b':');
                     if is_name && !inner.is_empty() && inner.iter().all(u8::is_ascii_digit) {
@@ -109,7 +111,8 @@ impl Template {
                     if !matches!(rest.get(length), Some(b',' | b'}' | b']')) {
                         return None;
                     }
-                    // A list may be the words of a command, so its numbers stay.
+                    // Numbers in a list stay in the template, because a list may be the words of a
+                    // command.
                     if text.ends_with(b"\": ") || text.ends_with(b"\":") {
                         numbers.push(text.len());
                         at += length;
@@ -150,7 +153,7 @@ impl Template {
     }
 }
 
-/// The length of the number at the start of `rest`.
+/// The length of the JSON number at the start of `rest`.
 fn number_length(rest: &[u8]) -> usize {
     let mut length = 0;
     while let Some(eight) = rest[length..].first_chunk() {
@@ -165,12 +168,12 @@ fn number_length(rest: &[u8]) -> usize {
     length + more.count()
 }
 
-/// How many digits come first in eight bytes, starting with the lowest byte.
+/// How many of eight bytes, starting with the lowest, are digits before the first other byte.
 fn digits_at_start(eight: u64) -> usize {
     const HIGH: u64 = 0xf0f0_f0f0_f0f0_f0f0;
     const SIX: u64 = 0x0606_0606_0606_0606;
     const THREES: u64 = 0x3333_3333_3333_3333;
-    // A digit is 0x30 to 0x39: its high half is 3, and remains 3 when 6 is added.
+    // A digit is 0x30 to 0x39: the upper four bits of the byte are 3, and remain 3 when 6 is added.
     let halves = (eight & HIGH) | ((eight.wrapping_add(SIX) & HIGH) >> 4);
     (halves ^ THREES).trailing_zeros() as usize / 8
 }
@@ -278,7 +281,8 @@ mod tests {
             let packed = std::fs::read(folder.join(file)).unwrap();
             let lines = String::from_utf8(zstd::decode_all(&*packed).unwrap()).unwrap();
             let count = lines.lines().count() as u128;
-            // The fastest of many runs, because other programs use the processor too.
+            // The test takes the fastest of many runs, because other programs use the processor
+            // too.
             let time = |run: &mut dyn FnMut()| {
                 let times = (0..100).map(|_| {
                     let started = std::time::Instant::now();

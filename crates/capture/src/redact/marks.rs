@@ -1,27 +1,28 @@
 //! A first check of a line in one pass without branches: whether a secret, the name of a secret, or
-//! a command with a secret may begin anywhere in it. Nearly all lines of telemetry have none.
+//! a command with a secret may begin anywhere in it. Nearly all lines of telemetry pass this check
+//! and need no rule.
 
 use super::arguments::is_between;
 use super::formats::{FORMATS, is_in_word, shape_starts_before, token_length};
 use super::names;
 
-/// Three-letter parts of other texts that the rules look for, in any case: webhooks, logins,
-/// `identified by`, and the words before secrets in commands.
+/// Three-letter parts of the other texts that the rules look for, in upper or lower case: webhooks,
+/// logins, `identified by`, and the words before secrets in commands.
 const OTHERS: [&[u8; 3]; 7] = [b"hoo", b".or", b"://", b"tif", b"ogi", b"fig", b"obs"];
 
-/// One bit for each letter that formats begin with.
+/// Bits for the formats of tokens, one for each letter that a format begins with.
 const FORMAT_BITS: u64 = u32::MAX as u64;
 const NAME_BIT: u64 = 1 << 32;
-/// `SK` and a hexadecimal digit, the start of a Twilio key.
+/// The bit for `SK` and a hexadecimal digit, the start of a Twilio key.
 const KEY_BIT: u64 = 1 << 62;
-/// A sign between the parts of a token without a fixed start.
+/// The bit for a sign between the parts of a token without a fixed start.
 const SHAPE_BIT: u64 = 1 << 61;
-/// A dash that begins a flag.
+/// The bit for a dash that begins a flag.
 const FLAG_BIT: u64 = 1 << 63;
 
-/// For each of four positions, the bits that a byte may have there. The first position is the byte
-/// before, the others are the three bytes checked. If all four bytes have a bit, the text may
-/// contain what the bit stands for.
+/// For each of four positions, the marks (bits) for which a byte is possible at this position. The
+/// first position is the byte before the three bytes that are checked; the other positions are
+/// these three. If all four bytes have the same bit, the text may contain what this bit stands for.
 static PLACES: [[u64; 256]; 4] = places();
 
 const fn places() -> [[u64; 256]; 4] {
@@ -102,16 +103,16 @@ fn bits(four: [u8; 4]) -> u64 {
     PLACES[0][before] & PLACES[1][first] & PLACES[2][second] & PLACES[3][third]
 }
 
-/// How many bytes are checked before a decision.
+/// How many bytes are checked before the result is looked at.
 const BLOCK: usize = 16;
 
-/// Whether a rule may hide something in a line.
+/// Whether a rule may find a secret in a line.
 pub(super) fn has_mark(line: &str) -> bool {
     let bytes = line.as_bytes();
     let &[first, second, third, ..] = bytes else {
         return true;
     };
-    // The line is treated as if there were spaces before and after it.
+    // The line is checked as if there were spaces before and after it.
     let count = bytes.len();
     let ends = [
         (0, [b' ', first, second, third]),
@@ -138,7 +139,7 @@ pub(super) fn has_mark(line: &str) -> bool {
     })
 }
 
-/// Whether the text at a position is really what its bits stand for.
+/// Whether the text at a position is really what the given bits stand for.
 fn is_mark(bytes: &[u8], at: usize, bits: u64) -> bool {
     if bits & !(FORMAT_BITS | KEY_BIT | SHAPE_BIT) != 0 {
         return true;

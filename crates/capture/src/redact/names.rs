@@ -3,7 +3,7 @@
 use super::HIDDEN;
 use super::formats::looks_random;
 
-/// A name that contains one of these has a secret as its value.
+/// A value is a secret when its name contains one of these texts.
 const PARTS: [&str; 22] = [
     "secret",
     "password",
@@ -46,7 +46,8 @@ const NAMES: [&str; 13] = [
     "auth_header",
 ];
 
-/// Last words of names that describe a secret, such as its file or its length, and are not secrets.
+/// Last words of names that describe a secret, such as its file or its length; the values of these
+/// names are not secrets.
 const DESCRIPTIONS: [&str; 37] = [
     "file",
     "path",
@@ -87,7 +88,7 @@ const DESCRIPTIONS: [&str; 37] = [
     "secretary",
 ];
 
-/// Words before `_key` in names of credentials. Other keys belong to a dictionary or a table.
+/// Words before `_key` in names of credentials; any other key is that of a dictionary or a table.
 const KEYS_OF: [&str; 61] = [
     "admin",
     "algolia",
@@ -152,31 +153,32 @@ const KEYS_OF: [&str; 61] = [
     "write",
 ];
 
-/// Words before `pass` in names of passwords. Other passes are passes over data.
+/// Words before `pass` in names of passwords; any other pass is a pass over data.
 const PASSES_OF: [&str; 18] = [
     "admin", "auth", "db", "database", "ftp", "http", "ldap", "login", "mail", "mongo", "mysql",
     "pg", "proxy", "redis", "root", "smtp", "ssh", "user",
 ];
 
-/// Words before `_token` in the settings of models, whose values are ordinary words.
+/// Words before `_token` in the settings of language models; the values of these settings are
+/// ordinary words.
 const TOKENS_OF_MODELS: [&str; 29] = [
     "audio", "bos", "boi", "class", "cls", "each", "end", "eoi", "eos", "eot", "first", "image",
     "img", "last", "mask", "new", "next", "pad", "patch", "per", "pred", "prefix", "sep",
     "special", "start", "stop", "suffix", "unk", "video",
 ];
 
-/// What kind of value a name has.
+/// What the name of a value shows about the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Not a secret.
+    /// The value is not a secret.
     Plain,
-    /// A secret, whatever it looks like.
+    /// The value is a secret, whatever it looks like.
     Secret,
-    /// A token. A number with this name is a count or a length.
+    /// The value is a token; a number under such a name is a count or a length.
     Token,
-    /// `pass`, `auth`, `pat`: words with other meanings, so the value decides.
+    /// The name is `pass`, `auth` or `pat`, which have other meanings too, so the value decides.
     Doubtful,
-    /// `pwd`, which may also be the working directory.
+    /// The name is `pwd`, whose value may also be the working directory.
     Directory,
 }
 
@@ -185,9 +187,9 @@ pub(super) fn is_secret_name(name: &str) -> bool {
     may_be_secret(name) && kind_of(&plain_name(name)) != Kind::Plain
 }
 
-/// Whether a text with this name is a secret. Empty texts and words such as `none` are not. A
-/// number with the name of a token is a count, and a reference to a variable does not contain its
-/// value.
+/// Whether a text with this name is a secret. Empty texts and words such as `none` are not secrets.
+/// A number under the name of a token is a count, and a reference to a variable does not contain
+/// its value, so neither is a secret.
 pub fn is_secret(name: &str, text: &str) -> bool {
     if !may_be_secret(name) || is_placeholder(text) {
         return false;
@@ -201,14 +203,14 @@ pub fn is_secret(name: &str, text: &str) -> bool {
     }
 }
 
-/// The same for the value of a flag, `--pass X`. A flag with a doubtful name has a secret as its
-/// value.
+/// Whether the value of a flag is a secret, as in `--pass X`. A flag with a doubtful name such as
+/// `--pass` has a secret as its value.
 pub(super) fn is_secret_flag_value(name: &str, text: &str) -> bool {
     let is_doubtful = kind_of(&plain_name(name)) == Kind::Doubtful;
     is_secret(name, text) || (is_doubtful && !is_number(text) && !is_placeholder(text))
 }
 
-/// Whether a text is a placeholder and not a secret.
+/// Whether a text is a placeholder such as `none`, `***` or `$VARIABLE`, and not a secret.
 fn is_placeholder(text: &str) -> bool {
     const NOTHING: [&str; 7] = ["none", "null", "true", "false", "nil", "undefined", HIDDEN];
     let is_reference = text.starts_with('$') && !text[1..].contains(['$', '/', '!']);
@@ -220,13 +222,13 @@ fn is_placeholder(text: &str) -> bool {
         || is_template
 }
 
-/// Every secret name contains one of these, in any case.
+/// Every name of a secret contains one of these three-letter parts, in upper or lower case.
 pub(super) const MARKS: [&[u8; 3]; 13] = [
     b"sec", b"pas", b"tok", b"key", b"cre", b"aut", b"sig", b"pwd", b"pat", b"coo", b"sid", b"nid",
     b"web",
 ];
 
-/// A cheap test that excludes most names.
+/// A cheap test whether a name may be that of a secret, which excludes most names.
 fn may_be_secret(name: &str) -> bool {
     let mut threes = name.as_bytes().windows(3);
     threes.any(|three| MARKS.iter().any(|mark| three.eq_ignore_ascii_case(*mark)))
@@ -251,7 +253,7 @@ fn kind_of(name: &str) -> Kind {
         "pat" | "webhook" | "auth" => return Kind::Doubtful,
         _ => {}
     }
-    // Names without a separator between their words: `dbtoken`, `wandbkey`, `mysqlpwd`.
+    // In these names, no separator is between the words: `dbtoken`, `wandbkey`, `mysqlpwd`.
     let glued = |end: &str, list: &[&str]| {
         let start = last.strip_suffix(end);
         start.is_some_and(|start| list.contains(&start))
@@ -266,7 +268,7 @@ fn kind_of(name: &str) -> Kind {
     if has_part { Kind::Secret } else { Kind::Plain }
 }
 
-/// Letters together with digits or signs, or a text that is too long for a word.
+/// Whether a text may be a password: letters together with digits or signs, or too long for a word.
 fn is_password_like(text: &str) -> bool {
     let has = |test: fn(&u8) -> bool| text.as_bytes().iter().any(test);
     let is_word = |byte: &u8| byte.is_ascii_alphabetic() || b"_-.,/ ".contains(byte);
@@ -274,20 +276,20 @@ fn is_password_like(text: &str) -> bool {
     (text.len() >= 5 && is_mixed && !text.contains(['(', '[', '{', '*'])) || looks_random(text, 20)
 }
 
-/// Whether a text begins with a drive such as `C:\`.
+/// Whether a text begins with a Windows drive such as `C:\`.
 fn is_drive(text: &str) -> bool {
     matches!(text.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic())
 }
 
-/// A longer sequence of digits is a secret and not a number.
+/// A sequence of digits longer than this is a secret and not a number.
 const LONGEST_NUMBER: usize = 15;
 
-/// Whether a text is a short number.
+/// Whether a text is a number of at most [`LONGEST_NUMBER`] characters.
 fn is_number(text: &str) -> bool {
     text.len() <= LONGEST_NUMBER && text.parse::<f64>().is_ok()
 }
 
-/// Normalises a name: `X-Api-Key`, `apiKey` and `API_KEY` are the same name.
+/// Normalises a name, so that `X-Api-Key`, `apiKey` and `API_KEY` become the same name.
 fn plain_name(name: &str) -> String {
     let mut plain = String::with_capacity(name.len() + 4);
     let mut was_lower = false;

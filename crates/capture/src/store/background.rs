@@ -1,4 +1,5 @@
-//! A sink with a bounded queue and its own writing thread: recording never waits.
+//! A sink with a bounded queue and its own writing thread, so that recording never waits for a
+//! disk.
 
 mod thread;
 
@@ -16,11 +17,11 @@ use super::fork::{self, HAND_OVER_PATIENCE, Holder};
 use super::writer::Writer;
 use crate::memory::is_short;
 
-/// How many events may wait for the writing thread by default. At about half a kilobyte each, these
-/// are some four megabytes.
+/// How many events may wait for the writing thread by default. At about half a kilobyte for each
+/// event, a full queue takes some four megabytes.
 pub const DEFAULT_QUEUE_CAPACITY: usize = 8192;
 
-/// Records events of one session. The caller never waits for a disk.
+/// Records the events of one session; the caller never waits for a disk.
 #[derive(Debug)]
 pub struct BackgroundSink {
     pid: u32,
@@ -30,8 +31,8 @@ pub struct BackgroundSink {
 /// The state of a [`BackgroundSink`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SinkStatus {
-    /// The directory of the sink: the requested one, or a sibling if another process uses that.
-    /// `None` until it could be opened.
+    /// The directory of the sink: the requested one, or a sibling if another process uses that;
+    /// `None` until a directory could be opened.
     pub directory: Option<PathBuf>,
     /// The status that the session would get if it ended now: `Running` while all is well,
     /// `Incomplete` once events are missing or cannot be written.
@@ -41,7 +42,7 @@ pub struct SinkStatus {
     /// Events that were dropped: the queue or the buffer was full, or they were not yet written
     /// when the sink ended.
     pub dropped_events: u64,
-    /// Why nothing can be written at the moment.
+    /// Why events cannot be written to disk at the moment; `None` when they can.
     pub problem: Option<String>,
     /// Whether the session has ended.
     pub is_finished: bool,
@@ -50,15 +51,16 @@ pub struct SinkStatus {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Belongs to the writing thread. The field is here so that a forked child can release the
-    /// writer.
+    /// The writer, which only the writing thread uses; it is stored here so that a forked child can
+    /// release it.
     writer: Mutex<Option<Writer>>,
     /// Wakes the writing thread.
     wake: Condvar,
     /// Wakes threads that wait for the writing thread.
     done: Condvar,
     capacity: usize,
-    /// The writing thread is woken when this many events wait. Fewer wait until it looks by itself.
+    /// The writing thread is woken when this many events wait; fewer events wait until it wakes up
+    /// by itself.
     batch: usize,
 }
 
@@ -70,12 +72,12 @@ struct State {
     recorded_events: u64,
     /// Events dropped because the queue was full, not yet reported to the writing thread.
     overflow: u64,
-    /// All other dropped events.
+    /// The number of all other dropped events.
     dropped_events: u64,
     problem: Option<String>,
     diagnostics: Diagnostics,
     notices: Vec<String>,
-    /// How many flushes were requested and how many are done.
+    /// How many flushes were requested so far; `flushes_done` counts those that are done.
     flushes_wanted: u64,
     flushes_done: u64,
     finish: Option<SessionStatus>,
@@ -85,13 +87,13 @@ struct State {
 }
 
 impl BackgroundSink {
-    /// Starts recording a session. This never fails: a problem shows in the
-    /// [`status`](Self::status), and the sink tries again.
+    /// Starts the sink; this never fails: a problem shows in the [`status`](Self::status), and the
+    /// sink tries again.
     pub fn start(config: SinkConfig, session: SessionSummary) -> Self {
         Self::with_capacity(config, session, DEFAULT_QUEUE_CAPACITY)
     }
 
-    /// The same with a queue for the given number of events.
+    /// Starts the sink like [`start`](Self::start), with a queue for the given number of events.
     pub fn with_capacity(config: SinkConfig, session: SessionSummary, capacity: usize) -> Self {
         let batch = usize::try_from(config.flush_every_events).unwrap_or(usize::MAX);
         let shared = Arc::new(Shared {
@@ -132,9 +134,9 @@ impl BackgroundSink {
         }
     }
 
-    /// Queues an event. Returns false when the event was dropped, because the queue is full, the
-    /// session has ended, or this is a forked child. Holds a lock only for the push, and never
-    /// waits for a disk.
+    /// Queues an event; returns false when the event was dropped because the queue is full, the
+    /// session has ended, or this is a forked child. A lock is held only while the event is added
+    /// to the queue, and the call never waits for a disk.
     pub fn record(&self, event: Event) -> bool {
         if self.is_foreign() {
             return false;
@@ -154,7 +156,7 @@ impl BackgroundSink {
         true
     }
 
-    /// The state of the sink.
+    /// The state of the sink at this moment.
     pub fn status(&self) -> SinkStatus {
         if self.is_foreign() {
             return SinkStatus {
@@ -169,7 +171,8 @@ impl BackgroundSink {
         self.shared.lock().status()
     }
 
-    /// The session now; its status is `incomplete` as soon as events are missing.
+    /// The session's summary at this moment; its status is `incomplete` as soon as events are
+    /// missing.
     pub fn session(&self) -> Option<SessionSummary> {
         if self.is_foreign() {
             return None;
@@ -182,7 +185,7 @@ impl BackgroundSink {
         Some(session)
     }
 
-    /// Counts of what was done to the segments.
+    /// Counts of rollovers, deleted segments, and remaining segments.
     pub fn diagnostics(&self) -> Diagnostics {
         if self.is_foreign() {
             return Diagnostics::default();
@@ -190,7 +193,7 @@ impl BackgroundSink {
         self.shared.lock().diagnostics
     }
 
-    /// Takes the log messages that were not taken yet.
+    /// Takes the log messages of the sink that were not taken yet.
     pub fn take_notices(&self) -> Vec<String> {
         if self.is_foreign() {
             return Vec::new();
@@ -215,8 +218,8 @@ impl BackgroundSink {
         state.flushes_done >= wanted && state.problem.is_none()
     }
 
-    /// Ends the session with a status, and waits at most `patience` for the disk. `Completed`
-    /// becomes `Incomplete` when events are missing. Returns the final state.
+    /// Ends the session with a status, and waits at most `patience` for the disk. The status
+    /// `Completed` becomes `Incomplete` when events are missing. Returns the final state.
     pub fn finish(&self, status: SessionStatus, patience: Duration) -> SinkStatus {
         if !self.is_foreign() {
             let mut state = self.shared.lock();
@@ -228,20 +231,20 @@ impl BackgroundSink {
         self.status()
     }
 
-    /// Whether this is a forked child of the process that started the sink. A child uses no part of
-    /// it, because a thread that only the parent has may hold the lock.
+    /// Whether this process is a forked child of the process that started the sink. A forked child
+    /// does not use the sink, because a thread that only the parent has may hold the sink's lock.
     fn is_foreign(&self) -> bool {
         self.pid != fork::process_id()
     }
 }
 
 impl Drop for BackgroundSink {
-    /// Without [`finish`](Self::finish) the session has no proper end: queued events are written,
-    /// and the session is interrupted.
+    /// A sink that is dropped without [`finish`](Self::finish) writes the queued events and marks
+    /// the session as interrupted.
     fn drop(&mut self) {
         if self.is_foreign() {
             // The parent may have been changing the queue during the fork, so the child must not
-            // free it.
+            // free the queue.
             std::mem::forget(Arc::clone(&self.shared));
             return;
         }

@@ -1,10 +1,10 @@
-//! The clock and the host name that a sink uses.
+//! The wall clock and the host name that a sink uses.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use stormlog_format::{SessionStatus, SessionSummary, Text, new_session_id};
 
-/// The source name of a session that a sink begins by itself.
+/// The source name in the summary of a session that a sink begins by itself.
 const SINK_SOURCE: &str = "stormlog.telemetry_sink";
 
 /// The wall clock in nanoseconds since 1970.
@@ -21,7 +21,7 @@ pub fn host_name() -> Text {
     name.nodename().to_string_lossy().as_ref().into()
 }
 
-/// A session of this process that starts now.
+/// The summary of a session of this process that starts now.
 pub(crate) fn new_session(session_id: Option<Text>) -> SessionSummary {
     SessionSummary {
         session_id: session_id.unwrap_or_else(new_session_id),

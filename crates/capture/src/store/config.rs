@@ -1,4 +1,5 @@
-//! The configuration of a sink: where it is, and when it flushes, rolls over and prunes.
+//! The configuration of a sink: its directory, and when it flushes, rolls over and deletes old
+//! segments.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,34 +11,34 @@ use super::thinning::Thinning;
 /// How a sink stores its events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SinkConfig {
-    /// The directory of the sink. The directory is created when it is missing.
+    /// The directory of the sink, which is created when it is missing.
     pub root_dir: PathBuf,
     /// The file names of the sink. A host sink has no rollups.
     pub names: SinkNames,
-    /// Flush when this many events are buffered.
+    /// The sink flushes when this many events are buffered.
     pub flush_every_events: u64,
-    /// Flush when this much time passed since the last flush.
+    /// The sink flushes when this much time has passed since the last flush.
     pub flush_every: Duration,
-    /// Start a new segment when the current one has this many bytes.
+    /// The sink starts a new segment when the current one has this many bytes.
     pub rollover_max_bytes: u64,
-    /// Start a new segment when the current one has this many events.
+    /// The sink starts a new segment when the current one has this many events.
     pub rollover_max_events: u64,
-    /// Keep at most this many segments.
+    /// The sink keeps at most this many segments and deletes older ones.
     pub retention_max_files: u64,
-    /// Keep at most this many bytes of segments.
+    /// The sink keeps at most this many bytes of segments and deletes older ones.
     pub retention_max_total_bytes: u64,
-    /// Write `rollups.json` when the sink is closed.
+    /// Whether `rollups.json` is written when the sink is closed.
     pub write_rollups: bool,
-    /// The length of a window in the rollups.
+    /// The length of a time window in the rollups.
     pub rollup_window: Duration,
-    /// Keep the whole run within a budget by thinning its older part. The limits of retention then
-    /// do not apply. `None` on a directory that an earlier sink has thinned means the budget of
-    /// that sink.
+    /// Keeps the whole run within a budget of bytes by thinning its older part. With a budget, the
+    /// limits of retention do not apply. In a directory that an earlier sink has thinned, `None`
+    /// means the budget of that sink.
     pub thinning: Option<Thinning>,
 }
 
 impl SinkConfig {
-    /// The defaults for a directory.
+    /// The default configuration for a sink in a directory.
     pub fn new(root_dir: impl Into<PathBuf>) -> Self {
         Self {
             root_dir: root_dir.into(),
@@ -54,7 +55,7 @@ impl SinkConfig {
         }
     }
 
-    /// The size at which a segment rolls over.
+    /// The size in bytes at which a segment rolls over.
     pub(crate) fn segment_bytes(&self) -> u64 {
         let by_thinning = self.thinning.map(Thinning::segment_bytes);
         by_thinning.map_or(self.rollover_max_bytes, |bytes| {

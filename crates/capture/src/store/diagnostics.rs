@@ -12,7 +12,7 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// Names and values, in order.
+    /// The names and values of the counts, in the order in which they are listed.
     pub fn named(&self) -> [(&'static str, u64); 5] {
         [
             ("rollover_count", self.rollover_count),

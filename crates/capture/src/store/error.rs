@@ -17,7 +17,7 @@ pub enum SinkError {
         what: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// The error of the system.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The disk accepts no writes and the buffer is full, so the event was dropped.
@@ -28,16 +28,16 @@ pub enum SinkError {
     BufferFull {
         /// The sink.
         directory: PathBuf,
-        /// How many events this sink has dropped.
+        /// How many events this sink has dropped so far.
         dropped: u64,
     },
-    /// A sink that should be renamed is still being written.
+    /// A sink that should be renamed is still being written by a recorder.
     #[error("cannot rename the files of '{}' while a sink records into it", directory.display())]
     InUse {
         /// The sink.
         directory: PathBuf,
     },
-    /// A sink that should be renamed lies beside a sink with the new names.
+    /// In the directory of a sink that should be renamed, another sink already has the new names.
     #[error("cannot rename the files of '{}': the new names are taken", directory.display())]
     NamesTaken {
         /// The sink.
@@ -55,7 +55,7 @@ pub enum SinkError {
 }
 
 impl SinkError {
-    /// Makes an error of the system for an action on a path.
+    /// Makes an error from a system error, for an action on a path.
     pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_path_buf();
         move |source| Self::Io { what, path, source }

@@ -1,9 +1,9 @@
-//! What a forked child releases.
+//! What a forked child releases of its parent's sinks.
 //!
-//! A fork copies the memory of the parent but only one of its threads. In the child a lock may
-//! therefore be held for ever, and the data that it guards may be half changed. So a child never
-//! waits for a lock of the parent: it releases what it can lock at once and leaves the rest as it
-//! is.
+//! A fork copies the memory of the parent, but only the thread that forks. In the child a lock may
+//! therefore be held for ever by a thread that does not exist there, and the data that it guards
+//! may be half changed. So a forked child never waits for a lock of the parent: it releases what it
+//! can lock at once and does not touch the rest.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, Weak};
@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use super::lock;
 
-/// An owner of files, locks and buffers of a sink.
+/// An object that owns files, locks and buffers of a sink.
 pub(crate) trait Holder: Send + Sync {
-    /// Drops them without writing and without waiting.
+    /// Drops files, locks and buffers without writing and without waiting.
     fn abandon(&self);
 
     /// Writes what is buffered and ends the session, because another sink of this process is about
@@ -24,10 +24,10 @@ pub(crate) trait Holder: Send + Sync {
 /// How long a sink waits for the earlier sink whose directory it takes over.
 pub(crate) const HAND_OVER_PATIENCE: Duration = Duration::from_secs(1);
 
-/// The cached id of this process; zero when it must be read from the system.
+/// The cached pid of this process; zero when it must be read from the system.
 static PROCESS_ID: AtomicU32 = AtomicU32::new(0);
 
-/// The id of this process.
+/// The pid of this process.
 pub(crate) fn process_id() -> u32 {
     match PROCESS_ID.load(Ordering::Relaxed) {
         0 => std::process::id(),
@@ -36,29 +36,31 @@ pub(crate) fn process_id() -> u32 {
 }
 
 /// Declares that [`before_fork`] and then [`after_fork_in_parent`] or [`forget_after_fork`] are
-/// called around every fork. Otherwise every record asks the system for the process id, and a child
-/// may share the lock of a directory.
+/// called around every fork. Without this declaration, every record asks the system for the pid,
+/// and a child may share the lock of a directory.
 pub fn every_fork_is_announced() {
     PROCESS_ID.store(std::process::id(), Ordering::Relaxed);
 }
 
-/// All holders that have not been dropped.
+/// All objects that hold files of a sink and have not been dropped.
 static HOLDERS: Mutex<Vec<Weak<dyn Holder>>> = Mutex::new(Vec::new());
 
-/// Must be called by the thread that is about to fork.
+/// Prepares for a fork; must be called by the thread that is about to fork.
 pub fn before_fork() {
     lock::before_fork();
 }
 
-/// Must be called by the same thread in the parent after the fork.
+/// Ends the preparation for a fork; must be called in the parent by the thread that forked.
 pub fn after_fork_in_parent() {
     lock::after_fork_in_parent();
 }
 
-/// Releases everything that sinks of the parent hold: buffers are dropped, files and locks are
-/// closed, nothing is written. Must be called first in the child after a fork.
+/// Releases everything that sinks of the parent hold in the child: buffers are dropped, files and
+/// locks are closed, nothing is written. A forked child must call this function before anything
+/// else.
 pub fn forget_after_fork() {
-    // This comes first because it never fails; a thread of the parent may hold the locks below.
+    // The directory locks are released first, because this never fails; the mutexes below may be
+    // held by a thread of the parent.
     lock::after_fork_in_child();
     if PROCESS_ID.load(Ordering::Relaxed) != 0 {
         every_fork_is_announced();
@@ -71,10 +73,10 @@ pub fn forget_after_fork() {
     }
 }
 
-/// Registers a holder for [`forget_after_fork`].
+/// Registers an object that [`forget_after_fork`] must release.
 pub(crate) fn register(holder: Weak<dyn Holder>) {
-    // A list that was locked during the fork stays locked in the child, where its entries are of no
-    // use.
+    // A list that was locked during the fork stays locked in the child, which does not need its
+    // entries.
     if let Ok(mut holders) = HOLDERS.try_lock() {
         holders.retain(|holder| holder.strong_count() > 0);
         holders.push(holder);

@@ -1,11 +1,11 @@
-//! Ensures one writer per directory: a lock on the directory between processes, and a claim of the
-//! latest sink within one process. No lock file is left behind, except on file systems without
-//! locks, where a file replaces the lock ([`super::owner`]).
+//! Ensures one writer per directory: processes exclude each other by a lock on the directory, and
+//! within one process the latest sink has the claim. No lock file is left behind, except on file
+//! systems without locks, where an owner file replaces the lock ([`super::owner`]).
 //!
 //! A forked child shares the locked descriptors, and a lock lasts until the last copy of its
-//! descriptor is closed. So every such descriptor is opened and closed under one mutex, which
-//! [`before_fork`] takes. Whatever other threads were doing, the child has the complete list and
-//! closes every descriptor in it, and the lock ends with the parent.
+//! descriptor is closed. So every locked descriptor is opened and closed under one mutex, which
+//! [`before_fork`] takes. Whatever other threads were doing during the fork, the child thus has the
+//! complete list of locked descriptors and closes them all, so that the lock ends with the parent.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -23,30 +23,30 @@ use super::fork::Holder;
 use super::owner::OwnerFile;
 use crate::kept_file::KeptFile;
 
-/// The directories that this process holds, by device and inode.
+/// The directories that this process has locked, by device and inode.
 static HELD: Mutex<Vec<Held>> = Mutex::new(Vec::new());
 
 struct Held {
     device: u64,
     inode: u64,
     pid: u32,
-    /// Keeps the lock while it is open.
+    /// The open directory, which is locked while its descriptor is open.
     directory: KeptFile,
     lock: Weak<DirectoryLock>,
 }
 
-/// A locked directory. The lock ends with the last claim on it, or with the process.
+/// The lock of a directory, which ends with the last claim on it, or with the process.
 #[derive(Debug)]
 struct DirectoryLock {
-    /// The number of the valid claim.
+    /// The number of the claim that may write to the directory; older claims are no longer valid.
     owner: AtomicU64,
-    /// The sink that records there.
+    /// The sink that records into the directory.
     holder: Mutex<Option<Weak<dyn Holder>>>,
-    /// Held while segments are replaced, and while a later claim reads them.
+    /// A mutex that is held while segments are replaced, and while a later claim reads them.
     segments: Mutex<()>,
-    /// The locked descriptor, when it could not be added to the list.
+    /// The locked descriptor, when it could not be added to the list of held directories.
     _unlisted: Option<KeptFile>,
-    /// Replaces the lock on a file system without locks.
+    /// The owner file that replaces the lock on a file system without locks.
     owner_file: Option<OwnerFile>,
 }
 
@@ -59,30 +59,31 @@ impl DirectoryLock {
 
 impl Drop for DirectoryLock {
     fn drop(&mut self) {
-        // No claim is left, so removing the entry closes the descriptor.
+        // The last claim is gone, so removing the entry from the list closes the descriptor and
+        // ends the lock.
         held_by_this_process().retain(|held| held.lock.strong_count() > 0);
     }
 }
 
 thread_local! {
-    /// The locked list, while this thread forks.
+    /// The guard of the list of held directories, while this thread forks.
     static DURING_FORK: RefCell<Option<MutexGuard<'static, Vec<Held>>>> =
         const { RefCell::new(None) };
 }
 
-/// Prevents all threads from opening or closing a lock until the fork is over.
+/// Prevents all threads from opening or closing a directory lock until the fork is over.
 pub(super) fn before_fork() {
     if let Guard::Shared(held) = held_by_this_process() {
         DURING_FORK.with_borrow_mut(|during| *during = Some(held));
     }
 }
 
-/// Releases the list in the parent after the fork.
+/// Releases the list of held directories in the parent after the fork.
 pub(super) fn after_fork_in_parent() {
     DURING_FORK.with_borrow_mut(|during| *during = None);
 }
 
-/// Closes the descriptors of the parent's locks in the child. The parent keeps its locks.
+/// Closes the child's copies of the parent's locked descriptors; the parent keeps its locks.
 pub(super) fn after_fork_in_child() {
     let list = DURING_FORK.with_borrow_mut(Option::take);
     let list = list.or_else(|| HELD.try_lock().ok());
@@ -101,23 +102,25 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Whether no later sink of this process has claimed the directory.
+    /// Whether this claim is valid: no later sink of this process has claimed the directory.
     pub(crate) fn holds(&self) -> bool {
         !self.is_released && self.lock.owner.load(Ordering::Acquire) == self.number
     }
 
-    /// Leaves the directory to a later sink of this process.
+    /// Gives up the claim, so that a later sink of this process may take the directory.
     pub(crate) fn release(&mut self) {
         self.is_released = true;
     }
 
-    /// Sets who ends the session when a later sink of this process claims the directory.
+    /// Sets the object that ends the session when a later sink of this process claims the
+    /// directory.
     pub(crate) fn set_holder(&self, holder: Weak<dyn Holder>) {
         *self.lock.holder() = Some(holder);
     }
 
-    /// Locks the directory again if the program closed the descriptor, which ends the lock. Usually
-    /// there is nothing to do. Fails when another process has the directory by now.
+    /// Locks the directory again if the program closed its descriptor, because that ended the lock.
+    /// Usually the lock is still held, and nothing is done. Fails when another process has locked
+    /// the directory meanwhile.
     pub(crate) fn keep_lock(&self, path: &Path) -> io::Result<Lock> {
         let mut list = held_by_this_process();
         let is_ours = |held: &&mut Held| held.lock.as_ptr() == Arc::as_ptr(&self.lock);
@@ -136,68 +139,72 @@ impl Claim {
                 list.retain(|held| held.lock.as_ptr() != Arc::as_ptr(&self.lock));
                 return Err(io::ErrorKind::WouldBlock.into());
             }
-            // A file system without locks has an owner file, which needs no descriptor.
+            // On a file system without locks the owner file still exists, which needs no
+            // descriptor.
             Ok(()) | Err(std::fs::TryLockError::Error(_)) => held.directory = again,
         }
         Ok(Lock::TakenAgain)
     }
 
-    /// Waits for a thread of this process that replaces segments, where a file stands for the lock:
-    /// that thread keeps the lock, and if the process ended before it, the file would stay behind. A
-    /// lock of the file system ends with the process.
+    /// Where an owner file replaces the lock, waits for a thread of this process that replaces
+    /// segments: that thread keeps the claim, and if the process ended before the thread, the owner
+    /// file would stay behind. A lock of the file system needs no such wait, because it ends with
+    /// the process.
     pub(crate) fn wait_for_replaced_segments(&self) {
         let end = Instant::now() + REPLACING_PATIENCE;
         let is_kept = || self.lock.owner_file.is_some() && Arc::strong_count(&self.lock) > 1;
-        // A later sink of this process keeps it too, and for long.
+        // A later sink of this process keeps the owner file too, for as long as it records, so it
+        // is not waited for.
         while self.holds() && is_kept() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
-    /// The right to replace segments. It outlives this claim.
+    /// The mutex that must be held to replace segments. This mutex outlives the claim.
     pub(crate) fn segments(&self) -> SegmentsLock {
         SegmentsLock(Arc::clone(&self.lock))
     }
 }
 
-/// The result of a check of the lock.
+/// The result of checking that the directory is still locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lock {
     Kept,
-    /// The program had closed the descriptor, and the directory was locked again.
+    /// The program had closed the descriptor, and the directory was locked again now.
     TakenAgain,
 }
 
-/// The right to replace the segments of a directory. Two sinks of this process must not use it at
-/// once.
+/// The mutex that must be held to replace the segments of a directory. Two sinks of this process
+/// must not replace segments at the same time.
 #[derive(Debug)]
 pub(crate) struct SegmentsLock(Arc<DirectoryLock>);
 
 impl SegmentsLock {
-    /// Waits until no other sink of this process replaces segments.
+    /// Waits until no other sink of this process replaces segments of the directory.
     pub(crate) fn take(&self) -> MutexGuard<'_, ()> {
         let segments = self.0.segments.lock();
         segments.unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
-/// A directory that a sink may write to.
+/// A directory that a sink may write to, with the sink's claim.
 #[derive(Debug)]
 pub(crate) struct Claimed {
     pub(crate) directory: PathBuf,
     pub(crate) claim: Claim,
 }
 
-/// How often a held lock is tried again. A process that was just started shares our locks for a
-/// moment, until it runs its own program.
+/// How often a lock is tried that another process holds. A process that was just forked shares our
+/// locks for a moment, until it executes its own program.
 const TRIES: u32 = 4;
 const BETWEEN_TRIES: Duration = Duration::from_millis(5);
 
-/// A disk without locks is a slow one; replacing segments takes a few writes.
+/// The longest wait for a thread that replaces segments, which takes a few writes; it is generous,
+/// because a disk without locks is slow.
 const REPLACING_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Creates and claims the directory. When another process records there, claims a sibling with this
-/// process's id in its name instead.
+/// Creates the directory of a sink and claims it. When another process records into the directory,
+/// a sibling with this process's id in its name is claimed instead.
 pub(crate) fn claim(root: &Path) -> io::Result<Claimed> {
     end_earlier_sink(root);
     for attempt in 0..TRIES {
@@ -221,7 +228,7 @@ pub(crate) fn claim(root: &Path) -> io::Result<Claimed> {
     }
 }
 
-/// Lets an earlier sink of this process on the directory write what is buffered and end its
+/// Makes an earlier sink of this process on the directory write its buffered events and end its
 /// session, before another sink takes over.
 fn end_earlier_sink(directory: &Path) {
     let Ok(metadata) = std::fs::metadata(directory) else {
@@ -239,8 +246,8 @@ fn end_earlier_sink(directory: &Path) {
     }
 }
 
-/// Claims a directory into which no sink records. `None` when one does, including a sink of this
-/// process.
+/// Claims a directory into which no sink records; `None` when a sink of this or another process
+/// does.
 pub(crate) fn claim_free(directory: &Path) -> io::Result<Option<Claim>> {
     claim_exactly(directory, OwnSink::Respect)
 }
@@ -252,8 +259,8 @@ enum OwnSink {
     Respect,
 }
 
-/// `runs/a` becomes `runs/a-pid42`. Further attempts get a number. They are needed only when
-/// containers share the directory but not the pids.
+/// `runs/a` becomes `runs/a-pid42`. From the second attempt on, the name also gets a number, which
+/// is needed only when containers share the directory but not the pids.
 fn sibling(root: &Path, attempt: u32) -> PathBuf {
     let mut name = root.file_name().unwrap_or_default().to_os_string();
     name.push(format!("-pid{}", std::process::id()));
@@ -263,8 +270,9 @@ fn sibling(root: &Path, attempt: u32) -> PathBuf {
     root.with_file_name(name)
 }
 
-/// The list of held directories. A fork can leave it locked for ever in the child, by a thread that
-/// only the parent has. The child then works without a list.
+/// The list of directories that this process has locked. In a forked child, the list may stay
+/// locked for ever by a thread that only the parent has. A forked child that cannot lock the list
+/// works with an empty one.
 fn held_by_this_process() -> Guard {
     for _ in 0..PATIENCE {
         match HELD.try_lock() {
@@ -276,7 +284,7 @@ fn held_by_this_process() -> Guard {
     Guard::Own(Vec::new())
 }
 
-/// How many milliseconds to wait for another thread that claims its directory.
+/// How many milliseconds to wait for another thread that uses the list of held directories.
 const PATIENCE: u32 = 500;
 
 enum Guard {
@@ -335,8 +343,9 @@ fn claim_exactly(directory: &Path, own_sink: OwnSink) -> io::Result<Option<Claim
     let owner_file = match opened.get()?.try_lock() {
         Ok(()) => None,
         Err(std::fs::TryLockError::WouldBlock) => return Ok(None),
-        // The file system has no locks. If it does not accept an owner file either, recording
-        // without a guard is better than not recording.
+        // Any other error of locking means that the file system has no locks. If an owner file
+        // cannot be created either, the sink records without protection, because that is better
+        // than not recording.
         Err(std::fs::TryLockError::Error(_)) => match OwnerFile::create(directory) {
             Ok(None) => return Ok(None),
             created => created.ok().flatten(),
@@ -393,7 +402,8 @@ mod tests {
         });
         claim.wait_for_replaced_segments();
         drop(claim);
-        // The process could end now; whether the thread has ended by itself does not matter.
+        // The owner file is gone, so the process could end now; whether the thread has ended by
+        // itself does not matter.
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
         thread.join().unwrap();
     }

@@ -1,4 +1,4 @@
-//! The manifest on disk: reading tolerates errors, replacing is atomic.
+//! The manifest of a sink on disk: errors of reading are tolerated, and replacing it is atomic.
 
 use std::io;
 use std::path::Path;
@@ -11,10 +11,10 @@ use crate::files::{Durability, read_regular, replace_file};
 /// The file name of an ordinary sink's manifest.
 pub const MANIFEST_FILENAME: &str = file_names::MANIFEST;
 
-/// A longer file is not a manifest that we wrote.
+/// A file longer than this is not a manifest that Stormlog wrote and is not read.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// Reads the manifest of a sink. `None` when there is no readable one.
+/// Reads the manifest of a sink; `None` when there is no manifest that can be read.
 pub(crate) fn read(directory: &Path, names: SinkNames) -> Option<Manifest> {
     let text = read_regular(&directory.join(names.manifest()), MOST_BYTES).ok()?;
     std::str::from_utf8(&text).ok()?;

@@ -1,9 +1,9 @@
-//! The owner of a directory on a file system without locks (NFS and Lustre mounted without them): a
-//! file that only one process can create.
+//! The owner of a directory on a file system without locks (NFS and Lustre mounted without them) is
+//! recorded in a file that only one process can create.
 //!
-//! The file of a killed process stays. On the same machine the next sink sees that the process has
-//! ended and takes over. Another machine cannot check that, so its sink uses a sibling directory
-//! instead.
+//! The owner file of a killed process stays. On the same machine, the next sink sees that the owner
+//! has ended and takes over. A sink on another machine cannot check whether the owner has ended, so
+//! it uses a sibling directory instead.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -13,10 +13,10 @@ use super::clock::host_name;
 use crate::files::read_regular;
 use crate::process::{Looked, look};
 
-/// The name of the file. Code that looks for artifacts ignores files of this name.
+/// The name of the owner file. Code that looks for artifacts ignores owner files.
 const NAME: &str = ".stormlog-owner";
 
-/// Makes this process the owner of a directory until it is dropped.
+/// Makes this process the owner of a directory until this value is dropped.
 #[derive(Debug)]
 pub(super) struct OwnerFile {
     path: PathBuf,
@@ -24,13 +24,13 @@ pub(super) struct OwnerFile {
 }
 
 impl OwnerFile {
-    /// Makes this process the owner of a directory. `None` when another process is.
+    /// Makes this process the owner of a directory; `None` when another process is the owner.
     pub(super) fn create(directory: &Path) -> io::Result<Option<Self>> {
         let path = directory.join(NAME);
         let pid = std::process::id();
         let ours = identity(pid).unwrap_or_default();
-        // The second attempt follows when a stale file was moved away. If it fails, another process
-        // was faster.
+        // A second attempt is made when the owner file of an ended process was moved away. If the
+        // second attempt fails too, another process has created the owner file first.
         for _ in 0..2 {
             match OpenOptions::new().write(true).create_new(true).open(&path) {
                 Ok(mut file) => {
@@ -51,14 +51,15 @@ impl OwnerFile {
 
 impl Drop for OwnerFile {
     fn drop(&mut self) {
-        // A forked child has a copy of this, but the directory belongs to its parent.
+        // A forked child has a copy of this value, but the directory belongs to its parent.
         if self.pid == std::process::id() {
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// Moves away the file of a process that has ended; false when the directory may have an owner.
+/// Moves away the owner file of a process that has ended; false when the directory may have an
+/// owner.
 fn put_stale_aside(path: &Path, ours: &str) -> bool {
     let Some(theirs) = read(path) else {
         return false;
@@ -70,7 +71,7 @@ fn put_stale_aside(path: &Path, ours: &str) -> bool {
     if std::fs::rename(path, &aside).is_err() {
         return false;
     }
-    // Another process may have moved it away and created its own since it was read.
+    // Since the owner file was read, another process may have moved it away and created its own.
     let is_same = read(&aside).is_some_and(|moved| moved == theirs);
     if is_same {
         let _ = std::fs::remove_file(&aside);
@@ -80,12 +81,12 @@ fn put_stale_aside(path: &Path, ours: &str) -> bool {
     is_same
 }
 
-/// Reads an owner file. `None` when it cannot be read.
+/// Reads an owner file; `None` when it cannot be read.
 fn read(path: &Path) -> Option<String> {
     String::from_utf8(read_regular(path, 4096).ok()?).ok()
 }
 
-/// Whether the process of an owner file has certainly ended.
+/// Whether the process that an owner file names has certainly ended.
 fn is_gone(theirs: &str, ours: &str) -> bool {
     let mut lines = theirs.lines();
     let (machine, pid) = (lines.next(), lines.next());
@@ -97,7 +98,7 @@ fn is_gone(theirs: &str, ours: &str) -> bool {
 }
 
 /// Identifies a process uniquely: the machine and its boot, the pid, and the start time of the
-/// process. `None` when there is no such process.
+/// process. The result is `None` when there is no process with this pid.
 fn identity(pid: u32) -> Option<String> {
     let Looked::Found(found) = look(i64::from(pid)) else {
         return None;
@@ -133,10 +134,10 @@ mod tests {
             std::fs::write(folder.path().join(NAME), text).unwrap();
             OwnerFile::create(folder.path()).unwrap().is_none()
         };
-        // No such process, or one that started at another time.
+        // These owner files name no running process, or one that started at another time.
         assert!(!is_taken(&format!("{machine}\n4194999\n1\n")));
         assert!(!is_taken(&format!("{machine}\n{pid}\n1\n")));
-        // Another machine, or a file that cannot be parsed.
+        // These owner files name another machine, or cannot be parsed.
         assert!(is_taken(&format!("elsewhere\n{pid}\n1\n")));
         assert!(is_taken(""));
         assert!(is_taken(&ours));

@@ -1,4 +1,5 @@
-//! Gives a host sink ordinary names, so that stormlog 0.3.9 can open a run without devices.
+//! Renames the files of a host sink to ordinary names, so that stormlog 0.3.9 can open a run
+//! without devices.
 
 use std::io;
 use std::path::Path;
@@ -14,14 +15,15 @@ use crate::files::Durability;
 const FROM: SinkNames = SinkNames::Host;
 const TO: SinkNames = SinkNames::Ordinary;
 
-/// Renames the files of a closed host sink to ordinary names. Does nothing in a directory without a
-/// host sink.
+/// Renames the files of a closed host sink to ordinary names. In a directory without a host sink,
+/// nothing is done.
 ///
-/// Segments are renamed first, then the new manifest is written, then `host.json` is removed.
-/// A process killed in between leaves a directory that loads: `host.json` describes the
-/// segments under either name until the new manifest is complete. The next call finishes the
-/// work. Nothing is renamed when another process records into the directory, when a sink of
-/// this process is still open on it, or when an ordinary sink is there too.
+/// Segments are renamed first, then the new manifest is written, then `host.json` is removed. A
+/// process that is killed in between leaves a directory that loads: `host.json` describes the
+/// segments under either name until the new manifest is complete. After such an interruption, the
+/// next call finishes the renaming. Nothing is renamed when another process records into the
+/// directory, when a sink of this process is still open on it, or when an ordinary sink is there
+/// too.
 pub fn publish(directory: &Path) -> Result<(), SinkError> {
     let exists = |names: SinkNames| directory.join(names.manifest()).is_file();
     let read = SinkError::io("read", directory);
@@ -37,8 +39,8 @@ pub fn publish(directory: &Path) -> Result<(), SinkError> {
     };
     settle_rewrite(directory)?;
     let left = segment_names(directory, FROM).map_err(SinkError::io("read", directory))?;
-    // The new manifest is written after every segment has its new name. If it exists while a
-    // segment still has its old name, it belongs to another sink.
+    // The new manifest is written only after every segment has its new name. If the new manifest
+    // exists while a segment still has its old name, the manifest belongs to another sink.
     let is_foreign = exists(TO) && !left.is_empty();
     for name in &left {
         let Some(new_name) = FROM.renamed_segment(name, TO) else {
@@ -67,7 +69,7 @@ pub fn publish(directory: &Path) -> Result<(), SinkError> {
     Ok(())
 }
 
-/// Finishes an interrupted rewrite of segments, as announced in the manifest.
+/// Finishes a rewrite of segments that was announced in the manifest and interrupted.
 fn settle_rewrite(directory: &Path) -> Result<(), SinkError> {
     let Some(mut manifest) = manifest::read(directory, FROM) else {
         return Ok(());

@@ -1,54 +1,55 @@
-//! Records to lines, each written over the line of the record before it.
+//! Converts records to lines of JSON, where each line is made by changing the line of the record
+//! before.
 //!
-//! Records of one program have the same keys in the same order, and most of their values are
-//! the very objects of the record before: its session, its host, nothing. What is the same
-//! object of a type that cannot change has the same text, so it stays in the line, and only
-//! what is new is put in the place of what was there.
+//! Records of one program have the same keys in the same order, and most of their values are the
+//! same objects as in the record before, such as the session and the host. The same object of an
+//! immutable type has the same text, so its text stays in the line, and only the text of changed
+//! values is replaced.
 //!
-//! The objects are those of another language, behind [`Objects`].
+//! The objects belong to another language, such as Python, and are accessed through [`Objects`].
 
 use stormlog_format::json::push_quoted;
 use stormlog_format::rollup::{MetadataContent, Numbers, Observation};
 use stormlog_format::scan::{Values, fields_of};
 
-/// Objects with more keys than this are written without looking at the one before.
+/// An object with more keys than this is written without comparing it with the one before.
 pub const MOST_KEYS: usize = 64;
 
-/// Objects inside of one another that are compared with those of the last record.
+/// Nested objects are compared with those of the last record down to this depth.
 const MOST_LEVELS: usize = 3;
 
-/// What was written for a value.
+/// The JSON type that was written for a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
     /// `null`.
     Null,
-    /// An integer that fits.
+    /// An integer that fits into 64 bits.
     Integer(i64),
     /// A text.
     String,
-    /// An object.
+    /// A JSON object.
     Object,
-    /// Anything else.
+    /// Any other JSON value.
     Other,
 }
 
-/// What is kept of an object when its record is gone: its keys and its values.
+/// What is remembered of an object after its record is gone: its keys and its values.
 pub trait Keeps {
-    /// One object's.
+    /// The remembered keys and values of one object.
     type Memory: Default;
 }
 
-/// Writes objects of another language as JSON with sorted keys, and knows which of their values are
-/// the same as before.
+/// Writes objects of another language as JSON with sorted keys, and detects which of their values
+/// are unchanged since the last record.
 pub trait Objects<'o>: Keeps {
     /// A mapping.
     type Object;
-    /// Anything that a mapping holds.
+    /// The type of any value in a mapping.
     type Value;
-    /// Why something cannot be written.
+    /// Why a value cannot be written as JSON.
     type Error;
 
-    /// The text that is being written.
+    /// The JSON text that is being written.
     fn text(&mut self) -> &mut String;
 
     /// Writes a value.
@@ -57,28 +58,29 @@ pub trait Objects<'o>: Keeps {
     /// Writes an object.
     fn write_object(&mut self, object: &Self::Object) -> Result<(), Self::Error>;
 
-    /// Goes into a value that is an object; [`leave`](Self::leave) must follow.
+    /// Enters a nested object; [`leave`](Self::leave) must follow.
     fn enter(&mut self, value: &Self::Value) -> Result<(), Self::Error>;
 
-    /// Comes out of the object entered last.
+    /// Leaves the object that was entered last.
     fn leave(&mut self);
 
-    /// The value as an object, when it is exactly one.
+    /// The value as an object, when its type is exactly that of an object.
     fn as_object<'v>(&self, value: &'v Self::Value) -> Option<&'v Self::Object>;
 
-    /// The value as an integer, when it is exactly one and fits.
+    /// The value as an integer, when its type is exactly that of an integer and it fits into 64
+    /// bits.
     fn as_integer(&self, value: &Self::Value) -> Option<i64>;
 
     /// The names of an object's keys in sorted order, and memory for its values by their index in
-    /// that order; nothing when comparing further objects with it is not worth it. At most
-    /// [`MOST_KEYS`].
+    /// that order; `None` when further objects should not be compared with this one. An object may
+    /// have at most [`MOST_KEYS`] keys.
     fn remember(&self, object: &Self::Object) -> Option<(Vec<String>, Self::Memory)>;
 
-    /// Takes the values of an object; gives those that are not the very values of before as bits, or
-    /// nothing when its keys are others.
+    /// Stores the values of an object in `memory`; returns the indexes of those that are other
+    /// objects than before as bits, or `None` when the object has other keys.
     fn take(&self, memory: &mut Self::Memory, object: &Self::Object) -> Option<u64>;
 
-    /// A value of the object taken last that has changed.
+    /// A changed value of the object that was passed to [`take`](Self::take) last.
     fn value<'m>(
         &self,
         memory: &'m Self::Memory,
@@ -86,20 +88,21 @@ pub trait Objects<'o>: Keeps {
         index: usize,
     ) -> Option<&'m Self::Value>;
 
-    /// Forgets a value when a later one may be the same and yet have another text.
+    /// Forgets a value whose type is mutable, because later the same object may have another text.
     fn settle(&self, memory: &mut Self::Memory, object: &Self::Object, index: usize);
 }
 
-/// Turns records into lines.
+/// Converts records to lines, one after another.
 pub struct Lines<S: Keeps> {
-    /// The last line, in ASCII.
+    /// The line of the last record, in ASCII.
     line: Vec<u8>,
     shape: Shape<S::Memory>,
-    /// Where the text of a value is made that is not in the line yet.
+    /// Holds the text of a changed value until it is copied into the line.
     piece: S,
-    /// The fields that the sorted keys are, when they are those of a telemetry record.
+    /// For each key in sorted order, its field of a telemetry record; `None` when the record has
+    /// other keys.
     fields: Option<Vec<usize>>,
-    /// Of the last record, when the next may differ in its numbers alone.
+    /// The numbers of the last record, when the next record may differ in its numbers alone.
     numbers: Option<Numbers>,
     observation: Option<Observation>,
 }
@@ -117,19 +120,20 @@ impl<S: Keeps + Default> Default for Lines<S> {
     }
 }
 
-/// The session of a record, as far as its line names it.
+/// The session of a record, as far as its line shows it.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Named<'l> {
-    /// None.
+    /// The record names no session.
     Nothing,
-    /// This one, as the bytes of [`Text`](stormlog_format::Text).
+    /// The line contains this session id, as the bytes of [`Text`](stormlog_format::Text).
     Session(&'l [u8]),
-    /// The record must be asked.
+    /// The line does not show the session id, so the record itself must be read.
     Unclear,
 }
 
 impl<S: Keeps + Default> Lines<S> {
-    /// Writes the line of a record, over that of the record before where their keys are the same.
+    /// Writes the line of a record; if the record has the same keys as the one before, only changed
+    /// values are replaced in the line.
     pub fn take<'o>(&mut self, record: &S::Object) -> Result<(), S::Error>
     where
         S: Objects<'o>,
@@ -138,7 +142,7 @@ impl<S: Keeps + Default> Lines<S> {
         self.finish(keys)
     }
 
-    /// Writes the line of a record that the next one is not compared with.
+    /// Writes the line of a record with which the next record is not compared.
     pub fn take_alone<'o>(&mut self, record: &S::Object) -> Result<(), S::Error>
     where
         S: Objects<'o>,
@@ -158,24 +162,24 @@ impl<S: Keeps + Default> Lines<S> {
                 Ok(())
             }
             Err(error) => {
-                // The line is part of one record and part of another now.
+                // After an error the line mixes parts of two records, so all state is reset.
                 *self = Self::default();
                 Err(error)
             }
         }
     }
 
-    /// The line of the record taken last.
+    /// The line of the record that was taken last.
     pub fn line(&self) -> &str {
         std::str::from_utf8(&self.line).unwrap_or_default()
     }
 
-    /// What a rollup needs to know of that record, where it is plain to see.
+    /// What a rollup needs from the record taken last; `None` when its line must be parsed for it.
     pub fn observation(&mut self) -> Option<Observation> {
         self.observation.take()
     }
 
-    /// The session that it names.
+    /// The session of the record taken last.
     pub fn session(&self) -> Named<'_> {
         if self.shape.keys.is_empty() {
             return Named::Unclear;
@@ -227,13 +231,14 @@ impl<S: Keeps + Default> Lines<S> {
             Keys::Others => None,
         };
         seen.or_else(|| {
-            // Some of them may have been taken from a record with more content.
+            // The numbers may have been taken from a record with other content, so they are no
+            // longer valid.
             self.numbers = None;
             self.observe_all()
         })
     }
 
-    /// The observation of a record that differs from the last one only in its numbers.
+    /// The observation for a record that differs from the last one only in its numbers.
     fn observe_numbers(&mut self, changed: u64) -> Option<Observation> {
         let (numbers, fields) = (self.numbers.as_mut()?, self.fields.as_ref()?);
         let keys = &self.shape.keys;
@@ -279,13 +284,13 @@ impl<S: Keeps + Default> Lines<S> {
     }
 }
 
-/// The keys of an object and what was last written for them.
+/// The keys of an object and what was last written for each.
 struct Shape<M> {
-    /// In the order in which a line has them.
+    /// The keys in the order in which a line contains them.
     keys: Vec<Key<M>>,
     memory: M,
     content: MetadataContent,
-    /// Whether the last object has the same content for a rollup as the one before it.
+    /// Whether the last object contains the same for a rollup as the object before it.
     keeps_content: bool,
 }
 
@@ -300,10 +305,11 @@ impl<M: Default> Default for Shape<M> {
     }
 }
 
-/// Whether an object had the keys of the one before it.
+/// Whether an object has the same keys as the object before it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Keys {
-    /// It had, and the values of these keys, as bits in the order of the line, are others.
+    /// The keys are the same; `changed` has a bit for each key, in the order of the line, whose
+    /// value is another one.
     Same {
         changed: u64,
     },
@@ -312,26 +318,26 @@ enum Keys {
 
 struct Key<M> {
     name: String,
-    /// Its value, counted from the beginning of the object's text.
+    /// Where the value of the key begins, counted from the beginning of the object's text.
     start: usize,
     end: usize,
     written: Written,
-    /// When the value is an object itself.
+    /// The keys of the value, when the value is an object itself.
     inner: Option<Box<Shape<M>>>,
 }
 
-/// An object in a line that is being changed.
+/// An object in a line whose values are being replaced.
 struct Place<'l, S> {
     line: &'l mut Vec<u8>,
     piece: &'l mut S,
     /// Where the object begins in the line.
     beginning: usize,
-    /// How many objects inside of one another may still be compared.
+    /// How many levels of nested objects may still be compared.
     levels: usize,
 }
 
 impl<S> Place<'_, S> {
-    /// Puts a text in the place of what the object has from `start` to `end`.
+    /// Replaces the bytes from `start` to `end` of the object's text.
     fn replace(&mut self, start: usize, end: usize, text: &[u8]) {
         let (start, end) = (self.beginning + start, self.beginning + end);
         if text.len() == end - start {
@@ -343,8 +349,8 @@ impl<S> Place<'_, S> {
 }
 
 impl<M: Default> Shape<M> {
-    /// Writes an object that has other keys than the one before it, and gives its shape: a
-    /// blank one when remembering it is not worth it.
+    /// Writes an object that has other keys than the one before it, and returns its shape: an empty
+    /// one when the object should not be remembered.
     fn begin<'o, S>(object: &S::Object, piece: &mut S, levels: usize) -> Result<Self, S::Error>
     where
         S: Objects<'o, Memory = M>,
@@ -357,7 +363,8 @@ impl<M: Default> Shape<M> {
         Ok(shape)
     }
 
-    /// The shape of an object, nothing written yet; none when it is not worth it.
+    /// The shape of an object before anything is written; `None` when the object should not be
+    /// remembered.
     fn of<'o, S>(object: &S::Object, piece: &S) -> Option<Self>
     where
         S: Objects<'o, Memory = M>,
@@ -403,8 +410,8 @@ impl<M: Default> Shape<M> {
         Ok(())
     }
 
-    /// Writes the values that changed over the last object's, and returns by how much the text
-    /// has grown.
+    /// Replaces the text of the changed values, and returns by how many bytes the object's text has
+    /// grown.
     fn patch<'o, S>(
         &mut self,
         object: &S::Object,
@@ -439,7 +446,7 @@ impl<M: Default> Shape<M> {
         Ok(grown)
     }
 
-    /// Whether an object with these changes has the same content for a rollup as the one before it.
+    /// Whether an object with these changes contains the same for a rollup as the object before it.
     fn has_same_content(&self, changed: u64) -> bool {
         match self.content {
             MetadataContent::Nothing => !self.keys.is_empty(),
@@ -448,8 +455,8 @@ impl<M: Default> Shape<M> {
         }
     }
 
-    /// The status of the collector in the text of the object, blank when there is none;
-    /// nothing when the text must be read to know.
+    /// The status of the collector in the text of a metadata object, empty when it has none; `None`
+    /// when the text must be parsed to find it.
     fn status<'t>(&self, text: &'t [u8]) -> Option<&'t [u8]> {
         let key = match self.content {
             MetadataContent::Nothing if self.keys.is_empty() => return None,
@@ -468,7 +475,7 @@ impl<M: Default> Shape<M> {
 }
 
 impl<M: Default> Key<M> {
-    /// Writes the value of a key that the line had no value for.
+    /// Writes the value of a key for which the line has no text yet.
     fn write<'o, S>(
         &mut self,
         value: &S::Value,
@@ -494,8 +501,9 @@ impl<M: Default> Key<M> {
         Ok(())
     }
 
-    /// Writes an integer over the last value, and returns by how much the text has grown. Most
-    /// of what changes from record to record are integers, which never change themselves.
+    /// Replaces the text of a value by an integer, and returns by how many bytes the text has
+    /// grown. This case is separate because most changes between records are integers, which are
+    /// immutable.
     fn patch_integer<'o, S>(&mut self, value: &S::Value, place: &mut Place<'_, S>) -> Option<isize>
     where
         S: Objects<'o, Memory = M>,
@@ -511,7 +519,7 @@ impl<M: Default> Key<M> {
         Some(self.end.cast_signed() - end.cast_signed())
     }
 
-    /// Writes the value over the last one, and returns by how much the text has grown.
+    /// Replaces the text of a value, and returns by how many bytes the text has grown.
     fn patch<'o, S>(
         &mut self,
         value: &S::Value,
@@ -548,7 +556,7 @@ impl<M: Default> Key<M> {
     }
 }
 
-/// The numbers of the bits that are set, the lowest first.
+/// The indexes of the bits that are set, the lowest first.
 fn places(mut bits: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let place = bits.trailing_zeros();

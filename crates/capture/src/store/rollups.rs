@@ -1,8 +1,8 @@
-//! Rollups of a sink. They are built while events are written, one part per segment, and merged
-//! when the sink is closed.
+//! Builds the rollups of a sink while events are written, one part per segment, and merges the
+//! parts when the sink is closed.
 //!
-//! Only segments of an earlier process are read back, and only if its rollups are missing or one of
-//! its segments was pruned.
+//! Only segments of an earlier process are read back, and only if the rollups of that process are
+//! missing or one of its segments was deleted.
 
 use std::collections::HashMap;
 use std::io;
@@ -23,11 +23,11 @@ use super::manifest::MANIFEST_FILENAME;
 use super::segment::is_plain_name;
 use crate::files::{Durability, is_regular, read_regular, replace_file};
 
-/// A longer segment of an earlier process is not read back.
+/// A segment of an earlier process that is longer than this is not read back for rollups.
 const MAX_READ_BACK_BYTES: u64 = 1 << 30;
 
-/// Writes rollups into a directory and returns their path. The directory is created when it is
-/// missing.
+/// Writes `rollups.json` into a directory, which is created when it is missing, and returns the
+/// path of the file.
 pub fn write_rollups(directory: &Path, rollups: &RollupFile) -> io::Result<PathBuf> {
     std::fs::create_dir_all(directory)?;
     let text = rollups.to_text();
@@ -40,17 +40,17 @@ pub fn write_rollups(directory: &Path, rollups: &RollupFile) -> io::Result<PathB
     Ok(directory.join(ROLLUP_FILENAME))
 }
 
-/// What is known about the segments of a sink.
+/// What the rollups know about the segments of a sink.
 #[derive(Debug)]
 pub(crate) struct Rollups {
     window_ns: i64,
-    /// Parts by segment name. Segments without an entry must be read.
+    /// The part of each segment that this sink wrote; other segments must be read for the rollups.
     parts: HashMap<Text, Part>,
-    /// The rollups found when the sink was opened, if they describe the segments that exist.
+    /// The rollups found when the sink was opened, if they describe the segments that still exist.
     earlier: Option<RollupFile>,
 }
 
-/// A segment that this sink wrote, all of it for one session.
+/// The rollup of one segment that this sink wrote, all of it for one session.
 #[derive(Debug)]
 struct Part {
     session_id: Text,
@@ -81,7 +81,7 @@ impl Rollups {
         }
     }
 
-    /// Adds a new, empty segment of a session.
+    /// Adds a new, empty segment of a session to the rollups.
     pub(crate) fn begin(&mut self, segment: &Text, session: &SessionSummary) {
         let part = Part {
             session_id: session.session_id.clone(),
@@ -90,14 +90,14 @@ impl Rollups {
         self.parts.insert(segment.clone(), part);
     }
 
-    /// Counts events that were appended to a segment.
+    /// Adds events that were appended to a segment to its rollup.
     pub(crate) fn observe(&mut self, segment: &Text, observed: &[Observation]) {
         if let Some(Part { events, .. }) = self.parts.get_mut(segment) {
             events.observe_all(observed);
         }
     }
 
-    /// Counts lines that were appended to a segment.
+    /// Adds lines that were appended to a segment to its rollup.
     pub(crate) fn observe_lines(&mut self, segment: &Text, lines: &[u8]) {
         let Some(Part { session_id, events }) = self.parts.get_mut(segment) else {
             return;
@@ -119,7 +119,8 @@ impl Rollups {
         self.parts.remove(segment);
     }
 
-    /// Writes the rollups of all segments in the manifest. Without segments there are none.
+    /// Writes the rollups of all segments that the manifest lists. For a sink without segments, no
+    /// rollups are written.
     pub(crate) fn write(
         &self,
         directory: &Path,
@@ -203,7 +204,7 @@ impl Rollups {
         Ok(sessions)
     }
 
-    /// The earlier rollups, if all segments that they describe still exist unchanged.
+    /// The rollups of an earlier sink, if all segments that they describe still exist unchanged.
     fn reusable(
         &self,
         directory: &Path,
@@ -276,7 +277,7 @@ impl Merged<'_> {
         }
     }
 
-    /// Adds the events of a segment that must be read.
+    /// Reads a segment and adds its events.
     fn read(&mut self, segment: &Segment) -> Result<(), RollupFailure> {
         let source = self.source(segment);
         let mut owners: Vec<Text> = Vec::new();
@@ -301,8 +302,9 @@ impl Merged<'_> {
         Ok(())
     }
 
-    /// Adds sessions that occur only in the events of segments. Windows count from the start of a
-    /// session, so all sessions must be known before any event is counted.
+    /// Adds the sessions that occur in the events of segments but in no manifest. The windows of a
+    /// rollup count from the start of a session, so all sessions must be known before any event is
+    /// counted.
     fn add_strangers(&mut self, segments: &[&Segment]) -> Result<(), RollupFailure> {
         let mut strangers: Vec<Stranger> = Vec::new();
         for segment in segments {
@@ -348,7 +350,7 @@ impl Merged<'_> {
     }
 }
 
-/// The text of a segment, and the session of records that name none.
+/// The text of a segment, and the session to which its records without a session id belong.
 struct Lines<'a> {
     segment: &'a Segment,
     owner: Text,
@@ -433,7 +435,7 @@ impl Stranger {
     }
 }
 
-/// The absolute path with links resolved, from which ids are computed.
+/// The absolute path with links resolved, from which session ids are computed.
 fn absolute(path: &Path) -> Text {
     let resolved = path.canonicalize().or_else(|_| std::path::absolute(path));
     let resolved = resolved.unwrap_or_else(|_| path.to_path_buf());

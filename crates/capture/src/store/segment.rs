@@ -1,5 +1,5 @@
-//! Appends lines to one segment file. It handles bytes and torn lines, and knows nothing of
-//! sessions.
+//! Appends lines to one segment file. A segment writer handles bytes and torn lines; it does not
+//! know sessions.
 
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::files::{create_to_append, open_to_append};
 use crate::kept_file::KeptFile;
 
-/// Whether a name from a manifest is the plain name of a file inside the sink.
+/// Whether a name from a manifest is a plain file name, so that the file is inside the sink.
 pub(crate) fn is_plain_name(name: &str) -> bool {
     let mut components = Path::new(name).components();
     matches!(
@@ -34,7 +34,7 @@ pub(crate) struct Found {
 }
 
 impl SegmentWriter {
-    /// Creates a segment. Fails when the name is taken, even by a link.
+    /// Creates a segment file; fails when a file or a link with this name exists.
     pub(crate) fn create(path: PathBuf) -> io::Result<Self> {
         let file = KeptFile::new(create_to_append(&path)?)?;
         Ok(Self {
@@ -44,8 +44,8 @@ impl SegmentWriter {
         })
     }
 
-    /// Opens an existing segment. Text after the last newline is the torn line of a killed writer
-    /// and is cut off.
+    /// Opens a segment file; text after the last newline is the torn line of a killed writer and is
+    /// cut off.
     pub(crate) fn open(path: PathBuf) -> io::Result<(Self, Found)> {
         let file = open_to_append(&path)?;
         let lines = Lines::of(&file)?;
@@ -64,10 +64,10 @@ impl SegmentWriter {
         Ok((writer, found))
     }
 
-    /// Appends complete lines: all of them or, when that fails, none.
+    /// Appends complete lines: all of them or, when writing fails, none.
     pub(crate) fn append(&mut self, lines: &[u8]) -> Result<(), AppendError> {
         let (mut file, metadata) = self.file.checked().map_err(AppendError::Closed)?;
-        // A deleted file would accept the lines, but no reader could find them.
+        // A segment file that was deleted would accept the lines, but no reader could find them.
         if metadata.nlink() == 0 {
             return Err(AppendError::Torn(io::ErrorKind::NotFound.into()));
         }
@@ -85,7 +85,7 @@ impl SegmentWriter {
         }
     }
 
-    /// The file, for a caller that syncs it without blocking the writer.
+    /// The segment file, for a caller that syncs it without blocking the writer.
     pub(crate) fn file(&self) -> Arc<KeptFile> {
         Arc::clone(&self.file)
     }
@@ -99,27 +99,27 @@ impl SegmentWriter {
     }
 }
 
-/// Why lines could not be appended, and the state of the segment.
+/// Why lines could not be appended to a segment, and in which state the segment is.
 #[derive(Debug)]
 pub(crate) enum AppendError {
-    /// The segment is unchanged; the same lines can be tried again.
+    /// The segment is unchanged, so appending the same lines can be tried again.
     Clean(io::Error),
-    /// The segment can no longer be written.
+    /// The segment ends with a part of the lines and can no longer be written.
     Torn(io::Error),
-    /// The program closed the descriptor; the file is unchanged.
+    /// The program closed the descriptor of the segment; the file is unchanged.
     Closed(io::Error),
 }
 
 /// Counts of the lines of a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lines {
-    /// Complete lines that are not blank.
+    /// The number of complete lines that are not blank.
     pub(crate) event_count: u64,
-    /// Bytes up to the end of the last complete line.
+    /// The number of bytes up to the end of the last complete line.
     pub(crate) whole_bytes: u64,
-    /// Bytes after the last complete line.
+    /// The number of bytes after the last complete line.
     pub(crate) torn_bytes: u64,
-    /// Whether these bytes are more than white space.
+    /// Whether the bytes after the last complete line are more than white space.
     pub(crate) torn_event: bool,
 }
 

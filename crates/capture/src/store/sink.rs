@@ -1,4 +1,5 @@
-//! A sink for callers on any thread. It flushes in the background and is safe across a fork.
+//! A sink for callers on any thread. This sink flushes on a thread of its own and is safe across a
+//! fork.
 //!
 //! A forked child releases the state of the parent ([`super::fork`]) and records into a sink of its
 //! own.
@@ -19,14 +20,14 @@ use super::writer::{Flush, Writer};
 use crate::kept_file::KeptFile;
 use crate::thread;
 
-/// An append-only sink: a directory of segments and a manifest.
+/// An append-only sink: a directory with segments and a manifest.
 #[derive(Debug)]
 pub struct Sink {
     config: SinkConfig,
     life: Life,
 }
 
-/// The state of a sink in one process. Forked children have further states.
+/// The state of a sink in one process; each forked child makes a state of its own.
 #[derive(Debug)]
 struct Life {
     pid: u32,
@@ -51,7 +52,8 @@ struct State {
     stop: bool,
 }
 
-/// The flushing thread sleeps at least this long, even when something is due.
+/// The flushing thread sleeps at least this long between two flushes, even when the next one is
+/// due.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(5);
 
 impl Shared {
@@ -71,7 +73,8 @@ impl Holder for Shared {
     fn hand_over(&self) {
         let end = Instant::now() + HAND_OVER_PATIENCE;
         loop {
-            // A thread of the caller may hold the lock and wait for this one.
+            // Another thread may hold the lock of the state while it waits for this thread, so this
+            // thread only tries the lock.
             match self.state.try_lock() {
                 Ok(mut state) => {
                     state.writer.iter_mut().for_each(Writer::hand_over);
@@ -99,7 +102,7 @@ impl Life {
 
 impl Sink {
     /// Opens a sink on its directory, which is created when it is missing. When another process
-    /// records there, the sink uses a sibling directory and adds a notice.
+    /// records into the directory, the sink uses a sibling directory and adds a notice.
     pub fn open(config: SinkConfig) -> Result<Self, SinkError> {
         let sink = Self {
             config,
@@ -109,8 +112,8 @@ impl Sink {
         Ok(sink)
     }
 
-    /// Makes a session the active one and returns it. If a session is already active, that one
-    /// stays.
+    /// Makes a session the active one and returns it. If a session is already active, it stays the
+    /// active one.
     pub fn start_session(
         &self,
         summary: Option<SessionSummary>,
@@ -124,7 +127,8 @@ impl Sink {
             .flatten()
     }
 
-    /// Appends an event of the active session. If no session is active, the event's session begins.
+    /// Appends an event of the active session. If no session is active, the session of the event
+    /// begins.
     pub fn append(&self, event: &Event) -> Result<(), SinkError> {
         self.with_writer(|writer| {
             writer.enter_session(Some(event.session_id.as_bytes()))?;
@@ -132,10 +136,10 @@ impl Sink {
         })
     }
 
-    /// Appends a record as a line of JSON with sorted keys, without a newline, to the named session
-    /// or the active one. Ids are the bytes of [`Text`](stormlog_format::Text). Without an
-    /// observation the line is parsed for the rollups; a given observation must belong to this
-    /// line.
+    /// Appends a record to the named session or the active one; the record is a line of JSON with
+    /// sorted keys, without a newline. Session ids are passed as the bytes of
+    /// [`Text`](stormlog_format::Text). Without an observation the line is parsed for the rollups;
+    /// a given observation must be made from this line.
     pub fn append_line(
         &self,
         session_id: Option<&[u8]>,
@@ -148,8 +152,9 @@ impl Sink {
         })
     }
 
-    /// Does the same as [`append_line`](Self::append_line) if that needs no I/O and no waiting.
-    /// Otherwise returns false and does nothing. For callers that hold a lock which others need.
+    /// Does the same as [`append_line`](Self::append_line) if that needs no I/O and no waiting;
+    /// otherwise returns false and does nothing. This is for callers that hold a lock which other
+    /// threads need, such as Python's.
     pub fn append_line_at_once(
         &self,
         session_id: Option<&[u8]>,
@@ -165,45 +170,47 @@ impl Sink {
         writer.is_some_and(|writer| writer.buffer_only(session_id, line, observation))
     }
 
-    /// Checks that the session of a record is the active one, and begins it when there is none.
+    /// Checks that the session of a record is the active one; begins that session when none is
+    /// active.
     pub fn enter_session(&self, session_id: Option<&[u8]>) -> Result<(), SinkError> {
         self.with_writer(|writer| writer.enter_session(session_id))
     }
 
-    /// Writes buffered lines if a flush is due, or always when forced. A forced flush waits for the
-    /// disk.
+    /// Writes buffered lines if a flush is due, or always when `force` is set. A forced flush waits
+    /// for the disk.
     pub fn flush(&self, force: bool) -> Result<(), SinkError> {
         let flush = if force { Flush::Now } else { Flush::IfDue };
         self.look(|writer| writer.flush(flush)).unwrap_or(Ok(()))
     }
 
-    /// Flushes, closes the segment and ends the session. The sink can be used again.
+    /// Flushes, closes the segment and ends the active session. After it was closed, the sink can
+    /// be used again.
     pub fn close(&self, status: SessionStatus) -> Result<(), SinkError> {
         self.look(|writer| writer.close(status)).unwrap_or(Ok(()))
     }
 
-    /// Writes buffered lines and closes the segment; the session continues in a new one.
+    /// Writes buffered lines and closes the segment; the session continues in a new segment.
     pub fn seal(&self) -> Result<(), SinkError> {
         self.look(Writer::seal).unwrap_or(Ok(()))
     }
 
-    /// Counts of what was done to the segments.
+    /// Counts of rollovers, deleted segments, and remaining segments.
     pub fn diagnostics(&self) -> Diagnostics {
         self.look(|writer| writer.diagnostics()).unwrap_or_default()
     }
 
-    /// The directory of the sink: the requested one or the sibling.
+    /// The directory of the sink: the requested one, or the sibling that is used instead.
     pub fn directory(&self) -> PathBuf {
         self.look(|writer| writer.directory().to_path_buf())
             .unwrap_or_else(|| self.config.root_dir.clone())
     }
 
-    /// Takes the log messages that were not taken yet.
+    /// Takes the log messages of the sink that were not taken yet.
     pub fn take_notices(&self) -> Vec<String> {
         self.look(Writer::take_notices).unwrap_or_default()
     }
 
-    /// The state in this process. A forked child gets a new one.
+    /// The state of the sink in this process; a forked child gets a new state.
     fn life(&self) -> &Life {
         let pid = fork::process_id();
         let mut life = &self.life;
@@ -214,7 +221,7 @@ impl Sink {
         life
     }
 
-    /// The state in this process, if there is one.
+    /// The state of the sink in this process, if there is one.
     fn existing_life(&self) -> Option<&Life> {
         let pid = fork::process_id();
         let mut life = &self.life;
@@ -224,13 +231,13 @@ impl Sink {
         Some(life)
     }
 
-    /// Calls a function with the writer, if this process has one.
+    /// Calls a function with the writer of the sink, if this process has one.
     fn look<R>(&self, work: impl FnOnce(&mut Writer) -> R) -> Option<R> {
         let mut state = self.existing_life()?.shared.lock();
         state.writer.as_mut().map(work)
     }
 
-    /// Calls a function with the writer, and opens it if this process has none.
+    /// Calls a function with the writer of the sink, which is opened if this process has none.
     fn with_writer<R>(
         &self,
         work: impl FnOnce(&mut Writer) -> Result<R, SinkError>,
@@ -262,8 +269,9 @@ impl Sink {
 impl Drop for Sink {
     fn drop(&mut self) {
         let Some(life) = self.existing_life() else {
-            // A forked child that never used the sink. If a thread of the parent was using it
-            // during the fork, its memory is in an unknown state and is not freed.
+            // This process is a forked child that never used the sink. If a thread of the parent
+            // was using the sink during the fork, the sink's memory is in an unknown state and is
+            // not freed.
             if self.life.shared.state.try_lock().is_err() {
                 std::mem::forget(Arc::clone(&self.life.shared));
             }
@@ -273,17 +281,17 @@ impl Drop for Sink {
         state.stop = true;
         life.shared.wake.notify_one();
         if let Some(mut writer) = state.writer.take() {
-            // No caller is left to get the error; lines that cannot be written now are lost.
+            // When the sink is dropped no caller can get the error; lines that cannot be written
+            // now are lost.
             let _ = writer.flush(Flush::Now);
-            // The thread needs the state to end.
+            // The state is unlocked here, because the flushing thread needs it to end.
             drop(state);
             writer.wait_for_replaced_segments();
         }
     }
 }
 
-/// Starts the flushing thread. Without the flushing thread, each append flushes when a flush is
-/// due.
+/// Starts the flushing thread; if that fails, each append flushes when a flush is due.
 fn start_thread(shared: &Arc<Shared>) -> bool {
     let shared = Arc::clone(shared);
     thread::start("stormlog-sink", move || flush_in_background(&shared)).is_ok()
@@ -293,7 +301,7 @@ fn flush_in_background(shared: &Shared) {
     let mut thinner = Thinner::default();
     let mut state = shared.lock();
     while let Some(writer) = state.writer.as_mut().filter(|writer| !writer.is_at_rest()) {
-        // The writer keeps a failure and knows when to try again.
+        // The writer keeps the error of a failed flush and knows when to try again.
         let unsynced = writer.tick().unwrap_or_default();
         let mut sleep = writer.idle_for().max(SHORTEST_SLEEP);
         if writer.thins() {
@@ -307,7 +315,7 @@ fn flush_in_background(shared: &Shared) {
             sleep = pause.map_or(sleep, |pause| sleep.min(pause));
             state = shared.lock();
         } else if unsynced.is_empty() {
-            // If something is due soon, the thread wakes up by itself.
+            // If the next flush is due soon, the thread wakes up by itself and needs no signal.
             state.is_asleep = !writer.is_behind();
         } else {
             drop(state);
@@ -333,7 +341,7 @@ fn flush_in_background(shared: &Shared) {
 
 fn sync(files: &[Arc<KeptFile>]) {
     for file in files {
-        // If the sync fails, the next flush shows whether the disk still accepts writes.
+        // If the sync fails, the next flush finds out whether the disk still accepts writes.
         let _ = file.sync_data();
     }
 }

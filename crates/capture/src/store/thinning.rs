@@ -1,8 +1,10 @@
-//! Thinning: a sink keeps the whole run within a budget by making its older part coarser.
+//! Thinning keeps a whole run within a budget of bytes by removing samples from the older part of
+//! the sink.
 //!
-//! The newest segments stay complete. Older segments are rewritten, so that each interval keeps
-//! only the samples listed in [`select`]. The older a segment, the longer its intervals. This file
-//! decides which segments are rewritten next and accesses no file.
+//! The newest segments of the sink stay complete. Older segments are rewritten, so that each time
+//! interval keeps only the samples listed in [`select`]. The older a segment is, the longer are the
+//! time intervals to which it is thinned. This file decides which segments are rewritten next; it
+//! does no file access.
 
 pub(crate) mod rewrite;
 mod select;
@@ -12,10 +14,10 @@ use stormlog_format::Segment;
 
 use super::segment::is_plain_name;
 
-/// Options for keeping a sink within a budget without losing its older part.
+/// Options for thinning, which keeps a sink within a budget without losing its older part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thinning {
-    /// The segments of the sink have at most this many bytes together.
+    /// The budget: all segments of the sink together have at most this many bytes.
     pub budget_bytes: u64,
 }
 
@@ -29,7 +31,7 @@ impl Default for Thinning {
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// The intervals to which segments are thinned, in this order.
+/// The time intervals to which segments are thinned, one after the other.
 const INTERVALS_NS: [i64; 5] = [
     SECOND_NS,
     10 * SECOND_NS,
@@ -38,23 +40,23 @@ const INTERVALS_NS: [i64; 5] = [
     3600 * SECOND_NS,
 ];
 
-/// Segments with this interval are not thinned further.
+/// Segments thinned to this longest interval are not thinned further.
 pub(crate) const COARSEST_INTERVAL_NS: i64 = INTERVALS_NS[INTERVALS_NS.len() - 1];
 
-/// The interval of segments that were merged but not thinned. It shows readers that follow the sink
-/// that the file was rewritten.
+/// The interval that is recorded for segments that were merged but not thinned. The interval of a
+/// merged segment shows readers that follow the sink that the file was rewritten.
 const MERGED_INTERVAL_NS: i64 = 1;
 
 /// Complete segments have level 0; segments thinned to the n-th interval have level n.
 const LEVELS: usize = INTERVALS_NS.len() + 1;
 const COARSEST: usize = LEVELS - 1;
 
-/// The share of each level, in sixteenths of the usable bytes. With 10 samples a second of 700
-/// bytes and the default budget, this keeps 5 hours complete, 2 hours at 1 s, 20 hours at 10 s, 5
-/// days at 1 min, 26 days at 10 min, and 150 days at 1 h.
+/// The share of each level in the usable bytes of the budget, in sixteenths. With 10 samples a
+/// second of 700 bytes and the default budget, these shares keep 5 hours complete, 2 hours at 1 s,
+/// 20 hours at 10 s, 5 days at 1 min, 26 days at 10 min, and 150 days at 1 h.
 const SHARES: [u64; LEVELS] = [8, 2, 2, 2, 1, 1];
 
-/// At most this many segments are rewritten into one.
+/// At most this many segments are rewritten into one segment.
 const LARGEST_GROUP: usize = 16;
 
 /// When a sink has more segments than this, segments of one level are merged. A merge takes at
@@ -66,13 +68,13 @@ const SMALLEST_MERGE: usize = 8;
 const SMALLEST_SEGMENT: u64 = 4 << 10;
 
 impl Thinning {
-    /// The size at which a segment rolls over. It is small, so that thinning works on small pieces.
+    /// The size at which a segment rolls over; it is small, so that thinning works on small pieces.
     pub(crate) fn segment_bytes(self) -> u64 {
         (self.budget_bytes / 16).max(SMALLEST_SEGMENT)
     }
 
-    /// Segments are thinned when they have more bytes than this. The rest of the budget is for
-    /// events that are written during a rewrite.
+    /// Segments are thinned when they have more bytes than this together; the rest of the budget is
+    /// for events that are written during a rewrite.
     fn usable_bytes(self) -> u64 {
         self.budget_bytes - self.budget_bytes / 8
     }
@@ -82,8 +84,8 @@ impl Thinning {
         self.budget_bytes / 8
     }
 
-    /// Above this size thinning cannot keep up with the events. Then whole segments are deleted,
-    /// because the disk belongs to the watched program.
+    /// Above this many bytes, thinning cannot keep up with the events, and whole segments are
+    /// deleted, because the disk belongs to the watched program.
     pub(crate) fn most_bytes(self) -> u64 {
         self.budget_bytes.saturating_mul(2)
     }
@@ -93,21 +95,23 @@ impl Thinning {
     }
 }
 
-/// The next action.
+/// The next action that keeps a sink within its budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
-    /// Rewrite `count` segments, starting with `first`, into one that is thinned to an interval.
+    /// Rewrite `count` segments, starting with index `first`, into one that is thinned to an
+    /// interval.
     Rewrite {
         first: usize,
         count: usize,
         interval_ns: i64,
     },
-    /// Nothing more can be thinned: delete this segment.
+    /// Delete the segment with this index, because nothing more can be thinned.
     Drop(usize),
 }
 
-/// The level of a segment. An unknown interval lies between two levels, and the segment may be
-/// thinned to the coarser one.
+/// The level of a segment, by the interval to which it was thinned. An interval that is not in the
+/// table lies between two levels; the segment gets the finer level and may be thinned to the
+/// coarser one.
 fn level(segment: &Segment) -> usize {
     let interval = segment.thinned_interval_ns;
     INTERVALS_NS.partition_point(|known| *known <= interval)
@@ -117,7 +121,7 @@ fn size(segment: &Segment) -> u64 {
     u64::try_from(segment.size_bytes).unwrap_or(0)
 }
 
-/// The next action that keeps the segments, oldest first, within the budget.
+/// The next action that keeps the segments, which are given oldest first, within the budget.
 pub(crate) fn plan(segments: &[Segment], thinning: Thinning) -> Option<Plan> {
     let total: u64 = segments.iter().map(size).sum();
     let layout = Layout::of(segments, thinning);
@@ -128,11 +132,11 @@ pub(crate) fn plan(segments: &[Segment], thinning: Thinning) -> Option<Plan> {
     }
 }
 
-/// The segments grouped by level.
+/// The segments of a sink, grouped by their level of thinning.
 struct Layout<'a> {
     segments: &'a [Segment],
     thinning: Thinning,
-    /// Segments from this index on are protected.
+    /// The index of the first segment that is neither thinned nor deleted.
     protected: usize,
     bytes: [u64; LEVELS],
     counts: [usize; LEVELS],
@@ -160,7 +164,7 @@ impl<'a> Layout<'a> {
         layout
     }
 
-    /// Whether a segment can be rewritten at all.
+    /// Whether a segment may be rewritten: it is closed and has a plain file name.
     fn is_idle(&self, index: usize) -> bool {
         let segment = &self.segments[index];
         segment.closed && segment.filename.as_str().is_some_and(is_plain_name)
@@ -172,8 +176,8 @@ impl<'a> Layout<'a> {
                 .find(|index| self.is_idle(*index) && level(&self.segments[*index]) == wanted)
         };
         let is_too_much = |level: &usize| self.bytes[*level] > self.thinning.share(*level);
-        // If all levels are within their shares, the coarsest is thinned first, so that recent
-        // events stay complete longest.
+        // If all levels are within their shares, the coarsest level is thinned first, so that
+        // recent events stay complete longest.
         let mut in_turn = (0..COARSEST).filter(is_too_much).chain((0..COARSEST).rev());
         let (level, first) = in_turn.find_map(|level| Some((level, oldest(level)?)))?;
         Some(Plan::Rewrite {
@@ -184,7 +188,7 @@ impl<'a> Layout<'a> {
     }
 
     /// How many segments from `first` on can be rewritten into one: neighbours of the same session
-    /// and level whose size together does not exceed one segment.
+    /// and level that together are not larger than one segment.
     fn group(&self, first: usize, end: usize) -> usize {
         let head = &self.segments[first];
         let mut bytes = 0;

@@ -1,7 +1,7 @@
-//! A sink for one thread: buffer, flush, roll over, prune, close.
+//! A sink for one thread, which buffers, flushes, rolls over, deletes old segments and closes.
 //!
-//! Nothing here starts a thread or waits. A failure leaves the writer unchanged, so that the same
-//! call can be tried again: lines stay buffered until they are in a segment.
+//! The writer starts no thread and waits for none. A failed call leaves the writer unchanged, so
+//! that it can be tried again: lines stay buffered until they are in a segment.
 
 mod manifest_pace;
 mod segments;
@@ -34,17 +34,18 @@ use crate::kept_file::KeptFile;
 use crate::redact::LineFilter;
 
 /// The most bytes that are buffered while the disk accepts no writes, about twenty thousand events.
-/// Further events are dropped and counted, because the memory belongs to the watched program.
+/// When the buffer is full, further events are dropped and counted, because the memory belongs to
+/// the watched program.
 const MAX_BUFFERED_BYTES: usize = 8 << 20;
 
-/// How long to wait after a failed write. The time doubles with each failure.
+/// How long to wait after a failed write; the time doubles with each failure.
 const FIRST_BACK_OFF: Duration = Duration::from_millis(100);
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(5);
 
-/// How far the counts in the manifest may be behind.
+/// How long the counts in the manifest may stay behind the segments.
 const CATCH_UP: Duration = Duration::from_millis(50);
 
-/// The single-threaded core of a sink.
+/// The core of a sink, which only one thread uses at a time.
 #[derive(Debug)]
 pub(crate) struct Writer {
     config: SinkConfig,
@@ -56,13 +57,13 @@ pub(crate) struct Writer {
     next_index: u64,
     open: Option<SegmentWriter>,
     buffer: String,
-    /// How many bytes of the buffer are already without secrets.
+    /// How many bytes at the start of the buffer were already filtered for secrets.
     filtered_bytes: usize,
     filter: LineFilter,
     buffered_events: u64,
-    /// Events in the segment that were written ahead of the next flush.
+    /// How many events were written to the segment ahead of the next flush.
     early_events: u64,
-    /// Observations of the buffered events, if they are known.
+    /// The observations of the buffered events for the rollups, if they are known.
     observations: Vec<Observation>,
     dropped_events: u64,
     earlier_dropped_events: i64,
@@ -74,21 +75,22 @@ pub(crate) struct Writer {
     thinned: Thinned,
     pruned: Pruned,
     pruned_sessions: i64,
-    /// The rewrite that the manifest announces.
+    /// The rewrite of segments that the manifest announces.
     rewriting: Option<Rewriting>,
-    /// Segments that are being rewritten.
+    /// The names of the segments that are being rewritten.
     in_work: Vec<Text>,
-    /// After a failure, when thinning may be tried again and how long the wait was.
+    /// After a failure of thinning, when it may be tried again and how long the wait was.
     thin_again: Option<(Instant, Duration)>,
     failure: Option<Failure>,
-    /// Rollups, if they are enabled. They are built while writing.
+    /// The rollups, which are built while events are written; `None` if they are disabled.
     rollups: Option<Rollups>,
     notices: Vec<String>,
-    /// Reserved disk space for a last manifest.
+    /// Reserved disk space for a last manifest when the disk is full.
     reserve: Option<Reserve>,
-    /// Ends the session when another sink of this process takes over.
+    /// The object that ends the session when another sink of this process takes over.
     holder: Option<Weak<dyn Holder>>,
-    /// Whether the program closed our descriptors. This is reported once.
+    /// Whether the program closed the sink's file descriptors. A closed descriptor is reported
+    /// once.
     was_closed: bool,
 }
 
@@ -99,21 +101,22 @@ struct Failure {
     retry_at: Instant,
 }
 
-/// How far a flush goes.
+/// What a flush writes, and whether it waits for the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flush {
-    /// Only if enough is buffered or enough time has passed.
+    /// Flushes only if enough events are buffered or enough time has passed.
     IfDue,
-    /// Everything that is buffered; the caller waits for the disk.
+    /// Flushes everything that is buffered and waits for the disk.
     Now,
-    /// Everything that is buffered, but only to the system: a killed process loses none of it. The
-    /// next regular flush updates the manifest and syncs.
+    /// Writes everything that is buffered to the operating system only, so that a killed process
+    /// loses none of it. After an early write, the next regular flush updates the manifest and
+    /// syncs.
     Early,
 }
 
 impl Writer {
     /// Opens a sink: claims its directory, or a sibling when another process records there, and
-    /// repairs what is in it.
+    /// repairs the files in it.
     pub(crate) fn open(config: SinkConfig) -> Result<Self, SinkError> {
         let Claimed { directory, claim } =
             lock::claim(&config.root_dir).map_err(SinkError::io("open", &config.root_dir))?;
@@ -122,7 +125,7 @@ impl Writer {
         let recovered = recover(&directory, config.names, now_ns())
             .map_err(SinkError::io("read", &directory))?;
         for name in &recovered.leftovers {
-            // A superfluous file that cannot be deleted is left to the next sink.
+            // A superfluous file that cannot be deleted is left for the next sink to delete.
             let _ = std::fs::remove_file(directory.join(name));
         }
         drop(replacing);
@@ -186,18 +189,19 @@ impl Writer {
         &self.directory
     }
 
-    /// A log message, if another process made this sink use a sibling directory.
+    /// A log message, if this sink uses a sibling directory because another process has the
+    /// requested one.
     fn notice_of_redirection(&self) -> Option<String> {
         (self.directory != self.config.root_dir).then(|| {
             format!(
-                "another process records into '{}'; this one records into '{}'",
-                self.config.root_dir.display(),
-                self.directory.display()
+                "another process records into '{wanted}'; this one records into '{used}'",
+                wanted = self.config.root_dir.display(),
+                used = self.directory.display()
             )
         })
     }
 
-    /// Sets who ends the session when another sink of this process takes over.
+    /// Sets the object that ends the session when another sink of this process takes over.
     pub(crate) fn set_holder(&mut self, holder: Weak<dyn Holder>) {
         self.claim.set_holder(holder.clone());
         self.holder = Some(holder);
@@ -213,12 +217,12 @@ impl Writer {
         self.notices.push(taken_over(&self.directory));
     }
 
-    /// Takes the log messages that were not taken yet.
+    /// Takes the log messages of the sink that were not taken yet.
     pub(crate) fn take_notices(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notices)
     }
 
-    /// Makes a session the active one. If a session is already active, that one stays.
+    /// Makes a session the active one; if a session is already active, it stays the active one.
     pub(crate) fn start_session(
         &mut self,
         summary: Option<SessionSummary>,
@@ -250,7 +254,8 @@ impl Writer {
             .find(|session| session.session_id == *active)
     }
 
-    /// Checks that the session of a record is the active one, and begins it when there is none.
+    /// Checks that the session of a record is the active one; begins that session when none is
+    /// active.
     pub(crate) fn enter_session(&mut self, session_id: Option<&[u8]>) -> Result<(), SinkError> {
         match (&self.active, session_id) {
             (Some(active), Some(named)) if active.as_bytes() != named => {
@@ -265,8 +270,8 @@ impl Writer {
         }
     }
 
-    /// Buffers a record of the active session, as a line without its newline, and flushes when that
-    /// is due. Without an observation the line is parsed for the rollups.
+    /// Buffers a record of the active session, given as a line without its newline, and flushes
+    /// when a flush is due. Without an observation the line is parsed for the rollups.
     pub(crate) fn append(
         &mut self,
         line: &str,
@@ -277,7 +282,7 @@ impl Writer {
         self.flush_when_due()
     }
 
-    /// Buffers one event of the active session, and flushes when that is due.
+    /// Buffers one event of the active session, and flushes when a flush is due.
     pub(crate) fn append_event(&mut self, event: &Event) -> Result<(), SinkError> {
         self.check_room(0)?;
         event.push_line(&mut self.buffer);
@@ -296,7 +301,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Counts an event as dropped when the disk accepts no writes and the buffer is full.
+    /// When the disk accepts no writes and the buffer is full, counts an event as dropped and
+    /// returns an error.
     fn check_room(&mut self, more_bytes: usize) -> Result<(), SinkError> {
         if self.buffer.len() + more_bytes < MAX_BUFFERED_BYTES || self.failure.is_none() {
             return Ok(());
@@ -310,7 +316,7 @@ impl Writer {
     }
 
     /// Buffers a record if nothing else needs to be done: its session is active, and no flush is
-    /// due. Otherwise returns false and does nothing.
+    /// due. If more is needed, this returns false and does nothing.
     pub(crate) fn buffer_only(
         &mut self,
         session_id: Option<&[u8]>,
@@ -343,7 +349,7 @@ impl Writer {
             || self.last_flush.elapsed() >= self.config.flush_every
     }
 
-    /// Events since the last flush.
+    /// How many events were recorded since the last flush.
     fn unflushed_events(&self) -> u64 {
         self.buffered_events + self.early_events
     }
@@ -354,7 +360,7 @@ impl Writer {
         failure.is_some_and(|failure| Instant::now() < failure.retry_at)
     }
 
-    /// Why the last write failed, until a write succeeds.
+    /// Why the last write failed; `None` after a write has succeeded.
     pub(crate) fn failure(&self) -> Option<&str> {
         self.failure
             .as_ref()
@@ -372,8 +378,8 @@ impl Writer {
         result
     }
 
-    /// Writes buffered lines ahead of their flush. The first events of a segment are flushed,
-    /// because a reader finds segments through the manifest.
+    /// Writes buffered lines to the segment before their flush is due. The first events of a
+    /// segment are flushed instead, because a reader finds a segment only through the manifest.
     pub(crate) fn write_early(&mut self) -> Result<(), SinkError> {
         if self.buffered_events == 0 || self.failure.is_some() {
             return Ok(());
@@ -395,9 +401,10 @@ impl Writer {
         }
         self.keep_lock()?;
         self.open_segment()?;
-        // The buffer is empty when everything was written ahead.
+        // The buffer is empty when all lines were written ahead of the flush.
         if !self.buffer.is_empty() {
-            // All records pass here, so no secret that a program puts into its metadata is written.
+            // All records pass this filter, so a secret that a program puts into its metadata is
+            // not written.
             self.filter_buffer();
             self.append_buffer()?;
         }
@@ -448,7 +455,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Hides secrets in the buffer. Each line is filtered only once, even if the write is tried
+    /// Replaces secrets in the buffer; each line is filtered only once, even if its write is tried
     /// again.
     fn filter_buffer(&mut self) {
         let unfiltered = &self.buffer[self.filtered_bytes..];
@@ -459,7 +466,7 @@ impl Writer {
         self.filtered_bytes = self.buffer.len();
     }
 
-    /// Appends the buffer to the open segment.
+    /// Writes the buffer to the end of the open segment.
     fn append_buffer(&mut self) -> Result<(), SinkError> {
         let mut is_again = false;
         loop {
@@ -478,7 +485,8 @@ impl Writer {
                 }
                 AppendError::Closed(source) => {
                     self.note_closed();
-                    // The segment itself is unchanged.
+                    // The program closed the descriptor, but the segment file is unchanged, so it
+                    // is opened again later.
                     self.open = None;
                     if !is_again {
                         is_again = true;
@@ -492,16 +500,17 @@ impl Writer {
         }
     }
 
-    /// Ensures that the directory is still locked.
+    /// Locks the directory again if the program closed the descriptor of the lock.
     fn keep_lock(&mut self) -> Result<(), SinkError> {
         match self.claim.keep_lock(&self.directory) {
             Ok(Lock::Kept) => {}
             Ok(Lock::TakenAgain) => {
                 self.note_closed();
-                // The program probably closed the reserve together with the lock.
+                // The program probably closed the descriptor of the reserved space together with
+                // that of the lock.
                 self.reserve = Reserve::take(&self.directory);
             }
-            // The directory was removed, or another process has it.
+            // The directory was removed, or another process has locked it.
             Err(_) => {
                 self.note_closed();
                 self.restore_directory()?;
@@ -519,8 +528,8 @@ impl Writer {
         }
     }
 
-    /// Does what is due: a flush, or a late manifest. Returns the segments that are not yet on
-    /// disk, for the caller to sync.
+    /// Does what is due: a flush, or writing a manifest that was delayed. The returned segments are
+    /// not yet on disk; the caller syncs them.
     pub(crate) fn tick(&mut self) -> Result<Vec<Arc<KeptFile>>, SinkError> {
         if self.is_backing_off() || !self.claim.holds() {
             return Ok(Vec::new());
@@ -537,12 +546,12 @@ impl Writer {
         Ok(self.unsynced.take_due())
     }
 
-    /// Whether a tick will have something to do soon.
+    /// Whether [`tick`](Self::tick) will soon have a manifest to write or a segment to sync.
     pub(crate) fn is_behind(&self) -> bool {
         self.manifest.stale || !self.unsynced.is_empty()
     }
 
-    /// Whether nothing is left to do until the next session.
+    /// Whether the writer has nothing left to do until the next session.
     pub(crate) fn is_at_rest(&self) -> bool {
         !self.claim.holds()
             || (self.active.is_none()
@@ -574,8 +583,8 @@ impl Writer {
         }
     }
 
-    /// Flushes, closes the segment and ends the session. A sink whose directory was taken over has
-    /// nothing to end.
+    /// Flushes, closes the segment and ends the active session. A sink whose directory was taken
+    /// over by another sink has no session to end.
     pub(crate) fn close(&mut self, status: SessionStatus) -> Result<(), SinkError> {
         if !self.claim.holds() {
             self.active = None;
@@ -587,7 +596,7 @@ impl Writer {
         result
     }
 
-    /// Writes buffered lines and closes the segment; the session continues in a new one.
+    /// Writes buffered lines and closes the segment; the session continues in a new segment.
     pub(crate) fn seal(&mut self) -> Result<(), SinkError> {
         self.flush(Flush::Now)?;
         if let Some(open) = &self.open {
@@ -624,7 +633,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the rollups. They can be recomputed from the events, so a failure is only reported.
+    /// Writes the rollups; a failure is only reported, because rollups can be computed again from
+    /// the events.
     fn write_rollups(&mut self) {
         let Some(rollups) = &self.rollups else {
             return;
@@ -635,7 +645,7 @@ impl Writer {
     }
 
     /// Ends the session on a disk that accepts no events: buffered events are dropped and counted,
-    /// and the manifest uses the reserved space.
+    /// and the last manifest uses the reserved space.
     pub(crate) fn give_up(&mut self, status: SessionStatus) -> Result<(), SinkError> {
         self.dropped_events += self.buffered_events;
         self.buffered_events = 0;
@@ -648,7 +658,7 @@ impl Writer {
         self.end_session(status)
     }
 
-    /// Counts of what was done to the segments.
+    /// Counts of rollovers, deleted segments, and remaining segments.
     pub(crate) fn diagnostics(&self) -> Diagnostics {
         Diagnostics {
             final_retained_files: self.segments.len() as u64,
@@ -663,7 +673,7 @@ impl Writer {
         self.manifest.stale |= events > 0;
     }
 
-    /// Events that were dropped or whose segment disappeared.
+    /// How many events were dropped or were in a segment that disappeared.
     pub(crate) fn missing_events(&self) -> u64 {
         self.dropped_events + self.lost_events
     }
@@ -677,7 +687,7 @@ impl Writer {
         })
     }
 
-    /// Stores a failure and when to try again, or clears the last one.
+    /// Stores the failure of a write and when to try again, or clears the last failure.
     fn note(&mut self, result: &Result<(), SinkError>) {
         let Err(error) = result else {
             self.failure = None;

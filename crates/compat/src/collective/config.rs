@@ -1,23 +1,24 @@
-//! The thresholds for attributing gaps to collectives.
+//! The thresholds for attributing gaps to collective communication.
 
 use stormlog_format::Text;
 
 const MEBIBYTE: f64 = 1024.0 * 1024.0;
 const MILLISECOND: f64 = 1e6;
 
-/// A named set of thresholds.
+/// A named set of thresholds, by sensitivity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Preset {
     /// Low sensitivity: reports few gaps.
     Low,
-    /// Medium sensitivity.
+    /// Medium sensitivity, the default.
     #[default]
     Medium,
     /// High sensitivity: reports many gaps.
     High,
 }
 
-/// The thresholds. Callers may give fractions for values that are usually whole numbers.
+/// The thresholds for attributing gaps to collective communication. Callers may give fractions for
+/// thresholds that are usually whole numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct CollectiveConfig {
@@ -32,7 +33,7 @@ pub struct CollectiveConfig {
     pub min_confidence: f64,
 }
 
-/// The thresholds that can be overridden, in order.
+/// The names of the thresholds that can be overridden, in order.
 pub const FIELDS: [&str; 9] = [
     "min_samples_per_rank",
     "min_gap_bytes",
@@ -120,7 +121,7 @@ impl Default for CollectiveConfig {
 }
 
 impl CollectiveConfig {
-    /// Names and values, in order.
+    /// The names and values of the thresholds, in the order of [`FIELDS`].
     pub fn named(&self) -> [(&'static str, f64); 9] {
         [
             self.min_samples_per_rank,
@@ -213,7 +214,7 @@ impl CollectiveConfig {
     }
 }
 
-/// Rejects fields that cannot be overridden.
+/// Rejects names that are not thresholds.
 pub fn check_fields<'a>(fields: impl Iterator<Item = &'a str>) -> Result<(), ConfigError> {
     let mut unknown: Vec<&str> = fields.filter(|field| !FIELDS.contains(field)).collect();
     if unknown.is_empty() {

@@ -4,7 +4,8 @@ use hashbrown::HashMap;
 use stormlog_analysis::EventRef;
 use stormlog_format::{Map, Value};
 
-/// The words, without the underscores that some programs use in them.
+/// The words that indicate collective communication, without the underscores that some programs use
+/// in them.
 const TOKENS: [&str; 8] = [
     "nccl",
     "collective",
@@ -16,7 +17,8 @@ const TOKENS: [&str; 8] = [
     "barrier",
 ];
 
-/// Searches texts for the words, and remembers the results for texts that rows share.
+/// Searches texts for words that indicate collective communication, and remembers the results for
+/// texts that rows share.
 #[derive(Default)]
 pub(super) struct TokenSearch {
     seen: HashMap<(*const u8, usize), bool>,
@@ -24,7 +26,8 @@ pub(super) struct TokenSearch {
 }
 
 impl TokenSearch {
-    /// Whether the type, the context or any text in the metadata contains one of the words.
+    /// Whether the type, the context or any text in the metadata of an event contains a word that
+    /// indicates collective communication.
     pub(super) fn speaks_of_collective(&mut self, event: EventRef<'_>) -> bool {
         let in_text =
             |search: &mut Self, text: &[u8]| search.remembered(text, |search| search.in_text(text));
@@ -37,12 +40,14 @@ impl TokenSearch {
         let json = event.metadata_json();
         json.len() > 2
             && self.remembered(json, |search| {
-                // Only metadata that may contain a word is parsed. An escape may hide a word.
+                // Only metadata that may contain one of the words is parsed; an escape sequence may
+                // hide a word.
                 (json.contains(&b'\\') || search.in_text(json)) && search.in_map(&event.metadata())
             })
     }
 
-    /// Rows share texts by address, so each text is searched only once while the columns exist.
+    /// Rows share texts by address, so each text is searched only once as long as the columns
+    /// exist.
     fn remembered(&mut self, text: &[u8], look: impl FnOnce(&mut Self) -> bool) -> bool {
         let key = (text.as_ptr(), text.len());
         if let Some(found) = self.seen.get(&key) {

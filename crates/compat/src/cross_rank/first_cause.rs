@@ -1,4 +1,4 @@
-//! Finds the rank that rose first.
+//! Finds the rank whose memory rose first, with the rules of stormlog 0.3.9.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,17 +7,17 @@ use stormlog_format::{Map, Text, names};
 
 use super::{CrossRank, RankSamples, ResolvePhase, listed};
 
-/// Smallest rise that counts, in bytes.
+/// Smallest rise of memory that counts, in bytes.
 const FEWEST_BYTES: i64 = 64 << 20;
 
-/// How certain it is that a rank was the first.
+/// How certain it is that the memory of a rank rose first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Confidence {
-    /// The rank is the only first one and clearly ahead.
+    /// The rank is the only one whose memory rose first, and is clearly ahead of the others.
     High,
-    /// The rank is first, but not alone or not clearly ahead.
+    /// The rank's memory rose first, but not alone or not clearly ahead of the others.
     Medium,
-    /// Too little was recorded.
+    /// Too little was recorded to be more certain.
     Low,
 }
 
@@ -27,7 +27,7 @@ names!(Confidence {
     Low => "low",
 });
 
-/// A rank that may have been the first to rise.
+/// A rank whose memory may have risen first.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct Suspect {
@@ -45,7 +45,7 @@ pub struct Suspect {
     pub phase: Option<PhaseAttribution>,
 }
 
-/// The ranks that may have risen first.
+/// The ranks whose memory may have risen first.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct FirstCause {
@@ -64,7 +64,7 @@ struct Candidate {
 }
 
 impl CrossRank {
-    /// Finds the ranks that may have been the first to rise.
+    /// Finds the ranks whose memory may have risen first.
     pub fn first_cause(&self, resolve: Option<&ResolvePhase<'_>>) -> FirstCause {
         if self.ranks.is_empty() {
             let none_given = self.events.is_empty();
@@ -153,7 +153,7 @@ impl CrossRank {
         }
     }
 
-    /// The ranks that rose, the earliest first.
+    /// The ranks whose memory rose, the earliest first.
     fn candidates(&self) -> Vec<Candidate> {
         let mut candidates: Vec<Candidate> = self
             .ranks
@@ -176,7 +176,7 @@ impl CrossRank {
         candidates
     }
 
-    /// The notes of both parts, without duplicates.
+    /// The notes of the comparison and of the first-cause analysis, without duplicates.
     pub fn all_notes(&self, cause: &FirstCause) -> Vec<String> {
         let mut notes: Vec<String> = Vec::new();
         for note in self.notes.iter().chain(&cause.notes) {
@@ -189,8 +189,8 @@ impl CrossRank {
 }
 
 impl RankSamples {
-    /// The sample at which an uninterrupted rise reaches the threshold, as its index, the rise in
-    /// bytes and the number of steps. Samples with unknown use are skipped.
+    /// The sample at which an uninterrupted rise reaches the threshold: its index, the rise in
+    /// bytes and the number of rising steps. Samples with unknown memory use are skipped.
     fn first_rise(&self) -> Option<(usize, i64, usize)> {
         if self.samples.len() < 2 {
             return None;
@@ -217,7 +217,7 @@ impl RankSamples {
     }
 }
 
-/// A tenth, computed in floats and truncated as in stormlog 0.3.9.
+/// A tenth of a number of bytes, computed in floats and truncated as in stormlog 0.3.9.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

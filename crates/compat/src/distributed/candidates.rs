@@ -1,4 +1,5 @@
-//! Possible problems of a rank: alerts, gaps and collectives, with their time and severity.
+//! Possible problems of a rank: alerts, gaps and collective communication, each with its time and
+//! severity.
 
 use stormlog_analysis::detect::Severity;
 use stormlog_analysis::gap::samples::{device_gap, device_total};
@@ -9,7 +10,7 @@ use stormlog_format::{EventType, Text, byte_text};
 
 use crate::collective::CollectiveAttribution;
 
-/// The severity of a problem with a given confidence.
+/// The severity that corresponds to a confidence.
 fn severity_of(confidence: f64) -> Severity {
     match confidence {
         c if c >= 0.8 => Severity::Critical,
@@ -33,7 +34,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// The details, followed by the phase.
+    /// The details of the problem, followed by its phase.
     pub fn full_details(&self) -> Text {
         match &self.phase {
             None => self.details.clone(),
@@ -44,8 +45,8 @@ impl Candidate {
     }
 }
 
-/// All possible problems of a rank, from its events and samples in order of time and the gaps
-/// attributed to collectives.
+/// All possible problems of a rank, from its events and samples in order of time and from the gaps
+/// attributed to collective communication.
 pub(super) fn of_rank(
     rank: i64,
     events: &Events,
@@ -96,7 +97,7 @@ fn alerts(rank: i64, events: &Events, replay: &PhaseReplay) -> Vec<Candidate> {
     events.iter().filter_map(alert).collect()
 }
 
-/// The first sample whose gap exceeds the allowed share of the device.
+/// The first sample of a rank whose gap exceeds the allowed share of the device.
 fn first_breach(rank: i64, samples: &Events, replay: &PhaseReplay) -> Option<Candidate> {
     let threshold = GapThresholds::default().gap_ratio_threshold;
     samples.iter().find_map(|event| {
@@ -117,8 +118,8 @@ fn first_breach(rank: i64, samples: &Events, replay: &PhaseReplay) -> Option<Can
     })
 }
 
-/// Converts an attribution. The interval is padded, so its start is limited to the rank's first
-/// sample.
+/// Converts an attribution to collective communication into a possible problem. The attribution's
+/// time span is padded, so its start is limited to the time of the rank's first sample.
 fn collective(found: &CollectiveAttribution, first_sample_ns: i64) -> Candidate {
     let reasons: Vec<&'static str> = found.reason_codes.iter().copied().collect();
     Candidate {
@@ -138,7 +139,7 @@ fn collective(found: &CollectiveAttribution, first_sample_ns: i64) -> Candidate 
     }
 }
 
-/// The phase at a time, when neither thread nor scope is known.
+/// The phase at a time, when neither the thread nor the scope of the event is known.
 pub(super) fn resolve_at(
     replay: &PhaseReplay,
     at_ns: i64,

@@ -1,4 +1,4 @@
-//! Finds the files of a path: a single file, or everything below a directory that may contain
+//! Finds the event files at a path: a single file, or all files below a directory that may contain
 //! events.
 
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use super::{table, timeline};
 /// Deepest level of folders that is searched.
 const DEEPEST: usize = 64;
 
-/// The sessions and warnings of a path.
+/// The sessions and warnings found at a path.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) sessions: Vec<(LoadedSession, Vec<String>)>,
@@ -25,7 +25,7 @@ pub(super) struct Found {
     pub(super) nameless_file: bool,
 }
 
-/// Loads everything at a path.
+/// Loads all sessions at a path.
 pub(super) fn load_path(path: &Path, ranks: &mut RankChoice) -> Found {
     let found = if path.is_dir() {
         load_directory(path, ranks)
@@ -80,9 +80,11 @@ fn load_directory(directory: &Path, ranks: &mut RankChoice) -> Found {
 
 /// Loads a directory as a sink, if it has segments.
 fn sink_in(directory: &Path) -> Found {
-    // The sink inside a bundle does not count, because a bundle is recognised by its timeline.
+    // The sink inside a bundle is not loaded as a sink, because a bundle is recognised by its
+    // timeline.
     if sink_names(directory) == Some(SinkNames::Host) {
-        // Stormlog 0.3.9 does not see host sinks, whose numbers are not those of a device.
+        // Host sinks are skipped, because stormlog 0.3.9 does not read them and host memory is not
+        // device memory.
         return Found::default();
     }
     let is_sink = matches!(
@@ -128,7 +130,7 @@ fn load_file(file: &Path, ranks: &mut RankChoice) -> Found {
     }
 }
 
-/// A table's session is completed only if its last event is a stop event.
+/// The session of a CSV table counts as completed only if its last event is a stop event.
 fn completed_only_at_the_end(session: &mut LoadedSession) {
     let last = session.events.len().checked_sub(1);
     let last = last.and_then(|last| session.events.get(last));
@@ -138,8 +140,8 @@ fn completed_only_at_the_end(session: &mut LoadedSession) {
     }
 }
 
-/// Converts the records of a file. `kind` becomes part of the session id of records without a
-/// session id.
+/// Converts the records of a file to sessions. The argument `kind` becomes part of the session id
+/// of records without a session id.
 fn of_records(file: &Path, loaded: Result<Loaded, LoadError>, kind: Option<&str>) -> Found {
     let loaded = match loaded {
         Ok(loaded) => loaded,
@@ -195,7 +197,8 @@ impl Below {
         paths.sort();
         for path in paths {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            // A link to a directory may lead back to a parent.
+            // Links to directories are not followed, because they may lead back to a parent
+            // directory.
             if path.is_dir() {
                 if depth < DEEPEST && !path.is_symlink() {
                     self.collect(&path, depth + 1);

@@ -1,5 +1,5 @@
-//! Collects sessions from paths. Events of a session are joined without duplicates, and the ranks
-//! of one job are joined to one session.
+//! Collects sessions from the given paths. The events of a session from several files are joined
+//! without duplicates, and the ranks of one job are joined to one session.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ use super::directory::{self, Found};
 use super::group;
 use super::rank_choice::RankChoice;
 
-/// The contents of some paths.
+/// The sessions found at the given paths.
 #[derive(Debug, Default)]
 pub struct Gathered {
     /// The sessions with their warnings. The session to select by default comes first.
     pub sessions: Vec<(LoadedSession, Vec<String>)>,
     /// The index of the selected session.
     pub selected: Option<usize>,
-    /// Assumptions, and what could not be read.
+    /// Warnings about assumptions that were made and about files that could not be read.
     pub warnings: Vec<String>,
     /// Every file that contributed sessions.
     pub sources: Vec<String>,
@@ -35,7 +35,7 @@ pub enum GatherError {
     SessionNotFound(String),
 }
 
-/// Loads everything at some paths.
+/// Loads all sessions at the given paths, and selects one.
 pub fn gather(paths: &[PathBuf], session_id: Option<&str>) -> Result<Gathered, GatherError> {
     let mut ranks = RankChoice::default();
     let mut all = Sessions::default();
@@ -95,8 +95,8 @@ pub fn gather(paths: &[PathBuf], session_id: Option<&str>) -> Result<Gathered, G
     })
 }
 
-/// The default session: the joined ranks of a job if there are any, otherwise a session with
-/// events.
+/// The index of the default session: the joined ranks of a job if there are any, otherwise a
+/// session with events.
 fn default_place(
     sessions: &[(LoadedSession, Vec<String>)],
     grouped: &BTreeSet<Text>,
@@ -126,8 +126,8 @@ struct Parts {
 }
 
 impl Sessions {
-    /// Adds sessions. Of two summaries of one session, the one with the better selection key is
-    /// kept.
+    /// Adds sessions to those collected so far. Of two summaries of one session, the one with the
+    /// better selection key is kept.
     pub(super) fn add(&mut self, found: Vec<(LoadedSession, Vec<String>)>) {
         for (session, warnings) in found {
             let id = session.summary.session_id.clone();
@@ -174,7 +174,7 @@ pub(super) fn sort(sessions: &mut [(LoadedSession, Vec<String>)]) {
     sessions.sort_by(|(a, _), (b, _)| a.summary.selection_key().cmp(&b.summary.selection_key()));
 }
 
-/// The events without duplicates.
+/// Removes duplicate events.
 fn each_once(events: &Events) -> Events {
     let mut seen = HashSet::new();
     events.retained(|event| seen.insert(Key::of(event)))

@@ -22,7 +22,7 @@ pub(super) fn without_names(
     Some((merged, warnings.collect()))
 }
 
-/// For every job with several ranks, each in its own path, joins them to one session.
+/// For every job whose ranks are in separate paths, joins the sessions of the ranks to one session.
 pub(super) fn ranks_of_jobs(
     sessions: &[(LoadedSession, Vec<String>)],
     alone: &BTreeSet<Text>,
@@ -118,7 +118,7 @@ fn sources(sessions: &[&LoadedSession]) -> Vec<String> {
     all.into_iter().cloned().collect()
 }
 
-/// The common value; `None` when the values differ.
+/// The value that all items share; `None` when the values differ.
 fn only<T: Ord>(values: impl Iterator<Item = T>) -> Option<T> {
     let distinct: BTreeSet<T> = values.collect();
     let mut distinct = distinct.into_iter();

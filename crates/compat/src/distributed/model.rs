@@ -1,4 +1,4 @@
-//! The table of ranks: a row per rank, with its first anomaly.
+//! The table of ranks in the diagnostics tab: one row per rank, with the rank's first anomaly.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +9,10 @@ use stormlog_analysis::{EventRef, Events};
 use super::candidates::{self, Candidate};
 use crate::collective::{self, CollectiveConfig};
 
-/// Maximum number of ranks that are listed. A larger world size is not plausible.
+/// Maximum number of ranks that are listed; a larger declared world size is not plausible.
 const MOST_RANKS: i64 = 1 << 20;
 
-/// A rank in the table. Values without a sample are unknown.
+/// A row of the table of ranks. For a rank without samples, the values of the row are unknown.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct RankRow {
@@ -36,16 +36,16 @@ pub struct RankTimeline {
     pub gap: Vec<Option<i64>>,
 }
 
-/// One of two highlighted problems: `earliest` or `most_severe`.
+/// An indicator: one of two highlighted problems of a run.
 #[derive(Clone, Debug)]
 pub struct Indicator {
-    /// Which of the two problems it is.
+    /// Which of the two highlighted problems this is: `earliest` or `most_severe`.
     pub kind: &'static str,
     /// The highlighted problem.
     pub candidate: Candidate,
 }
 
-/// The ranks of a run.
+/// The table of the ranks of a run, with their timelines and highlighted problems.
 #[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct Model {
@@ -58,7 +58,7 @@ pub struct Model {
     pub warnings: Vec<String>,
 }
 
-/// Summarizes the ranks in some events, either all or the selected ones.
+/// Summarizes all ranks in the given events, or only the selected ranks.
 pub fn model(events: &Events, selected: Option<&BTreeSet<i64>>) -> Model {
     if events.is_empty() {
         return Model {
@@ -112,14 +112,14 @@ pub fn model(events: &Events, selected: Option<&BTreeSet<i64>>) -> Model {
     model
 }
 
-/// The events by time. Events with equal times keep their order.
+/// The events sorted by time; events with equal times keep their order.
 fn in_time(events: &Events) -> Events {
-    // `merged` returns a single part unchanged, so an empty part is added to make it sort.
+    // `merged` returns a single part unchanged and unsorted, so an empty part is added.
     Events::merged(&[&Events::default(), events])
 }
 
-/// The earliest problem, and the earliest of the most severe ones. Of equal problems, the first
-/// counts.
+/// The earliest problem, and the earliest of the most severe problems. Of problems with equal times
+/// and severities, the first counts.
 fn indicators(found: &[Candidate]) -> Vec<Indicator> {
     let earliest = found.iter().min_by_key(|one| one.timestamp_ns);
     let worst = found
@@ -166,7 +166,7 @@ impl RankRow {
     }
 }
 
-/// Last value minus first value; 0 when there are no samples.
+/// The last value minus the first value; 0 when there are no samples.
 fn delta(values: &[Option<i64>]) -> Option<i64> {
     match (values.first(), values.last()) {
         (Some(first), Some(last)) => Some(last.as_ref()?.saturating_sub(first.as_ref().copied()?)),

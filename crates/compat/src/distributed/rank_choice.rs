@@ -1,5 +1,5 @@
-//! Determines the rank of a timeline: from its contents, otherwise from its path, otherwise a free
-//! rank.
+//! Determines the rank of a timeline: from its contents, otherwise from its path, otherwise the
+//! lowest free rank.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::path::Path;
 use stormlog_analysis::{LoadedSession, rank_in_name};
 use stormlog_format::{Map, Value};
 
-/// The ranks that are already used.
+/// The ranks that are already used by other sessions.
 #[derive(Default)]
 pub(super) struct RankChoice {
     taken: BTreeSet<i64>,
@@ -25,7 +25,7 @@ pub(super) struct RankContext {
 }
 
 impl RankChoice {
-    /// Records the ranks in loaded sessions as used.
+    /// Marks the ranks in loaded sessions as used.
     pub(super) fn observe(&mut self, sessions: &[(LoadedSession, Vec<String>)]) {
         for event in sessions
             .iter()
@@ -73,7 +73,7 @@ impl RankChoice {
     }
 
     fn free(&self) -> i64 {
-        // Among one more number than there are used ranks, at least one is free.
+        // The search covers one more number than there are used ranks, so at least one is free.
         let enough = i64::try_from(self.taken.len()).unwrap_or(i64::MAX);
         let mut ranks = 0..=enough;
         ranks.find(|rank| !self.taken.contains(rank)).unwrap_or(0)
@@ -94,7 +94,7 @@ fn integer(value: &Value) -> Option<i64> {
     }
 }
 
-/// The rank in the last part of a path that names one.
+/// The rank named in a path, taken from the last part of the path that names one.
 fn rank_in_path(file: &Path) -> Option<i64> {
     let parts = file.components().rev();
     parts

@@ -17,7 +17,7 @@ pub enum RankFilterError {
     NotANumber(String),
 }
 
-/// Selects the ranks that a text names among the available ones.
+/// Parses a rank filter, and returns the available ranks that it selects.
 pub fn parse_rank_filter(text: &str, available: &[i64]) -> Result<BTreeSet<i64>, RankFilterError> {
     let there: BTreeSet<i64> = available.iter().copied().collect();
     let text = strip(text).to_lowercase();
@@ -51,7 +51,7 @@ fn number(text: &str) -> Result<i64, RankFilterError> {
     integer_of_text(&Text::from(text)).ok_or_else(|| RankFilterError::NotANumber(quoted(text)))
 }
 
-/// The text in quotes, as Python shows it.
+/// The text in quotes, in the form of Python's `repr`.
 fn quoted(text: &str) -> String {
     let list = python_str(&Value::List(vec![Value::text(text)]));
     let list = list.to_str_lossy();

@@ -1,4 +1,4 @@
-//! Reads a table with one event per row like the diagnostics tab of stormlog 0.3.9: numbers are
+//! Reads a CSV table with one event per row like the diagnostics tab of stormlog 0.3.9: numbers are
 //! parsed as floats, empty cells are null, and metadata that is not JSON is empty.
 
 use std::path::Path;
@@ -11,7 +11,7 @@ use stormlog_format::{
 
 use super::gather::shown;
 
-/// Columns with integers.
+/// Columns of the table that contain integers.
 const INTEGERS: [&str; 20] = [
     "allocator_active_bytes",
     "allocator_allocated_bytes",
@@ -35,7 +35,7 @@ const INTEGERS: [&str; 20] = [
     "world_size",
 ];
 
-/// The sessions of a table, and a warning for each row that is not an event.
+/// The sessions in a CSV table, and a warning for each row that is not an event.
 pub(super) fn load(file: &Path) -> (Loaded, Vec<String>) {
     let name = shown(file);
     let failed = |line: u64, reason: &dyn std::fmt::Display| {

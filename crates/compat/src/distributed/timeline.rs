@@ -16,14 +16,14 @@ use super::rank_choice::{RankChoice, RankContext};
 
 const COLLECTOR: &str = "stormlog.diagnose.timeline";
 
-/// A point of a timeline.
+/// A point of a diagnose bundle's timeline.
 struct Point {
     seconds: f64,
     allocated: i64,
     reserved: i64,
 }
 
-/// Loads a timeline.
+/// Loads the timeline of a diagnose bundle as samples.
 pub(super) fn load(file: &Path, ranks: &mut RankChoice) -> Found {
     match read(file) {
         Err(warning) => Found::warning(warning),
@@ -117,7 +117,7 @@ fn samples(summary: &SessionSummary, points: &[Point]) -> Vec<Event> {
     points.iter().map(sample).collect()
 }
 
-/// The payload, its points and the number of invalid points, or an error message.
+/// The timeline's payload, its valid points and the number of invalid points, or an error message.
 fn read(file: &Path) -> Result<(Map, Vec<Point>, usize), String> {
     let name = shown(file);
     let failed = |reason: &dyn std::fmt::Display| {
@@ -172,7 +172,7 @@ fn point(time: &Value, allocated: &Value, reserved: &Value) -> Option<Point> {
 }
 
 /// The session in the manifest next to a timeline. If the manifest has no start time, the session
-/// starts with the timeline.
+/// starts with the first point of the timeline.
 fn bundle_session(directory: &Path, first_ns: i64) -> Option<SessionSummary> {
     let text = read_whole(&directory.join(file_names::MANIFEST)).ok()?;
     let Ok(Value::Map(manifest)) = parse(&text) else {

@@ -3,14 +3,14 @@
 
 use super::{Framework, FunctionProfile};
 
-/// The advice for a framework, by its trigger.
+/// The advice for a framework, by the observation that triggers it.
 struct Advice {
     large: &'static [&'static str],
     middling: &'static [&'static str],
     growing: &'static [&'static str],
     fragmented: &'static [&'static str],
     general: &'static [&'static str],
-    /// How to make a frequently called function cheaper.
+    /// Advice on how to make a frequently called function cheaper.
     compiled: &'static str,
 }
 
@@ -77,13 +77,13 @@ impl Framework {
     }
 }
 
-/// Maximum number of pieces of advice at once.
+/// Maximum number of pieces of advice given for one profile.
 const MOST: usize = 10;
 
-/// A lower score calls for action.
+/// A score below this value makes an action a priority.
 const POOR: f64 = 6.0;
 
-/// The most important advice on a profile.
+/// The most important pieces of advice on a profile.
 pub fn suggestions(
     framework: Framework,
     peak_mb: f64,
@@ -121,7 +121,7 @@ pub fn suggestions(
     advice
 }
 
-/// The actions to take first, from the scores.
+/// The actions to take first, for the scores that are low.
 pub fn priority_actions(memory: f64, fragmentation: f64, performance: f64) -> Vec<String> {
     let actions = [
         (memory, "Address memory efficiency issues"),

@@ -1,4 +1,4 @@
-//! Finds leaks, repetition and steps in a series of memory readings.
+//! Finds leaks, repetition and stepwise growth in a series of memory readings.
 
 use stormlog_analysis::gap::regression::{mean, pearson, sample_deviation};
 use stormlog_format::{Map, Text, Value};
@@ -9,7 +9,8 @@ const FEWEST_FOR_LEAKS: usize = 10;
 const FEWEST_FOR_PATTERNS: usize = 20;
 const CHUNKS: usize = 4;
 
-/// Signs of a leak in a series of megabytes. The growth rate is reported as given.
+/// Signs of a leak in a series of memory readings in megabytes. The given growth rate is copied
+/// into the result.
 #[expect(clippy::cast_precision_loss, reason = "lengths stay below 2^52")]
 pub fn leaks(usage: &[f64], growth_rate: Value) -> Vec<Map> {
     let mut leaks = Vec::new();
@@ -63,7 +64,7 @@ fn finding(kind: &str, severity: &str, description: &str) -> Map {
     map
 }
 
-/// Whether usage repeats periodically, and whether it rises in steps.
+/// Patterns in memory readings: whether they repeat periodically, and whether they rise in steps.
 #[expect(clippy::cast_precision_loss, reason = "lengths stay below 2^52")]
 pub fn patterns(usage: &[f64]) -> Vec<Map> {
     let mut patterns = Vec::new();
@@ -93,7 +94,7 @@ pub fn patterns(usage: &[f64]) -> Vec<Map> {
     patterns
 }
 
-/// How similar neighbouring quarters of the series are; `None` when they are constant.
+/// How similar neighbouring quarters of the series are; `None` when the quarters are constant.
 fn repetition(usage: &[f64]) -> Option<f64> {
     let chunks: Vec<&[f64]> = usage
         .chunks_exact(usage.len() / CHUNKS)

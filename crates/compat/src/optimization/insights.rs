@@ -1,4 +1,4 @@
-//! Relations between the time and the memory of calls.
+//! Finds relations between the duration and the memory of profiled calls.
 
 use stormlog_analysis::gap::regression::{fit, mean, pearson, sample_deviation};
 use stormlog_format::{Map, Text, Value};
@@ -7,7 +7,7 @@ use super::{
     ProfileThresholds, ProfiledCall, by_function, names, quantile, real, real_count, strings, texts,
 };
 
-/// An observation about the calls.
+/// An insight: an observation about the profiled calls.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct Insight {
@@ -21,7 +21,7 @@ pub struct Insight {
 }
 
 impl Insight {
-    /// The insight as written in reports.
+    /// The insight as a map, in the form written to reports.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("category", self.category);
@@ -35,7 +35,7 @@ impl Insight {
     }
 }
 
-/// All insights about the calls.
+/// All insights about the profiled calls.
 pub fn insights(calls: &[ProfiledCall], thresholds: &ProfileThresholds) -> Vec<Insight> {
     let all = [
         slow_functions(calls, thresholds),
@@ -47,7 +47,7 @@ pub fn insights(calls: &[ProfiledCall], thresholds: &ProfileThresholds) -> Vec<I
     all.into_iter().flatten().collect()
 }
 
-/// The times of every function with enough calls.
+/// The durations of every function with enough calls.
 fn mean_times<'a>(
     calls: &'a [ProfiledCall],
     thresholds: &ProfileThresholds,

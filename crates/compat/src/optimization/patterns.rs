@@ -1,4 +1,4 @@
-//! Patterns of a program that cost memory.
+//! Finds patterns in the profiled calls of a program that cost memory.
 
 use stormlog_analysis::gap::regression::mean;
 use stormlog_format::{Map, Text, Value};
@@ -23,7 +23,7 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// The pattern as written in reports.
+    /// The pattern as a map, in the form written to reports.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("pattern_type", self.pattern_type);
@@ -36,7 +36,7 @@ impl Pattern {
     }
 }
 
-/// All patterns in the calls.
+/// All patterns in the profiled calls.
 pub fn patterns(calls: &[ProfiledCall], thresholds: &ProfileThresholds) -> Vec<Pattern> {
     let mut found = leaks(calls, thresholds);
     found.extend(fragmentation(calls, thresholds));
@@ -207,7 +207,7 @@ fn spikes(calls: &[ProfiledCall]) -> Option<Pattern> {
     })
 }
 
-/// The median of the allocated sizes.
+/// The median of the bytes that the calls allocated.
 fn median(calls: &[&ProfiledCall]) -> Value {
     let mut sizes: Vec<i64> = calls.iter().map(|call| call.allocated).collect();
     sizes.sort_unstable();
@@ -258,7 +258,7 @@ fn repetition(calls: &[ProfiledCall]) -> Option<Pattern> {
     })
 }
 
-/// Each function once, in order.
+/// The distinct functions, in the order of their first occurrence.
 fn distinct<'a>(functions: impl Iterator<Item = &'a Text>) -> Vec<Text> {
     let mut seen: Vec<Text> = Vec::new();
     for function in functions {

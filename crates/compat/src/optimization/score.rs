@@ -1,4 +1,4 @@
-//! The score of a report, and recommendations.
+//! The score of a program's memory use, and recommendations.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,7 +6,7 @@ use stormlog_format::Map;
 
 use super::{Insight, Pattern, count};
 
-/// How well a program uses memory.
+/// The score of a program: how well it uses memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct Score {
@@ -17,7 +17,7 @@ pub struct Score {
 }
 
 impl Score {
-    /// The score as written in reports.
+    /// The score as a map, in the form written to reports.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("score", self.score);
@@ -28,7 +28,7 @@ impl Score {
     }
 }
 
-/// A recommendation.
+/// A recommendation on how to improve a program's memory use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct Recommendation {
@@ -38,10 +38,11 @@ pub struct Recommendation {
     pub suggestions: Vec<String>,
 }
 
-/// Maximum number of recommendations that are listed.
+/// Maximum number of recommendations that are listed in a report.
 const MOST_RECOMMENDATIONS: usize = 10;
 
-/// A score of 100, minus deductions for the severities and impacts found, which are given as words.
+/// Computes the score: 100, minus deductions for the severities of patterns and the impacts of
+/// insights, which are given as words.
 pub fn score(severities: &[&str], impacts: &[&str]) -> Score {
     let patterns = severities.iter().map(|severity| match *severity {
         "critical" => 20,

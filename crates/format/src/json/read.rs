@@ -1,19 +1,20 @@
-//! A JSON reader. It parses JSON text, and a [`Build`] creates what the caller needs (a value,
-//! nothing, or objects of another language).
+//! Parses JSON text; a [`Build`] creates the results that the caller needs (values, nothing, or
+//! objects of another language).
 
 use crate::text::{Text, push_code_point};
 use crate::value::{Map, Value};
 
-/// Deepest nesting that is accepted, so that no document can exhaust the stack.
+/// The deepest nesting of lists and objects that is accepted, so that no document can exhaust the
+/// stack.
 pub const MAX_DEPTH: usize = 512;
 
-/// Why a text is not JSON, and where.
+/// Why a text is not JSON, and at which byte.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} at byte {offset}")]
 pub struct JsonError {
     /// The kind of error.
     pub kind: JsonErrorKind,
-    /// Byte offset into the text.
+    /// The byte offset of the error in the text.
     pub offset: usize,
 }
 
@@ -24,7 +25,7 @@ pub enum JsonErrorKind {
     /// No value starts here.
     #[error("expected a value")]
     ExpectedValue,
-    /// A string does not end.
+    /// A string has no closing quote.
     #[error("unterminated string")]
     UnterminatedString,
     /// A string contains a raw control character.
@@ -33,16 +34,16 @@ pub enum JsonErrorKind {
     /// A backslash is followed by an unknown character.
     #[error("invalid escape in a string")]
     InvalidEscape,
-    /// An object key is missing or not in double quotes.
+    /// The key of an object is missing or not in double quotes.
     #[error("expected a key in double quotes")]
     ExpectedKey,
     /// The colon after a key is missing.
     #[error("expected ':'")]
     ExpectedColon,
-    /// Neither a comma nor the end of the list or object follows.
+    /// After an entry, neither a comma nor the end of the list or object follows.
     #[error("expected ',' or the end of the list or object")]
     ExpectedComma,
-    /// Other text follows the document.
+    /// The document is followed by other text.
     #[error("unexpected text after the document")]
     TrailingText,
     /// Lists and objects are nested too deeply.
@@ -50,7 +51,7 @@ pub enum JsonErrorKind {
     TooDeep,
 }
 
-/// Creates the parts of a document.
+/// Creates the results of parsing: strings, numbers, lists and objects.
 pub trait Build<'a> {
     /// The type of object keys.
     type Key;
@@ -68,16 +69,16 @@ pub trait Build<'a> {
     fn string(&mut self, string: RawString<'a>) -> Self::Value;
     /// Creates a list.
     fn list(&mut self, items: Vec<Self::Value>) -> Self::Value;
-    /// Creates an object. The keys are in the order of the text and may be repeated.
+    /// Creates an object; its keys are in the order of the text and may be repeated.
     fn map(&mut self, entries: Vec<(Self::Key, Self::Value)>) -> Self::Value;
 }
 
-/// A string as it appears in the text, without quotes.
+/// A JSON string as it appears in the text, without its quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawString<'a> {
     /// The bytes between the quotes.
     pub bytes: &'a [u8],
-    /// Whether it contains escapes.
+    /// Whether the string contains escapes.
     pub escaped: bool,
 }
 
@@ -92,17 +93,17 @@ impl RawString<'_> {
     }
 }
 
-/// A number as it appears in the text.
+/// A JSON number as it appears in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawNumber<'a> {
     /// The characters of the number.
     pub text: &'a str,
-    /// Whether it has a fraction or an exponent, or is not finite.
+    /// Whether the number has a fraction or an exponent, or is not finite.
     pub is_float: bool,
 }
 
 impl RawNumber<'_> {
-    /// The number as a value.
+    /// The number as a [`Value`].
     pub fn decode(&self) -> Value {
         if self.is_float {
             return Value::Float(match self.text {
@@ -155,7 +156,7 @@ impl<'a> Build<'a> for BuildValue {
     }
 }
 
-/// Builds nothing. Vectors of `()` take no memory.
+/// Builds nothing; vectors of `()` take no memory, so text is only checked.
 struct BuildNothing;
 
 impl<'a> Build<'a> for BuildNothing {
@@ -170,7 +171,7 @@ impl<'a> Build<'a> for BuildNothing {
     fn map(&mut self, _: Vec<((), ())>) {}
 }
 
-/// Reads JSON text from the start.
+/// Reads JSON text from a position on.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     text: &'a [u8],
@@ -178,23 +179,23 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Creates a reader at the start of the text. The text must be UTF-8 for the results to be
-    /// text.
+    /// Makes a reader at the start of the text. The text must be UTF-8, or else decoded strings are
+    /// not valid text.
     pub fn new(text: &'a [u8]) -> Self {
         Self { text, position: 0 }
     }
 
-    /// Creates a reader at a byte offset.
+    /// Makes a reader at a byte offset of the text.
     pub fn at(text: &'a [u8], position: usize) -> Self {
         Self { text, position }
     }
 
-    /// The byte offset of the reader.
+    /// The byte offset at which the reader continues.
     pub fn position(&self) -> usize {
         self.position
     }
 
-    /// The next byte, if any.
+    /// The next byte of the text; `None` at the end.
     pub fn peek(&self) -> Option<u8> {
         self.text.get(self.position).copied()
     }
@@ -206,19 +207,19 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Skips one byte if it is the given one.
+    /// Skips the next byte if it is the given one; returns whether it was.
     pub fn eat(&mut self, byte: u8) -> bool {
         let there = self.peek() == Some(byte);
         self.position += usize::from(there);
         there
     }
 
-    /// Reads one value and the white space before it.
+    /// Reads one JSON value and the white space before it.
     pub fn value<B: Build<'a>>(&mut self, build: &mut B) -> Result<B::Value, JsonError> {
         self.value_at_depth(build, 0)
     }
 
-    /// Checks one value without building it, and returns its text.
+    /// Checks one JSON value without building it, and returns its text.
     pub fn skip_value(&mut self) -> Result<&'a [u8], JsonError> {
         self.skip_space();
         let start = self.position;
@@ -226,7 +227,7 @@ impl<'a> Reader<'a> {
         Ok(&self.text[start..self.position])
     }
 
-    /// Checks that only white space is left.
+    /// Checks that only white space is left in the text.
     pub fn finish(&mut self) -> Result<(), JsonError> {
         self.skip_space();
         match self.peek() {
@@ -235,7 +236,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a key and its colon.
+    /// Reads the key of an object and the colon after it.
     pub fn key(&mut self) -> Result<RawString<'a>, JsonError> {
         self.skip_space();
         if self.peek() != Some(b'"') {
@@ -250,7 +251,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// After a value in a list or object: true if another one follows, false at the end.
+    /// Called after a value in a list or object: returns true if another value follows, false at
+    /// the end.
     pub fn more(&mut self, end: u8) -> Result<bool, JsonError> {
         self.skip_space();
         if self.eat(b',') {
@@ -352,7 +354,8 @@ impl<'a> Reader<'a> {
         if whole == 0 {
             return Err(self.error(JsonErrorKind::ExpectedValue));
         }
-        // No digit may follow a leading zero. The caller rejects the rest.
+        // No digit may follow a leading zero, so reading stops after the zero, and the caller
+        // rejects the digits after it.
         end += if rest[end] == b'0' { 1 } else { whole };
         let mut is_float = false;
         if rest.get(end) == Some(&b'.') && digits(end + 1) > 0 {

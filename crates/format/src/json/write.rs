@@ -1,5 +1,5 @@
 //! Writes JSON exactly like Python's `json.dumps`: only ASCII, with the same number formats and
-//! separators. Files and hashes depend on every byte.
+//! separators. The hashes in Stormlog's files depend on every byte of this text.
 
 use std::fmt::Write as _;
 
@@ -9,9 +9,9 @@ use crate::value::{Map, Value};
 /// The layout of lists and objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// One line, with `, ` and `: ` between the parts.
+    /// All on one line, with `, ` and `: ` between the parts.
     Line,
-    /// One line, with `,` and `:` between the parts.
+    /// All on one line, with `,` and `:` between the parts.
     Compact,
     /// One entry per line, indented by two spaces per level.
     Indented,
@@ -23,7 +23,7 @@ pub enum NonFinite {
     /// Writes Python's words `NaN`, `Infinity` and `-Infinity` without quotes, for hashes of values
     /// as they were read.
     Bare,
-    /// Writes the same words in quotes, as in every file we write.
+    /// Writes `NaN`, `Infinity` and `-Infinity` in quotes, as in every file that Stormlog writes.
     Quoted,
 }
 
@@ -36,7 +36,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// A writer for files: strict JSON, with keys in their own order.
+    /// Makes a writer for files: strict JSON, with object keys in their own order.
     pub fn new(layout: Layout) -> Self {
         Self {
             layout,
@@ -45,14 +45,14 @@ impl Writer {
         }
     }
 
-    /// The same writer, with sorted object keys.
+    /// Makes the writer sort object keys.
     #[must_use]
     pub fn sorted(mut self) -> Self {
         self.sort_keys = true;
         self
     }
 
-    /// The same writer, with the given format for NaN and the infinities.
+    /// Sets how the writer writes NaN and the infinities.
     #[must_use]
     pub fn non_finite(mut self, non_finite: NonFinite) -> Self {
         self.non_finite = non_finite;
@@ -78,10 +78,11 @@ impl Writer {
         self.map(out, map, 0);
     }
 
-    /// Appends a value at the given indentation level.
+    /// Appends a value to `out` at the given indentation level.
     pub fn value(self, out: &mut String, value: &Value, depth: usize) {
         match value {
-            // An opaque object has no JSON form. Callers replace it first.
+            // A Python object without a JSON form is written as null; callers replace such objects
+            // first.
             Value::Null | Value::Opaque(_) => out.push_str("null"),
             Value::Bool(true) => out.push_str("true"),
             Value::Bool(false) => out.push_str("false"),
@@ -165,7 +166,7 @@ fn new_line(out: &mut String, depth: usize) {
     out.extend(std::iter::repeat_n("  ", depth));
 }
 
-/// Appends a string in quotes. Characters outside ASCII are escaped.
+/// Appends a string in quotes; characters outside ASCII are escaped.
 pub fn push_text(out: &mut String, text: &Text) {
     match text.as_str() {
         Some(plain) => push_quoted(out, plain),
@@ -179,9 +180,9 @@ pub fn push_integer(out: &mut String, value: i64) {
     out.push_str(itoa::Buffer::new().format(value));
 }
 
-/// Appends a string in quotes. Characters outside ASCII are escaped.
+/// Appends a string in quotes; characters outside ASCII are escaped.
 pub fn push_quoted(out: &mut String, text: &str) {
-    // Without an early exit, the compiler can check many bytes at a time.
+    // The loop has no early exit, so that the compiler can check many bytes at a time.
     if text
         .bytes()
         .fold(true, |plain, byte| plain & is_plain(byte))
@@ -231,8 +232,8 @@ fn escape(out: &mut String, unit: u32) {
     }
 }
 
-/// The number as Python's `repr` writes it: shortest digits, an exponent below 1e-4 and from 1e16
-/// on, and always recognisable as a float.
+/// The number as Python's `repr` writes it: the shortest digits, an exponent below 1e-4 and from
+/// 1e16 on, and always with a point or an exponent.
 pub fn float_repr(value: f64) -> String {
     if value.is_nan() {
         return "NaN".into();
@@ -250,15 +251,15 @@ pub fn float_repr(value: f64) -> String {
     format!("{mantissa}e{sign}{:02}", exponent.abs())
 }
 
-/// The fewest digits that parse to the same number, in scientific notation.
+/// The fewest digits that parse to the same number as `value`, in scientific notation.
 ///
-/// When two such numbers are equally near, Rust uses the larger one and Python the even one.
-/// Therefore the digits are rounded again, with ties to even.
+/// When two candidates are equally near, Rust uses the larger one and Python the even one, so the
+/// digits are rounded again with ties to even.
 fn shortest(value: f64) -> String {
     let shortest = format!("{value:e}");
     let mantissa = shortest.split('e').next().unwrap_or_default();
     let digits = mantissa.bytes().filter(u8::is_ascii_digit).count();
-    // With fewer digits, there is no second candidate.
+    // With fewer than 15 digits, no second candidate has the same number of digits.
     if digits < 15 {
         return shortest;
     }
@@ -270,7 +271,8 @@ fn shortest(value: f64) -> String {
     }
 }
 
-/// Writes a mantissa with one digit before its point as a number without exponent.
+/// Writes a mantissa, which has one digit before its point, and an exponent as a number without
+/// exponent.
 fn positional(mantissa: &str, exponent: i32) -> String {
     let (sign, mantissa) = match mantissa.strip_prefix('-') {
         Some(rest) => ("-", rest),

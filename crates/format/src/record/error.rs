@@ -1,6 +1,6 @@
-//! The errors of a record. The messages follow those of stormlog 0.3.9.
+//! The errors of converting a record to an event. The error messages are those of stormlog 0.3.9.
 
-/// Why a record is not a telemetry event.
+/// Why a record cannot be converted to a telemetry event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the error messages document the variants")]
@@ -46,7 +46,7 @@ pub enum RecordError {
 }
 
 impl RecordError {
-    /// The invalid field, if the error concerns a single one.
+    /// The name of the invalid field, if the error concerns a single field.
     pub fn field(&self) -> Option<&str> {
         Some(match self {
             Self::NotAnInteger(field)

@@ -5,7 +5,7 @@ use crate::event::{Counters, Event, Version};
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// An integer. Booleans and floats are not accepted.
+/// An integer; booleans and floats are not accepted.
 pub(crate) fn integer(field: &str, value: &Value) -> Result<i64, RecordError> {
     match value {
         Value::Int(value) => Ok(*value),
@@ -35,7 +35,7 @@ pub(crate) fn name(field: &str, value: &Value) -> Result<Text, RecordError> {
     }
 }
 
-/// A non-blank string, or `None` when it is missing or null.
+/// A string that is not blank, or `None` when the field is missing or null.
 pub(crate) fn optional_name(
     field: &str,
     value: Option<&Value>,
@@ -46,7 +46,7 @@ pub(crate) fn optional_name(
     }
 }
 
-/// Any string, or `None` for null.
+/// Any string, or `None` when the field is null.
 pub(crate) fn optional_text(field: &str, value: &Value) -> Result<Option<Text>, RecordError> {
     match value {
         Value::Null => Ok(None),
@@ -55,7 +55,7 @@ pub(crate) fn optional_text(field: &str, value: &Value) -> Result<Option<Text>, 
     }
 }
 
-/// The event of a validated record.
+/// Makes the event of a record that was validated before.
 pub(crate) fn event(record: &Map, version: Version) -> Result<Event, RecordError> {
     let field = |key: &'static str| {
         record

@@ -1,11 +1,11 @@
-//! Validates versioned records. The rules are checked in the order of this file.
+//! Validates versioned records. The rules for a record are checked in the order of this file.
 
 use super::fields::{at_least, integer, name, optional_text};
 use super::{RecordError, identity_of};
 use crate::event::{FIELDS, IDENTITY_FIELDS};
 use crate::value::{Map, Value};
 
-/// Counters that may be unknown in version 4.
+/// Counters that may be null, which means unknown, in version 4.
 const NULLABLE_IN_V4: [&str; 4] = [
     "allocator_allocated_bytes",
     "allocator_reserved_bytes",
@@ -151,7 +151,8 @@ fn check_against_total(record: &Map) -> Result<(), RecordError> {
     Ok(())
 }
 
-/// Version 4 states for each counter whether its collector can measure it.
+/// Checks the `memory_capabilities` of a version 4 record, whose entries for counters must be
+/// booleans.
 fn check_capabilities(metadata: &Map) -> Result<(), RecordError> {
     let capabilities = metadata
         .get("memory_capabilities")

@@ -1,8 +1,8 @@
 //! Builds rollups one event at a time.
 //!
-//! All parts can be merged, so a sink keeps one [`SegmentRollup`] per segment and drops it when the
-//! segment is pruned. Events may arrive in any order. Events count in order of time and, for equal
-//! times, in order of arrival.
+//! All parts of a rollup can be merged, so a sink keeps one [`SegmentRollup`] per segment and drops
+//! it when the segment is deleted. The events of a rollup may arrive in any order. The order of
+//! events is that of their times and, for equal times, that of their arrival.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,8 @@ use crate::number::round_to_6;
 use crate::session::SessionSummary;
 use crate::text::Text;
 
-/// The rollup of some events of a session. Windows are counted from the session's start.
+/// The rollup of some events of a session, usually those of one segment. Time windows are counted
+/// from the start of the session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SegmentRollup {
     started_at_ns: i64,
@@ -26,7 +27,7 @@ pub struct SegmentRollup {
     alert_types: BTreeMap<Text, i64>,
     oom_count: i64,
     dump_paths: BTreeSet<Text>,
-    /// The times of the collector's transitions, with true when it degraded.
+    /// The times at which the collector's health changed, with true when it degraded.
     transitions: Vec<(i64, bool)>,
     /// The latest health of the collector, with its time.
     health: Option<(i64, Health)>,
@@ -34,7 +35,7 @@ pub struct SegmentRollup {
     windows: BTreeMap<i64, Window>,
 }
 
-/// Counts and times that all rollups have.
+/// Counts and times that the rollups of sessions, ranks and windows share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Totals {
     event_count: i64,
@@ -45,7 +46,7 @@ struct Totals {
 
 #[derive(Clone, Debug, PartialEq)]
 struct RankTotals {
-    /// Local rank and world size of the earliest event.
+    /// The local rank and the world size in the earliest event of the rank.
     local_rank: i64,
     world_size: i64,
     totals: Totals,
@@ -53,7 +54,7 @@ struct RankTotals {
     gap: Option<Gap>,
 }
 
-/// The difference between used device memory and reserved allocator memory, over the samples.
+/// The gap between used device memory and reserved allocator memory: first, latest and highest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Gap {
     first: (i64, i64),
@@ -72,7 +73,7 @@ struct Window {
 }
 
 impl SegmentRollup {
-    /// Creates an empty rollup for a session with the given start.
+    /// Makes an empty rollup for a session with the given start.
     pub fn new(started_at_ns: i64, window_ns: i64) -> Self {
         Self {
             started_at_ns,
@@ -90,7 +91,7 @@ impl SegmentRollup {
         }
     }
 
-    /// The start from which windows are counted.
+    /// The start of the session, from which time windows are counted.
     pub fn started_at_ns(&self) -> i64 {
         self.started_at_ns
     }
@@ -100,8 +101,8 @@ impl SegmentRollup {
         self.observe_all(std::slice::from_ref(event));
     }
 
-    /// Adds events in order of arrival. Neighbouring events usually have the same rank and window,
-    /// which are then looked up only once.
+    /// Adds events in the order of their arrival. Neighbouring events usually have the same rank
+    /// and time window, which are then looked up only once.
     pub fn observe_all(&mut self, events: &[Observation]) {
         let (started_at_ns, window_ns) = (self.started_at_ns, self.window_ns);
         let window_of = |event: &Observation| {
@@ -118,7 +119,7 @@ impl SegmentRollup {
         }
     }
 
-    /// Counts events of one rank and one window.
+    /// Adds events of one rank and one time window.
     fn observe_run(&mut self, events: &[Observation], window: i64) {
         let first = &events[0];
         let rank = self.ranks.entry(first.rank).or_insert_with(|| RankTotals {
@@ -138,7 +139,7 @@ impl SegmentRollup {
         }
     }
 
-    /// Adds what is not counted by rank: health, alerts and errors.
+    /// Adds what is not counted by rank: the collector's health, alerts and out-of-memory errors.
     fn note_incidents(&mut self, event: &Observation) {
         if event.kind.is_transition() {
             let is_degraded = event.kind == Kind::Degraded;
@@ -176,7 +177,7 @@ impl SegmentRollup {
         }
     }
 
-    /// Adds the events of a later part of the session.
+    /// Adds the events of a later part of the same session.
     pub fn merge(&mut self, later: &Self) {
         self.totals.merge(later.totals);
         merge_peaks(&mut self.peaks, &later.peaks);
@@ -238,7 +239,8 @@ impl SegmentRollup {
                 summary.degraded_time_ns += lasted.max(0);
             }
         }
-        // Some writers use an end of zero for a session that has not ended.
+        // Some writers use an end of zero for a session that has not ended, so the last event's
+        // time is used instead.
         let end = end_ns.filter(|end| *end != 0).or(self.totals.last_ns);
         if let (Some(since), Some(end)) = (since, end) {
             summary.degraded_time_ns += end.saturating_sub(since).max(0);
@@ -391,7 +393,7 @@ fn observe_peaks(peaks: &mut CounterSummary, event: &Observation) {
     }
 }
 
-/// Whether a value is higher than the peak, or equal and earlier.
+/// Whether a value is higher than the peak, or equal to it and earlier.
 fn is_new_peak(peak: &Peak, value: Option<i64>, time: Option<i64>) -> bool {
     value.is_some() && (value > peak.value || value == peak.value && time < peak.timestamp_ns)
 }
@@ -414,7 +416,7 @@ fn merge_peaks(mine: &mut CounterSummary, later: &CounterSummary) {
     }
 }
 
-/// Combines the parts of a session.
+/// Combines the rollups of a session's segments into one.
 #[derive(Clone, Debug)]
 pub struct SessionRollupBuilder {
     session: SessionSummary,
@@ -424,7 +426,7 @@ pub struct SessionRollupBuilder {
 }
 
 impl SessionRollupBuilder {
-    /// Creates a builder for a session without events.
+    /// Makes a builder for a session, at first without events.
     pub fn new(session: SessionSummary, window_ns: i64) -> Self {
         Self {
             events: SegmentRollup::new(session.started_at_ns, window_ns),
@@ -439,7 +441,7 @@ impl SessionRollupBuilder {
         &self.session
     }
 
-    /// Adds a file that contains events.
+    /// Adds the name of a file that contains events of the session.
     pub fn add_source(&mut self, source: Text) {
         self.sources.push(source);
     }

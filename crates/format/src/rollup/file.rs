@@ -1,4 +1,4 @@
-//! The contents of `rollups.json` as types, and how to write it.
+//! The contents of `rollups.json` as types, and their conversion to text.
 
 use super::{ROLLUP_FORMAT, ROLLUP_VERSION};
 use crate::json::{Layout, Writer};
@@ -10,17 +10,17 @@ use crate::value::{Map, Value};
 /// The whole rollup file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RollupFile {
-    /// When it was created.
+    /// When the rollup file was created.
     pub generated_at_ns: i64,
-    /// The manifest from which the rollups were created.
+    /// The path of the manifest from which the rollups were created.
     pub source_manifest: Option<Text>,
     /// The version of the manifest from which the rollups were created.
     pub source_manifest_schema_version: Option<i64>,
-    /// The length of a window, in nanoseconds.
+    /// The length of a time window, in nanoseconds.
     pub window_duration_ns: i64,
-    /// The segments it covers.
+    /// The segments that the rollups cover.
     pub coverage: Coverage,
-    /// The sessions, ordered by start and id.
+    /// The rollups of the sessions, ordered by start and id.
     pub sessions: Vec<SessionRollup>,
 }
 
@@ -62,7 +62,7 @@ pub struct SessionRollup {
     pub windows: Vec<WindowRollup>,
 }
 
-/// The highest value of a counter, and the first event with that value.
+/// The highest value of a counter, with time, rank and device of the first event that has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(
     missing_docs,
@@ -167,8 +167,8 @@ pub struct WindowRollup {
 }
 
 impl RollupFile {
-    /// Whether the file matches the manifest: the same segments with the same numbers of events and
-    /// bytes.
+    /// Whether the rollup file matches the manifest: the same segments with the same numbers of
+    /// events and bytes.
     pub fn matches(&self, manifest: &Manifest) -> bool {
         let listed = Coverage::of(Some(manifest), None, None);
         self.source_manifest_schema_version == Some(manifest.schema_version)
@@ -177,7 +177,7 @@ impl RollupFile {
             && self.coverage.retained_bytes == listed.retained_bytes
     }
 
-    /// The text of the file: sorted keys, indented, with a final newline.
+    /// The text of the rollup file: sorted keys, indented, with a final newline.
     pub fn to_text(&self) -> String {
         let writer = Writer::new(Layout::Indented).sorted();
         let mut text = writer.map_to_string(&self.to_map());
@@ -185,7 +185,7 @@ impl RollupFile {
         text
     }
 
-    /// The file as an object, with its keys in the order of the types.
+    /// The rollup file as an object, with its keys in the order of the types.
     pub fn to_map(&self) -> Map {
         object([
             ("schema_version", ROLLUP_VERSION.into()),
@@ -204,7 +204,7 @@ impl RollupFile {
 }
 
 impl Coverage {
-    /// The coverage of everything that a manifest lists.
+    /// The coverage of rollups that include every segment of a manifest.
     pub fn of(
         manifest: Option<&Manifest>,
         pruned_segment_count: Option<i64>,
@@ -225,7 +225,7 @@ impl Coverage {
         }
     }
 
-    /// The coverage as an object.
+    /// The coverage as a JSON object.
     pub fn to_map(&self) -> Map {
         object([
             (
@@ -247,7 +247,7 @@ impl SessionRollup {
         (self.session.started_at_ns, &self.session.session_id)
     }
 
-    /// The session's rollup as an object.
+    /// The session's rollup as a JSON object.
     pub fn to_map(&self) -> Map {
         object([
             ("session", Value::Map(self.session.to_map())),

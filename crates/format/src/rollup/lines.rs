@@ -8,7 +8,7 @@ use crate::scan::Scanner;
 use crate::text::{Text, strip};
 use crate::value::Value;
 
-/// Why a line is not an event.
+/// Why a line of a segment is not an event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the error messages document the variants")]
@@ -21,9 +21,9 @@ pub enum LineError {
     Record(#[from] RecordError),
 }
 
-/// Calls `take` with every event in some lines and the session it belongs to. Records without a
-/// session id belong to `session`. An invalid last line without a newline was torn by a crash and
-/// is skipped.
+/// Calls `take` with every event in the given lines and the session that the event belongs to.
+/// Records without a session id belong to `session`. An invalid last line without a newline was
+/// torn by a crash, and is skipped.
 pub fn observe_lines(
     text: &[u8],
     session: &Text,
@@ -50,7 +50,7 @@ pub fn observe_lines(
     Ok(())
 }
 
-/// Calls `take` with every complete event in some lines.
+/// Calls `take` with every complete event in the given lines.
 pub fn events_of_lines(
     text: &[u8],
     session: &Text,

@@ -1,10 +1,10 @@
-//! Computes the observation of a record that differs from the previous one only in its numbers,
+//! Computes the observation of a record that differs from the previous record only in its numbers,
 //! without parsing the rest again.
 
 use super::observe::Observation;
 use crate::scan::{self, RawRecord, Values};
 
-/// The numbers of a record that change from sample to sample, and its observation.
+/// The numbers of a record that change from sample to sample, and the observation of that record.
 #[derive(Clone, Debug)]
 pub struct Numbers {
     timestamp_ns: i64,
@@ -13,7 +13,7 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// Creates the numbers of a record with its observation.
+    /// Starts with the numbers of a record and its observation.
     pub fn of(record: &RawRecord<'_>, last: &Observation) -> Self {
         Self {
             timestamp_ns: record.timestamp_ns,
@@ -22,8 +22,8 @@ impl Numbers {
         }
     }
 
-    /// Sets the value of a field in the next record. Returns false when the field is not one of
-    /// these numbers or must not be null.
+    /// Sets the value of a field in the next record. The result is false when the field is not one
+    /// of the changing numbers, or is null and must not be.
     pub fn set(&mut self, field: usize, value: Option<i64>) -> bool {
         if value.is_none() && !Values::may_be_null(field) {
             return false;
@@ -41,7 +41,7 @@ impl Numbers {
         }
     }
 
-    /// The observation of the next record; `None` when its numbers are invalid.
+    /// The observation of the next record; `None` when the numbers of that record are invalid.
     pub fn observation(&self) -> Option<Observation> {
         if self.timestamp_ns < 0 || !scan::counters_hold(&self.counters) {
             return None;
@@ -79,7 +79,8 @@ mod tests {
         FIELDS.iter().position(|known| *known == name).unwrap()
     }
 
-    /// The observation after a change, computed in both ways.
+    /// The observation after a change of a record, computed from the numbers and checked against
+    /// that of the whole record.
     fn changed(name: &str, from: &str, to: &str) -> (bool, Option<Observation>) {
         let (record, _) = Scanner::of_lines().scan(LINE.as_bytes(), 0).unwrap();
         let mut numbers = Numbers::of(&record, &Observation::of_raw(&record));

@@ -1,4 +1,4 @@
-//! The part of an event that rollups need.
+//! The part of an event that rollups need, called its observation.
 
 use crate::classify;
 use crate::event::Event;
@@ -9,7 +9,7 @@ use crate::scan::RawRecord;
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// One event, as rollups need it.
+/// The part of one event that rollups need.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(missing_docs, reason = "the fields are the record's keys")]
 pub struct Observation {
@@ -22,27 +22,27 @@ pub struct Observation {
     pub allocator_reserved_bytes: Option<i64>,
     pub device_used_bytes: Option<i64>,
     pub kind: Kind,
-    /// The health of the collector that the event reports. For transitions, `kind` reports the
-    /// health.
+    /// The health of the collector that the event reports. For an event that changes the health,
+    /// `kind` contains the new health.
     pub health: Option<Health>,
-    /// What the event reports besides measurements. Most events report nothing else.
+    /// What the event reports besides counters; `None` for most events.
     pub incident: Option<Box<Incident>>,
 }
 
-/// The health of a collector. Nearly every event is healthy or degraded, so these two need no heap
-/// allocation.
+/// The health of a collector as an event reports it. Nearly every event is healthy or degraded, so
+/// these two variants need no heap allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
     /// The status `healthy`.
     Healthy,
     /// The status `degraded`.
     Degraded,
-    /// Any other status, stripped and in lower case.
+    /// Any other health status, stripped and in lower case.
     Other(Text),
 }
 
 impl Health {
-    /// Parses a status; `None` when it is blank.
+    /// Parses a health status; `None` when the text is blank.
     fn of(status: &[u8]) -> Option<Self> {
         match status {
             b"healthy" => Some(Self::Healthy),
@@ -59,7 +59,7 @@ impl Health {
         }
     }
 
-    /// The text of the status.
+    /// The text of the health status.
     pub(crate) fn word(&self) -> Text {
         match self {
             Self::Healthy => "healthy".into(),
@@ -72,9 +72,9 @@ impl Health {
 /// The role of an event in a rollup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// A sample, whose gap is counted.
+    /// A sample, for which the gap between device and allocator memory is counted.
     Sample,
-    /// The collector started to fail.
+    /// The collector started to fail to read some counters.
     Degraded,
     /// The collector works again.
     Recovered,
@@ -84,7 +84,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether the collector's health changed.
+    /// Whether the event reports a change of the collector's health.
     pub(super) fn is_transition(self) -> bool {
         matches!(self, Self::Degraded | Self::Recovered)
     }
@@ -97,7 +97,7 @@ pub struct Incident {
     pub(crate) alert: Option<(Text, Text)>,
     /// Whether the event is an out-of-memory error.
     pub(crate) is_oom: bool,
-    /// The path of the OOM dump.
+    /// The path of the OOM bundle.
     pub(crate) dump_path: Option<Text>,
 }
 
@@ -111,20 +111,20 @@ const INCIDENT_KEYS: [&str; 3] = [
     metadata_keys::OOM_DUMP_PATH,
 ];
 
-/// What a rollup needs from metadata, determined by its keys.
+/// What a rollup needs from an event's metadata, determined by its keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MetadataContent {
-    /// Nothing.
+    /// The metadata contain nothing that a rollup needs.
     #[default]
     Nothing,
-    /// The metadata contains only the status of the collector, in the key with this index.
+    /// The metadata contains only the health status of the collector, in the key with this index.
     Status(usize),
-    /// More than that. The metadata must be parsed.
+    /// The metadata must be parsed, because it has other keys that a rollup needs.
     More,
 }
 
 impl MetadataContent {
-    /// Classifies metadata by its keys. `keys` must not contain duplicates.
+    /// Classifies metadata by its keys. The argument `keys` must not contain duplicates.
     pub fn of<'k>(keys: impl Iterator<Item = &'k str>) -> Self {
         let mut content = Self::Nothing;
         for (index, key) in keys.enumerate() {
@@ -140,7 +140,7 @@ impl MetadataContent {
 }
 
 impl Observation {
-    /// The observation of an event.
+    /// Makes the observation of an event.
     pub fn of(event: &Event) -> Self {
         Self {
             timestamp_ns: event.timestamp_ns,
@@ -156,7 +156,7 @@ impl Observation {
         .with_metadata(event.event_type.as_bytes(), &event.metadata)
     }
 
-    /// Adds what the event type and the metadata report.
+    /// Adds what the event type and the metadata of an event report.
     #[must_use]
     pub fn with_metadata(mut self, event_type: &[u8], metadata: &Map) -> Self {
         self.kind = kind(event_type);
@@ -170,8 +170,9 @@ impl Observation {
         self
     }
 
-    /// Adds the event type and the status of the collector (blank if there is none), for metadata
-    /// without other relevant content. For alert types, changes nothing and returns false.
+    /// Adds the event type and the health status of the collector (blank if there is none), for
+    /// metadata that contain nothing else for a rollup. For event types of alerts, this changes
+    /// nothing and returns false.
     fn take_status(&mut self, event_type: &[u8], status: &[u8]) -> bool {
         if is_alert_type(event_type) {
             return false;
@@ -181,8 +182,8 @@ impl Observation {
         true
     }
 
-    /// The observation of a record whose metadata contains only the status of its collector, or
-    /// nothing relevant (blank status).
+    /// Makes the observation of a record whose metadata contain only the health status of its
+    /// collector, or nothing for a rollup (blank status).
     pub fn of_raw_with_status(record: &RawRecord<'_>, status: &[u8]) -> Self {
         let mut observation = Self::of_numbers(record);
         if observation.take_status(record.event_type, status) {
@@ -191,7 +192,7 @@ impl Observation {
         observation.with_metadata_json(record.event_type, record.metadata)
     }
 
-    /// The observation of a record.
+    /// Makes the observation of a record.
     pub fn of_raw(record: &RawRecord<'_>) -> Self {
         Self::of_numbers(record).with_metadata_json(record.event_type, record.metadata)
     }
@@ -209,7 +210,7 @@ impl Observation {
         observation
     }
 
-    /// Sets the counters that rollups use. The given counters are in the order of serialization.
+    /// Sets the counters that rollups use. The counters are passed in the order of serialization.
     pub(super) fn set_counters(&mut self, counters: &[Option<i64>; 8]) {
         let [allocated, reserved, _, _, _, used, _, _] = *counters;
         self.allocator_allocated_bytes = allocated;
@@ -217,7 +218,8 @@ impl Observation {
         self.device_used_bytes = used;
     }
 
-    /// Adds what the event type and the metadata report. The metadata is given as JSON text.
+    /// Adds what the event type and the metadata of an event report; the metadata are given as JSON
+    /// text.
     #[must_use]
     pub fn with_metadata_json(mut self, event_type: &[u8], metadata: &[u8]) -> Self {
         if let Some(status) = only_health(metadata)
@@ -233,8 +235,8 @@ impl Observation {
     }
 }
 
-/// The status of the collector in the text of an object, or blank when there is none. `None` when
-/// the object may contain other relevant keys.
+/// The health status of the collector in the text of a metadata object, or blank when there is
+/// none. The result is `None` when the metadata may contain other keys that a rollup needs.
 fn only_health(metadata: &[u8]) -> Option<&[u8]> {
     let mut status: &[u8] = b"";
     let mut reader = Reader::new(metadata);

@@ -1,5 +1,5 @@
 //! Reads `rollups.json` strictly: every key is required and must have the right type, so that a
-//! file that was changed by hand is not used.
+//! file that was edited by hand is rejected.
 
 use super::file::{
     AlertSummary, CounterSummary, Coverage, HealthSummary, OomSummary, Peak, RankRollup,
@@ -46,7 +46,7 @@ pub enum RollupError {
 }
 
 impl RollupFile {
-    /// Parses the file.
+    /// Parses a rollup file.
     pub fn from_value(document: &Value) -> Result<Self, RollupError> {
         let map = Fields(document.as_map().ok_or(RollupError::NotAnObject)?);
         if map.integer("schema_version", Some(1))? != ROLLUP_VERSION {
@@ -175,7 +175,7 @@ fn window(map: Fields<'_>) -> Result<WindowRollup, RollupError> {
     })
 }
 
-/// An object in which all fields are required.
+/// A JSON object in which all fields are required.
 #[derive(Clone, Copy)]
 struct Fields<'a>(&'a Map);
 

@@ -1,25 +1,25 @@
-//! The process that records a session, identified uniquely.
+//! The process that records a session, with everything that identifies it uniquely.
 
 use crate::number::python_int;
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// The identity of a process. The pid alone is not unique: later processes, other machines and
-/// other containers use it again.
+/// The unique identity of a process. The pid alone is not unique, because later processes, other
+/// machines and other containers use the same numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessIdentity {
     /// The id of the process.
     pub pid: i64,
-    /// When the process was started, in clock ticks since the machine was booted.
+    /// When the process was started, in clock ticks since the machine booted.
     pub start_ticks: i64,
     /// The inode of the pid namespace of the process.
     pub pid_namespace: i64,
-    /// The kernel's random id of the current boot.
+    /// The kernel's random id for the current boot of the machine.
     pub boot_id: Text,
 }
 
 impl ProcessIdentity {
-    /// Parses an identity; `None` unless it is complete.
+    /// Parses the identity of a process; `None` unless it is complete.
     pub fn from_map(map: &Map) -> Option<Self> {
         let number = |key: &str| python_int(map.get(key)?).ok();
         Some(Self {
@@ -30,7 +30,7 @@ impl ProcessIdentity {
         })
     }
 
-    /// The identity as written, with its keys in order.
+    /// The identity as files contain it, with its keys in order.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("pid", self.pid);
@@ -40,8 +40,8 @@ impl ProcessIdentity {
         map
     }
 
-    /// Whether the pids of two processes can be compared: they are on the same machine since its
-    /// last boot, and in the same namespace.
+    /// Whether the pids of two processes can be compared: both run on the same machine since its
+    /// last boot, and in the same pid namespace.
     pub fn shares_ids_with(&self, other: &Self) -> bool {
         self.boot_id == other.boot_id && self.pid_namespace == other.pid_namespace
     }

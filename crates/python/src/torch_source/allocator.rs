@@ -1,4 +1,4 @@
-//! The counters of PyTorch's caching allocator, read while the interpreter is held.
+//! Reads the counters of PyTorch's caching allocator while the interpreter lock is held.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -15,28 +15,29 @@ use stormlog_format::{Counters, Map};
 
 use crate::sources::{interpreter_is_gone, message};
 
-/// How often pinned memory is read, which few programs use.
+/// The least time between two readings of pinned memory, which few programs use.
 const PINNED_PERIOD: Duration = Duration::from_secs(1);
 
-/// What of PyTorch is called for a reading.
+/// The functions of PyTorch that are called for a reading.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct TorchFunctions {
-    /// The allocator's counters as a nested dictionary.
+    /// Returns the allocator's counters as a nested dictionary.
     memory_stats: Py<PyAny>,
-    /// Whether CUDA has been used in this process; asking must not start it.
+    /// Returns whether CUDA has been used in this process, without initialising CUDA.
     is_initialized: Py<PyAny>,
-    /// Free and total bytes as the driver sees them, for when NVML does not answer.
+    /// Returns free and total bytes as the driver reports them, for devices that NVML does not
+    /// know.
     mem_get_info: Py<PyAny>,
-    /// The counters of pinned host memory, where this PyTorch has them.
+    /// Returns the counters of pinned host memory, where this version of PyTorch has them.
     host_memory_stats: Option<Py<PyAny>>,
     index: i64,
     pub(super) uuid: Option<String>,
-    /// Whether the device uses the memory of the host.
+    /// Whether the device has no memory of its own but uses that of the host.
     pub(super) is_integrated: bool,
 }
 
-/// The allocator of one device.
+/// PyTorch's allocator of one CUDA device.
 pub(crate) struct PythonAllocator {
     functions: TorchFunctions,
     is_initialized: AtomicBool,
@@ -74,7 +75,7 @@ impl PythonAllocator {
         }
     }
 
-    /// The counters now; nothing when the program has not used CUDA yet.
+    /// The values of the counters now; `None` when the program has not used CUDA yet.
     pub(super) fn counters(&self, py: Python<'_>) -> PyResult<Option<AllocatorReading>> {
         if !self.is_initialized.load(Ordering::Relaxed) {
             let is_initialized: bool = self.functions.is_initialized.call0(py)?.extract(py)?;
@@ -97,7 +98,7 @@ impl PythonAllocator {
         Ok(Some(reading))
     }
 
-    /// Pinned host memory that the program holds; nothing while it holds none.
+    /// Bytes of pinned host memory that the program holds; `None` while it holds none.
     fn pinned(&self, py: Python<'_>) -> Option<i64> {
         let function = self.functions.host_memory_stats.as_ref()?;
         let mut pinned = self.pinned.lock().unwrap_or_else(PoisonError::into_inner);

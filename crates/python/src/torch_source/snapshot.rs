@@ -1,4 +1,4 @@
-//! The live blocks of PyTorch's allocator that its history saw allocated.
+//! Lists the live blocks of PyTorch's allocator whose allocation its history has recorded.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyModule};
 
-/// A snapshot of PyTorch's allocator, taken by `torch._C._cuda_memorySnapshot`: the blocks in use
-/// that have a stack, as (device, address, bytes, frames), and the number of all blocks.
+/// Takes a snapshot of PyTorch's allocator with `torch._C._cuda_memorySnapshot`; returns the blocks
+/// in use that have a stack, as (device, address, bytes, frames), and the number of all blocks.
 #[pyfunction]
 pub(crate) fn live_blocks<'py>(
     torch: &Bound<'py, PyModule>,
@@ -17,11 +17,12 @@ pub(crate) fn live_blocks<'py>(
     without_collection(torch.py(), || framed(&taken(torch, snapshot)?))
 }
 
-/// The two numbers of a pool, its bytes, those of its blocks in use, and its segments.
+/// A memory pool of PyTorch: its id of two numbers, its bytes, the bytes of its blocks in use, and
+/// its segments.
 type PoolSize = ((u64, u64), u64, u64, u64);
 
-/// The pools of one device in such a snapshot. Both numbers of the pool that everything shares are
-/// zero.
+/// The memory pools of one device in a snapshot of PyTorch's allocator. The id of the default pool,
+/// which everything shares, is two zeros.
 #[pyfunction]
 pub(crate) fn pool_sizes(
     torch: &Bound<'_, PyModule>,
@@ -33,10 +34,10 @@ pub(crate) fn pool_sizes(
     })
 }
 
-/// Runs `work` without a collection of cyclic garbage. The objects of a snapshot exist for a moment
-/// only, but they would bring the next full collection closer, which can stop a large program for
-/// tens of milliseconds. The interpreter is held and no bytecode is run meanwhile, so no other thread can change
-/// the setting or notice the change.
+/// Runs `work` with Python's cyclic garbage collection switched off. The objects of a snapshot
+/// exist for a moment only, but they would make the next full garbage collection come earlier,
+/// which can stop a large program for tens of milliseconds. Meanwhile the interpreter lock is held
+/// and no bytecode is run, so no other thread can change the setting or notice the change.
 fn without_collection<T>(py: Python<'_>, work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     let gc = py.import(intern!(py, "gc"))?;
     if !gc.call_method0(intern!(py, "isenabled"))?.is_truthy()? {
@@ -69,10 +70,11 @@ fn sizes_of_pools(taken: &Bound<'_, PyAny>, device: i64) -> PyResult<Vec<PoolSiz
         .collect())
 }
 
-/// A snapshot. PyTorch asks its module for `_inductor` to explain frames of generated code, and a
-/// program that has not loaded that yet loads it there: six seconds on the training thread. Without
-/// it there is no generated code, so an empty module stands in for the time of the call. Nothing
-/// else runs meanwhile: the interpreter is held and no bytecode is run.
+/// To explain frames of generated code, PyTorch's snapshot looks up its module `_inductor`; in a
+/// program that has not loaded that module yet, the lookup would load it, which takes six seconds
+/// on the training thread. Without `_inductor` there is no generated code, so an empty module
+/// replaces it during the call. Nothing else sees the empty module, because the interpreter lock is
+/// held and no bytecode is run.
 fn taken<'py>(
     torch: &Bound<'py, PyModule>,
     snapshot: &Bound<'py, PyAny>,
@@ -95,7 +97,7 @@ fn taken<'py>(
 fn call<'py>(snapshot: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = snapshot.py();
     match snapshot.call1((py.None(),)) {
-        // Versions before 2.6 take no pool.
+        // In versions of PyTorch before 2.6, the snapshot function has no argument for a pool.
         Err(error) if error.is_instance_of::<PyTypeError>(py) => snapshot.call0(),
         taken => taken,
     }

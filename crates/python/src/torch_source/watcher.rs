@@ -1,4 +1,4 @@
-//! The function that is called at the ends of steps while memory is looked at closely.
+//! The Python function (watcher) that is called at the ends of steps while memory rises.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 
 use crate::sources::message;
 
-/// A function of Python, if there is one.
+/// Holds the watcher, a Python function, if one is set.
 #[derive(Default)]
 pub(super) struct Watcher(Mutex<State>);
 
@@ -22,7 +22,8 @@ impl Watcher {
     }
 
     pub(super) fn set(&self, function: Option<Py<PyAny>>) {
-        // Dropped without the lock: the end of a Python object may run anything.
+        // The former function is dropped after the lock is released, because dropping a Python
+        // object may run any code.
         let former = std::mem::replace(&mut self.lock().function, function);
         drop(former);
     }
@@ -31,7 +32,8 @@ impl Watcher {
         self.lock().error.clone()
     }
 
-    /// Calls the function: whether it wants to be called again. What it raises ends that for good.
+    /// Calls the watcher; returns whether it wants to be called again. If the watcher raises an
+    /// exception, it is never called again.
     pub(super) fn call(&self, py: Python<'_>, step: u64, bytes: i64) -> bool {
         let function = self.lock().function.as_ref().map(|one| one.clone_ref(py));
         let Some(function) = function else {

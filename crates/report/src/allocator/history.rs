@@ -1,4 +1,5 @@
-//! Turns the history of an allocator into a story: a point for each event, with its description.
+//! Turns the history of allocator events in a snapshot into a [`Story`] that can be drawn: one
+//! point per event, with a description of the event.
 
 use stormlog_analysis::allocator_snapshot::{Account, Action, Moment};
 use stormlog_analysis::detect::Severity;
@@ -11,7 +12,8 @@ use crate::phase::Phase;
 use crate::story::Story;
 use crate::track::Track;
 
-/// A pause longer than the whole time divided by this is drawn as a horizontal line.
+/// The whole time divided by this is the longest distance between two drawn points; a longer pause
+/// between allocator events is filled with points that repeat the last values.
 const STEPS: i64 = 500;
 
 pub(super) fn story(account: &Account, limits: &AllocatorLimits) -> Story {
@@ -24,7 +26,8 @@ pub(super) fn story(account: &Account, limits: &AllocatorLimits) -> Story {
     for index in kept(&account.moments, limits.timeline_points) {
         let moment = &account.moments[index];
         if let Some((time, held, total, _)) = points.last() {
-            // Nothing happens in a pause, so the levels stay until its end.
+            // Nothing is allocated in a pause, so the last values are repeated until the pause
+            // ends.
             let (mut time, held, total) = (*time, *held, *total);
             while moment.time_ns.saturating_sub(time) > step {
                 time = time.saturating_add(step);
@@ -53,7 +56,8 @@ pub(super) fn story(account: &Account, limits: &AllocatorLimits) -> Story {
     story
 }
 
-/// The indices of the moments to draw: all, or the highest and the lowest of each interval.
+/// The indices of the allocator events to draw: all of them, or the highest and the lowest of each
+/// interval if there are more than `most`.
 fn kept(moments: &[Moment], most: usize) -> Vec<usize> {
     if moments.len() <= most {
         return (0..moments.len()).collect();
@@ -67,14 +71,15 @@ fn kept(moments: &[Moment], most: usize) -> Vec<usize> {
         kept.extend(low);
         kept.extend(high);
     }
-    // The last moment stays, because the tables describe the end.
+    // The last allocator event is always drawn, because the tables on the page describe the state
+    // after it.
     kept.push(moments.len() - 1);
     kept.sort_unstable();
     kept.dedup();
     kept
 }
 
-/// Marks the peak, out-of-memory errors, and the largest allocations.
+/// Creates marks for the peak, the out-of-memory errors and the largest allocations.
 fn marks(account: &Account, most: usize) -> Vec<Mark> {
     let mark = |index: usize, severity, kind, label: String| Mark {
         time_ns: account.moments[index].time_ns,
@@ -121,7 +126,7 @@ fn marks(account: &Account, most: usize) -> Vec<Mark> {
     marks
 }
 
-/// Describes a moment: `+8.00 MiB fc.weight, step (train.py:26)`.
+/// Describes an allocator event in one line: `+8.00 MiB fc.weight, step (train.py:26)`.
 fn words(account: &Account, index: usize) -> String {
     let moment = &account.moments[index];
     let size = human(moment.bytes);

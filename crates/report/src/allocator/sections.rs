@@ -1,4 +1,5 @@
-//! The sections below the timeline: totals, the map of segments, holders, live blocks.
+//! The sections of an allocator page below the timeline: totals, the map of segments, holders, live
+//! blocks.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -10,11 +11,11 @@ use crate::bytes::{grouped, human};
 use crate::error::DrawError;
 use crate::label::clean;
 
-/// The width of a row of the map in units, and the most blocks that are drawn on it. The largest
-/// blocks are drawn.
+/// The width of a row of the segment map in SVG units, and the largest number of blocks drawn in a
+/// row. If a segment has more blocks, only the largest are drawn.
 const WIDTH: f64 = 1000.0;
 const MOST_BLOCKS: usize = 400;
-/// The number of colours for holders.
+/// The number of different colours for holders.
 const COLOURS: u64 = 8;
 
 #[derive(Template)]
@@ -127,7 +128,7 @@ fn totals(account: &Account) -> Vec<(&'static str, String)> {
 
 fn segment_row(segment: &SegmentUse, largest: i64) -> SegmentRow {
     let total = segment.total_bytes.max(1) as f64;
-    // The smallest segment must still be visible and clickable.
+    // A segment is at least 12 units wide, so that the smallest one is still visible and clickable.
     let width = (total / largest.max(1) as f64 * WIDTH).clamp(12.0, WIDTH);
     let used = segment.allocated_bytes as f64 / total * 100.0;
     let stream = segment.stream.map(|stream| format!(", stream {stream}"));
@@ -161,8 +162,9 @@ fn segment_row(segment: &SegmentUse, largest: i64) -> SegmentRow {
     }
 }
 
-/// The largest live blocks of a segment, in their order, and how many are left out. An expandable
-/// segment (`expandable_segments`) can contain all blocks of a device.
+/// The largest live blocks of a segment in the order of their addresses, and the number of blocks
+/// left out. The number of drawn blocks is limited because an expandable segment
+/// (`expandable_segments`) can contain all blocks of a device.
 fn blocks_to_draw(segment: &SegmentUse) -> (Vec<(i64, i64, &str)>, usize) {
     let mut live: Vec<(i64, i64, &str)> = segment
         .blocks
@@ -178,7 +180,7 @@ fn blocks_to_draw(segment: &SegmentUse) -> (Vec<(i64, i64, &str)>, usize) {
     (live, left_out)
 }
 
-/// The colour of a holder, which is the same in every segment.
+/// The colour of a holder, computed from its name so that it is the same in every segment.
 fn colour(holder: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     holder.hash(&mut hasher);

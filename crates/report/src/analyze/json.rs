@@ -1,4 +1,4 @@
-//! The report as JSON: verdict, findings, issues, coverage and runs.
+//! Renders the report of `stormlog analyze` as JSON: verdict, findings, issues, coverage and runs.
 
 use std::collections::BTreeMap;
 
@@ -14,31 +14,32 @@ use stormlog_format::{Map, Text, names};
 use super::words;
 use crate::ledger::{LedgerKeys, ledgers};
 
-/// The version of these keys, which stand beside those of stormlog 0.3.9 in its reports.
+/// The version of the keys that Stormlog adds to a report beside the keys of stormlog 0.3.9.
 const SCHEMA_VERSION: u32 = 1;
 
-/// Stormlog's own keys of a report; the compat crate adds those of stormlog 0.3.9.
+/// The keys of a report that stormlog 0.3.9 does not have; the compat crate adds the keys of
+/// stormlog 0.3.9.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Document<'a> {
     /// The version of the keys that stormlog 0.3.9 does not have.
     #[schemars(extend("const" = SCHEMA_VERSION))]
     schema_version: u32,
-    /// The result in a few words.
+    /// The verdict on all runs: its status, headline, severity and kinds of findings.
     pub verdict: Verdict,
-    /// Memory problems of all runs, the worst of each run first.
+    /// Memory problems found in all runs; those of one run are sorted by severity, the worst first.
     findings: Vec<&'a Finding>,
-    /// The findings as `stormlog issues list --json` prints them: the same fingerprints, the states
-    /// of the issues.json beside the artifacts.
+    /// The findings as issues, in the form that `stormlog issues list --json` prints: with their
+    /// fingerprints, and with their states from the issues.json beside the artifacts.
     #[schemars(extend("items" = {"$ref": "issue.schema.json"}))]
     issues: Vec<Map>,
     /// How much was recorded.
     coverage: Coverage<'a>,
-    /// The runs, the newest first.
+    /// The analyzed runs, the newest first.
     runs: Vec<RunKeys<'a>>,
 }
 
 impl<'a> Document<'a> {
-    /// The document of a report.
+    /// Builds the JSON document of a report.
     pub fn of(report: &'a Report) -> Self {
         Self {
             schema_version: SCHEMA_VERSION,
@@ -51,12 +52,12 @@ impl<'a> Document<'a> {
     }
 }
 
-/// The result in a few words.
+/// The verdict on all runs: its status, headline, severity and kinds of findings.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Verdict {
     /// Whether anything was found.
     status: Status,
-    /// The verdict on the gravest run in one line.
+    /// The verdict on the run with the most severe finding, in one line.
     pub headline: String,
     /// The highest severity of the findings.
     severity: Option<Severity>,
@@ -96,24 +97,25 @@ impl Verdict {
     }
 }
 
-/// How much was recorded, over all runs.
+/// How many samples were recorded in all runs, and what is missing.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Coverage<'a> {
     /// Events that were read.
     events: usize,
-    /// Samples among them.
+    /// Samples among the events that were read.
     samples: usize,
-    /// Samples that came more than two intervals after the one before.
+    /// Samples that came more than two sampling intervals after the previous sample.
     late_samples: usize,
-    /// Sampling gaps: more than ten intervals without a sample.
+    /// The number of sampling gaps; a gap is a time of more than ten sampling intervals without a
+    /// sample.
     gaps: usize,
-    /// The length of the longest sampling gap.
+    /// The length of the longest sampling gap in nanoseconds.
     longest_gap_ns: i64,
     /// When the first sample was taken.
     first_timestamp_ns: Option<i64>,
     /// When the last sample was taken.
     last_timestamp_ns: Option<i64>,
-    /// What could not be read.
+    /// The parts of the artifacts that could not be read.
     damage: &'a [Damage],
     #[serde(flatten)]
     removed: Removed,
@@ -136,35 +138,35 @@ impl<'a> Coverage<'a> {
     }
 }
 
-/// The sessions of one job.
+/// A run: all sessions of one job.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Run")]
 struct RunKeys<'a> {
-    /// The job, where it has a name.
+    /// The id of the job, if it has one.
     job_id: Option<&'a Text>,
-    /// The same in all recordings of one run.
+    /// The id of the run, which is the same in all of its recordings.
     run_id: Option<&'a str>,
     /// The name of the program.
     program: Option<&'a str>,
-    /// How it ended.
+    /// How the run ended.
     end: &'a End,
     /// How many ranks the job has.
     world_size: i64,
-    /// Its sessions, the newest first.
+    /// The session ids of the run, the newest first.
     session_ids: Vec<&'a Text>,
-    /// The verdict in one line.
+    /// The verdict on the run in one line.
     headline: String,
-    /// The answer of each detector.
+    /// The answer of each detector: clear, found, or not enough data.
     verdicts: BTreeMap<Kind, Answer>,
-    /// What was recorded of each rank.
+    /// What was recorded of each rank of the run.
     ranks: &'a [RankCoverage],
-    /// Host memory and each device of each process.
+    /// What was recorded of each resource: the host memory and each device of each process.
     resources: Vec<ResourceCoverage>,
-    /// What used each device when that was last recorded.
+    /// What used the memory of each device when its ledger was last recorded.
     ledgers: Vec<LedgerKeys>,
-    /// What is worth knowing and no problem by itself.
+    /// Facts about the run that are worth knowing but are no problem by themselves.
     notes: &'a [Note],
-    /// Ranks of which nothing was recorded.
+    /// Ranks of the job of which nothing was recorded.
     missing_ranks: &'a [i64],
 }
 

@@ -1,4 +1,5 @@
-//! The report for a pull request: a short table of findings, with the rest in a collapsed section.
+//! Renders the report of `stormlog analyze` for a pull request: a short table of findings, with all
+//! other sections collapsed.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,5 @@
-//! The report for a terminal: the verdict first, then findings, ranks and coverage.
+//! Renders the report of `stormlog analyze` for a terminal: the verdict first, then findings, ranks
+//! and coverage.
 
 use std::fmt::Write as _;
 
@@ -11,7 +12,8 @@ use crate::limits_of_recording::limits_of_recording;
 use crate::removed::removed_lines;
 use crate::{Terminal, wrap};
 
-/// Devices whose ledger is shown; JSON has all of them.
+/// The number of devices whose ledger of memory users is printed; the JSON report contains all
+/// ledgers.
 const MOST_LEDGERS: usize = 2;
 
 /// Whether text is coloured.
@@ -103,7 +105,7 @@ fn run(out: &mut String, run: &RunReport, named: bool, paint: Paint, width: usiz
     }
 }
 
-/// Writes what uses a device.
+/// Prints how much memory each user of a device holds.
 pub fn ledger(out: &mut String, ledger: &LedgerLines, width: usize) {
     let _ = writeln!(out, "\n{}:", wrap(&for_terminal(&ledger.title), "", width));
     for line in &ledger.lines {
@@ -129,7 +131,7 @@ fn ranks(out: &mut String, run: &RunReport) {
             .zip(widths)
             .enumerate()
             .map(|(index, (cell, width))| {
-                // Text columns are aligned left, number columns right.
+                // The two text columns (1 and 7) are aligned left and the number columns right.
                 if index == 1 || index == 7 {
                     format!("{:<width$}", for_terminal(cell))
                 } else {

@@ -1,4 +1,4 @@
-//! Phrases that the text and the Markdown report share.
+//! Phrases that the text report and the Markdown report of `stormlog analyze` share.
 
 use stormlog_analysis::analyze::{Report, RunReport};
 use stormlog_analysis::detect::{Cause, Failure, Finding, Note, Severity, Site};
@@ -6,7 +6,8 @@ use stormlog_analysis::timeline::RankCoverage;
 
 use crate::{bytes, time};
 
-/// The verdict in one line, for the run with the most severe finding.
+/// The verdict of the whole report in one line: the verdict on the run with the most severe
+/// finding.
 pub(super) fn headline(report: &Report) -> String {
     let Some(gravest) = gravest(report) else {
         return "No events found".to_owned();
@@ -18,7 +19,7 @@ pub(super) fn headline(report: &Report) -> String {
     }
 }
 
-/// The name of a run: its program, its job, or neither.
+/// The name of a run for the headline: its program or its job, if either is known.
 pub(super) fn name(run: &RunReport) -> String {
     match (&run.timeline.program.name, &run.job_id) {
         (Some(program), _) => program.clone(),
@@ -27,8 +28,8 @@ pub(super) fn name(run: &RunReport) -> String {
     }
 }
 
-/// What was analyzed and how it ended: `Analyzed: train.py, 3 processes, GPU 0, 12 min 4 s; ended
-/// with exit code 0`. `None` when the headline already contains it.
+/// Describes what was analyzed and how the run ended: `Analyzed: train.py, 3 processes, GPU 0, 12
+/// min 4 s; ended with exit code 0`. `None` when the headline already contains this information.
 pub(super) fn looked_at(run: &RunReport) -> Option<String> {
     let is_serious = |finding: &&Finding| finding.severity > Severity::Info;
     if !run.diagnosis.findings().iter().any(is_serious) && !run.diagnosis.is_too_short() {
@@ -43,16 +44,16 @@ pub(super) fn looked_at(run: &RunReport) -> Option<String> {
     Some(format!("Analyzed: {name}{}; {end}", run.diagnosis.scope))
 }
 
-/// How many calls are shown above the line that allocates.
+/// How many callers are shown above the line of code that allocates.
 const CALLS: usize = 3;
 
-/// Renders a note on a run in one line.
+/// Renders a note on a run, a fact that is no problem by itself, in one line.
 pub fn note_line(note: &Note) -> String {
     format!("Note: {}: {}", note.explanation, note.advice)
 }
 
 /// The cause of a finding: the line with its source text, the calls that led to it, what holds the
-/// memory, and how much of the growth this explains.
+/// memory, and how much of the memory growth this line explains.
 pub fn cause_lines(finding: &Finding) -> Vec<String> {
     let Some(cause) = &finding.cause else {
         return Vec::new();
@@ -76,14 +77,14 @@ pub fn cause_lines(finding: &Finding) -> Vec<String> {
         lines.push(format!("Held by {holder}"));
     }
     lines.push(format!(
-        "This explains {:.0} % of the bytes that were looked at ({})",
-        cause.share * 100.0,
-        bytes::human(cause.attributed_bytes),
+        "This cause explains {share:.0} % of the bytes that were inspected ({inspected})",
+        share = cause.share * 100.0,
+        inspected = bytes::human(cause.attributed_bytes),
     ));
     lines
 }
 
-/// How many holders are shown for a failed allocation.
+/// How many holders are listed for a failed allocation.
 const HOLDERS: usize = 6;
 
 /// What held the memory when an allocation failed.
@@ -96,17 +97,19 @@ fn failure_lines(failure: &Failure, cause: &Cause) -> Vec<String> {
                 other => other.replace('_', " "),
             };
             let size = bytes::human(one.bytes);
-            format!("{size} of {category} held by {}", one.holder)
+            format!("{size} of {category} held by {holder}", holder = one.holder)
         })
         .collect();
     if !failure.categories.is_empty() {
         lines.push(format!(
-            "{:.0} % of the allocated bytes have a name",
-            cause.share * 100.0
+            "The holders of {share:.0} % of the allocated bytes were found",
+            share = cause.share * 100.0
         ));
     }
     if let Some(reason) = &failure.cut_short {
-        lines.push(format!("The search for holders ended early: {reason}"));
+        lines.push(format!(
+            "The search for what holds the memory ended early: {reason}"
+        ));
     }
     lines
 }
@@ -122,7 +125,7 @@ fn place(site: &Site) -> String {
     format!("{}{function}{text}", site.place())
 }
 
-/// The run with the most severe finding; among equal ones the first.
+/// The run with the most severe finding; of several equally severe runs, the first.
 fn gravest(report: &Report) -> Option<&RunReport> {
     let severity = |run: &RunReport| run.diagnosis.findings().iter().map(|f| f.severity).max();
     report.runs.iter().reduce(|best, run| {
@@ -134,7 +137,7 @@ fn gravest(report: &Report) -> Option<&RunReport> {
     })
 }
 
-/// The rank of a finding: `rank 3`, or `all ranks`.
+/// The rank that a finding concerns, as text: `rank 3`, or `all ranks`.
 pub(super) fn whose(finding: &Finding, run: &RunReport) -> String {
     match finding.rank {
         None if run.ranks.len() > 1 => "all ranks".to_owned(),
@@ -148,7 +151,7 @@ pub(super) fn since(finding: &Finding) -> Option<String> {
     Some(format!("since {}", time::moment(finding.onset_ns?)))
 }
 
-/// The severity as a label.
+/// The label printed for a severity.
 pub(super) fn label(severity: Severity) -> &'static str {
     match severity {
         Severity::Critical => "critical",
@@ -157,23 +160,24 @@ pub(super) fn label(severity: Severity) -> &'static str {
     }
 }
 
-/// One line on how much was recorded.
+/// Describes in one line how much was recorded.
 pub(super) fn coverage(report: &Report) -> String {
     let ranks = || report.runs.iter().flat_map(|run| &run.ranks);
     let samples: usize = ranks().map(|rank| rank.samples).sum();
     let late: usize = ranks().map(|rank| rank.late_samples).sum();
     let gaps: usize = ranks().map(|rank| rank.gaps).sum();
     let longest = ranks().map(|rank| rank.longest_gap_ns).max().unwrap_or(0);
-    // Runs that follow each other in one folder have the same ranks.
+    // Several runs in one folder usually have the same ranks, so the largest count is used and not
+    // the sum.
     let most_ranks = report.runs.iter().map(|run| run.ranks.len()).max();
     let most_ranks = most_ranks.unwrap_or(0);
     let missing: usize = report.runs.iter().map(|run| run.missing_ranks.len()).sum();
     let gaps = match gaps {
         0 => "no gaps".to_owned(),
         count => format!(
-            "{} (longest {})",
-            counted(count, "gap"),
-            time::span(longest)
+            "{gaps} (longest {longest})",
+            gaps = counted(count, "gap"),
+            longest = time::span(longest)
         ),
     };
     let damage = match report.damage.len() {
@@ -185,10 +189,10 @@ pub(super) fn coverage(report: &Report) -> String {
         count => format!(", {} without records", counted(count, "rank")),
     };
     format!(
-        "{} of {} in {}, {late} late, {gaps}, {damage}{missing}",
-        counted(samples, "sample"),
-        counted(most_ranks, "rank"),
-        counted(report.runs.len(), "run"),
+        "{samples} of {ranks} in {runs}, {late} late, {gaps}, {damage}{missing}",
+        samples = counted(samples, "sample"),
+        ranks = counted(most_ranks, "rank"),
+        runs = counted(report.runs.len(), "run"),
     )
 }
 
@@ -223,7 +227,7 @@ pub(super) const RANK_COLUMNS: [&str; 8] = [
 ];
 
 impl RankRow {
-    /// The cells in order.
+    /// The cells of a row in the order of the columns.
     pub(super) fn cells(&self) -> [&str; 8] {
         [
             &self.rank,
@@ -270,10 +274,11 @@ impl RankRow {
     }
 }
 
-/// The most ranks in a table. With more ranks, those with findings come first.
+/// The largest number of ranks in a table. If the run has more ranks, those with findings are
+/// listed first.
 const ROWS: usize = 32;
 
-/// The rows of the table of ranks, and how many were left out.
+/// The rows of the table of ranks, and how many ranks were left out.
 pub(super) fn rank_rows(run: &RunReport) -> (Vec<RankRow>, usize) {
     let findings = run.diagnosis.findings();
     let named = |rank: i64| {

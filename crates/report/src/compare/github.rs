@@ -1,5 +1,5 @@
-//! The comparison as annotations of a GitHub workflow: errors for failed gates, warnings for other
-//! increases and new findings, and a notice with the result.
+//! Renders the comparison of two runs as annotations of a GitHub workflow: errors for failed gates,
+//! warnings for other increases and new findings, and a notice with the result.
 
 use std::fmt::Write as _;
 
@@ -8,10 +8,11 @@ use stormlog_analysis::compare::{Change, Comparison, GateStatus};
 use super::words;
 use crate::annotation::{message, property};
 
-/// GitHub shows at most ten warnings of a step.
+/// The largest number of warnings that are printed: GitHub shows at most ten warnings for each step
+/// of a workflow.
 const WARNINGS: usize = 10;
 
-/// Renders the comparison as annotations, one per line.
+/// Renders the comparison of two runs as annotations, one per line.
 pub fn comparison(comparison: &Comparison) -> String {
     let mut out = String::new();
     let mut annotate = |command: &str, title: &str, text: &str| {

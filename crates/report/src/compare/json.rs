@@ -1,4 +1,4 @@
-//! The comparison for programs, described by `docs/schemas/compare.schema.json`.
+//! Renders the comparison of two runs as JSON, which `docs/schemas/compare.schema.json` describes.
 
 use std::collections::BTreeSet;
 
@@ -11,38 +11,38 @@ use stormlog_format::names;
 
 use super::words;
 
-/// The version of this document.
+/// The version of the comparison document.
 const SCHEMA_VERSION: u32 = 1;
 
-/// The comparison of two runs. Unknown values are null, never zero. Noise is a standard deviation
-/// within the record, in the unit of its value.
+/// The comparison of two runs. Unknown values are null, never zero. The noise of a value is its
+/// standard deviation within the recording, in the unit of the value.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Document<'a> {
-    /// The version of this document.
+    /// The version of the comparison document.
     #[schemars(extend("const" = SCHEMA_VERSION))]
     schema_version: u32,
-    /// The result in a few words.
+    /// The verdict on the comparison: its status, headline, and whether the gates hold.
     verdict: Verdict,
-    /// What is compared with.
+    /// The side that the new run is compared with.
     base: Side<'a>,
-    /// What is judged.
+    /// The new run, which is judged.
     new: Side<'a>,
-    /// Ranks that both sides have.
+    /// Ranks that both sides of the comparison have.
     ranks: &'a [RankComparison],
-    /// Ranks that only the base has.
+    /// Ranks that only the base side has.
     ranks_only_in_base: &'a [LoneRank],
     /// Ranks that only the new side has.
     ranks_only_in_new: &'a [LoneRank],
-    /// What the detectors found on either side.
+    /// What the detectors found on each side.
     findings: &'a FindingChanges,
-    /// The limits that were set.
+    /// The limits (gates) that the user set, and whether they hold.
     gates: Vec<GateKeys<'a>>,
-    /// What a reader should know before trusting the rest.
+    /// Facts that a reader should know before trusting the other numbers.
     notes: &'a [String],
 }
 
 impl<'a> Document<'a> {
-    /// The document of a comparison.
+    /// Builds the JSON document of a comparison.
     pub fn of(comparison: &'a Comparison) -> Self {
         Self {
             schema_version: SCHEMA_VERSION,
@@ -63,14 +63,14 @@ impl<'a> Document<'a> {
     }
 }
 
-/// The result in a few words.
+/// The verdict on the comparison: its status, headline, and whether the gates hold.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Verdict {
-    /// One word for all numbers.
+    /// One word for the result of all compared numbers.
     status: Status,
-    /// The result in one line.
+    /// The result of the comparison in one line.
     headline: String,
-    /// Whether every gate was judged and holds.
+    /// Whether every gate could be evaluated and holds.
     passed: bool,
 }
 
@@ -107,14 +107,14 @@ impl Status {
     }
 }
 
-/// One side of the comparison.
+/// One of the two sides of the comparison.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Side<'a> {
-    /// Where it came from, as the user named it.
+    /// Where the recording of this side came from, as the user named it.
     source: &'a str,
-    /// The job, where it has a name.
+    /// The id of the job, if it has one.
     job_id: Option<&'a str>,
-    /// Its ranks.
+    /// The ranks of this side.
     ranks: BTreeSet<u32>,
     /// Samples of all ranks.
     samples: usize,
@@ -131,17 +131,17 @@ impl<'a> Side<'a> {
     }
 }
 
-/// What became of a limit.
+/// A limit that the user set, and whether it holds.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Gate")]
 struct GateKeys<'a> {
-    /// Which limit.
+    /// Which limit was set.
     gate: GateKind,
-    /// The limit as it was written.
+    /// The value of the limit as the user wrote it.
     limit: &'a str,
-    /// What became of it.
+    /// Whether the limit holds.
     status: GateStatus,
-    /// Why it did not hold.
+    /// Why the limit does not hold, or why it could not be evaluated.
     reasons: Vec<String>,
 }
 

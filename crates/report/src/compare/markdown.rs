@@ -1,4 +1,5 @@
-//! The comparison for a pull request: tables of what changed, with the rest in a collapsed section.
+//! Renders the comparison of two runs for a pull request: tables of what changed, with all other
+//! sections collapsed.
 
 use std::fmt::Write as _;
 
@@ -7,7 +8,8 @@ use stormlog_analysis::compare::{Change, Comparison, Difference, RankComparison}
 use super::words;
 use crate::markdown::escaped;
 
-/// The most rows of a table, so that a comment stays below GitHub's limit of 65,536 characters.
+/// The largest number of rows in a table, so that a comment on a pull request stays below GitHub's
+/// limit of 65,536 characters.
 const ROWS: usize = 60;
 
 /// Renders the comparison as Markdown.

@@ -1,4 +1,5 @@
-//! The comparison as part of a page: the outcome first, then gates, numbers and findings.
+//! Renders the comparison of two runs as part of an HTML page: the outcome first, then gates,
+//! numbers and findings.
 
 use askama::Template;
 use stormlog_analysis::compare::{Comparison, Difference};
@@ -41,7 +42,7 @@ struct Row {
     class: &'static str,
 }
 
-/// Renders the comparison as HTML, with every text escaped.
+/// Renders the comparison of two runs as HTML, with every text escaped.
 pub fn sections(comparison: &Comparison) -> Result<String, DrawError> {
     let (ranks, left_out) = words::listed_ranks(comparison);
     let mut tables = Vec::new();

@@ -1,4 +1,5 @@
-//! The comparison for a terminal: the outcome first, then gates, numbers and findings.
+//! Renders the comparison of two runs for a terminal: the outcome first, then gates, numbers and
+//! findings.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Phrases that text, Markdown and annotations share.
+//! Phrases that the text, Markdown and annotations of a comparison share.
 
 use stormlog_analysis::compare::{
     Change, Comparison, Difference, GateOutcome, GateStatus, KnownFinding, LoneRank, Miss,
@@ -8,7 +8,7 @@ use stormlog_analysis::detect::{Measure, Metric};
 
 use crate::bytes;
 
-/// The outcome in one line: gates first, then what changed.
+/// The outcome of the comparison in one line: the gates first, then which metrics changed.
 pub(super) fn headline(comparison: &Comparison) -> String {
     let changed = changed(comparison);
     let count = |status| {
@@ -31,7 +31,7 @@ pub(super) fn headline(comparison: &Comparison) -> String {
     }
 }
 
-/// What changed, in one line.
+/// Describes in one line which metrics and findings changed.
 fn changed(comparison: &Comparison) -> String {
     let verdicts = || comparison.differences().map(|(_, _, one)| one.verdict);
     let count = |wanted| verdicts().filter(|verdict| *verdict == wanted).count();
@@ -48,15 +48,15 @@ fn changed(comparison: &Comparison) -> String {
         }
         (0, 0) => "No significant change".to_owned(),
         (higher, 0) => format!(
-            "{} significantly: {}",
-            metrics(higher, "increased"),
-            worst(comparison)
+            "{increased} significantly: {worst}",
+            increased = metrics(higher, "increased"),
+            worst = worst(comparison)
         ),
         (0, lower) => format!("{} significantly", metrics(lower, "decreased")),
         (higher, lower) => format!(
-            "{} and {lower} decreased significantly: {}",
-            metrics(higher, "increased"),
-            worst(comparison)
+            "{increased} and {lower} decreased significantly: {worst}",
+            increased = metrics(higher, "increased"),
+            worst = worst(comparison)
         ),
     };
     numbers + &findings
@@ -70,7 +70,8 @@ fn metrics(count: usize, change: &str) -> String {
     }
 }
 
-/// The metric that grew most; levels come before slopes.
+/// Describes the metric that grew most; metrics in bytes are preferred to rates in bytes per minute
+/// or step.
 fn worst(comparison: &Comparison) -> String {
     let higher = comparison
         .differences()
@@ -82,15 +83,15 @@ fn worst(comparison: &Comparison) -> String {
     });
     worst.map_or(String::new(), |(rank, phase, one)| {
         format!(
-            "{} of {} {}",
-            metric(one.metric),
-            place(rank, phase),
-            from_to(one)
+            "{metric} of {place} {change}",
+            metric = metric(one.metric),
+            place = place(rank, phase),
+            change = from_to(one)
         )
     })
 }
 
-/// Where a change is: `rank 3`, `rank 0, device 2`, `rank 3 in phase evaluation`.
+/// Where a metric changed: `rank 3`, `rank 0, device 2`, `rank 3 in phase evaluation`.
 pub(super) fn place(rank: &RankComparison, phase: Option<&str>) -> String {
     let device = rank.one_of_several.then_some(rank.device_id);
     place_of(rank.rank, device, phase)
@@ -102,7 +103,7 @@ fn place_of(rank: u32, device_id: Option<i64>, phase: Option<&str>) -> String {
     format!("rank {rank}{device}{phase}")
 }
 
-/// The name of a metric for people.
+/// The name of a metric as reports print it.
 pub(super) fn metric(metric: Metric) -> &'static str {
     match metric {
         Metric::PeakAllocated => "peak allocated",
@@ -137,38 +138,39 @@ pub(super) fn amount(metric: Metric, value: f64) -> String {
     }
 }
 
-/// The value of one side, or `unknown`.
+/// The value of a metric on one side of the comparison, or `unknown`.
 pub(super) fn measure(metric: Metric, measure: Option<Measure>) -> String {
     measure.map_or("unknown".to_owned(), |measure| {
         amount(metric, measure.value)
     })
 }
 
-/// The change of a metric: `+2.30 GiB (+23 %)`. Empty when a side is unknown.
+/// The change of a metric: `+2.30 GiB (+23 %)`. Empty when the value of either side is unknown.
 pub(super) fn change(difference: &Difference) -> String {
     let Some(change) = difference.change() else {
         return String::new();
     };
     let sign = if change > 0.0 { "+" } else { "" };
     let amount = amount(difference.metric, change);
-    // A percentage of a slope near zero would be meaningless.
+    // The percentage of a rate is not printed, because it is meaningless when the rate is near
+    // zero.
     match difference.ratio().filter(|_| !is_rate(difference.metric)) {
         Some(ratio) => format!("{sign}{amount} ({:+.1} %)", ratio * 100.0),
         None => format!("{sign}{amount}"),
     }
 }
 
-/// Both values and the change: `10.0 GiB -> 12.3 GiB, +2.30 GiB (+23 %)`.
+/// Both values of a metric and the change: `10.0 GiB -> 12.3 GiB, +2.30 GiB (+23 %)`.
 fn from_to(difference: &Difference) -> String {
     format!(
-        "{} -> {}, {}",
-        measure(difference.metric, difference.base),
-        measure(difference.metric, difference.new),
-        change(difference)
+        "{base} -> {new}, {change}",
+        base = measure(difference.metric, difference.base),
+        new = measure(difference.metric, difference.new),
+        change = change(difference)
     )
 }
 
-/// The verdict on a metric as a word.
+/// The word for how a metric changed.
 pub(super) fn verdict(change: Change) -> &'static str {
     match change {
         Change::Unchanged => "unchanged",
@@ -178,7 +180,7 @@ pub(super) fn verdict(change: Change) -> &'static str {
     }
 }
 
-/// Describes a side: `runs/main (job a, 2 ranks, 812 samples)`.
+/// Describes one side of the comparison: `runs/main (job a, 2 ranks, 812 samples)`.
 pub(super) fn side(side: &Side) -> String {
     let profile = &side.profile;
     let job = profile.job_id.as_ref();
@@ -186,10 +188,10 @@ pub(super) fn side(side: &Side) -> String {
     let ranks: std::collections::BTreeSet<u32> =
         profile.ranks.iter().map(|rank| rank.rank).collect();
     format!(
-        "{} ({job}{}, {})",
-        side.source,
-        counted(ranks.len(), "rank"),
-        counted(profile.samples(), "sample"),
+        "{source} ({job}{ranks}, {samples})",
+        source = side.source,
+        ranks = counted(ranks.len(), "rank"),
+        samples = counted(profile.samples(), "sample"),
     )
 }
 
@@ -202,14 +204,14 @@ pub(super) fn counted(count: usize, noun: &str) -> String {
 /// A finding in one line: `allocator_leak on rank 0: sentence`.
 pub(super) fn finding(finding: &KnownFinding) -> String {
     format!(
-        "{} {}: {}",
-        finding.kind,
-        whose(finding),
-        finding.explanation
+        "{kind} {whose}: {explanation}",
+        kind = finding.kind,
+        whose = whose(finding),
+        explanation = finding.explanation
     )
 }
 
-/// The ranks of a finding: `on rank 0`, `on all ranks`.
+/// The ranks that a finding concerns: `on rank 0`, `on all ranks`.
 pub(super) fn whose(finding: &KnownFinding) -> String {
     match finding.rank {
         Some(rank) => format!("on rank {rank}"),
@@ -217,12 +219,12 @@ pub(super) fn whose(finding: &KnownFinding) -> String {
     }
 }
 
-/// A gate as its flag: `--max-peak-growth 20%`.
+/// A gate in the form of its flag: `--max-peak-growth 20%`.
 pub(super) fn gate(gate: &GateOutcome) -> String {
     format!("{} {}", gate.kind.flag(), gate.limit)
 }
 
-/// The status of a gate.
+/// The word for the status of a gate.
 pub(super) fn status(status: GateStatus) -> &'static str {
     match status {
         GateStatus::Passed => "passed",
@@ -231,7 +233,7 @@ pub(super) fn status(status: GateStatus) -> &'static str {
     }
 }
 
-/// Why a gate failed.
+/// Describes one reason why a gate failed.
 pub(super) fn miss(miss: &Miss) -> String {
     match miss {
         Miss::Grew {
@@ -240,10 +242,10 @@ pub(super) fn miss(miss: &Miss) -> String {
             phase,
             difference,
         } => format!(
-            "{} of {}: {}",
-            metric(difference.metric),
-            place_of(*rank, *device_id, phase.as_deref()),
-            from_to(difference)
+            "{metric} of {place}: {change}",
+            metric = metric(difference.metric),
+            place = place_of(*rank, *device_id, phase.as_deref()),
+            change = from_to(difference)
         ),
         Miss::Grows {
             rank,
@@ -251,10 +253,10 @@ pub(super) fn miss(miss: &Miss) -> String {
             metric,
             slope,
         } => format!(
-            "{} of {}: {}",
-            self::metric(*metric),
-            place_of(*rank, *device_id, None),
-            amount(*metric, slope.value)
+            "{metric} of {place}: {slope}",
+            metric = self::metric(*metric),
+            place = place_of(*rank, *device_id, None),
+            slope = amount(*metric, slope.value)
         ),
         Miss::Found(finding) => format!("new finding {}", self::finding(finding)),
         Miss::TooLittleOf {
@@ -262,19 +264,20 @@ pub(super) fn miss(miss: &Miss) -> String {
             device_id,
             samples,
         } => format!(
-            "not enough data on {} ({} in the new run)",
-            place_of(*rank, *device_id, None),
-            counted(*samples, "sample")
+            "not enough data on {place} ({samples} in the new run)",
+            place = place_of(*rank, *device_id, None),
+            samples = counted(*samples, "sample")
         ),
         Miss::NoRank => "no rank has samples in both runs".to_owned(),
         Miss::NoDiagnosis => "not enough data in the new run to analyze it".to_owned(),
     }
 }
 
-/// The most failures of a gate that are listed. In a large run all ranks may fail in the same way.
+/// The largest number of reasons listed for a failed gate, because in a large run all ranks may
+/// fail in the same way.
 const LISTED: usize = 10;
 
-/// Why a gate failed, with at most [`LISTED`] lines.
+/// The reasons why a gate failed, with at most [`LISTED`] lines.
 pub(super) fn misses(gate: &GateOutcome) -> Vec<String> {
     let mut lines: Vec<String> = gate.misses.iter().take(LISTED).map(miss).collect();
     let more = gate.misses.len().saturating_sub(LISTED);
@@ -284,7 +287,7 @@ pub(super) fn misses(gate: &GateOutcome) -> Vec<String> {
     lines
 }
 
-/// Gates that could not be evaluated, with their reasons, for an error.
+/// The gates that could not be evaluated, with their reasons, for an error message.
 pub fn unjudged_gates(comparison: &Comparison) -> Vec<String> {
     let gates = comparison.gates.iter();
     let gates = gates.filter(|gate| gate.status == GateStatus::NotJudged);
@@ -293,7 +296,7 @@ pub fn unjudged_gates(comparison: &Comparison) -> Vec<String> {
         .collect()
 }
 
-/// Sentences about ranks and phases that only one side has.
+/// Sentences about ranks and phases that only one side of the comparison has.
 pub(super) fn lone(comparison: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
     for (name, ranks) in [
@@ -341,10 +344,11 @@ fn listed(names: impl ExactSizeIterator<Item = String>) -> String {
     }
 }
 
-/// The most ranks that are listed with all metrics. With more ranks, those that changed come first.
+/// The largest number of ranks that are listed with all metrics. If there are more ranks, those
+/// that changed come first.
 const RANKS: usize = 16;
 
-/// The ranks to list in full, and the number of the others.
+/// The ranks to list with all metrics, and the number of the other ranks.
 pub(super) fn listed_ranks(comparison: &Comparison) -> (Vec<&RankComparison>, usize) {
     let mut ranks: Vec<&RankComparison> = comparison.ranks.iter().collect();
     if ranks.len() > RANKS {

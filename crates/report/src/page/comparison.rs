@@ -11,23 +11,24 @@ use crate::scale::Span;
 use crate::story::Story;
 use crate::track::{Measure, Track, UNKNOWN};
 
-/// Points of each curve that is aligned by time.
+/// The number of points in each curve when runs are aligned by time.
 const POINTS: usize = 1200;
-/// The width of a step on the axis; the other alignment has a second there.
+/// The distance of two steps on the x axis when runs are aligned by step. The axis is in
+/// nanoseconds, so a step takes the place of one second.
 const STEP_NS: i64 = 1_000_000_000;
 
-/// What the two curves are aligned by.
+/// How the curves of two compared runs are aligned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Alignment {
-    /// The same time since the first sample.
+    /// Samples at the same time since the first sample are above each other.
     #[default]
     Start,
-    /// The same step number.
+    /// Samples of the same step number are above each other.
     Step,
 }
 
 impl Alignment {
-    /// The name in addresses of pages.
+    /// The name of the alignment in the URL of a page.
     pub fn name(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -39,7 +40,7 @@ impl Alignment {
 /// The names of the two curves.
 pub(crate) type Names<'a> = (&'a str, &'a str);
 
-/// The data of a page with both runs.
+/// Builds the data of a page that shows both runs.
 pub(crate) fn data(
     base: &Story,
     new: &Story,
@@ -76,8 +77,8 @@ pub(crate) fn data(
 }
 
 impl Builder {
-    /// Adds the highest value of all ranks by time since the start; returns the length of the
-    /// longer run.
+    /// Adds the curves of both runs by time since their start, each the highest value of all ranks;
+    /// returns the length of the longer run.
     fn by_start(&mut self, base: &Story, new: &Story, names: Names<'_>) -> Result<i64, DrawError> {
         let (base_span, new_span) = (base.shown()?, new.shown()?);
         let length = base_span.length().max(new_span.length()).max(1);
@@ -96,12 +97,16 @@ impl Builder {
         };
         let values = [highest(base, base_span), highest(new, new_span)];
         let times = (0..POINTS as i64).map(|point| point * step).collect();
-        let title = format!("{}, the highest of all ranks", measure.name());
+        let title = format!(
+            "{measure}, the highest of all ranks",
+            measure = measure.name()
+        );
         self.both(times, values, names, &title, step * 2);
         Ok(length)
     }
 
-    /// Adds what stays in use at the end of each step, and the highest use in between.
+    /// Adds two panels by step number: the memory in use at the end of each step, and the highest
+    /// use during each step.
     fn by_step(&mut self, base: &Story, new: &Story, names: Names<'_>) -> Result<i64, DrawError> {
         type Value = fn(&stormlog_analysis::timeline::Step) -> i64;
         let steps = |story: &Story, value: Value| {
@@ -127,7 +132,7 @@ impl Builder {
                 return Err(DrawError::NoSteps);
             };
             last = *end;
-            // A step that was not sampled has the level of the step before it.
+            // A step that was not sampled gets the value of the previous step.
             let levels = sides.map(|side| {
                 let until = side.keys().next_back().copied().unwrap_or(i64::MIN);
                 let mut level = UNKNOWN;
@@ -143,7 +148,7 @@ impl Builder {
         Ok(last.saturating_mul(STEP_NS))
     }
 
-    /// Adds a panel with both curves and the band between them.
+    /// Adds a panel with the curves of both runs and the band between them.
     fn both(
         &mut self,
         times: Vec<i64>,
@@ -168,7 +173,7 @@ impl Builder {
     }
 }
 
-/// The measure that both runs have.
+/// The measure that was recorded in both runs.
 fn common_measure(base: &Story, new: &Story) -> Measure {
     let (ours, theirs) = (
         ranks::measure_of(&base.tracks),
@@ -181,8 +186,8 @@ fn common_measure(base: &Story, new: &Story) -> Measure {
     }
 }
 
-/// The highest value of each column. A column without a sample has the value of the one before it,
-/// because samples may be further apart than columns.
+/// The highest value in each time column. A column without a sample gets the value of the previous
+/// column, because samples may be further apart than columns.
 fn filled(columns: &[Option<(i64, i64)>]) -> Vec<i64> {
     let last = columns.iter().rposition(Option::is_some);
     let mut level = UNKNOWN;

@@ -2,7 +2,8 @@
 
 use stormlog_format::Map;
 
-/// Columns that come first, most important first; the others follow in alphabetical order.
+/// The columns that come first, the most important one first; all other columns follow in
+/// alphabetical order.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns(pub &'static [&'static str]);
 
@@ -114,7 +115,7 @@ impl Columns {
         "peak_gap_bytes",
         "sample_count",
     ]);
-    /// Evidence around a moment.
+    /// Events and findings around a point in time.
     pub const CORRELATE: Self = Self(&[
         "confidence",
         "kind",
@@ -129,13 +130,14 @@ impl Columns {
         "reasons",
     ]);
 
-    /// Their names.
+    /// The names of the columns.
     pub(super) fn names(self) -> Vec<String> {
         self.0.iter().map(|name| (*name).to_owned()).collect()
     }
 }
 
-/// The columns of rows: the known ones, then every other key, sorted.
+/// The columns for a list of rows: the known ones first, then every other key in alphabetical
+/// order.
 pub(super) fn of_rows(known: &[String], rows: &[Map]) -> Vec<String> {
     let mut others = std::collections::BTreeSet::new();
     for row in rows {

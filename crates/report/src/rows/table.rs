@@ -1,4 +1,4 @@
-//! Prints a table of rows: plain for programs, more readable on a terminal.
+//! Prints rows as a table: plain for programs, more readable on a terminal.
 
 use std::io::{self, Write};
 
@@ -8,11 +8,12 @@ use super::cell;
 use crate::escape::for_terminal;
 use crate::{bytes, time, wrap};
 
-/// Longer cells are cut on a terminal; `--raw` shows them completely.
+/// The longest cell in characters on a terminal; a longer one is cut, and `--raw` shows it
+/// completely.
 const WIDEST: usize = 48;
 
-/// Columns that can be dropped on a narrow terminal, least important first. If that is not enough,
-/// columns are dropped from the right; the first column always stays.
+/// Columns that can be dropped on a narrow terminal, least important first. If the table is still
+/// too wide, columns are dropped from the right; the first column always stays.
 const OPTIONAL: [&str; 16] = [
     "metadata",
     "source_ref",
@@ -37,14 +38,14 @@ const OPTIONAL: [&str; 16] = [
 pub(super) enum Widths {
     /// All rows of the table.
     OfAllRows,
-    /// Only the first rows; more rows follow.
+    /// Only the first rows, because more rows follow that are not known yet.
     OfFirstRows,
 }
 
-/// A table with fixed columns. On a terminal, numbers are readable, and columns that do not fit are
-/// dropped and named.
+/// A table with fixed columns. On a terminal, numbers are printed with units, and columns that do
+/// not fit are dropped and named.
 pub(super) struct Table<'a> {
-    /// Each column and its width.
+    /// Each column with its width in characters.
     columns: Vec<(&'a String, usize)>,
     dropped: Vec<&'a String>,
     terminal_width: Option<usize>,
@@ -93,7 +94,7 @@ impl<'a> Table<'a> {
         table
     }
 
-    /// Prints the first rows under the names of their columns.
+    /// Prints the names of the columns and the first rows.
     pub(super) fn print(&self, rows: &[Map], out: &mut dyn Write) -> io::Result<()> {
         if rows.is_empty() {
             writeln!(out, "No rows.")?;
@@ -112,7 +113,7 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    /// Prints further rows.
+    /// Prints further rows of the same table.
     pub(super) fn print_more(
         &self,
         rows: impl Iterator<Item = Map>,
@@ -124,7 +125,7 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    /// Prints the names of the columns that did not fit, below the rows.
+    /// Prints the names of the columns that did not fit, below the table.
     pub(super) fn name_dropped(&self, out: &mut dyn Write) -> io::Result<()> {
         if self.dropped.is_empty() {
             return Ok(());
@@ -173,7 +174,7 @@ fn dropped(columns: &[(&String, usize)], most: usize) -> Vec<usize> {
         .filter_map(|name| columns.iter().position(|(column, _)| column == name));
     let rightmost = (1..columns.len()).rev();
     let mut dropped: Vec<usize> = Vec::new();
-    // Each column except the first has two spaces before it.
+    // Two spaces separate each column from the previous one.
     let widths = columns.iter().map(|(_, width)| width);
     let mut total = widths.sum::<usize>() + 2 * columns.len().saturating_sub(1);
     for index in optional.chain(rightmost) {
@@ -210,7 +211,7 @@ fn width(text: &str) -> usize {
 }
 
 /// The title of a column: `started_at_ns` becomes `Started At Ns`, or `Started At` when the cells
-/// show the unit.
+/// already contain the unit.
 fn title(name: &str, humanise: bool) -> String {
     let unit = ["_ns", "_bytes"]
         .iter()
@@ -236,7 +237,7 @@ fn text(name: &str, value: Option<&Value>, humanise: bool) -> String {
     }
     match value {
         Value::Int(number) if name.ends_with("_bytes") => bytes::human(*number),
-        // Old bundles write an unknown time as zero.
+        // Bundles of older versions store an unknown time as zero.
         Value::Int(0) if name.ends_with("_ns") => "-".into(),
         Value::Int(number) if name == "window_ns" => time::span(*number),
         Value::Int(number) if name.ends_with("_ns") => time::moment(*number),

@@ -1,4 +1,5 @@
-//! Scripts and styles, compiled into the program. The drawing code is that of the pages in files.
+//! Scripts and styles, compiled into the program. The script that draws charts is the same as in
+//! pages that are written to files.
 
 use axum::extract::Path;
 use axum::http::header;
@@ -10,7 +11,7 @@ const SCRIPT: &str = include_str!("../../assets/serve.js");
 const STYLE: &str = include_str!("../../assets/serve.css");
 const ICON: &str = include_str!("../../assets/icon.svg");
 
-/// An asset by its name.
+/// Serves an asset by its name.
 pub(crate) async fn get(Path(name): Path<String>) -> Response {
     let (kind, text) = match name.as_str() {
         "plot.js" => ("text/javascript", stormlog_report::page_script().to_owned()),

@@ -1,5 +1,5 @@
-//! Two runs side by side: both curves with the difference as a band, the numbers and the gates of
-//! `stormlog compare`.
+//! The page that compares two runs: both curves with the difference as a band, the numbers and the
+//! gates of `stormlog compare`.
 
 use std::sync::Arc;
 
@@ -18,17 +18,18 @@ use super::{escaped, message, not_found};
 use crate::app::{App, reading, rendered};
 use crate::runs::Entry;
 
-/// The limits that are judged unless the reader gives others.
+/// The limit for the growth of the peak that is checked unless the reader enters another one.
 const PEAK_GROWTH: &str = "5%";
 
-/// What to compare, and how.
+/// The query of a comparison: which runs to compare, and how.
 #[derive(Clone, Debug, Default)]
 struct Wish {
     runs: Vec<String>,
     alignment: Alignment,
     peak_growth: String,
     swap: bool,
-    /// The runs were marked in the list, in no order of their own.
+    /// Whether the runs were selected in the list of runs, where the order of selection has no
+    /// meaning.
     by_age: bool,
 }
 
@@ -65,7 +66,8 @@ impl Wish {
         })
     }
 
-    /// The two runs, base and new; of runs that were marked in the list the older one is the base.
+    /// The two runs to compare, base and new. Of runs that were selected in the list, the older one
+    /// is the base.
     fn entries(&mut self, app: &App) -> Option<(Entry, Entry)> {
         let [one, other] = self.runs.as_slice() else {
             return None;
@@ -96,7 +98,7 @@ struct Page {
     query: String,
 }
 
-/// The page without its data, which the script asks for.
+/// Serves the comparison page without its data, which the script of the page requests.
 pub(crate) async fn page(
     State(app): State<Arc<App>>,
     Query(pairs): Query<Vec<(String, String)>>,
@@ -120,7 +122,7 @@ pub(crate) async fn page(
     }
 }
 
-/// The drawing and the comparison, as JSON.
+/// Serves the drawing and the comparison of two runs as JSON.
 pub(crate) async fn data(
     State(app): State<Arc<App>>,
     Query(pairs): Query<Vec<(String, String)>>,

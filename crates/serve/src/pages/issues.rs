@@ -1,5 +1,6 @@
-//! The issues of every folder that is served: the same problem across runs, with the decisions of
-//! its `issues.json`. Changes need the token and the same origin, which is checked before.
+//! The page with the issues of every served folder: problems recognised across runs, with their
+//! states from the folder's `issues.json`. A change requires the token and a page of this server;
+//! `access.rs` checks both before this code runs.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,26 +22,27 @@ use crate::access::MayChange;
 use crate::app::{App, reading, rendered};
 use crate::runs::Listing;
 
-/// Issues are derived again at most this often: every recording is read for them.
+/// The shortest time between two searches for issues, and the largest share of the time that
+/// searching may take, because every recording must be read.
 const LEAST_INTERVAL: Duration = Duration::from_secs(5);
 const SHARE: u32 = 10;
-/// How long a page waits for them before it says that they are on their way.
+/// How long a page waits for the issues before it shows that they are still being searched.
 const PATIENCE: Duration = Duration::from_millis(1500);
-/// The longest reason that is stored.
+/// The largest number of characters stored as the reason for a decision about an issue.
 const LONGEST_REASON: usize = 500;
 
-/// The issues of each folder, without states.
+/// The issues found in each folder, without the states from its `issues.json`.
 #[derive(Default)]
 pub(crate) struct Cache {
     found: Mutex<Found>,
-    /// Held while recordings are read.
+    /// Held while recordings are read, so that only one request reads them at a time.
     reading: Mutex<()>,
 }
 
 #[derive(Clone, Default)]
 struct Found {
     folders: Vec<Arc<Vec<Issue>>>,
-    /// The state of the listing that they were derived from.
+    /// The state of the list of runs when the issues were searched.
     listing: u64,
     at: Option<Instant>,
     took: Duration,
@@ -54,7 +56,7 @@ impl Cache {
             .clone()
     }
 
-    /// Derives the issues unless they are new enough.
+    /// Searches for issues again unless the last search is recent enough.
     fn fill(&self, app: &App) {
         let listing = app.runs.look().value;
         let is_fresh = || {
@@ -99,7 +101,7 @@ struct Folder {
     number: usize,
     name: String,
     rows: Vec<Row>,
-    /// Why its states cannot be read.
+    /// Why the states in the folder's `issues.json` cannot be read.
     damaged: Option<String>,
 }
 
@@ -112,13 +114,13 @@ struct Row {
     kind: String,
     seen: String,
     hits: String,
-    /// Runs that have it: id and name.
+    /// The id and the name of each run that has the issue.
     runs: Vec<(String, String)>,
     said: String,
     is_open: bool,
 }
 
-/// The list of issues.
+/// Serves the page with the issues.
 pub(crate) async fn page(
     State(app): State<Arc<App>>,
     Extension(MayChange(may_change)): Extension<MayChange>,
@@ -202,7 +204,8 @@ fn row(issue: &Issue, listing: &Listing) -> Row {
     }
 }
 
-/// Resolves, ignores or reopens an issue. The token and the origin were checked before.
+/// Resolves, ignores or reopens an issue. `access.rs` has already checked the token and the origin
+/// of the request.
 pub(crate) async fn decide(
     State(app): State<Arc<App>>,
     Form(pairs): Form<Vec<(String, String)>>,

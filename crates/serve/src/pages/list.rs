@@ -1,5 +1,5 @@
-//! The list of runs: filtered, sorted and searched on the server, so that it works for thousands
-//! of runs and without scripts.
+//! The list of runs: runs are filtered, sorted and searched on the server, so that the list works
+//! for thousands of runs and without scripts.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::app::{App, reading, rendered};
 use crate::digest::Digest;
 use crate::runs::{Entry, FIRST_LIST, Listing, Peak};
 
-/// Runs on one page.
+/// The number of runs on one page of the list.
 const ROWS: usize = 100;
 const STATUSES: [(&str, &str); 5] = [
     ("", "all"),
@@ -32,14 +32,15 @@ const SORTS: [(&str, &str); 5] = [
     ("verdict", "worst verdict"),
 ];
 
-/// What a reader asks for.
+/// The query of a request for the list: search text, filter, order and page.
 #[derive(Clone, Debug, Default)]
 struct Wish {
     search: String,
     status: String,
     sort: String,
     page: usize,
-    /// The rows alone, for a page that is there.
+    /// Whether only the rows are requested, because the rest of the page is already open in the
+    /// browser.
     rows_only: bool,
 }
 
@@ -80,9 +81,9 @@ struct Rows {
     page: usize,
     pages: usize,
     warnings: Vec<String>,
-    /// Whether the first look through the folders goes on.
+    /// Whether the first search of the folders for runs is still in progress.
     is_looking: bool,
-    /// The query of this list without its page, to be followed by a number.
+    /// The query string of this list, to which a page number can be appended.
     query: String,
 }
 
@@ -102,7 +103,7 @@ struct Row {
     commit: String,
 }
 
-/// A run with what is known of it.
+/// A run in the list with its digest, if the run was already read.
 struct Known {
     entry: Arc<Entry>,
     digest: Option<Arc<Digest>>,
@@ -133,7 +134,7 @@ impl Known {
         fits && (wish.search.is_empty() || self.mentions(&wish.search.to_lowercase()))
     }
 
-    /// Whether every word of a search is somewhere in the row.
+    /// Whether every word of the search text occurs in the row of the run.
     fn mentions(&self, search: &str) -> bool {
         let entry = &self.entry;
         let mut text = entry.name.to_lowercase();
@@ -183,7 +184,7 @@ impl Known {
                 None => "…".to_owned(),
             },
             verdict: if entry.paths.iter().any(|path| is_pack(path)) {
-                "a pack: open it to read it".to_owned()
+                "a pack: open its page to read it".to_owned()
             } else {
                 "not read yet".to_owned()
             },
@@ -219,7 +220,7 @@ impl Known {
     }
 }
 
-/// The list, or its rows alone.
+/// Serves the list of runs, or only its rows.
 pub(crate) async fn page(
     State(app): State<Arc<App>>,
     Query(pairs): Query<Vec<(String, String)>>,
@@ -242,7 +243,8 @@ pub(crate) async fn page(
         })
     });
     let answer = made.await.unwrap_or_else(IntoResponse::into_response);
-    // A list that was answered from what was known is up to date the next time.
+    // The response may come from an older search, so the folders are searched again for the next
+    // request.
     tokio::task::spawn_blocking(move || after.runs.look());
     answer
 }
@@ -273,7 +275,8 @@ fn rows(app: &App, listing: &Listing, wish: &Wish) -> Rows {
     let pages = found.div_ceil(ROWS).max(1);
     let page = wish.page.min(pages - 1);
     let shown = &known[page * ROWS..found.min((page + 1) * ROWS)];
-    // Those that are looked at first; a filter by verdict needs all others too.
+    // Digests of the shown runs are requested first. A filter or an order that depends on digests
+    // needs those of all other runs too.
     let is_missing = |run: &&Arc<Entry>| app.digests.get(&run.id).is_none();
     let mut wanted: Vec<&Arc<Entry>> = shown.iter().map(|one| &one.entry).collect();
     if needs_all(wish) {
@@ -293,13 +296,13 @@ fn rows(app: &App, listing: &Listing, wish: &Wish) -> Rows {
     }
 }
 
-/// Whether an answer depends on what was read of every run.
+/// Whether the filter or the order of the list depends on the digest of every run.
 fn needs_all(wish: &Wish) -> bool {
     let by_digest = ["failed", "ended", "findings"].contains(&wish.status.as_str());
     by_digest || ["peak", "verdict"].contains(&wish.sort.as_str())
 }
 
-/// The query of a list, each value escaped.
+/// Builds the query string of a list, with each value escaped.
 fn query(wish: &Wish) -> String {
     let pairs = [
         ("q", &wish.search),

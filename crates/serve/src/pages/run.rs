@@ -1,4 +1,5 @@
-//! One run: the drawing with live updates, findings, ranks, processes, bundles and snapshots.
+//! The page of one run: the drawing with live updates, findings, ranks, processes, bundles and
+//! snapshots.
 
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
@@ -22,7 +23,8 @@ use crate::app::{App, reading, rendered};
 use crate::runs::Entry;
 use crate::view::View;
 
-/// Ranks, processes, damages and snapshots beyond these numbers are counted, not listed.
+/// The largest numbers of ranks, processes, damages and snapshots that a page lists; further ones
+/// are only counted.
 const MOST_RANKS: usize = 128;
 const MOST_PROCESSES: usize = 64;
 const MOST_DAMAGE: usize = 20;
@@ -35,7 +37,7 @@ struct Page {
     name: String,
 }
 
-/// The page without its data, which the script asks for.
+/// Serves the page of a run without its data, which the script of the page requests.
 pub(crate) async fn page(State(app): State<Arc<App>>, Path(id): Path<String>) -> Response {
     let found = reading(move || app.entry(&id)).await;
     match found {
@@ -48,7 +50,7 @@ pub(crate) async fn page(State(app): State<Arc<App>>, Path(id): Path<String>) ->
     }
 }
 
-/// The drawing and the sections below it, as JSON.
+/// Serves the drawing of a run and the sections below it as JSON.
 pub(crate) async fn data(State(app): State<Arc<App>>, Path(id): Path<String>) -> Response {
     let made = reading(move || {
         let entry = app.entry(&id)?;
@@ -94,7 +96,7 @@ struct Sections {
     more_processes: usize,
     bundles: Vec<Bundle>,
     snapshots: Vec<String>,
-    /// Markup of the report crate, every text in it escaped.
+    /// Flame graphs as HTML from the report crate, in which every text is already escaped.
     held: String,
     steps: String,
 }
@@ -115,7 +117,7 @@ struct Rank {
     peak: String,
     last: String,
     deviation: String,
-    /// The share of the largest deviation, in percent.
+    /// The deviation of this rank in percent of the largest deviation.
     share: i64,
     samples: usize,
     gaps: String,
@@ -256,8 +258,8 @@ fn sections(entry: &Entry, view: &View) -> Result<Sections, String> {
     })
 }
 
-/// The ranks as deviations of their peaks from the median, the largest first; nothing for a
-/// single rank.
+/// The ranks with the deviation of their peaks from the median, the largest deviation first; empty
+/// if the run has only one rank.
 fn ranks(story: &Story, coverage: &[RankCoverage]) -> Vec<Rank> {
     if coverage.len() < 2 {
         return Vec::new();
@@ -318,7 +320,7 @@ fn ranks(story: &Story, coverage: &[RankCoverage]) -> Vec<Rank> {
     order.iter().take(MOST_RANKS).map(row).collect()
 }
 
-/// The middle value; of an even number the mean of the two in the middle.
+/// The median of the values; for an even number of values, the mean of the two in the middle.
 fn median(mut values: Vec<i64>) -> Option<i64> {
     values.sort_unstable();
     let upper = *values.get(values.len() / 2)?;
@@ -326,7 +328,7 @@ fn median(mut values: Vec<i64>) -> Option<i64> {
     Some(lower.midpoint(upper))
 }
 
-/// The OOM bundles of a run.
+/// Lists the OOM bundles of a run.
 fn bundles(entry: &Entry) -> Vec<Bundle> {
     let found = Catalog::open(&entry.oom_bundles).oom_bundles;
     let bundle = |bundle: &OomBundle| {
@@ -347,7 +349,7 @@ fn bundles(entry: &Entry) -> Vec<Bundle> {
     found.iter().map(bundle).collect()
 }
 
-/// Snapshots of PyTorch's allocator beside the recordings of a run, by their names.
+/// Lists the snapshots of PyTorch's allocator beside the recordings of a run, ordered by name.
 fn snapshots(view: &View) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     for folder in &view.folders {
@@ -360,14 +362,15 @@ fn snapshots(view: &View) -> Vec<PathBuf> {
     found
 }
 
-/// Links are not followed: what they lead to may lie outside the folders that are served.
+/// Whether a file is a snapshot. Symbolic links are rejected, because they may lead out of the
+/// served folders.
 fn is_snapshot(file: &FilePath) -> bool {
     let is_file = file.symlink_metadata().is_ok_and(|facts| facts.is_file());
     let ending = file.extension().unwrap_or_default();
     is_file && (ending == "pickle" || ending == "pkl") && is_pickle(file)
 }
 
-/// The timeline as a picture, for readers without scripts.
+/// Serves the timeline of a run as a picture, for readers without scripts.
 pub(crate) async fn picture(State(app): State<Arc<App>>, Path(id): Path<String>) -> Response {
     let made = reading(move || {
         let entry = app.entry(&id)?;
@@ -396,7 +399,7 @@ pub(crate) async fn picture(State(app): State<Arc<App>>, Path(id): Path<String>)
     }
 }
 
-/// A snapshot of PyTorch's allocator as its own page.
+/// Serves a snapshot of PyTorch's allocator as a page of its own.
 pub(crate) async fn snapshot(
     State(app): State<Arc<App>>,
     Path((id, number)): Path<(String, usize)>,
@@ -409,7 +412,8 @@ pub(crate) async fn snapshot(
     });
     match made.await {
         Ok(Some(Ok(page))) => {
-            // The page is one for files: its policy names script and style by their hashes.
+            // The page of a snapshot is the same as in files, so its content security policy, which
+            // allows script and style by hash, is sent as a header.
             let policy = policy_in(&page).unwrap_or("default-src 'none'".to_owned());
             let headers = [
                 (header::CONTENT_TYPE, "text/html; charset=utf-8".to_owned()),
@@ -437,7 +441,7 @@ fn snapshot_page(file: &FilePath) -> Result<String, String> {
     allocator_page(&account, Theme::System).map_err(|error| failure(&error))
 }
 
-/// The policy that a page for files carries.
+/// The content security policy inside a page that was made for a file.
 fn policy_in(page: &str) -> Option<String> {
     let (_, rest) = page.split_once("http-equiv=\"Content-Security-Policy\" content=\"")?;
     let (policy, _) = rest.split_once('"')?;

@@ -1,4 +1,4 @@
-//! Words and small drawings that several pages use.
+//! Phrases and small drawings that several pages use.
 
 use std::fmt::Write as _;
 
@@ -7,16 +7,16 @@ use stormlog_report::{bytes, time};
 
 use crate::digest::Digest;
 
-/// Size of the small curve.
+/// Width and height of the small curve of a run in pixels.
 const WIDTH: f64 = 120.0;
 const HEIGHT: f64 = 26.0;
 
-/// Bytes, or nothing where they are unknown.
+/// Formats an amount of memory, or returns `unknown` if the amount is not known.
 pub(super) fn size(value: Option<i64>) -> String {
     value.map_or_else(|| "unknown".to_owned(), bytes::human)
 }
 
-/// A length of time as people write it: `2 h 3 min`.
+/// Formats a duration: `2 h 3 min`.
 pub(super) fn duration(ns: i64) -> String {
     let seconds = ns / 1_000_000_000;
     match seconds {
@@ -27,7 +27,7 @@ pub(super) fn duration(ns: i64) -> String {
     }
 }
 
-/// How a run ended, and whether that is good, bad or neither.
+/// Describes how a run ended, with a CSS class for a good, bad or neutral end.
 pub(super) fn end(end: &End, is_running: bool) -> (String, &'static str) {
     if is_running {
         return ("running".to_owned(), "live");
@@ -44,20 +44,21 @@ pub(super) fn end(end: &End, is_running: bool) -> (String, &'static str) {
         End::Unknown => "end unknown".to_owned(),
         End::Vanished => "not closed".to_owned(),
         End::RecorderStopped => "recording stopped".to_owned(),
-        // What seemed to run when it was read has ended since.
+        // The run was still running when it was read, but has ended since.
         End::StillRunning => "ended".to_owned(),
         _ => end.clause(),
     };
     (text, class)
 }
 
-/// The curve of a run with its limit, as markup without any text of the recording.
+/// Draws the small curve of a run with its memory limit as SVG. The SVG contains no text from the
+/// recording.
 pub(super) fn sparkline(digest: &Digest) -> String {
     let known = digest.curve.iter().flatten().copied().max();
     let Some(peak) = digest.peak.or(known).filter(|peak| *peak > 0) else {
         return String::new();
     };
-    // A limit far away would flatten the curve: it is given in words then.
+    // A limit more than eight times the peak is not drawn, because it would flatten the curve.
     let limit = digest
         .limit
         .filter(|limit| *limit <= peak.saturating_mul(8));

@@ -1,4 +1,5 @@
-//! Shows and draws snapshots of PyTorch's allocator. Needs neither PyTorch nor a GPU.
+//! Shows and draws snapshots of PyTorch's allocator. Reading a snapshot needs neither PyTorch nor a
+//! GPU.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -15,11 +16,12 @@ use stormlog_report::{Theme, allocator_page, bytes, time};
 use crate::console::Console;
 use crate::failure::hinted;
 
-/// The names of tensors, which `capture_cuda_snapshot_artifacts` writes beside a snapshot.
+/// The file with the names of tensors, which `capture_cuda_snapshot_artifacts` writes beside a
+/// snapshot.
 const ATTRIBUTION: &str = "cuda_tensor_attribution.json";
-/// A larger file of names is not read.
+/// The largest size in bytes of the file with tensor names; a larger file is not read.
 const MOST_ATTRIBUTION_BYTES: u64 = 64 << 20;
-/// How many rows are printed; `--json` has more.
+/// The largest numbers of rows that are printed; `--json` prints more.
 const HOLDERS: usize = 15;
 const BLOCKS: usize = 10;
 
@@ -69,7 +71,7 @@ pub(crate) fn page(path: &Path, theme: Theme, console: &mut Console<'_>) -> anyh
     Ok(allocator_page(first, theme)?)
 }
 
-/// Reads a snapshot and computes one account per device.
+/// Reads a snapshot and computes what holds memory on each device.
 fn accounts(path: &Path, console: &mut Console<'_>) -> anyhow::Result<Vec<Account>> {
     let failure = |error: SnapshotError| {
         let hint = match error {
@@ -87,7 +89,7 @@ fn accounts(path: &Path, console: &mut Console<'_>) -> anyhow::Result<Vec<Accoun
     let bytes = read(path).map_err(failure)?;
     let snapshot = Snapshot::parse(&bytes).map_err(failure)?;
     if !snapshot.has_content() {
-        let found = "it has neither segments nor traces".to_owned();
+        let found = "the file has neither segments nor traces".to_owned();
         return Err(failure(SnapshotError::Malformed(found)));
     }
     let owners = owners(path, console)?;
@@ -107,13 +109,16 @@ fn owners(path: &Path, console: &mut Console<'_>) -> anyhow::Result<Owners> {
         },
         Err(error) => error.to_string(),
     };
-    let message = format!("no names: cannot read '{}': {reason}", beside.display());
+    let message = format!(
+        "tensor names are not shown: cannot read '{}': {reason}",
+        beside.display()
+    );
     writeln!(console.err, "warning: {}", for_terminal(&message))?;
     Ok(Owners::default())
 }
 
-/// Reads the file, if it exists, up to the size limit, because its metadata may be wrong about its
-/// size.
+/// Reads the file with tensor names, if it exists, and at most as many bytes as allowed, because
+/// the size in its metadata may be wrong.
 fn document_of_names(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
     let folder = path.parent().unwrap_or(Path::new("."));
     match regular_file::read_inside(folder, path, MOST_ATTRIBUTION_BYTES) {
@@ -132,15 +137,18 @@ fn print(account: &Account, console: &mut Console<'_>) -> anyhow::Result<()> {
         (Some(first), Some(last)) if account.has_times => fact(
             "recorded",
             format!(
-                "{} events, {} to {} ({})",
-                totals.events,
-                time::moment(first.time_ns),
-                time::moment(last.time_ns),
-                time::span(last.time_ns.saturating_sub(first.time_ns))
+                "{events} events, {first} to {last} ({span})",
+                events = totals.events,
+                first = time::moment(first.time_ns),
+                last = time::moment(last.time_ns),
+                span = time::span(last.time_ns.saturating_sub(first.time_ns))
             ),
         )?,
         (Some(_), _) => fact("recorded", format!("{} events", totals.events))?,
-        _ => fact("recorded", "no history, only the current state".into())?,
+        _ => fact(
+            "recorded",
+            "no history of allocations, only the current state".into(),
+        )?,
     }
     if let (Some(live), Some(reserved)) = (totals.peak_requested_bytes, totals.peak_reserved_bytes)
     {
@@ -156,19 +164,19 @@ fn print(account: &Account, console: &mut Console<'_>) -> anyhow::Result<()> {
     fact(
         "live",
         format!(
-            "{} in {} blocks, {} named",
-            bytes::human(totals.requested_bytes),
-            totals.live_blocks,
-            totals.named_blocks
+            "{live} in {blocks} blocks, {named} named",
+            live = bytes::human(totals.requested_bytes),
+            blocks = totals.live_blocks,
+            named = totals.named_blocks
         ),
     )?;
     fact(
         "reserved",
         format!(
-            "{} in {} segments, {} of it unused",
-            bytes::human(totals.reserved_bytes),
-            totals.segments,
-            bytes::human(totals.idle_bytes())
+            "{reserved} in {segments} segments, {unused} of it unused",
+            reserved = bytes::human(totals.reserved_bytes),
+            segments = totals.segments,
+            unused = bytes::human(totals.idle_bytes())
         ),
     )?;
     if totals.ooms > 0 {
@@ -232,7 +240,8 @@ fn label(holder: &Holder) -> String {
     }
 }
 
-/// A snapshot of PyTorch's allocator. What only a history knows is null without one.
+/// A snapshot of PyTorch's allocator. Values that come from the history of allocations are null if
+/// the snapshot has no history.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Document<'a> {
     path: Cow<'a, str>,
@@ -243,40 +252,40 @@ pub(crate) struct Document<'a> {
 
 const KIND: &str = "allocator_snapshot";
 
-/// What the allocator holds of one device.
+/// The memory that the allocator holds on one device.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Device")]
 struct DeviceKeys<'a> {
     device: i64,
-    /// When the history begins; null without one, or when times were not recorded.
+    /// When the history begins; null without a history, or when it contains no times.
     first_timestamp_ns: Option<i64>,
-    /// When it ends.
+    /// When the history ends; null without a history, or when it contains no times.
     last_timestamp_ns: Option<i64>,
     #[serde(flatten)]
     totals: Totals,
-    /// The lines of the program that hold most, no more than 50.
+    /// The lines of the program that hold the most memory, at most 50.
     holders: Vec<HolderKeys<'a>>,
-    /// Live blocks, the largest first, no more than 1000.
+    /// Live blocks, the largest first, at most 1000.
     live: &'a [LiveBlock],
-    /// The allocator's memory, the largest first.
+    /// The segments of the allocator's memory, the largest first.
     segments: &'a [SegmentUse],
 }
 
-/// A line of the program and what it holds.
+/// A line of the program and the memory that it holds.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Holder")]
 struct HolderKeys<'a> {
-    /// The line, or what is known instead.
+    /// The line of code, or a description if the line is unknown.
     place: &'a str,
-    /// What it held when most was held.
+    /// Bytes that the line held at the peak of the device.
     at_peak_bytes: Option<i64>,
-    /// What it holds now.
+    /// Bytes that the line holds at the time of the snapshot.
     now_bytes: i64,
-    /// How often it asked in the history.
+    /// How many allocations in the history come from the line.
     allocations: Option<usize>,
-    /// What it asked for in the history, all together.
+    /// The sum of all allocations of the line in the history, in bytes.
     allocated_bytes: Option<i64>,
-    /// Some names of its live tensors.
+    /// Names of some live tensors that the line allocated.
     names: &'a [String],
 }
 

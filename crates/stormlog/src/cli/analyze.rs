@@ -1,4 +1,4 @@
-//! `stormlog analyze`: find memory problems of runs, with onset, location and advice.
+//! `stormlog analyze`: finds memory problems of runs, with onset, location and advice.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -87,7 +87,7 @@ pub(crate) enum Format {
     Md,
 }
 
-/// The kinds that fail a job.
+/// The kinds of findings that make the command exit with code 2.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FailOn(Vec<Kind>);
 
@@ -114,9 +114,10 @@ impl FromStr for FailOn {
 }
 
 impl FailOn {
-    /// Whether a report has a finding of one of the kinds.
+    /// Whether the report has a finding of one of the kinds in `--fail-on`.
     pub(crate) fn fails(&self, report: &Report) -> bool {
-        // Earlier versions reported growth of host memory as an allocator's leak.
+        // Earlier versions reported growth of host memory as `allocator_leak`, so that kind still
+        // matches it.
         let wanted = |kind: Kind| {
             self.0.contains(&kind)
                 || (kind == Kind::HostLeak && self.0.contains(&Kind::AllocatorLeak))
@@ -180,7 +181,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(exit)
 }
 
-/// Fails when there are no events, because a gate that saw nothing must not pass.
+/// Fails when the artifacts contain no events, because a gate must not pass without any data.
 pub(crate) fn saw_events(loaded: &[Loaded]) -> anyhow::Result<()> {
     let mut sessions = loaded.iter().flat_map(|one| &one.sessions);
     if sessions.any(|session| !session.events.is_empty()) {
@@ -210,7 +211,7 @@ pub(crate) fn give_states(
     Ok(())
 }
 
-/// Draws the run when requested; returns the names of the files.
+/// Draws the timeline of the run when requested; returns the names of the written files.
 fn pictures_of(
     arguments: &Arguments,
     loaded: &[Loaded],
@@ -229,7 +230,7 @@ fn pictures_of(
     Ok(names.collect())
 }
 
-/// The line that lists the pictures, with names escaped.
+/// The line that lists the written pictures, with their names escaped.
 fn named(pictures: &[String], harmless: fn(&str) -> Cow<'_, str>) -> String {
     if pictures.is_empty() {
         return String::new();

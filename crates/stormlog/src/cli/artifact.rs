@@ -1,4 +1,5 @@
-//! Functions that commands which read artifacts share: size, damage, failure.
+//! Functions that all commands which read artifacts share: warnings about damage, and error
+//! messages.
 
 use std::path::Path;
 
@@ -10,10 +11,10 @@ use stormlog_report::escape::for_terminal;
 use crate::console::Console;
 use crate::failure::hinted;
 
-/// How many damages are listed; of further ones only the number is printed.
+/// How many damages are listed; only the number of further damages is printed.
 const LISTED: usize = 10;
 
-/// Prints warnings about everything that could not be read.
+/// Prints warnings about all parts of artifacts that could not be read.
 pub(crate) fn warn_of_damage(damage: &[Damage], console: &mut Console<'_>) -> std::io::Result<()> {
     for place in damage.iter().take(LISTED) {
         writeln!(console.err, "warning: {}", for_terminal(&place.to_string()))?;
@@ -21,8 +22,8 @@ pub(crate) fn warn_of_damage(damage: &[Damage], console: &mut Console<'_>) -> st
     if damage.len() > LISTED {
         writeln!(
             console.err,
-            "warning: {} more damages are not listed",
-            damage.len() - LISTED
+            "warning: {more} more damages are not listed",
+            more = damage.len() - LISTED
         )?;
     }
     Ok(())
@@ -62,7 +63,8 @@ pub(crate) fn load_failure(error: &LoadError, path: &Path, skips: bool) -> anyho
         .unwrap_or_default();
     let file = shown(error.file().unwrap_or(path)).display().to_string();
     let context = format!("cannot read '{}'{place}", for_terminal(&file));
-    // The message quotes the artifact, which may contain anything.
+    // The error message quotes text from the artifact, which may contain control characters, so it
+    // is escaped.
     let message = error.reason();
     hinted(
         anyhow::anyhow!("{context}: {}", for_terminal(&message)),

@@ -1,4 +1,4 @@
-//! `stormlog compare`: compares two runs and evaluates gates for a build.
+//! `stormlog compare`: compares two runs and checks gates that can fail a build.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! `stormlog completions`: prints shell completions for our commands.
+//! `stormlog completions`: prints shell completions for the commands of `stormlog`.
 
 use clap::CommandFactory;
 use clap_complete::Shell;

@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(Exit::Fine)
 }
 
-/// The result of a conversion.
+/// What a conversion wrote and which records it skipped.
 struct Converted {
     events: usize,
     damage: Vec<Damage>,
@@ -116,7 +116,8 @@ fn convert_to_file(
     let converted = convert(arguments, format, &mut writer, progress)?;
     writer.finish().with_context(cannot_write)?;
     file.as_file().sync_all().with_context(cannot_write)?;
-    // Rename last: an output that exists is complete.
+    // The output file is renamed to its final name last, so that an output file that exists is
+    // complete.
     file.persist(output).with_context(cannot_write)?;
     Ok(converted)
 }
@@ -150,7 +151,8 @@ fn convert(
             return Err(anyhow::Error::from(error).context("cannot write the output"));
         }
         match read {
-            // A folder of artifacts may contain other files.
+            // Files in a folder that contain no telemetry are skipped, because a folder of
+            // artifacts may contain other files.
             Err(error) if !is_named && error.is_no_telemetry() => {}
             read => damage.extend(read.map_err(|error| fails(error, &file))?),
         }

@@ -16,17 +16,18 @@ use crate::recording::{Capture, IdentityArguments, positive_seconds};
 use crate::signals::Signals;
 use crate::{Dialect, Exit};
 
-/// Memory that every step allocates and frees.
+/// Bytes that every step of the demo allocates and frees.
 const BATCH_BYTES: usize = 24 << 20;
 
-/// Memory that every step allocates and never frees.
+/// Bytes that every step of the demo allocates and never frees.
 const LEAK_BYTES: usize = 1 << 20;
 
-/// The leak stops at this size, so that the demo never fills the machine's memory.
+/// The leak of the demo stops at this number of bytes, so that it never fills the machine's memory.
 const MOST_LEAKED: usize = 512 << 20;
 
-/// Size of the demo's device. The leak threshold is a share of it, so a fixed size gives the same
-/// result on a laptop and on a machine with a terabyte.
+/// The memory size in bytes that the demo's device reports. The leak threshold is a share of the
+/// device memory, so a fixed size gives the same result on a laptop and on a machine with a
+/// terabyte.
 const LIMIT_BYTES: u64 = 2 << 30;
 
 /// Record a small workload with a leak, analyze it and draw its timeline
@@ -61,10 +62,11 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let recorder = capture.recorder();
     writeln!(
         console.err,
-        "running {} s of training with a leak of {} KiB per step on a {} GiB device",
-        arguments.seconds.as_secs_f64(),
-        LEAK_BYTES >> 10,
-        LIMIT_BYTES >> 30
+        "running {seconds} s of training with a leak of {leak} KiB per step on a {device} GiB \
+         device",
+        seconds = arguments.seconds.as_secs_f64(),
+        leak = LEAK_BYTES >> 10,
+        device = LIMIT_BYTES >> 30
     )?;
     let signals = Signals::that_end()?;
     recorder.start()?;
@@ -115,7 +117,8 @@ fn step(leaked: &mut Vec<Vec<u8>>) {
     drop(black_box(batch));
 }
 
-/// Allocates memory and writes to each page: the kernel provides no memory for untouched pages.
+/// Allocates memory and writes to each page, because the kernel provides no memory for a page that
+/// was never written.
 fn touched(bytes: usize) -> Vec<u8> {
     let mut block = vec![0_u8; bytes];
     for byte in block.iter_mut().step_by(4096) {

@@ -1,4 +1,5 @@
-//! `stormlog diagnose`, and the part shared with `diagnose` of the other programs.
+//! `stormlog diagnose`, and the code that it shares with the `diagnose` commands of `gpumemprof`,
+//! `tfmemprof` and `jaxmemprof`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -100,20 +101,20 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     )
 }
 
-/// The requested device.
+/// The device that the user requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Device {
-    /// The first GPU, if any.
+    /// The first GPU, or no GPU if the machine has none.
     Any,
-    /// This GPU and nothing else.
+    /// The GPU with this index; its absence is an error.
     Number(u32),
-    /// This GPU, or the process on a machine without GPUs.
+    /// The GPU with this index, or the process itself on a machine without GPUs.
     Preferred(u32),
     /// No GPU.
     Cpu,
 }
 
-/// Diagnoses and prints the result.
+/// Records and diagnoses as requested, and prints the result.
 pub(crate) fn diagnose(
     flavour: Flavour,
     common: &Common,
@@ -172,7 +173,7 @@ pub(crate) fn diagnose(
 }
 
 impl Common {
-    /// The duration and the interval; the error texts are those of stormlog 0.3.9.
+    /// The duration and the sampling interval; errors have the same texts as in stormlog 0.3.9.
     fn times(&self) -> anyhow::Result<(Duration, Duration)> {
         let is_command = !self.command.is_empty();
         let duration = self.duration.unwrap_or(5.0);
@@ -225,16 +226,16 @@ pub(crate) struct Document<'a> {
     #[schemars(range(min = 0, max = 2))]
     exit_code: u8,
     risk_detected: bool,
-    /// Raised flags and kinds of findings.
+    /// Raised flags of the summary, and the kinds of the findings.
     raised: &'a [String],
     error: Option<&'a str>,
-    /// `diagnostic_summary.json` of the bundle.
+    /// The content of `diagnostic_summary.json` in the bundle.
     #[schemars(with = "Summary")]
     summary: &'a Map,
-    /// As in `report.json` of the bundle.
+    /// The verdict, as in `report.json` of the bundle.
     #[schemars(with = "Option<Verdict>")]
     verdict: Option<&'a Value>,
-    /// As in `report.json` of the bundle.
+    /// The findings, as in `report.json` of the bundle.
     #[schemars(with = "Option<Vec<Finding>>")]
     findings: Option<&'a Value>,
 }
@@ -302,7 +303,7 @@ fn print_outcome(
     Ok(())
 }
 
-/// The command line without secrets: bundles are shared with other people.
+/// The command line with secrets removed, because bundles are shared with other people.
 fn command_line() -> String {
     let words: Vec<String> = std::env::args_os()
         .map(|word| word.to_string_lossy().into_owned())
@@ -310,7 +311,8 @@ fn command_line() -> String {
     redacted_words(&words)
 }
 
-/// A size such as `512MB` or `8GB`; units are powers of 1024, a plain number is bytes.
+/// Parses a size such as `512MB` or `8GB`; units are powers of 1024, and a number without a unit is
+/// in bytes.
 fn size(text: &str) -> Result<u64, String> {
     let wrong = || "must be a size such as 512MB or 8GB".to_owned();
     let text = text.trim().to_ascii_uppercase();

@@ -1,7 +1,9 @@
-//! `stormlog evidence`: asks a running job for evidence windows and prints what they saw.
+//! `stormlog evidence`: requests evidence windows from a running job, in which its allocations are
+//! traced, and prints the result.
 //!
-//! The request is a file in the directory of each sink of the job; the recorder inside the program
-//! looks for it about once a second and leaves its answer beside it.
+//! The command writes a request file into the directory of each sink of the job. The recorder
+//! inside the program checks for this file about once a second and writes its answer to a second
+//! file there.
 
 use std::borrow::Cow;
 use std::io::{Read as _, Write as _};
@@ -24,15 +26,15 @@ use crate::console::Console;
 use crate::failure::hinted;
 use crate::machine::on_this_machine;
 
-/// The names that the recorder knows.
+/// The names of the request file and the answer file, which the recorder uses too.
 const REQUEST: &str = "evidence.request";
 const ANSWER: &str = "evidence.answer";
-/// How often the answer is looked for, and the largest that is read.
+/// How often the command checks for the answer, and the largest size of an answer in bytes.
 const PAUSE: Duration = Duration::from_millis(200);
 const LARGEST_BYTES: u64 = 4 << 20;
-/// The version of the JSON form.
+/// The version of the JSON document that is printed.
 const SCHEMA_VERSION: u32 = 1;
-/// Lines that are printed of one device.
+/// The largest number of lines printed for one device.
 const MOST_LINES: usize = 5;
 
 /// Ask a running job which lines allocate the memory that stays
@@ -58,7 +60,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// A sink that was asked.
+/// A sink for which evidence was requested, and its answer.
 struct Asked {
     directory: PathBuf,
     answer: Option<Value>,
@@ -99,7 +101,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     if shown.is_some() {
         writeln!(console.err)?;
     }
-    // A request that no process has taken could be answered at any later time.
+    // Requests without an answer are removed; otherwise a process could answer them at any later
+    // time.
     for one in asked.iter().filter(|one| one.answer.is_none()) {
         let _ = std::fs::remove_file(one.directory.join(REQUEST));
     }
@@ -109,8 +112,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
             arguments.run.display(),
             arguments.timeout
         );
-        let hint = "windows open only in a PyTorch program on a CUDA device that makes steps or \
-                    allocates; a longer '--timeout' helps where steps are slow";
+        let hint = "evidence windows open only in a PyTorch program on a CUDA device that makes \
+                    steps or allocates; a longer '--timeout' helps where steps are slow";
         return Err(hinted(error, hint));
     }
     if arguments.json {
@@ -121,7 +124,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(Exit::Fine)
 }
 
-/// The sinks of devices below a folder whose session runs.
+/// The sinks of devices below a folder whose sessions are still running.
 fn running_sinks(run: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut ended = 0;
     let mut sinks = Vec::new();
@@ -149,11 +152,11 @@ fn running_sinks(run: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let (what, hint) = if ended > 0 {
         (
             "the run has ended",
-            "'stormlog analyze' names the cause where windows opened while it ran",
+            "'stormlog analyze' names the cause if evidence windows opened during the run",
         )
     } else {
         (
-            "no PyTorch process records into it now",
+            "no PyTorch process records into this folder now",
             "evidence needs a program under 'stormlog run' that uses a CUDA device",
         )
     };
@@ -161,7 +164,7 @@ fn running_sinks(run: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Err(hinted(error, hint))
 }
 
-/// Leaves the request so that only its owner can have written it.
+/// Writes the request file with access for its owner only, so that the recorder can trust it.
 fn leave_request(directory: &Path, id: &str) -> anyhow::Result<()> {
     let owner = std::fs::metadata(directory)?.uid();
     if rustix::process::geteuid().as_raw() != owner {
@@ -172,7 +175,8 @@ fn leave_request(directory: &Path, id: &str) -> anyhow::Result<()> {
         ));
     }
     let path = directory.join(REQUEST);
-    // Removes a request that was never taken; `create_new` never follows a link.
+    // Removes an old request that was never answered. The new request is created with `create_new`,
+    // which never follows a symbolic link.
     let _ = std::fs::remove_file(&path);
     let mut options = std::fs::OpenOptions::new();
     let file = options.write(true).create_new(true).mode(0o600).open(&path);
@@ -180,7 +184,7 @@ fn leave_request(directory: &Path, id: &str) -> anyhow::Result<()> {
     written.map_err(|error| anyhow::anyhow!("cannot write '{}': {error}", path.display()))
 }
 
-/// The evidence in an answer to this request.
+/// The evidence in the answer file, if it answers the request with this id.
 fn read_answer(directory: &Path, id: &str) -> Option<Value> {
     let mut options = std::fs::OpenOptions::new();
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
@@ -201,10 +205,10 @@ fn windows(answer: Option<&Value>) -> usize {
     windows.map_or(0, Vec::len)
 }
 
-/// What evidence windows saw of the devices of a run.
+/// What evidence windows found on the devices of a run.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Document<'a> {
-    /// The version of this document.
+    /// The version of the evidence document.
     #[schemars(extend("const" = SCHEMA_VERSION))]
     schema_version: u32,
     devices: Vec<Device<'a>>,
@@ -212,11 +216,12 @@ pub(crate) struct Document<'a> {
 
 #[derive(Serialize, JsonSchema)]
 struct Device<'a> {
-    /// The sink of the device.
+    /// The directory of the device's sink.
     directory: Cow<'a, str>,
-    /// Whether the search has ended; else more may follow.
+    /// Whether the search for evidence has ended; otherwise more windows may follow.
     is_complete: bool,
-    /// The answer of the recorder, as the event `memory_evidence` has it; null without one.
+    /// The answer of the recorder, in the form of the event `memory_evidence`; null if the recorder
+    /// has not answered.
     #[schemars(with = "Option<Map>")]
     evidence: Option<&'a Value>,
 }
@@ -247,7 +252,7 @@ fn print_text(asked: &[Asked], console: &mut Console<'_>) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// An answer in words.
+/// Describes an answer as lines of text.
 fn lines(answer: &Value) -> Vec<String> {
     let number = |value: &Value| value.as_i64().unwrap_or(0);
     let none = Vec::new();
@@ -259,10 +264,11 @@ fn lines(answer: &Value) -> Vec<String> {
     let count = windows.len();
     let plural = if count == 1 { "" } else { "s" };
     let mut lines = vec![format!(
-        "GPU {}: {count} window{plural}, {} survived, the level changed by {}",
-        number(&answer["device"]),
-        bytes::human(total("survivor_bytes")),
-        bytes::human(total("growth_bytes")),
+        "GPU {device}: {count} evidence window{plural}, {survivors} allocated there stayed in use, \
+         memory in use changed by {growth}",
+        device = number(&answer["device"]),
+        survivors = bytes::human(total("survivor_bytes")),
+        growth = bytes::human(total("growth_bytes")),
     )];
     if let Some(reason) = answer["reason"].as_str() {
         lines.push(format!("  no further windows: {reason}"));
@@ -288,9 +294,9 @@ fn lines(answer: &Value) -> Vec<String> {
         let line = number(&frame["line"]);
         let size = bytes::human(held);
         lines.push(format!(
-            "  {size} at {}:{line} {}",
-            text("file"),
-            text("source")
+            "  {size} at {file}:{line} {source}",
+            file = text("file"),
+            source = text("source")
         ));
     }
     for holder in answer["holders"]

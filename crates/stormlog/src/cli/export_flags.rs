@@ -1,4 +1,4 @@
-//! Flags for alerts and metrics, which leave the machine while a run is alive.
+//! Flags for alerts and metrics, which are sent to other machines while a run is being recorded.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::failure::hinted;
 use crate::online::{Alerts, Otlp, Targets};
 use crate::recording::positive_seconds;
 
-/// The value of `--otlp` that reads the address from OpenTelemetry's environment variables.
+/// The value of `--otlp` for which the address is read from OpenTelemetry's environment variables.
 const FROM_VARIABLES: &str = "env";
 
 /// Flags of alerts and metrics.
@@ -48,7 +48,8 @@ pub(crate) struct ExportFlags {
     metrics_interval: Duration,
 }
 
-/// How an alert is written. The values have no texts of their own, so that the help stays short.
+/// The format of an alert. The values of this flag have no help texts of their own, so that the
+/// help stays short.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum AlertFormatFlag {
     Json,
@@ -56,7 +57,7 @@ enum AlertFormatFlag {
 }
 
 impl ExportFlags {
-    /// The receivers of alerts and metrics.
+    /// The receivers of alerts and metrics that the flags name.
     pub(crate) fn targets(&self) -> anyhow::Result<Targets> {
         let alerts = self.alert.as_deref().map(|url| {
             let address = address("--alert", url)?;
@@ -84,7 +85,7 @@ impl ExportFlags {
     }
 }
 
-/// Parses the address of a flag. The error does not repeat the value, which may contain a secret.
+/// Parses the URL in a flag. The error does not repeat the URL, which may contain a secret.
 fn address(flag: &str, url: &str) -> anyhow::Result<Address> {
     Address::parse(url).map_err(|error| {
         let message = anyhow::anyhow!("'{flag}': {error}");
@@ -92,7 +93,7 @@ fn address(flag: &str, url: &str) -> anyhow::Result<Address> {
     })
 }
 
-/// The collector and its headers from OpenTelemetry's environment variables.
+/// Reads the collector's address and its headers from OpenTelemetry's environment variables.
 fn otlp_of_variables(variable: impl Fn(&str) -> Option<String>) -> anyhow::Result<Otlp> {
     let known = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
     let whole = known("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT");
@@ -118,7 +119,8 @@ fn otlp_of_variables(variable: impl Fn(&str) -> Option<String>) -> anyhow::Resul
     })
 }
 
-/// Decodes percent escapes such as `%20`, which the format of the variables requires.
+/// Decodes percent escapes such as `%20` in a header value; OpenTelemetry's format of the variables
+/// requires them.
 fn decoded(value: &str) -> String {
     let mut bytes = Vec::with_capacity(value.len());
     let mut rest = value.as_bytes();

@@ -2,7 +2,8 @@
 //! runs out, as far as that is visible from outside the training process.
 //!
 //! Two events are visible: an error of the capture itself, and the kernel killing a process of this
-//! control group because memory ran out. Errors that only PyTorch sees need `stormlog run`.
+//! control group because memory ran out. Out-of-memory errors that only PyTorch sees are recorded
+//! by `stormlog run`.
 
 use std::path::{Path, PathBuf};
 
@@ -49,8 +50,8 @@ pub(crate) struct FlightFlags {
 }
 
 impl FlightFlags {
-    /// The number of events that the recorder keeps for a bundle: all in memory by default, `None`
-    /// when bundles were not requested.
+    /// The number of events that the recorder keeps for a bundle: by default all that it keeps in
+    /// memory; `None` when no bundles were requested.
     pub(crate) fn bundle_events(&self, at_hand: usize) -> Option<usize> {
         self.oom_flight_recorder.then(|| {
             let asked = self.oom_buffer_size.map(usize::try_from);
@@ -58,7 +59,7 @@ impl FlightFlags {
         })
     }
 
-    /// The flight recorder for a runtime and a command, if it was requested.
+    /// Creates the flight recorder for a runtime and a command, if bundles were requested.
     pub(crate) fn recorder(&self, backend: &str, command: &'static str) -> Option<FlightRecorder> {
         let roots = Roots::default();
         self.oom_flight_recorder
@@ -66,7 +67,7 @@ impl FlightFlags {
     }
 }
 
-/// Writes bundles.
+/// Writes bundles when memory runs out.
 pub(crate) struct FlightRecorder {
     root: PathBuf,
     retention: Retention,
@@ -80,7 +81,7 @@ pub(crate) struct FlightRecorder {
 }
 
 impl FlightRecorder {
-    /// Makes a recorder for the host memory of a program under `stormlog run`.
+    /// Creates a flight recorder for the host memory of a program under `stormlog run`.
     pub(crate) fn of_host(root: PathBuf, retention: Retention) -> Self {
         let roots = Roots::default();
         Self {
@@ -96,8 +97,8 @@ impl FlightRecorder {
         }
     }
 
-    /// Writes a bundle when an exception that ended a process means that memory ran out, unless the
-    /// process has written one itself.
+    /// Writes a bundle when the exception that ended a process is an out-of-memory error, unless
+    /// the process has already written a bundle.
     pub(crate) fn of_exception(
         &mut self,
         recorder: &Recorder,
@@ -139,8 +140,8 @@ impl FlightRecorder {
         }
     }
 
-    /// Writes a bundle when the kernel has killed a process of this control group since the last
-    /// call.
+    /// Writes a bundle when the kernel has killed a process of this control group for lack of
+    /// memory since the last call.
     pub(crate) fn look(&mut self, recorder: &Recorder) -> anyhow::Result<Option<PathBuf>> {
         let kills = self.group.as_ref().and_then(MemoryGroup::oom_kills);
         let before = self.kills;
@@ -152,7 +153,9 @@ impl FlightRecorder {
         let exception = ExceptionFacts {
             class: "OutOfMemoryKill".into(),
             module: "kernel".into(),
-            message: format!("out of memory: the kernel killed {killed} of the group's processes"),
+            message: format!(
+                "out of memory: the kernel killed {killed} of the control group's processes"
+            ),
             is_torch_oom: false,
         };
         let pid = std::process::id();
@@ -164,7 +167,7 @@ impl FlightRecorder {
         self.last.as_deref()
     }
 
-    /// Writes a bundle when an error of the capture means that memory ran out.
+    /// Writes a bundle when an error of the recording is an out-of-memory error.
     pub(crate) fn failed(
         &mut self,
         recorder: &Recorder,
@@ -236,7 +239,8 @@ impl FlightRecorder {
     }
 }
 
-/// The recorder's statistics for the bundle, under the names that the trackers use.
+/// The statistics of the recorder for the bundle, with the key names that the trackers of stormlog
+/// 0.3.9 use.
 fn facts(recorder: &Recorder) -> Map {
     let options = recorder.options();
     let current = recorder.current();
@@ -341,7 +345,7 @@ mod tests {
         assert!(text("metadata.json").contains("message_pattern:out of memory"));
         let events = stormlog_format::json::parse(text("events.json").as_bytes()).unwrap();
         assert!(matches!(events, Value::List(events) if events.len() == 2));
-        // The retention keeps only one bundle.
+        // The retention is set to one bundle, so the second bundle replaces the first.
         write(&roots.sys, "fs/cgroup/job/memory.events", "oom_kill 4\n");
         let second = flight.look(&recorder).unwrap().unwrap();
         assert!(second.exists() && !first.exists());

@@ -1,5 +1,5 @@
-//! Flags for logging a result to W&B or `MLflow`. The flags are checked before any work starts;
-//! after the work, a service that fails is only a warning.
+//! Flags for logging a result to W&B or `MLflow`. The flags are checked before any recording or
+//! analysis starts; a service that fails afterwards only causes a warning.
 
 use stormlog_capture::redact::redacted_text;
 use stormlog_format::{Map, Text, Value};
@@ -9,7 +9,7 @@ use crate::console::Console;
 use crate::failure::hinted;
 use crate::services::{Finished, Request, Service};
 
-/// The longest error text of a service that is printed, in characters.
+/// The largest number of characters printed of a service's error message.
 const LONGEST_COMPLAINT: usize = 500;
 
 /// Services to log the result to.
@@ -97,7 +97,8 @@ struct Mlflow {
 }
 
 impl Integrations {
-    /// Fails when a requested service is not available. Called before any work.
+    /// Fails when a requested service is not available. Called before any recording or analysis
+    /// starts.
     pub(crate) fn check(&self, console: &mut Console<'_>) -> anyhow::Result<()> {
         for request in self.requests() {
             let Some(services) = &mut console.services else {
@@ -118,8 +119,8 @@ impl Integrations {
         Ok(())
     }
 
-    /// Logs a result to the requested services. A service that fails is a warning: the result
-    /// exists on disk, and the exit code reports memory risks only.
+    /// Logs a result to the requested services. A service that fails only causes a warning, because
+    /// the result exists on disk and the exit code is reserved for memory risks.
     pub(crate) fn log(
         &self,
         command: &str,
@@ -135,7 +136,7 @@ impl Integrations {
         let Some(finished) = finished else {
             return Ok(());
         };
-        // A service may be slow, and it writes to the terminal itself.
+        // Output is flushed first, because a service may be slow and writes to the terminal itself.
         console.out.flush()?;
         for request in requests {
             let Some(services) = &mut console.services else {
@@ -161,7 +162,8 @@ impl Integrations {
         Ok(())
     }
 
-    /// The requested services. Other flags of a service have no effect alone.
+    /// The services that the user requested. Flags such as `--wandb-project` do not request a
+    /// service by themselves.
     fn requests(&self) -> Vec<Request> {
         let Self { wandb, mlflow } = self;
         let mut requests = Vec::new();
@@ -221,7 +223,7 @@ fn request<const N: usize>(
     Request { service, settings }
 }
 
-/// Prepares the error text of a service for printing: one line, cut to a maximum length, without a
+/// Prepares the error message of a service for printing: one line of limited length, without the
 /// password in a server address.
 fn redacted_line(complaint: String) -> String {
     let complaint = redacted_text(Text::from(complaint));
@@ -235,7 +237,7 @@ mod tests {
     use super::*;
     use crate::services::Services;
 
-    /// A service that records its calls and fails when configured to.
+    /// A service for tests that records its calls and fails when configured to.
     #[derive(Default)]
     struct Fake {
         asked: Vec<String>,

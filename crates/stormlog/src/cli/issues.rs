@@ -82,12 +82,12 @@ struct List {
     save: bool,
 }
 
-/// Every kind of issue: those of stormlog 0.3.9, and those of our own detectors.
+/// All kinds of issues: those of stormlog 0.3.9 and those of Stormlog's own detectors.
 fn kinds() -> Vec<&'static str> {
     ISSUE_KINDS.into_iter().chain(FINDING_KINDS).collect()
 }
 
-/// Artifacts and the file of their issues' states.
+/// The artifacts to search for issues, and the file with the states of the issues.
 #[derive(Debug, Args)]
 struct ArtifactSet {
     #[command(flatten)]
@@ -157,17 +157,18 @@ pub(crate) fn run(arguments: Arguments, console: &mut Console<'_>) -> anyhow::Re
     }
 }
 
-/// The issues of an artifact set with their states.
+/// The issues found in a set of artifacts, with their states.
 struct Found {
     store: Store,
     issues: Vec<Issue>,
     states: States,
-    /// Why the states could not be read. The issues themselves do not depend on them.
+    /// Why the states of the issues could not be read. The issues are found even without their
+    /// states.
     damaged: Option<SidecarError>,
 }
 
 impl ArtifactSet {
-    /// The issues of one path, with the states of its sidecar.
+    /// The issues of one path, with the states from the `issues.json` of that path.
     fn at(path: &Path) -> Self {
         Self {
             sources: Sources {
@@ -190,7 +191,8 @@ impl ArtifactSet {
         first.map_or(Path::new("."), PathBuf::as_path)
     }
 
-    /// Reads the states from the given file, or from that of the artifacts.
+    /// Reads the states of issues from the given file, or from the `issues.json` beside the
+    /// artifacts.
     fn states(&self) -> Result<Option<States>, SidecarError> {
         match &self.sidecar {
             Some(file) => read_states(file),
@@ -216,7 +218,7 @@ impl ArtifactSet {
 }
 
 impl Found {
-    /// Finds the issue whose id starts with the given text.
+    /// Finds the issue whose id starts with `id`.
     fn named(&self, id: &str) -> anyhow::Result<&Issue> {
         let wanted = id.strip_prefix("issue:").unwrap_or(id);
         let begins = |id: &Text| {
@@ -224,7 +226,7 @@ impl Found {
             let known = known.strip_prefix("issue:").unwrap_or(&known);
             known.starts_with(wanted)
         };
-        // Ids that earlier versions printed still select their issues.
+        // An id that an earlier version of Stormlog printed still selects its issue.
         let means =
             |issue: &&Issue| begins(&issue.fingerprint_id) || issue.former_ids.iter().any(begins);
         let mut found = self.issues.iter().filter(means);
@@ -241,7 +243,7 @@ impl Found {
         }
     }
 
-    /// Returns the issues, or an error when their states could not be read.
+    /// Returns the issues, or an error when the file with their states could not be read.
     fn sound(self) -> anyhow::Result<Self> {
         match self.damaged {
             None => Ok(self),
@@ -249,7 +251,7 @@ impl Found {
         }
     }
 
-    /// Saves every issue in a sidecar, as a baseline for later.
+    /// Saves every issue in a state file, as a baseline for later runs.
     fn save(&self, sidecar: &Path) -> anyhow::Result<()> {
         change_states(sidecar, |states| {
             for issue in &self.issues {
@@ -259,7 +261,8 @@ impl Found {
         Ok(())
     }
 
-    /// Fails when the states could not be read, after the rest was printed.
+    /// Returns an error when the states of the issues could not be read; called after the issues
+    /// were printed.
     fn finish(self) -> anyhow::Result<Exit> {
         match self.damaged {
             None => Ok(Exit::Fine),
@@ -275,7 +278,7 @@ fn damaged_sidecar(error: SidecarError) -> anyhow::Error {
     )
 }
 
-/// Issues with their states as of now.
+/// Finds the issues of the artifacts, with their states at the current time.
 fn derive(store: &Store, states: &States) -> Vec<Issue> {
     let filter = IssueFilter::default();
     let mut issues = store.issues_with_findings(&filter, &HashMap::new());

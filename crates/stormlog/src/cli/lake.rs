@@ -1,5 +1,5 @@
-//! `stormlog lake`: runs the program `stormlog-lake`, which is installed separately because of the size
-//! of its libraries.
+//! `stormlog lake`: runs the program `stormlog-lake`, which is installed separately because its
+//! libraries are large.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -54,7 +54,7 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(child::exit_of(status))
 }
 
-/// Beside this program, else in the directories of `PATH`.
+/// Finds `stormlog-lake` beside the running program, or else in the directories of `PATH`.
 fn find() -> Option<PathBuf> {
     let here = std::env::current_exe().ok();
     let here = here.and_then(|program| Some(program.parent()?.to_path_buf()));

@@ -1,4 +1,4 @@
-//! `stormlog pack`: a run as one file to send to a colleague.
+//! `stormlog pack`: packs a run into one file that can be sent to a colleague.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -19,7 +19,7 @@ use crate::failure::hinted;
 use crate::pack::{Packed, write};
 use crate::progress::Progress;
 
-/// This many names are listed; `--json` lists all of them.
+/// The largest number of file names that are printed; `--json` prints all of them.
 const LISTED: usize = 10;
 
 /// Pack a run into one compressed file without secrets, to send it to a colleague
@@ -49,18 +49,18 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// A pack that was written.
+/// The pack file that was written.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Document<'a> {
-    /// The file that was written.
+    /// The path of the pack file.
     pack: Cow<'a, str>,
-    /// Its size.
+    /// The size of the pack file in bytes.
     pack_bytes: u64,
-    /// Files in it.
+    /// The number of files in the pack.
     files: u64,
-    /// Their size before compression.
+    /// The size of all packed files in bytes before compression.
     bytes: u64,
-    /// Files that secrets were removed from.
+    /// Files from which secrets were removed.
     redacted: &'a [String],
     /// Files that were not packed, each with the reason.
     left_out: &'a [String],
@@ -70,11 +70,12 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let run = &arguments.run;
     if is_pack(run) {
         let error = anyhow!("'{}' is a pack already", run.display());
-        return Err(hinted(error, "send it as it is"));
+        return Err(hinted(error, "send the pack as it is"));
     }
     let found = find_artifacts(run).map_err(|error| load_failure(&error, run, true))?;
     let output = output_of(arguments)?;
-    // The second half is the writing.
+    // The total for the progress bar is twice the size of the run, because the files are read once
+    // and then written.
     let total = if console.err_is_terminal {
         size_of(run).saturating_mul(2)
     } else {
@@ -136,7 +137,7 @@ fn output_of(arguments: &Arguments) -> anyhow::Result<PathBuf> {
     Ok(output)
 }
 
-/// The bytes below a path, for progress only.
+/// The number of bytes below a path, only used for the progress bar.
 fn size_of(path: &Path) -> u64 {
     let mut total = 0;
     let mut pending = vec![path.to_path_buf()];
@@ -161,11 +162,11 @@ fn print(output: &Path, packed: &Packed, console: &mut Console<'_>) -> anyhow::R
     let plural = if packed.content.files == 1 { "" } else { "s" };
     writeln!(
         console.out,
-        "{}: {} file{plural}, {} in {}",
-        for_terminal(&name),
-        packed.content.files,
-        size(packed.content.bytes),
-        size(packed.pack_bytes),
+        "{pack}: {files} file{plural}, {unpacked} in {packed}",
+        pack = for_terminal(&name),
+        files = packed.content.files,
+        unpacked = size(packed.content.bytes),
+        packed = size(packed.pack_bytes),
     )?;
     if !packed.redacted.is_empty() {
         let names = listed(&packed.redacted);

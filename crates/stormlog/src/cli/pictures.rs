@@ -1,4 +1,4 @@
-//! Draws the pictures that `--visualization` writes beside an analysis.
+//! Draws the pictures that `--visualization` adds to an analysis.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +8,10 @@ use stormlog_report::{Canvas, Kind, Story, Theme, draw, html_page, to_png};
 
 use super::run_files::write_whole;
 
-/// Device pixels per pixel; 2 is sharp on paper.
+/// The number of PNG pixels per pixel of the drawing; 2 is sharp when printed.
 const SCALE: f32 = 2.0;
 
-/// The story of the first run of a report, with its findings.
+/// The chart content of the first run of a report, with its findings.
 pub(crate) fn story_of(loaded: &[Loaded], report: &Report, rank: Option<i64>) -> Option<Story> {
     let run = report.runs.first()?;
     let sessions: Vec<&LoadedSession> = loaded
@@ -27,7 +27,7 @@ pub(crate) fn story_of(loaded: &[Loaded], report: &Report, rank: Option<i64>) ->
     (story.samples() > 0).then_some(story)
 }
 
-/// Writes the timeline as a picture and as a page; returns their paths.
+/// Writes the timeline as a PNG picture and as an HTML page; returns the paths of both files.
 pub(crate) fn write_timeline(story: &Story, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let picture = write_picture(story, Kind::Timeline, folder, "timeline.png")?;
     let page = folder.join("timeline.html");
@@ -36,7 +36,7 @@ pub(crate) fn write_timeline(story: &Story, folder: &Path) -> anyhow::Result<Vec
     Ok(vec![picture, page])
 }
 
-/// Writes a picture; returns its path.
+/// Writes a drawing as a PNG picture; returns its path.
 pub(crate) fn write_picture(
     story: &Story,
     kind: Kind,

@@ -1,4 +1,4 @@
-//! `stormlog plot`: draws a recording as a picture or a page.
+//! `stormlog plot`: draws a recording as a picture or an HTML page.
 
 use std::path::{Path, PathBuf};
 
@@ -125,7 +125,7 @@ fn scale(text: &str) -> Result<f32, String> {
     }
 }
 
-/// The output format, from the name of the file.
+/// The output format, determined by the name of the output file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Output {
     Png,
@@ -152,7 +152,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let kind = Kind::from(arguments.kind);
     let default = || PathBuf::from(format!("{}.html", kind.name()));
     let path = arguments.output.clone().unwrap_or_else(default);
-    // Checked before loading, so that a wrong name is reported at once.
+    // The name of the output file is checked before loading, so that a wrong extension is reported
+    // at once.
     let output = Output::of(&path)?;
     let theme = Theme::from(arguments.theme);
     if let [snapshot] = &*arguments.paths
@@ -175,7 +176,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     write(&path, &bytes, console)
 }
 
-/// A snapshot has one page, so these flags have no effect and are rejected.
+/// Rejects flags that have no effect on a snapshot of PyTorch's allocator, which has only one page.
 fn refuse_what_a_snapshot_has_not(arguments: &Arguments) -> anyhow::Result<()> {
     let given = [
         ("--kind", !matches!(arguments.kind, KindArgument::Timeline)),
@@ -193,7 +194,7 @@ fn refuse_what_a_snapshot_has_not(arguments: &Arguments) -> anyhow::Result<()> {
     }
 }
 
-/// Draws a snapshot of PyTorch's allocator; its only format is HTML.
+/// Draws a snapshot of PyTorch's allocator, for which HTML is the only format.
 fn plot_snapshot(
     snapshot: &Path,
     path: &Path,

@@ -67,12 +67,12 @@ pub(crate) fn run(arguments: Arguments, console: &mut Console<'_>) -> anyhow::Re
     }
 }
 
-/// The text of an option, if given.
+/// The value of a text option, if it was given.
 fn text(option: Option<String>) -> Option<Text> {
     option.map(Text::from)
 }
 
-/// The value of a pair of opposite flags.
+/// The value of a pair of opposite flags; `None` if neither was given.
 fn choice(yes: bool, no: bool) -> Option<bool> {
     match (yes, no) {
         (true, _) => Some(true),
@@ -81,7 +81,7 @@ fn choice(yes: bool, no: bool) -> Option<bool> {
     }
 }
 
-/// Opens the sources, runs the query and prints warnings.
+/// Opens the paths of a query, runs the query and prints warnings.
 fn answer(
     sources: &Sources,
     console: &mut Console<'_>,

@@ -1,4 +1,4 @@
-//! `stormlog run`: records an unmodified program.
+//! `stormlog run`: runs an unmodified program and records it.
 
 use std::ffi::OsString;
 use std::fs;
@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     /// Command to run, with its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
-    // This comes last, because its help heading would apply to all arguments after it.
+    // These flags come last, because their help heading would apply to all arguments after them.
     #[command(flatten)]
     exports: ExportFlags,
 }
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         Some(directory) => directory.clone(),
         None => Path::new("stormlog-runs").join(stamp()),
     };
-    // The path is made absolute, because the program may change its directory.
+    // The path is made absolute, because the program may change its working directory.
     let root = std::path::absolute(&root).unwrap_or(root);
     let driver = [("STORMLOG_RUN_DRIVER_ALLOCATIONS", OsString::from("1"))];
     let plan = Plan {
@@ -73,7 +73,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         },
     };
     let mut warn = |problem: &str| {
-        // The program's exit code is passed through even when this cannot be written.
+        // A failed write of a warning is ignored, because the exit code must be that of the
+        // program.
         let _ = writeln!(console.err, "stormlog: {problem}");
     };
     let online = if watched::is_disabled() {
@@ -96,8 +97,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(child::exit_of(ended.status))
 }
 
-/// Starts to watch the recording. An invalid flag is an error. A thread that cannot be started does
-/// not keep the program from running.
+/// Starts to send alerts and metrics about the recording. An invalid flag is an error, but the
+/// program also runs when the thread for sending cannot be started.
 fn watch(
     flags: &ExportFlags,
     root: &Path,
@@ -105,7 +106,7 @@ fn watch(
 ) -> anyhow::Result<Option<Online>> {
     let targets = flags.targets()?;
     let identity = IdentityArguments::default().resolve().ok();
-    // Each rank of a job has its own parent process, which watches only that rank.
+    // Each rank of a job has its own `stormlog run` process, which sends data about that rank only.
     let rank = identity.filter(|identity| identity.world_size > 1);
     let watched = Watched::Sinks {
         root: root.to_path_buf(),
@@ -119,8 +120,8 @@ fn watch(
     )
 }
 
-/// Prints one line, once per launcher, on standard error, because standard output belongs to the
-/// program.
+/// Prints a summary in one line, once per launcher. The summary goes to standard error, because
+/// standard output belongs to the recorded program.
 fn summarize(root: &Path, ended: &Ended, console: &mut Console<'_>) {
     let identity = IdentityArguments::default().resolve();
     if identity.is_ok_and(|identity| identity.rank > 0) {
@@ -128,7 +129,7 @@ fn summarize(root: &Path, ended: &Ended, console: &mut Console<'_>) {
     }
     let how = ended.describe();
     let summary = match verdict(root) {
-        // This headline already describes the end in more detail.
+        // A verdict that begins with "Ended" already describes the end of the run in more detail.
         Some(verdict) if verdict.starts_with("Ended ") => verdict,
         Some(verdict) => format!("{how}; {verdict}"),
         None => how,
@@ -140,15 +141,16 @@ fn summarize(root: &Path, ended: &Ended, console: &mut Console<'_>) {
     } else {
         line
     };
-    // The program's exit code is passed through even when this cannot be written.
+    // A failed write of the summary is ignored, because the exit code must be that of the program.
     let _ = writeln!(console.err, "{line}");
 }
 
-/// A larger recording, such as that of hundreds of ranks, is not analyzed here, because the exit
-/// code of the program waits for it.
+/// The largest recording in bytes that is analyzed after the program has ended. A larger one, such
+/// as that of hundreds of ranks, would delay the exit of the command.
 const MOST_ANALYSED: u64 = 1 << 30;
 
-/// The verdict on the latest run of a directory, with its note.
+/// The verdict on the latest run in a directory; `None` if the recording is too large or cannot be
+/// read.
 fn verdict(root: &Path) -> Option<String> {
     if recorded_bytes(root) > MOST_ANALYSED {
         return None;
@@ -162,7 +164,7 @@ fn verdict(root: &Path) -> Option<String> {
     let report = report.ok()?;
     let started = |run: &&RunReport| run.sessions.iter().map(|one| one.started_at_ns).max();
     let last = report.runs.iter().max_by_key(started)?;
-    // The caller prints how the run ended before it.
+    // The verdict is printed without the end of the run, because the caller prints the end first.
     let headline = last.diagnosis.headline_without_end();
     Some(for_terminal(&headline).into_owned())
 }
@@ -176,7 +178,7 @@ fn recorded_bytes(root: &Path) -> u64 {
         .sum()
 }
 
-/// A path for a shell, relative to the current directory if it is below it.
+/// A path as a shell argument, relative to the current directory if it is below that directory.
 fn shell_word(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let path = path.strip_prefix(&here).unwrap_or(path);

@@ -11,14 +11,14 @@ use super::artifact::{load_failure, warn_of_damage};
 use crate::console::Console;
 use crate::progress::Progress;
 
-/// Paths that a user gave: files, sinks, bundles or folders of them.
+/// The paths that a user gave: files, sinks, bundles or folders of them.
 pub(crate) struct RunFiles<'a> {
     pub(crate) paths: &'a [PathBuf],
     pub(crate) skip_damaged: bool,
 }
 
 impl RunFiles<'_> {
-    /// Loads everything in the given order, and warns about what could not be read.
+    /// Loads all artifacts in the given order, and warns about what could not be read.
     pub(crate) fn load(&self, console: &mut Console<'_>) -> anyhow::Result<Vec<Loaded>> {
         let paths = self.paths.iter().map(PathBuf::as_path);
         let progress = Progress::through(paths, console.err_is_terminal);
@@ -53,7 +53,7 @@ pub(crate) fn warn_of_skipped(files: &[PathBuf], console: &mut Console<'_>) -> s
     Ok(())
 }
 
-/// Writes a file atomically: it is either complete or not there.
+/// Writes a file atomically, so that it never contains only a part of its content.
 pub(crate) fn write_whole(file: &Path, content: &[u8]) -> anyhow::Result<()> {
     crate::write_whole(file, content).with_context(|| {
         format!(

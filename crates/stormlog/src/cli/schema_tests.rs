@@ -1,4 +1,4 @@
-//! The schemas in docs/schemas are those of the types that are printed.
+//! Tests that the schemas in docs/schemas describe the types that are printed as JSON.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use stormlog_report::document::pretty;
 use super::{allocator_snapshot, diagnose, evidence, pack, serve, show, track, validate};
 use crate::diagnose::{Manifest, Summary, Timeline};
 
-/// With this variable the files are written instead of compared.
+/// If this environment variable is set, the schema files are written instead of compared.
 const WRITE: &str = "STORMLOG_WRITE_SCHEMAS";
 
 fn schema<T: JsonSchema>(name: &str, title: &str) -> (String, Schema) {
@@ -27,14 +27,15 @@ fn schema<T: JsonSchema>(name: &str, title: &str) -> (String, Schema) {
     (name, schema)
 }
 
-/// A doc comment as a description: without the line breaks and the `None` of Rust.
+/// Turns a doc comment into a schema description: without line breaks, and with `null` instead of
+/// Rust's `None`.
 fn describe(schema: &mut Schema) {
     if let Some(serde_json::Value::String(text)) = schema.get_mut("description") {
         *text = text.replace('\n', " ").replace("`None`", "null");
     }
 }
 
-/// The same for documents that have no other keys.
+/// Makes a schema for documents that have no keys beside those of the schema.
 fn closed<T: JsonSchema>(name: &str, title: &str) -> (String, Schema) {
     let (name, mut schema) = schema::<T>(name, title);
     let close = |schema: &mut Schema| {

@@ -1,4 +1,4 @@
-//! `stormlog serve`: the runs under some folders as pages for a browser.
+//! `stormlog serve`: serves pages about the runs in some folders to a web browser.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::failure::hinted;
 use crate::machine::{now_ns, on_this_machine};
 use crate::signals::Signals;
 
-/// How often signals are looked for.
+/// How often the command checks whether a signal has arrived.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Browse runs in a web browser, live while they are recorded
@@ -50,18 +50,19 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Where the server listens.
+/// The addresses on which the server listens, and its token.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Document {
-    /// Host and port.
+    /// The host and port on which the server listens.
     address: String,
-    /// The address of the first page, with the token.
+    /// The URL of the first page, with the token.
     url: String,
-    /// What requests that change something need, and on other addresses than loopback all requests.
+    /// The token that a request needs to change something; on an address other than loopback, every
+    /// request needs it.
     token: String,
 }
 
-/// Serves until a signal asks the program to end.
+/// Runs the server until a signal ends the program.
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     for path in &arguments.paths {
         if !path.exists() {
@@ -90,7 +91,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
             url,
             token: secret,
         };
-        // One line, for a program that reads lines while the server runs.
+        // The document is printed as one line, so that a program can read it while the server runs.
         writeln!(console.out, "{}", to_value(&document))?;
     } else {
         writeln!(console.out, "{url}")?;
@@ -105,7 +106,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     console.out.flush()?;
     while signals.take().is_none() {
         if server.is_finished() {
-            anyhow::bail!("the server ended by itself");
+            anyhow::bail!("the server stopped unexpectedly");
         }
         std::thread::sleep(PAUSE);
     }
@@ -113,7 +114,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(Exit::Fine)
 }
 
-/// Adds what to do when an address is taken.
+/// Adds a hint to the error when the address is already in use.
 fn in_use(error: ServeError) -> anyhow::Error {
     match error {
         ServeError::Listen { .. } => hinted(
@@ -124,7 +125,7 @@ fn in_use(error: ServeError) -> anyhow::Error {
     }
 }
 
-/// The machine that the program runs on.
+/// The machine on which this program runs.
 struct ThisMachine;
 
 impl Machine for ThisMachine {

@@ -1,4 +1,4 @@
-//! `stormlog show`: what an artifact holds, in a screenful.
+//! `stormlog show`: prints what an artifact contains on one screen.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -45,9 +45,10 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Sessions listed; `--json` lists all of them.
+/// The largest number of sessions that are listed; `--json` lists all of them.
 const ROWS: usize = 20;
-/// Devices whose ledger is shown, likewise.
+/// The largest number of devices whose ledger of memory users is printed; `--json` prints all of
+/// them.
 const LEDGERS: usize = 8;
 
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
@@ -96,9 +97,9 @@ fn print(
     let plural = if sessions == 1 { "" } else { "s" };
     writeln!(
         console.out,
-        "{}: {} events in {sessions} session{plural}",
-        for_terminal(path),
-        all.events
+        "{path}: {events} events in {sessions} session{plural}",
+        path = for_terminal(path),
+        events = all.events
     )?;
     let mut fact =
         |name: &str, text: String| writeln!(console.out, "  {name:<10} {}", for_terminal(&text));
@@ -130,9 +131,9 @@ fn print(
     fact(
         "ranks",
         format!(
-            "{} of {}",
-            ranges(all.ranks.iter().copied()),
-            all.world_size.max(1)
+            "{ranks} of {world_size}",
+            ranks = ranges(all.ranks.iter().copied()),
+            world_size = all.world_size.max(1)
         ),
     )?;
     fact("peak", peaks(&all))?;
@@ -148,7 +149,7 @@ fn print(
     table(&loaded.sessions, console)
 }
 
-/// The columns of the table with their widths; the first two are aligned left.
+/// The columns of the table of sessions with their widths; the first two columns are aligned left.
 const COLUMNS: [(&str, usize); 7] = [
     ("session", 36),
     ("status", 11),
@@ -158,14 +159,14 @@ const COLUMNS: [(&str, usize); 7] = [
     ("allocated", 10),
     ("used", 10),
 ];
-/// Columns that a narrow terminal can do without, least important first.
+/// Columns that can be dropped on a narrow terminal, least important first.
 const OPTIONAL: [&str; 4] = ["length", "events", "rank", "allocated"];
 
-/// The columns to drop so that the table fits a width.
+/// The columns to drop so that the table of sessions fits a width.
 fn dropped(width: usize) -> &'static [&'static str] {
     let fits = |dropped: &&[&str]| {
         let kept = COLUMNS.iter().filter(|(name, _)| !dropped.contains(name));
-        // Each column has a space before it, and the table is indented by one.
+        // Each column takes one more space before it, and the table is indented by one space.
         kept.map(|(_, width)| width + 1).sum::<usize>() < width
     };
     let shorter = (0..OPTIONAL.len()).map(|count| &OPTIONAL[..count]);
@@ -206,8 +207,8 @@ fn table(sessions: &[LoadedSession], console: &mut Console<'_>) -> anyhow::Resul
     if sessions.len() > ROWS {
         writeln!(
             console.out,
-            "  and {} more; --json lists all",
-            sessions.len() - ROWS
+            "  and {more} more sessions; --json lists all",
+            more = sessions.len() - ROWS
         )?;
     }
     if !dropped.is_empty() {
@@ -229,10 +230,10 @@ fn peaks(overview: &Overview) -> String {
         .total_bytes
         .map_or("a device of unknown size".into(), bytes::human);
     format!(
-        "{}, {}, {} of {total}",
-        one("allocated", overview.allocated),
-        one("reserved", overview.reserved),
-        one("used", overview.used),
+        "{allocated}, {reserved}, {used} of {total}",
+        allocated = one("allocated", overview.allocated),
+        reserved = one("reserved", overview.reserved),
+        used = one("used", overview.used),
     )
 }
 
@@ -255,15 +256,15 @@ fn ranges(numbers: impl IntoIterator<Item = i64>) -> String {
     runs.into_iter().map(run).collect::<Vec<_>>().join(",")
 }
 
-/// What an artifact holds. Peaks that were never known are null. Of a snapshot of PyTorch's allocator
-/// it is show-allocator-snapshot.schema.json.
+/// What an artifact contains. Peaks that were never known are null. For a snapshot of PyTorch's
+/// allocator, the document is described by show-allocator-snapshot.schema.json instead.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Document<'a> {
     path: Cow<'a, str>,
     #[serde(flatten)]
     all: Overview,
     sessions: Vec<SessionKeys<'a>>,
-    /// The runs, the newest first, with the numbers of `stormlog analyze`.
+    /// The runs, the newest first, with the same numbers as in `stormlog analyze`.
     runs: Vec<RunKeys>,
     damage: &'a [Damage],
     #[serde(flatten)]
@@ -297,9 +298,9 @@ struct SessionKeys<'a> {
     job_id: Option<&'a Text>,
     rank: i64,
     local_rank: i64,
-    /// What recorded the session, or artifact:<file name> when it was inferred.
+    /// What recorded the session, or artifact:<file name> when this was inferred from the file.
     source: &'a Text,
-    /// The files that its events came from.
+    /// The files from which the events of the session were loaded.
     sources_loaded: &'a [String],
 }
 
@@ -326,14 +327,14 @@ impl<'a> SessionKeys<'a> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Run")]
 struct RunKeys {
-    /// The same in all recordings of one run.
+    /// The id of the run, which is the same in all of its recordings.
     run_id: Option<String>,
     program: Option<String>,
     session_ids: Vec<Text>,
     end: End,
-    /// Host memory and each device of each process.
+    /// What was recorded of each resource: the host memory and each device of each process.
     resources: Vec<ResourceCoverage>,
-    /// What used each device when that was last recorded.
+    /// What used the memory of each device when its ledger was last recorded.
     ledgers: Vec<LedgerKeys>,
 }
 
@@ -350,7 +351,7 @@ impl RunKeys {
     }
 }
 
-/// Each run with the ids of its sessions, the newest first.
+/// Each run of the artifact with the ids of its sessions, the newest first.
 fn runs_of(gathered: &Gathered) -> Vec<(Run, Vec<Text>)> {
     let numbered = gathered.loaded.iter().enumerate();
     let mut sessions: Vec<(usize, &LoadedSession)> = numbered
@@ -371,7 +372,7 @@ fn runs_of(gathered: &Gathered) -> Vec<(Run, Vec<Text>)> {
     timeline::runs(members).into_iter().map(run).collect()
 }
 
-/// What used the devices of a run, as text.
+/// Describes as text what used the devices of a run.
 fn ledger_texts(run: &Run, width: usize) -> String {
     let mut text = String::new();
     for ledger in ledger_lines(run, LEDGERS) {

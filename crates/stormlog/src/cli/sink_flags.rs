@@ -35,7 +35,7 @@ pub(crate) struct SinkFlags {
 }
 
 impl SinkFlags {
-    /// The configuration of the sink, if a directory was given.
+    /// The configuration of the sink, if a directory for it was given.
     pub(crate) fn config(&self) -> anyhow::Result<Option<SinkConfig>> {
         let Some(directory) = &self.telemetry_sink_dir else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! The paths of a query, and the problems with them.
+//! The paths that a query reads, and warnings about them.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use crate::console::Console;
 use crate::failure::hinted;
 use stormlog_format::file_names;
 
-/// How many warnings are listed; of further ones only the number is printed.
+/// How many warnings are listed; only the number of further warnings is printed.
 const LISTED: usize = 10;
 
 /// Paths to query.
@@ -29,7 +29,7 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// Opens the paths. A missing path is a failure, unless `--lenient` is given and another path
+    /// Opens the paths. A missing path is an error, unless `--lenient` is given and another path
     /// has data.
     pub(crate) fn open(&self, console: &mut Console<'_>) -> anyhow::Result<Store> {
         if !self.lenient {
@@ -77,10 +77,11 @@ fn look_at(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Prints the problems of the sources on standard error.
+/// Prints the problems with the queried paths on standard error.
 pub(crate) fn warn(store: &Store, console: &mut Console<'_>) -> anyhow::Result<()> {
     let sources = &store.catalog().sources;
-    // The name of a diagnose bundle's timeline looks like telemetry, but it is none.
+    // The name of the timeline file in a diagnose bundle looks like telemetry, but the file
+    // contains none, so no warning is printed.
     let is_timeline = |path: &Path| {
         path.file_name()
             .is_some_and(|name| name == file_names::TIMELINE)

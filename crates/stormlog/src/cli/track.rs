@@ -1,4 +1,4 @@
-//! `stormlog track`: record GPUs or a process from outside.
+//! `stormlog track`: records GPUs or a process from outside the process.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -91,16 +91,16 @@ pub(crate) struct Arguments {
     integrations: Integrations,
 }
 
-/// What was recorded.
+/// Summary of a recording.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Document<'a> {
     session_id: Option<&'a Text>,
     session_status: Option<SessionStatus>,
-    /// The directory of the recording; null where nothing was stored.
+    /// The directory of the recording; null if nothing was stored.
     sink: Option<Cow<'a, str>>,
-    /// The file of `--output`.
+    /// The path of the file that `--output` names.
     output: Option<Cow<'a, str>>,
-    /// Events in the history, which is bounded.
+    /// The number of events in the in-memory history, which has a limited size.
     total_events: Option<i64>,
     peak_memory_bytes: Option<i64>,
     alert_count: Option<i64>,
@@ -126,7 +126,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     exporting.finish(ProgramEnd::Fine, console);
     finish(arguments, &recorder, format, console)?;
     log(arguments, &recorder, console)?;
-    // A recording that was to be kept and is nowhere has failed.
+    // The command fails if a sink was requested but nothing could be stored there.
     let is_lost = arguments.sink.is_some() && recorder.sink_directory().is_none();
     Ok(if is_lost { Exit::Failure } else { Exit::Fine })
 }
@@ -153,7 +153,7 @@ fn run_command(
             return Err(error);
         }
     };
-    // The command runs on whatever happens to what is sent.
+    // A failure to send data is only a warning, because the command must run in any case.
     let exporting = Exporting::start(arguments, targets, binding, &recorder, console);
     let exporting = exporting.unwrap_or_else(|error| {
         let _ = writeln!(console.err, "warning: {error:#}");
@@ -209,7 +209,7 @@ fn bind(arguments: &Arguments) -> anyhow::Result<Option<Binding>> {
     Ok(Some(Binding::bind(address, token)?))
 }
 
-/// What is sent and answered while the recorder works.
+/// The tasks that send metrics and alerts and that respond to Prometheus while the recorder runs.
 #[derive(Default)]
 struct Exporting {
     online: Option<Online>,
@@ -254,7 +254,7 @@ impl Exporting {
     }
 }
 
-/// Prints the address, and the token once where readers need one that they do not know.
+/// Prints the address for metrics, and the token if readers need a newly generated one.
 fn announce(
     arguments: &Arguments,
     binding: &Binding,
@@ -266,7 +266,8 @@ fn announce(
         let secret = binding.token().secret();
         writeln!(console.err, "readers need 'Authorization: Bearer {secret}'")?;
     }
-    // Whoever started the program may wait for the address.
+    // Standard error is flushed, because the program that started this command may wait for the
+    // address.
     Ok(console.err.flush()?)
 }
 
@@ -275,7 +276,7 @@ fn recorder(arguments: &Arguments, pid: Option<u32>) -> anyhow::Result<Arc<Recor
     let gpus = gpu_collectors(&arguments.gpus, share);
     let collectors: Vec<Box<dyn Collector>> = match (pid, gpus) {
         (Some(pid), Ok(gpus)) => std::iter::once(tree_collector(pid)).chain(gpus).collect(),
-        // A process without GPUs is still worth watching, unless one was asked for.
+        // A process is recorded even when the machine has no GPUs, unless the user requested a GPU.
         (Some(pid), Err(_)) if arguments.gpus.is_empty() => vec![tree_collector(pid)],
         (None, Ok(gpus)) => gpus,
         (_, Err(reason)) => {
@@ -307,7 +308,7 @@ fn recorder(arguments: &Arguments, pid: Option<u32>) -> anyhow::Result<Arc<Recor
     Ok(capture.recorder())
 }
 
-/// Writes the requested output and prints a summary of the recording.
+/// Writes the output file if one was requested, and prints a summary of the recording.
 fn finish(
     arguments: &Arguments,
     recorder: &Recorder,
@@ -324,7 +325,7 @@ fn finish(
             "warning: the recording is incomplete: {problem}"
         )?;
     }
-    // Where nothing could be stored, nothing is to be found.
+    // If nothing could be stored, the summary names no sink directory.
     let sink = arguments.sink.as_ref();
     let sink = sink.filter(|_| recorder.sink_directory().is_some());
     if let (Some(path), Some(format)) = (&arguments.output, format) {
@@ -349,10 +350,11 @@ fn finish(
     let status = session.map_or("unknown", |session| session.status.as_str());
     writeln!(
         console.out,
-        "{} events, peak {}, {} alerts, session {status}",
-        number("total_events").unwrap_or(0) + number("history_dropped_events").unwrap_or(0),
-        bytes::human(number("peak_memory").unwrap_or(0)),
-        number("alert_count").unwrap_or(0),
+        "{events} events, peak {peak}, {alerts} alerts, session {status}",
+        events =
+            number("total_events").unwrap_or(0) + number("history_dropped_events").unwrap_or(0),
+        peak = bytes::human(number("peak_memory").unwrap_or(0)),
+        alerts = number("alert_count").unwrap_or(0),
     )?;
     for path in [sink, arguments.output.as_ref()].into_iter().flatten() {
         writeln!(console.out, "written to '{}'", path.display())?;

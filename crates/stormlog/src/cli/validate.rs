@@ -1,4 +1,4 @@
-//! `stormlog validate`: every record of an artifact against the rules of its version.
+//! `stormlog validate`: checks every record of an artifact against the rules of its format version.
 
 use std::path::{Path, PathBuf};
 
@@ -36,15 +36,15 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// What is wrong with some artifacts.
+/// The problems of all checked artifacts.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Document {
-    /// Whether all of them are valid.
+    /// Whether all checked artifacts are valid.
     valid: bool,
     files: Vec<Checked>,
 }
 
-/// The result for one artifact.
+/// The result of the check of one artifact.
 #[derive(Serialize, JsonSchema)]
 struct Checked {
     #[serde(serialize_with = "shown_path")]
@@ -52,7 +52,7 @@ struct Checked {
     path: PathBuf,
     /// Events that could be read.
     events: usize,
-    /// Whether it has no problems.
+    /// Whether the artifact has no problems.
     valid: bool,
     problems: Vec<Damage>,
     #[serde(flatten)]
@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(exit)
 }
 
-/// Checks an artifact, or all artifacts of a folder, which may hold other files too.
+/// Checks an artifact, or all artifacts of a folder, which may contain other files too.
 fn check_all(path: &Path, arguments: &Arguments, progress: &Progress) -> Vec<Checked> {
     let found = find_artifacts(path).unwrap_or_else(|_| Artifacts {
         paths: vec![path.to_path_buf()],
@@ -138,7 +138,7 @@ fn check(
     stream_events(file, &options, &mut |chunk| *events += chunk.len())
 }
 
-/// Why a whole file cannot be read.
+/// Describes why a whole file cannot be read.
 fn problem_of(error: &LoadError, path: &Path) -> Damage {
     Damage {
         field: error.field().map(str::to_owned),

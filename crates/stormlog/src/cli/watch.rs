@@ -1,4 +1,4 @@
-//! `stormlog watch`: send alerts and metrics about a recording that another process writes.
+//! `stormlog watch`: sends alerts and metrics about a recording that another process writes.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::failure::hinted;
 use crate::online::{Online, ProgramEnd, Watched};
 use crate::signals::Signals;
 
-/// How often signals and the writer are checked.
+/// How often the command checks for signals and whether the recording process still runs.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Send alerts and metrics about a recording that another process writes
@@ -50,7 +50,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     while signals.take().is_none() && arguments.pid.is_none_or(is_alive) {
         std::thread::sleep(LOOK);
     }
-    // The recording itself shows how the writer ended.
+    // `Failed` makes the thread analyze the recording once more before it ends; how the program
+    // really ended is read from the recording.
     online.finish(ProgramEnd::Failed, &mut |problem| {
         let _ = writeln!(console.err, "warning: {}", for_terminal(problem));
     });

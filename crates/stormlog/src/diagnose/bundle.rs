@@ -1,5 +1,5 @@
-//! The bundle on disk: begun before the recording and finished after it. In between, its manifest
-//! marks it as unfinished.
+//! Writes a bundle to disk. The bundle is begun before the recording and finished after it; in
+//! between, its manifest marks it as unfinished.
 
 use std::borrow::Cow;
 use std::fs;
@@ -26,30 +26,30 @@ use crate::cli::write_whole;
 
 use super::Flavour;
 
-/// The version of manifests, which is that of stormlog 0.3.9.
+/// The version of the manifest of a bundle, the same as in stormlog 0.3.9.
 const MANIFEST_VERSION: i64 = 2;
 
-/// The error in the manifest while the diagnosis runs. It stays when the process is killed.
+/// The error in the manifest while the diagnosis runs; it stays there when the process is killed.
 const NOT_ENDED: &str = "the diagnosis is still running, or was killed";
 
-/// The inputs of a bundle.
+/// What must be known before a bundle is begun.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The program that writes it.
+    /// The command that writes the bundle.
     pub flavour: Flavour,
-    /// The path given by the user.
+    /// The output path that the user gave.
     pub output: Option<PathBuf>,
-    /// The command line.
+    /// The command line that is stored in the bundle.
     pub command_line: String,
-    /// `environment.json`.
+    /// The content of `environment.json`.
     pub environment: Map,
     /// How far ahead running out of memory counts as a risk, in hours.
     pub oom_horizon_hours: f64,
-    /// Whether it contains the history of PyTorch's allocator.
+    /// Whether the bundle contains the history of PyTorch's allocator.
     pub native_history: bool,
 }
 
-/// A bundle being written.
+/// A bundle that is being written.
 #[derive(Debug)]
 pub struct Bundle {
     plan: Plan,
@@ -63,20 +63,20 @@ pub struct Bundle {
 pub struct Outcome {
     /// The directory of the bundle.
     pub directory: PathBuf,
-    /// Success, a memory risk, or a failure.
+    /// The exit code of the diagnosis: success, a memory risk, or a failure.
     pub exit: Exit,
-    /// Raised flags and kinds of findings.
+    /// Raised flags of the summary, and the kinds of the findings.
     pub raised: Vec<String>,
-    /// `diagnostic_summary.json`.
+    /// The content of `diagnostic_summary.json`.
     pub summary: Map,
-    /// `report.json`, when there was data to analyze.
+    /// The content of `report.json`, when there was data to analyze.
     pub report: Option<serde_json::Value>,
-    /// Why it failed or is incomplete.
+    /// Why the diagnosis failed or is incomplete.
     pub error: Option<String>,
 }
 
 impl Bundle {
-    /// Creates the directory and the files that are known before the recording.
+    /// Creates the directory of a bundle and the files that are known before the recording.
     pub fn begin(plan: Plan) -> anyhow::Result<Self> {
         let stamp = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string();
         let directory = directory::make(plan.output.as_deref(), plan.flavour.prefix(), &stamp)?;
@@ -88,8 +88,8 @@ impl Bundle {
         };
         let begun = bundle.begin_files();
         if begun.is_err() {
-            // A directory that this call created is removed again; files that were there before
-            // stay.
+            // If the bundle cannot be begun, its directory is removed again if it is empty; files
+            // that were there before stay.
             let _ = fs::remove_file(bundle.directory.join(file_names::ENVIRONMENT));
             let _ = fs::remove_dir(&bundle.directory);
         }
@@ -107,21 +107,22 @@ impl Bundle {
         &self.directory
     }
 
-    /// The sink of the recording.
+    /// The path of the sink with the recording.
     pub fn telemetry(&self) -> PathBuf {
         self.directory.join("telemetry")
     }
 
-    /// Sets the id of the recorded session once it is known.
+    /// Adds the recorded session to the manifest once the session has begun.
     pub fn session_has_begun(&mut self, session: &SessionSummary) -> anyhow::Result<()> {
         self.session_id = session.session_id.clone();
         self.write_manifest(None, Some(session), SessionStatus::Running, Some(NOT_ENDED))
     }
 
-    /// Writes the reason why nothing could be recorded to the manifest.
+    /// Writes to the manifest why nothing could be recorded.
     pub fn give_up(mut self, error: &anyhow::Error) {
         let error = format!("{error:#}");
-        // The caller gets the error itself, so a failed write of the manifest is ignored.
+        // A failed write of the manifest is ignored, because the caller reports the original error
+        // anyway.
         let _ = self.write_manifest(
             Some((Exit::Failure, false)),
             None,
@@ -130,7 +131,7 @@ impl Bundle {
         );
     }
 
-    /// Writes the timeline, the summary and the report.
+    /// Writes the timeline, the summary and the report of the bundle.
     pub fn finish(mut self, seen: &Seen) -> Outcome {
         let subject = seen.subject();
         let options = AnalyzeOptions {
@@ -214,7 +215,7 @@ impl Bundle {
         Ok(())
     }
 
-    /// Adds files that another process wrote to the directory.
+    /// Adds files to the manifest that another process wrote into the directory of the bundle.
     pub fn adopt<N: Into<Cow<'static, str>>>(&mut self, names: impl IntoIterator<Item = N>) {
         for name in names.into_iter().map(Into::into) {
             if !self.files.contains(&name) {
@@ -223,7 +224,8 @@ impl Bundle {
         }
     }
 
-    /// Writes the manifest. Without an outcome, the manifest marks the diagnosis as still running.
+    /// Writes the manifest. Without an `outcome`, the manifest marks the diagnosis as still
+    /// running.
     fn write_manifest(
         &mut self,
         outcome: Option<(Exit, bool)>,
@@ -254,8 +256,9 @@ impl Bundle {
     }
 }
 
-/// The manifest. There from the start and replaced at the end; `exit_code` and `risk_detected` are
-/// null, and `error` is there, until the diagnosis has ended.
+/// The manifest of a diagnose bundle. The manifest is written before the recording and replaced at
+/// the end. Until the diagnosis has ended, `exit_code` and `risk_detected` are null and `error` is
+/// set.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Manifest<'a> {
     #[schemars(extend("const" = MANIFEST_VERSION))]
@@ -264,18 +267,19 @@ pub(crate) struct Manifest<'a> {
     version: i64,
     created_iso: String,
     command_line: &'a str,
-    /// Not in bundles of tfmemprof and jaxmemprof.
+    /// Whether the bundle has the history of PyTorch's allocator; missing in bundles of tfmemprof
+    /// and jaxmemprof.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
     native_history_enabled: Option<bool>,
-    /// In the order of writing.
+    /// The names of the files, in the order in which they were written.
     files: Vec<&'a str>,
     #[schemars(range(min = 0, max = 2))]
     exit_code: Option<u8>,
     risk_detected: Option<bool>,
     session_id: &'a Text,
     session_status: SessionStatus,
-    /// As session-summary.schema.json describes it.
+    /// The recorded session, in the form that session-summary.schema.json describes.
     session: Option<Map>,
     /// Why the diagnosis failed or did not end.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -287,7 +291,8 @@ fn as_value(document: &impl Serialize) -> anyhow::Result<Value> {
     value_of(document).context("the document is no JSON")
 }
 
-/// The status of the diagnosed session: that of its recorder, unless the recording was cut short.
+/// The status of the diagnosed session: the status that the recorder set, unless the recording was
+/// cut short.
 fn status(session: &SessionSummary, ending: &Ending) -> SessionStatus {
     match ending {
         Ending::CutShort(_) => SessionStatus::Interrupted,
@@ -295,11 +300,11 @@ fn status(session: &SessionSummary, ending: &Ending) -> SessionStatus {
     }
 }
 
-/// The samples of the window: three lists of equal length, empty without a window. The device's counter
-/// replaces an unknown allocator counter.
+/// The samples of the recording, as three lists of equal length; they are empty if only one sample
+/// was taken. If the allocator's counter is unknown, the device's counter is used.
 #[derive(Default, Serialize, JsonSchema)]
 pub(crate) struct Timeline {
-    /// Seconds since the epoch.
+    /// Times of the samples in seconds since the Unix epoch.
     timestamps: Vec<f64>,
     allocated: Vec<i64>,
     reserved: Vec<i64>,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-/// At most this many directories are created within one second.
+/// The largest number of bundles that can be created in one directory within one second.
 const MOST_OF_ONE_SECOND: u32 = 10_000;
 
 /// Creates the directory of a bundle; `stamp` is the time as `20260101-000000`.
@@ -31,7 +31,8 @@ fn inside(parent: &Path, prefix: &str, stamp: &str) -> io::Result<PathBuf> {
             format!("-{number}")
         };
         let directory = parent.join(format!("{prefix}-{stamp}{suffix}"));
-        // Creating it is the test, so two processes that start in the same second never share one.
+        // Creating the directory shows whether the name is free, so two processes that start in the
+        // same second never share a directory.
         match fs::create_dir(&directory) {
             Err(error)
                 if error.kind() == io::ErrorKind::AlreadyExists && number < MOST_OF_ONE_SECOND =>

@@ -1,5 +1,5 @@
-//! `environment.json`: facts about the machine and its GPU that are visible from outside a training
-//! process.
+//! Collects the content of `environment.json`: facts about the machine and its GPU that are visible
+//! from outside a training process.
 
 use stormlog_capture::collect::cgroup::{MemoryGroup, Roots, machine_room};
 use stormlog_capture::collect::nvml;
@@ -20,7 +20,7 @@ pub fn environment(gpu: Option<u32>) -> Map {
     map
 }
 
-/// The memory use of a GPU from the framework's counters; an unknown counter stays unknown.
+/// The memory use of a GPU from the framework's counters; a counter that is unknown stays unknown.
 pub fn fragmentation(gpu: &Map) -> Map {
     let number = |key: &str| gpu.get(key).and_then(Value::as_int);
     let stats = gpu.get("memory_stats").and_then(Value::as_map);
@@ -85,7 +85,8 @@ fn system() -> Map {
     let whole = |value: Option<u64>| value.and_then(|bytes| i64::try_from(bytes).ok());
     let cores = std::thread::available_parallelism().ok();
     let cores = cores.and_then(|cores| i64::try_from(cores.get()).ok());
-    // The Python package passes these facts in environment variables; without it they are unknown.
+    // The Python package passes the versions of Python and PyTorch in environment variables;
+    // without the package they are unknown.
     let python = std::env::var("STORMLOG_PYTHON_VERSION").ok();
     let torch = match std::env::var("STORMLOG_TORCH_AVAILABLE").as_deref() {
         Ok("True") => Value::Bool(true),

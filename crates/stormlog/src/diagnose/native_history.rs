@@ -1,14 +1,15 @@
-//! The history of PyTorch's allocator in a bundle. The diagnosed command records it in its own
-//! Python and writes the files when it ends.
+//! The history of PyTorch's allocator in a bundle. The diagnosed command records this history in
+//! its own Python process and writes the files when it ends.
 
 use std::ffi::OsString;
 use std::path::Path;
 
-/// Environment variables for the child: where to write the files, and how many entries to keep.
+/// The environment variables for the child process: the directory for the files, and the number of
+/// allocator events to keep.
 const DIRECTORY: &str = "STORMLOG_RUN_NATIVE_HISTORY";
 const ENTRIES: &str = "STORMLOG_RUN_NATIVE_HISTORY_ENTRIES";
 
-/// The files a child writes, in this order.
+/// The files with the history that a child process writes, in this order.
 const FILES: [&str; 8] = [
     SNAPSHOT,
     "cuda_tensor_attribution.json",
@@ -21,11 +22,11 @@ const FILES: [&str; 8] = [
 ];
 const SNAPSHOT: &str = "cuda_allocator_snapshot.pickle";
 
-/// The warning when a requested history is missing.
+/// The warning that is printed when a history was requested but no process wrote one.
 pub(super) const MISSING: &str = "no process left a history of PyTorch's allocator: none \
     allocated CUDA memory with PyTorch, or it was killed";
 
-/// The variables that make a child record its history.
+/// The environment variables that make a child process record its history.
 pub(super) fn variables(bundle: &Path, entries: u64) -> [(&'static str, OsString); 2] {
     [
         (DIRECTORY, bundle.into()),
@@ -33,7 +34,8 @@ pub(super) fn variables(bundle: &Path, entries: u64) -> [(&'static str, OsString
     ]
 }
 
-/// The history files in a bundle: its own, then those of further processes in directories below it.
+/// The history files in a bundle: those of the first process, then those of further processes in
+/// subdirectories.
 pub(super) fn found(bundle: &Path) -> Vec<String> {
     let mut below: Vec<String> = std::fs::read_dir(bundle)
         .into_iter()

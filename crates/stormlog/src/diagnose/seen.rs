@@ -1,5 +1,5 @@
-//! The content of a recorded window: the sessions, and the samples of the device or process that
-//! the summary describes.
+//! What a diagnosis recorded: the sessions, and the samples of the device or process that the
+//! summary describes.
 
 use stormlog_analysis::{Events, Loaded, LoadedSession};
 use stormlog_format::{
@@ -12,39 +12,39 @@ pub enum Ending {
     /// The recording is complete.
     #[default]
     Complete,
-    /// The recording ended early, with the reason.
+    /// The recording ended early; contains the reason.
     CutShort(String),
-    /// The diagnosed command failed, with the description of its end.
+    /// The diagnosed command failed; contains a description of its end.
     Failed(String),
 }
 
-/// The content of a recording.
+/// What a diagnosis recorded.
 #[derive(Debug, Default)]
 pub struct Seen {
     /// All recorded events.
     pub recorded: Vec<Loaded>,
-    /// The requested device.
+    /// The index of the device that the user requested.
     pub device: Option<i64>,
     /// Processes that the kernel's OOM killer ended during the recording.
     pub oom_kills: u64,
-    /// Out-of-memory errors counted by the framework without an event.
+    /// Out-of-memory errors that the framework counted without writing an event.
     pub counted_ooms: u64,
-    /// The used share of the control group's limit, 0 to 1.
+    /// The used share of the control group's memory limit, from 0 to 1.
     pub group_utilization: Option<f64>,
-    /// Whether the timeline is written; a single sample has none.
+    /// Whether the timeline of samples is written; there is none if only one sample was taken.
     pub has_window: bool,
     /// How the recording ended.
     pub ending: Ending,
 }
 
-/// A sample.
+/// One sample of a device or process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Point {
     pub(super) timestamp_ns: i64,
     pub(super) counters: Counters,
 }
 
-/// The samples of one device, or of a process.
+/// The samples of the device or process that the summary describes.
 #[derive(Clone, Debug)]
 pub(super) struct Subject {
     pub(super) backend: String,
@@ -53,7 +53,7 @@ pub(super) struct Subject {
 }
 
 impl Seen {
-    /// Makes a session from events in memory, without a sink.
+    /// Creates a loaded session from events in memory, when there is no sink.
     pub fn of_events(session: SessionSummary, events: &[stormlog_format::Event]) -> Loaded {
         Loaded {
             sessions: vec![LoadedSession {
@@ -71,7 +71,7 @@ impl Seen {
         self.recorded.iter().flat_map(|loaded| &loaded.sessions)
     }
 
-    /// The number of out-of-memory errors seen.
+    /// The number of out-of-memory errors during the recording.
     pub(super) fn ooms(&self) -> u64 {
         let error = Text::from(EventType::Error);
         let events = self.sessions().flat_map(|session| session.events.iter());
@@ -87,8 +87,8 @@ impl Seen {
             .saturating_add(self.oom_kills)
     }
 
-    /// The subject of the summary: a GPU before a process, the requested one before others, the
-    /// one with the most samples before the rest.
+    /// The device or process that the summary describes. A GPU is preferred to a process, then the
+    /// requested device to others, then the one with the most samples.
     pub(super) fn subject(&self) -> Subject {
         let mut best: Option<(Subject, (bool, bool, usize))> = None;
         for session in self.sessions() {
@@ -115,7 +115,7 @@ impl Seen {
     }
 }
 
-/// Whether the error is a kill by the kernel. These are counted separately.
+/// Whether an error event records a kill by the kernel; these kills are counted in `oom_kills`.
 fn is_kill(metadata: &Map) -> bool {
     let reason = metadata
         .get(metadata_keys::OOM_REASON)
@@ -161,7 +161,8 @@ impl Subject {
 }
 
 impl Point {
-    /// Bytes in use: the allocator's counter, or the device's if that is unknown.
+    /// Bytes in use according to the allocator, or according to the device if the allocator's
+    /// counter is unknown.
     pub(super) fn level(&self) -> Option<i64> {
         let counters = &self.counters;
         counters
@@ -169,7 +170,7 @@ impl Point {
             .or(counters.device_used_bytes)
     }
 
-    /// The used share of the device, 0 to 1.
+    /// The used share of the device's memory, from 0 to 1.
     #[expect(
         clippy::cast_precision_loss,
         reason = "rounding the last byte does not matter in a ratio"
@@ -183,7 +184,7 @@ impl Point {
         Some(used as f64 / total as f64)
     }
 
-    /// The unused share of reserved memory, 0 to 1.
+    /// The share of reserved memory that is not allocated, from 0 to 1.
     #[expect(
         clippy::cast_precision_loss,
         reason = "rounding the last byte does not matter in a ratio"

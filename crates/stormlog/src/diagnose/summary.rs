@@ -9,53 +9,59 @@ use stormlog_analysis::detect::{Finding, Kind, Severity};
 
 use super::seen::{Point, Seen, Subject};
 
-/// Memory counts as nearly full at this utilization.
+/// Memory counts as nearly full when this share of it is in use.
 const HIGH_UTILIZATION: f64 = 0.85;
 /// The allocator counts as fragmented at this share of unused reserved memory.
 const FRAGMENTED: f64 = 0.3;
 
-/// The numbers of a window, with the keys of stormlog 0.3.9 and some more. Bytes and ratios are those
-/// of the last sample; null is unknown.
+/// The numbers of a recorded window, with the keys of stormlog 0.3.9 and some more. Bytes and
+/// ratios are those of the last sample; null means unknown.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Summary {
-    /// cuda, rocm, mps or cpu.
+    /// The backend: cuda, rocm, mps or cpu.
     backend: String,
     allocated_bytes: Option<i64>,
     reserved_bytes: Option<i64>,
-    /// The highest of the window.
+    /// The highest value in the recorded window.
     peak_bytes: Option<i64>,
     total_bytes: Option<i64>,
-    /// Reserved less allocated.
+    /// Reserved bytes minus allocated bytes.
     allocator_gap_bytes: Option<i64>,
     utilization_ratio: Option<f64>,
     fragmentation_ratio: Option<f64>,
-    /// Errors that were seen, and processes that the kernel killed.
+    /// The number of out-of-memory errors, and of processes that the kernel killed for lack of
+    /// memory.
     num_ooms: u64,
     risk_flags: RiskFlags,
     suggestions: Vec<String>,
     used_bytes: Option<i64>,
     peak_utilization_ratio: Option<f64>,
-    /// The used share of the control group, where its limit binds.
+    /// The used share of the control group's memory, if its limit is the effective one.
     group_utilization_ratio: Option<f64>,
     samples: usize,
-    /// The raised flags, then the kinds of findings.
+    /// The names of the raised flags, then the kinds of the findings.
     #[serde(skip)]
     pub(super) raised: Vec<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each field is a flag of the document"
+)]
 struct RiskFlags {
     oom_occurred: bool,
-    /// 85 % of the device, the limit or the control group at any time of the window.
+    /// Whether 85 % of the device, the limit or the control group was in use at any time of the
+    /// window.
     high_utilization: bool,
     fragmentation_warning: bool,
-    /// A finding of report.json that is a warning or worse.
+    /// Whether report.json has a finding that is a warning or more severe.
     memory_finding: bool,
 }
 
 impl RiskFlags {
-    /// The names of the raised flags. The findings themselves are listed instead of the flag for them.
+    /// The names of the raised flags, without `memory_finding`, because the findings themselves are
+    /// listed instead.
     fn raised(&self) -> impl Iterator<Item = &'static str> {
         let flags = [
             ("oom_occurred", self.oom_occurred),
@@ -122,9 +128,9 @@ impl Summary {
     }
 }
 
-/// Whether a finding is a risk to the run. A single spike or a slightly larger rank is not.
+/// Whether a finding is a risk to the run. A single spike or a slightly larger rank is no risk.
 fn is_risk(finding: &Finding) -> bool {
-    // Growth is a risk to a longer run, even if this run ended normally.
+    // A leak is a risk to a longer run, even if this run ended normally.
     let grows = matches!(
         finding.kind,
         Kind::AllocatorLeak | Kind::HiddenDrift | Kind::HostLeak

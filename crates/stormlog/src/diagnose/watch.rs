@@ -1,4 +1,5 @@
-//! Records a process, a command or a GPU for a diagnosis, until the time is over.
+//! Records a process, a command or a GPU for a diagnosis, for a given duration or until the command
+//! ends.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -21,36 +22,37 @@ use crate::recording::{Capture, End, IdentityArguments, gpu_collectors, until_en
 use crate::signals::Signals;
 use crate::watched;
 
-/// How long a short recording waits for its first sample.
+/// How long a recording of short duration waits for its first sample.
 const FIRST_SAMPLE: Duration = Duration::from_secs(10);
 
-/// What is diagnosed.
+/// The process, command or GPU that is diagnosed.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
     /// A process and its children.
     Process(u32),
     /// A command, from its start to its end.
     Command(Vec<OsString>),
-    /// A GPU, with all its users.
+    /// A GPU, with all processes that use it.
     Gpu(u32),
-    /// This process, when no target was given.
+    /// The diagnosing process itself, when no target was given.
     Own,
 }
 
-/// How the target is recorded.
+/// What a diagnosis records, and with which settings.
 #[derive(Clone, Debug)]
 pub(crate) struct Watch {
     pub(crate) flavour: Flavour,
     pub(crate) target: Target,
     pub(crate) duration: Duration,
     pub(crate) interval: Duration,
-    /// The memory limit of the process in bytes, if given.
+    /// The memory limit of the process in bytes, if the user gave one.
     pub(crate) limit: Option<u64>,
-    /// The entries of allocator history that a command keeps, if requested.
+    /// The number of allocator events that a command keeps as its history, if a history was
+    /// requested.
     pub(crate) native_history: Option<u64>,
 }
 
-/// Records the target. Fails only when nothing at all could be recorded.
+/// Records the target. Returns an error only when nothing at all could be recorded.
 pub(crate) fn watch(bundle: &mut Bundle, watch: &Watch) -> anyhow::Result<Seen> {
     match &watch.target {
         Target::Command(command) => run_command(bundle, watch, command),
@@ -121,9 +123,9 @@ fn samples(recorder: &Recorder) -> Vec<Arc<TrackedEvent>> {
 fn cut_short(signal: i32, after: Duration, watch: &Watch) -> String {
     let name = signal_hook::low_level::signal_name(signal).unwrap_or("a signal");
     format!(
-        "ended by {name} after {:.1} of {:.1} s",
-        after.as_secs_f64(),
-        watch.duration.as_secs_f64()
+        "ended by {name} after {after:.1} of {planned:.1} s",
+        after = after.as_secs_f64(),
+        planned = watch.duration.as_secs_f64()
     )
 }
 
@@ -144,7 +146,8 @@ fn collectors(watch: &Watch) -> anyhow::Result<Vec<Box<dyn Collector>>> {
     })
 }
 
-/// The recorded events: from memory if all of them are there, otherwise from the sink.
+/// Returns the recorded events: from memory if all of them are still there, otherwise from the
+/// sink.
 fn recorded(recorder: &Recorder, bundle: &Bundle) -> Loaded {
     let statistics = recorder.device_statistics(None);
     let dropped = statistics.get("history_dropped_events");
@@ -215,7 +218,8 @@ fn group(watch: &Watch) -> Option<MemoryGroup> {
     let pid = match watch.target {
         Target::Process(pid) => Some(pid),
         Target::Own | Target::Command(_) => None,
-        // The memory of a GPU is not part of a control group.
+        // A GPU target has no control group, because the limit of a control group does not cover
+        // GPU memory.
         Target::Gpu(_) => return None,
     };
     MemoryGroup::of_process(&Roots::default(), pid)
@@ -227,7 +231,8 @@ fn oom_kills(watch: &Watch) -> u64 {
         .unwrap_or(0)
 }
 
-/// The used share of the control group's limit, when that limit is the effective one.
+/// The used share of the control group's memory limit; `None` when another limit is the effective
+/// one.
 #[expect(
     clippy::cast_precision_loss,
     reason = "rounding the last byte does not matter in a ratio"

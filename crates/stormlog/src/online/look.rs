@@ -1,4 +1,4 @@
-//! Analyzes a run that is being recorded: loads what was recorded so far and runs the detectors.
+//! Analyzes a run that is being recorded: loads the events recorded so far and runs the detectors.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use stormlog_export::alert::Subject;
 
 use super::sendable_text;
 
-/// Where the events come from.
+/// Where the events of an analysis come from.
 pub(crate) enum FindingsSource {
-    /// Sinks below a directory, of all ranks or of one.
+    /// The sinks below a directory, of all ranks or of one rank.
     Sinks { root: PathBuf, rank: Option<i64> },
-    /// The sink of a recorder, or its last events if it has none.
+    /// The sink of a recorder, or the events in its memory if it has no sink.
     Recorder(Arc<Recorder>),
 }
 
-/// Analyzes the same source repeatedly.
+/// Analyzes the same recording repeatedly.
 pub(super) struct Looker {
     source: Source,
-    /// A pool of one thread. The detectors would otherwise use all cores, which the watched program
-    /// needs.
+    /// A pool of one thread for the detectors, which would otherwise use all cores that the watched
+    /// program needs.
     pool: Option<rayon::ThreadPool>,
 }
 
@@ -33,8 +33,8 @@ enum Source {
     Sinks(Box<LiveRun>),
     Recorder {
         recorder: Arc<Recorder>,
-        /// Known once the sink is open, because it may use another directory than the requested
-        /// one.
+        /// The sink of the recorder. The directory of the sink is only known once it is open,
+        /// because it may differ from the requested one.
         sink: Option<Box<LiveRun>>,
     },
 }
@@ -59,14 +59,15 @@ impl Looker {
         }
     }
 
-    /// Returns the findings (`None` while nothing is recorded) and the processor time that this
-    /// took.
+    /// Returns the findings (`None` while nothing is recorded) and the processor time of the
+    /// analysis.
     pub(super) fn look(&mut self) -> (Result<Option<LiveLook>, TooLarge>, Duration) {
         let source = &mut self.source;
         let mut work = || {
             let (before, start) = (processor_time(), Instant::now());
             let found = source.look();
-            // On a busy machine an analysis waits much longer for a core than it works.
+            // Processor time is measured and not elapsed time, because on a busy machine an
+            // analysis mostly waits for a core.
             let cost = processor_time().zip(before);
             let cost = cost.map_or(start.elapsed(), |(after, before)| {
                 after.saturating_sub(before)
@@ -114,7 +115,7 @@ fn in_memory(recorder: &Recorder, options: &detect::Options) -> Option<LiveLook>
     })
 }
 
-/// Describes the run in an alert.
+/// The description of a run for its alerts.
 pub(super) fn subject_of(run: &Run, recording: Option<String>) -> Subject {
     let mut hosts = run.tracks.iter().map(|track| track.host.as_str());
     let job = run.tracks.iter().find_map(|track| track.job_id.as_deref());
@@ -136,8 +137,8 @@ fn processor_time() -> Option<Duration> {
 
 /// Lowers the priority of this thread, so that the watched program gets the cores.
 pub(super) fn lower_priority() {
-    // On Linux this sets the priority of the calling thread only. If it fails, the thread still
-    // works.
+    // On Linux this call sets the priority of the calling thread only. If the call fails, the
+    // thread keeps its normal priority.
     let _ = rustix::process::setpriority_process(None, 19);
 }
 

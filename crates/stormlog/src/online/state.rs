@@ -1,4 +1,4 @@
-//! The current state of a watched run, for servers that are asked for it and for receivers.
+//! The current state of a watched run, from which metrics are made for servers and receivers.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,17 +14,18 @@ use stormlog_format::Event;
 
 use super::look::FindingsSource;
 
-/// How many of the last events in memory are read, which is several for each device.
+/// How many of the last events in memory are read; they include several events of each device.
 const LAST_EVENTS: i64 = 512;
 
-/// What is watched.
+/// The recording that is watched.
 pub(crate) enum Watched {
-    /// Sinks below a directory, of all ranks or of one.
+    /// The sinks below a directory, of all ranks or of one rank.
     Sinks { root: PathBuf, rank: Option<i64> },
     /// A recorder of this process.
     Recorder {
         recorder: Arc<Recorder>,
-        /// Whether the driver's list of processes is added, when nothing else is known about them.
+        /// Whether the driver's list of GPU processes is added, because the recording contains no
+        /// processes.
         lists_processes: bool,
     },
 }
@@ -36,7 +37,7 @@ pub(crate) struct State {
     pub(super) otlp: Option<Arc<Delivery>>,
     recordings: Mutex<Recordings>,
     /// How many findings of each kind and severity the last analysis found; `None` before the first
-    /// one.
+    /// analysis.
     findings: Mutex<Option<Vec<(Kind, Severity, i64)>>>,
     problem: Mutex<Option<String>>,
 }
@@ -57,7 +58,7 @@ impl State {
         }
     }
 
-    /// Where analyses find events.
+    /// Where an analysis of this run finds its events.
     pub(super) fn findings_source(&self) -> FindingsSource {
         match &self.watched {
             Watched::Sinks { root, rank } => FindingsSource::Sinks {
@@ -77,7 +78,7 @@ impl State {
         path.map(|path| super::sendable_text(&path.display().to_string()))
     }
 
-    /// The current numbers.
+    /// The current values of all metrics of the run.
     pub(crate) fn levels(&self, now_ns: i64) -> Levels {
         let mut levels = Levels::default();
         let mut recordings = lock(&self.recordings);
@@ -108,7 +109,7 @@ impl State {
         levels
     }
 
-    /// Stores the findings of an analysis.
+    /// Stores how many findings of each kind and severity an analysis found.
     pub(super) fn keep_findings(&self, diagnosis: &Diagnosis) {
         let findings = diagnosis.findings();
         let severities = [Severity::Warning, Severity::Critical];

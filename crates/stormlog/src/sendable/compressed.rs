@@ -9,11 +9,12 @@ use stormlog_analysis::regular_file;
 use super::{Looked, Search};
 use crate::export::{Compressed, Compression};
 
-/// The same limits as for loading; a file beyond them is not telemetry.
+/// The limits on the decompressed size, the same as for loading recordings; a file that exceeds
+/// them is not telemetry.
 const SMALL_FILE: u64 = 16 << 20;
 const LARGEST_RATIO: u64 = 256;
 
-/// Checks a compressed file. A copy is compressed in the same way.
+/// Checks a compressed file for secrets. A redacted copy is compressed in the same format.
 pub(super) fn search(search: &Search<'_>, compression: Compression) -> io::Result<Looked> {
     let Some(folder) = search.copy.parent() else {
         return Ok(Looked::Unreadable);
@@ -29,7 +30,7 @@ pub(super) fn search(search: &Search<'_>, compression: Compression) -> io::Resul
         }
         .run_plain()?,
         Ok(false) => Looked::TooLarge,
-        // The file is cut short or damaged. A file that cannot be checked is not sent.
+        // The file is truncated or damaged. A file that cannot be checked for secrets is not sent.
         Err(_) => Looked::Unreadable,
     };
     if matches!(looked, Looked::Copied) {
@@ -43,7 +44,7 @@ pub(super) fn search(search: &Search<'_>, compression: Compression) -> io::Resul
     Ok(looked)
 }
 
-/// Decompresses a file; returns whether all of it was written.
+/// Decompresses a file; returns whether all of its content was written.
 fn decompress(file: &Path, compression: Compression, plain: &Path) -> io::Result<bool> {
     let source = regular_file::open(file)?;
     let limit = SMALL_FILE.max(source.metadata()?.len().saturating_mul(LARGEST_RATIO));

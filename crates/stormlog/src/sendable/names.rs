@@ -1,10 +1,10 @@
-//! Removes what looks like a secret from file names.
+//! Redacts everything in file names that looks like a secret.
 
 use stormlog_capture::redact::redacted_text;
 use stormlog_format::Text;
 
-/// Redacts a name with `/` between folders. The ending stays, because it determines the kind of the
-/// file.
+/// Redacts a path with `/` between folders. The extension of the file is kept, because it
+/// determines the kind of the file.
 pub(super) fn harmless(name: &str) -> String {
     let parts: Vec<String> = name.split('/').map(harmless_part).collect();
     parts.join("/")
@@ -17,7 +17,7 @@ fn harmless_part(part: &str) -> String {
     }
     let kept = part.rsplit_once('.').and_then(|(stem, ending)| {
         let kept = format!("{}.{ending}", hidden(stem));
-        // If the ending is part of the secret, it is removed too.
+        // If the extension is part of the secret, it is removed too.
         (kept != part && hidden(&kept) == kept).then_some(kept)
     });
     kept.unwrap_or(whole)
@@ -25,7 +25,7 @@ fn harmless_part(part: &str) -> String {
 
 fn hidden(text: &str) -> String {
     let hidden = redacted_text(Text::from(text)).to_str_lossy().into_owned();
-    // A redacted address may contain slashes, which a part of a path must not.
+    // A redacted URL may contain slashes, which are not allowed inside one part of a path.
     hidden.replace('/', "_")
 }
 

@@ -1,5 +1,5 @@
-//! The thread for short work (folders, exports, facts about the machine), which must not wait until
-//! a large artifact is loaded.
+//! The clerk: a thread for short work (folders, exports, facts about the machine), so that this
+//! work does not wait while the worker loads a large artifact.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -13,7 +13,7 @@ use super::model::Machine;
 use super::{export, folder, recent};
 use crate::machine::on_this_machine;
 
-/// The handle of the thread.
+/// The handle of the clerk's thread.
 pub(crate) struct Clerk {
     requests: Sender<Effect>,
 }
@@ -25,9 +25,9 @@ impl Clerk {
         Self { requests }
     }
 
-    /// Sends a request; the answer arrives as a message.
+    /// Sends an effect to the clerk; its answer arrives as a message.
     pub(crate) fn request(&self, effect: Effect) {
-        // The thread ends only with the program.
+        // Sending cannot fail, because the clerk's thread runs as long as the program.
         let _ = self.requests.send(effect);
     }
 }
@@ -47,7 +47,7 @@ fn work(inbox: &Receiver<Effect>, replies: &Sender<Message>) {
                     Err(error) => Message::NotDone(format!("{error:#}")),
                 }
             }
-            // Other effects are handled by the worker and by the main loop.
+            // The other effects are handled by the worker and by the main loop.
             _ => continue,
         };
         if replies.send(reply).is_err() {

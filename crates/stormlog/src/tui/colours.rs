@@ -1,11 +1,12 @@
 //! Rewrites colour codes to the sixteen colours that every terminal knows.
 //!
 //! crossterm writes all colours by their number among 256 (`38;5;1`), which a terminal with sixteen
-//! colours may not understand. This writer replaces such a sequence by `31`.
+//! colours may not understand. This writer replaces `38;5;1` by the short form `31`.
 
 use std::io::{self, Write};
 
-/// Longer than any sequence that sets colours. Longer sequences are passed through unchanged.
+/// The longest escape sequence that is examined; a longer one sets no colours and is passed through
+/// unchanged.
 const LONGEST: usize = 64;
 
 /// A writer that rewrites colour codes for a terminal.
@@ -13,7 +14,7 @@ pub(crate) struct SixteenColours<W: Write> {
     inner: W,
     /// An escape sequence that is not yet complete.
     pending: Vec<u8>,
-    /// Bytes that are ready to be written.
+    /// Bytes that will be written to the terminal at the next flush.
     ready: Vec<u8>,
 }
 
@@ -46,7 +47,7 @@ impl<W: Write> SixteenColours<W> {
     }
 }
 
-/// Rewrites the numbers of a colour sequence in the old form.
+/// Rewrites the numbers of a colour sequence: `38;5;1` becomes `31`.
 fn rewrite(numbers: &[u8], ready: &mut Vec<u8>) {
     ready.extend(b"\x1b[");
     let mut rest = numbers.split(|byte| *byte == b';');
@@ -90,7 +91,7 @@ impl<W: Write> Write for SixteenColours<W> {
         Ok(bytes.len())
     }
 
-    /// Writes everything that is ready at once, so that a frame appears as a whole.
+    /// Writes all rewritten bytes in one call, so that a frame appears on the screen as a whole.
     fn flush(&mut self) -> io::Result<()> {
         let ready = std::mem::take(&mut self.ready);
         self.inner.write_all(&ready)?;

@@ -11,7 +11,7 @@ use stormlog_report::compare::to_text;
 
 use super::model::Comparison;
 
-/// Compares the loaded run with the one at a path.
+/// Compares the loaded run with the run or baseline at another path.
 pub(crate) fn with(loaded: &[Loaded], source: &Path, base: &Path) -> anyhow::Result<Comparison> {
     let options = LoadOptions {
         on_error: OnError::Skip,

@@ -1,4 +1,4 @@
-//! Effects: work that an update requests and that others carry out.
+//! Effects: work that an update of the model requests and that other threads carry out.
 
 use std::path::PathBuf;
 
@@ -7,38 +7,38 @@ use stormlog_format::{Event, Text};
 
 use super::sampler::Target;
 
-/// Work outside the model.
+/// Work that an update of the model requests.
 #[derive(Clone, Debug)]
 pub(crate) enum Effect {
     /// Quit the program.
     Quit,
-    /// Read facts about this machine.
+    /// Read facts about this machine, such as its GPUs.
     AskMachine,
     /// List the sessions of some paths, then load the run that they contain.
     Open(Vec<PathBuf>),
-    /// Load again what is open and grows.
+    /// Load the open artifacts again if they are still being written.
     Refresh,
     /// List the recent runs.
     ListRuns,
-    /// The same as `Open` for the paths in a typed text.
+    /// Open the paths in a text that the user typed.
     OpenText(String),
     /// Load one session with the other ranks of its job.
     OpenSession(String),
-    /// Draw and analyze another of the loaded runs.
+    /// Draw and analyze another one of the loaded runs.
     ShowRun(usize),
-    /// Load another artifact to compare with.
+    /// Load the artifact at a path and compare the shown run with it.
     Compare(String),
-    /// Store a decision about an issue.
+    /// Store a decision about an issue in its state file.
     Decide(Text, DecidedState),
-    /// List the folder of a partly typed path.
+    /// List the folder of a path that the user is typing.
     List(String),
     /// Write events to `./exports`.
     Export(Vec<Event>, ExportFormat),
-    /// Draw what is shown into `./visualizations`.
+    /// Save the shown part of the plot to `./visualizations`.
     SavePlot(PlotFormat, Option<(i64, i64)>, Vec<i64>),
-    /// Sample a target while the interface runs.
+    /// Start sampling a target, such as a GPU or a process, until the interface ends.
     Watch(Target),
-    /// Stop sampling.
+    /// Stop sampling the target.
     StopWatching,
 }
 

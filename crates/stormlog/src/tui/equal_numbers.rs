@@ -1,5 +1,5 @@
-//! Tests that every front end shows the same numbers of a run: `analyze --format json`, `show
-//! --json`, the data of a page and the terminal UI, for every run in the fixtures.
+//! Tests that all front ends show the same numbers for every run in the fixtures: `analyze --format
+//! json`, `show --json`, the data of an HTML page, and the terminal UI.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,9 +16,9 @@ use super::run::Run;
 use super::worker::Worker;
 use crate::{Console, Dialect, Exit};
 
-/// How many runs are compared at a time.
+/// The number of threads, each of which compares one run at a time.
 const THREADS: usize = 4;
-/// The most device panels and host memory lines of a page.
+/// The largest numbers of device panels and host memory lines on an HTML page.
 const MOST_DEVICES: usize = 4;
 const MOST_HOSTS: usize = 8;
 
@@ -34,7 +34,7 @@ fn fixtures() -> Vec<PathBuf> {
     all
 }
 
-/// The standard output of a command, if it succeeds.
+/// The standard output of a command; `None` if the command fails.
 fn output(arguments: &[&str]) -> Option<Vec<u8>> {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut console = Console {
@@ -55,7 +55,7 @@ fn document(arguments: &[&str]) -> Option<Value> {
     Some(serde_json::from_slice(&out).expect("JSON"))
 }
 
-/// The data of a run's page.
+/// The data of the HTML page of a run.
 fn page(path: &str) -> Value {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("page.html");
@@ -92,7 +92,7 @@ struct Numbers {
     peaks: [Option<i64>; 3],
 }
 
-/// Rank, pid and device; without a device it is host memory.
+/// The rank, pid and device of a resource; without a device it is host memory.
 type Key = (i64, i64, Option<i64>);
 
 fn of_report(resources: &Value) -> BTreeMap<Key, Numbers> {
@@ -119,7 +119,8 @@ fn of_report(resources: &Value) -> BTreeMap<Key, Numbers> {
         .collect()
 }
 
-/// The numbers on a page. Equal lines share a name, such as `allocated = reserved`.
+/// The numbers on an HTML page. Lines of equal values have a common name, such as `allocated =
+/// reserved`.
 fn of_page(spec: &Value) -> BTreeMap<Key, Numbers> {
     let mut all: BTreeMap<Key, Numbers> = BTreeMap::new();
     for track in spec["tracks"].as_array().expect("tracks") {
@@ -137,11 +138,11 @@ fn of_page(spec: &Value) -> BTreeMap<Key, Numbers> {
             let peak = series["peak"].as_i64();
             let measures: [&str; 3] = match device {
                 Some(_) => ["allocated", "reserved", "device used"],
-                // Pictures show host memory as one number.
+                // A page shows host memory as one number, so it has no reserved and used values.
                 None => ["host memory", "", ""],
             };
             for (of_measure, measure) in numbers.peaks.iter_mut().zip(measures) {
-                // With several ranks, host memory has the name of its rank.
+                // If the run has several ranks, the line of host memory has the name of its rank.
                 let is_named = name.split(" = ").any(|part| part == measure);
                 let is_rank = measure == "host memory" && name.starts_with("rank ");
                 if is_named || is_rank {
@@ -153,7 +154,7 @@ fn of_page(spec: &Value) -> BTreeMap<Key, Numbers> {
     all
 }
 
-/// The numbers of the tracks on the screen; host memory has only one.
+/// The numbers of the tracks in the terminal UI; host memory has only one number.
 fn of_screen(run: &Run) -> BTreeMap<Key, Numbers> {
     let mut all: BTreeMap<Key, Numbers> = BTreeMap::new();
     for track in run.story.tracks() {
@@ -164,7 +165,7 @@ fn of_screen(run: &Run) -> BTreeMap<Key, Numbers> {
     all
 }
 
-/// Kind, severity, rank, onset and magnitude of findings.
+/// Kind, severity, rank, onset and magnitude of each finding.
 type Found = Vec<(String, String, Option<u64>, Option<i64>, Option<i64>)>;
 
 fn compare(path: &Path) -> bool {
@@ -247,7 +248,8 @@ fn screen_agrees(name: &str, run: &Value, resources: &BTreeMap<Key, Numbers>, sc
         );
     }
     let ranks = run["ranks"].as_array().expect("ranks");
-    // The screen lists ranks with findings first.
+    // The terminal UI lists ranks with findings first, so the lines are sorted by rank for the
+    // comparison.
     let mut on_screen: Vec<_> = screen.ranks.iter().collect();
     on_screen.sort_by_key(|line| line.rank);
     let lines: Vec<Value> = on_screen
@@ -391,8 +393,8 @@ fn findings_agree(name: &str, analysis: &Value, spec: &Value, screen: &Run) {
 #[test]
 fn every_front_end_shows_the_same_numbers_of_every_fixture_run() {
     let fixtures = fixtures();
-    // These are separate threads, because threads of the pool must not wait for the worker, which
-    // uses the pool.
+    // The runs are compared on separate threads, because threads of the rayon pool must not wait
+    // for the worker, which uses the pool itself.
     let compared: usize = std::thread::scope(|scope| {
         let fixtures = &fixtures;
         let part = move |first: usize| {
@@ -408,6 +410,7 @@ fn every_front_end_shows_the_same_numbers_of_every_fixture_run() {
         });
         counts.sum()
     });
-    // Some fixtures are meant to be refused or contain only snapshots.
+    // Not all fixtures are compared, because some are meant to be rejected or contain only
+    // snapshots.
     assert!(compared >= 80, "only {compared} runs were compared");
 }

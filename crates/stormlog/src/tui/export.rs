@@ -1,4 +1,4 @@
-//! Writes what the screen shows to files with the time in their names.
+//! Writes the events and plots of the terminal UI to files with the time in their names.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -1,13 +1,14 @@
-//! Completes a partly typed path: the entries of its folder, and names with wildcards.
+//! Completes a path that the user is typing: lists the entries of its folder, and expands
+//! wildcards.
 
 use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobMatcher};
 
-/// Characters that make a text a pattern.
+/// Wildcard characters, which make a text a pattern.
 const WILD: [char; 4] = ['*', '?', '[', '{'];
 
-/// At most this many entries of a folder are listed.
+/// The largest number of entries of a folder that are listed.
 const MOST: usize = 2000;
 
 /// An entry of a folder.
@@ -17,7 +18,7 @@ pub(crate) struct Entry {
     pub(crate) is_folder: bool,
 }
 
-/// The folder of a partly typed path, and the beginning of the name in it.
+/// Splits a partly typed path into its folder and the beginning of the name inside the folder.
 pub(crate) fn split(text: &str) -> (PathBuf, &str) {
     match text.rfind('/') {
         Some(index) => (home(&text[..=index]), &text[index + 1..]),
@@ -33,7 +34,7 @@ pub(crate) fn home(text: &str) -> PathBuf {
     }
 }
 
-/// The entries that complete a partly typed path, folders first.
+/// The entries of a folder that complete a partly typed path, folders first.
 pub(crate) fn entries(text: &str) -> Vec<Entry> {
     let (folder, beginning) = split(text);
     let Ok(listing) = folder.read_dir() else {
@@ -61,10 +62,10 @@ pub(crate) fn entries(text: &str) -> Vec<Entry> {
     entries
 }
 
-/// The paths in a text: one, several separated by spaces, or all that match its wildcards in any
-/// part of the path.
+/// The paths in a text: one path, several separated by spaces, or all paths that match the
+/// wildcards in the text.
 pub(crate) fn paths(text: &str) -> Vec<PathBuf> {
-    // A name may contain spaces.
+    // The whole text is tried as one path first, because a name may contain spaces.
     if home(text).exists() {
         return vec![home(text)];
     }
@@ -92,7 +93,7 @@ fn of_pattern(pattern: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The paths in a folder that match one part of a pattern, in order.
+/// The paths in a folder that match one part of a pattern, sorted.
 fn of_part(folder: &Path, part: &str) -> Vec<PathBuf> {
     if !part.contains(WILD) {
         let path = folder.join(part);
@@ -119,7 +120,7 @@ fn of_part(folder: &Path, part: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Compiles the pattern of one part of a path; `None` when it is invalid.
+/// Compiles the pattern for one part of a path; `None` when the pattern is invalid.
 fn glob(pattern: &str) -> Option<GlobMatcher> {
     let glob = GlobBuilder::new(pattern).literal_separator(true).build();
     glob.ok().map(|glob| glob.compile_matcher())

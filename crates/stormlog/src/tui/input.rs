@@ -1,4 +1,4 @@
-//! Turns terminal events into messages on a separate thread.
+//! Turns terminal events into messages, on a thread of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,10 +11,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::message::Message;
 
-/// How often the thread checks whether it should end.
+/// How often the thread checks whether it should stop.
 const POLL: Duration = Duration::from_millis(100);
 
-/// The thread that runs while the interface is shown.
+/// The thread that reads terminal events while the interface is shown.
 pub(super) struct Input {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -44,8 +44,8 @@ impl Drop for Input {
         let Some(thread) = self.thread.take() else {
             return;
         };
-        // When the terminal is gone, crossterm reads its end again and again and never returns;
-        // then the thread ends with the process. The terminal may also go away during this wait.
+        // If the terminal is closed, crossterm reads the end of its input forever and the thread
+        // never returns, so it is not waited for. The terminal may also be closed during this wait.
         while !thread.is_finished() {
             if is_terminal_gone() {
                 return;
@@ -56,7 +56,8 @@ impl Drop for Input {
     }
 }
 
-/// Waits for an event and sends it on; `None` when that is no longer possible.
+/// Waits for a terminal event and sends it as a message; `None` when reading or sending is no
+/// longer possible.
 fn pass_on(sender: &Sender<Message>) -> Option<()> {
     if event::poll(POLL).ok()? {
         let event = event::read().ok()?;
@@ -67,7 +68,7 @@ fn pass_on(sender: &Sender<Message>) -> Option<()> {
     Some(())
 }
 
-/// Whether the window was closed or the connection lost, according to the kernel.
+/// Whether the kernel reports that the terminal window was closed or its connection lost.
 pub(super) fn is_terminal_gone() -> bool {
     let stdout = rustix::stdio::stdout();
     let mut asked = [PollFd::from_borrowed_fd(stdout, PollFlags::empty())];

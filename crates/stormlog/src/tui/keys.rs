@@ -1,10 +1,10 @@
-//! Key bindings: one table for the interface and for the help screen.
+//! Key bindings: one table that defines what each key does and that the help screen lists.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::model::Tab;
 
-/// The action of a key.
+/// What a key does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Quit,
@@ -50,12 +50,12 @@ pub(crate) enum Action {
     ExportCsv,
 }
 
-/// A key, the tab where it works, and its action.
+/// A key, the tab on which it works, and its action.
 pub(crate) struct Binding {
-    /// The name of the key for people.
+    /// The name of the key in the help.
     pub(crate) label: &'static str,
     codes: &'static [KeyCode],
-    /// The tab where the key works; `None` means everywhere.
+    /// The tab on which the key works; `None` means all tabs.
     pub(crate) tab: Option<Tab>,
     action: Action,
     pub(crate) help: &'static str,
@@ -96,7 +96,7 @@ use KeyCode::{
     BackTab, Char, Down, End, Enter, Home, Left, PageDown, PageUp, Right, Tab as TabKey, Up,
 };
 
-/// Every key.
+/// All key bindings.
 pub(crate) const BINDINGS: &[Binding] = &[
     everywhere("q", &[Char('q')], Action::Quit, "quit (also Ctrl+C)"),
     everywhere("?", &[Char('?')], Action::Help, "this help"),
@@ -351,11 +351,11 @@ pub(crate) const BINDINGS: &[Binding] = &[
     ),
 ];
 
-/// The keys that are always shown because they work on every tab.
+/// The end of the footer: keys that are always shown because they work on every tab.
 const LAST: &str = "? help  q quit";
 
-/// The keys of a tab in one line. Keys that do not fit are on the help screen. Keys for selecting
-/// are left out when there are no lines.
+/// The footer: the keys of a tab in one line. Keys that do not fit are only on the help screen. The
+/// key that opens a line is left out when there are no lines.
 pub(crate) fn footer(tab: Tab, width: usize, has_lines: bool) -> String {
     let here = BINDINGS.iter().filter(|binding| binding.tab == Some(tab));
     let more = BINDINGS.iter().filter(|binding| binding.tab.is_none());
@@ -382,8 +382,8 @@ pub(crate) fn footer(tab: Tab, width: usize, has_lines: bool) -> String {
 }
 
 impl Action {
-    /// The name of the action in the footer, with a label when one text stands for two keys. `None`
-    /// for actions that the footer leaves out.
+    /// The name of the action in the footer, with the labels of both keys when one entry stands for
+    /// two keys. `None` for actions that the footer does not list.
     fn short(self) -> Option<(Option<&'static str>, &'static str)> {
         let name = match self {
             Self::Open => "open",
@@ -421,7 +421,7 @@ impl Action {
     }
 }
 
-/// The action of a key on a tab.
+/// The action of a key on a given tab.
 pub(crate) fn action(key: KeyEvent, tab: Tab) -> Option<Action> {
     if key.modifiers.contains(KeyModifiers::CONTROL) {
         return (key.code == Char('c')).then_some(Action::Quit);
@@ -429,7 +429,7 @@ pub(crate) fn action(key: KeyEvent, tab: Tab) -> Option<Action> {
     let fits = |binding: &&Binding| binding.codes.contains(&key.code);
     let here = BINDINGS.iter().filter(fits);
     let here = here.filter(|binding| binding.tab.is_none_or(|of| of == tab));
-    // Bindings of the tab come before those that work everywhere.
+    // A binding for this tab takes precedence over one that works on all tabs.
     here.max_by_key(|binding| binding.tab.is_some())
         .map(|binding| binding.action)
 }

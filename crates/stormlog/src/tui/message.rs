@@ -1,4 +1,4 @@
-//! Messages: everything that can happen.
+//! Messages: everything that can happen to the terminal interface.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,63 +17,63 @@ use super::model::{Comparison, Machine};
 use super::outline::Outline;
 use super::recent::Recent;
 
-/// The current state of a running job.
+/// The result of analyzing a running job again.
 #[derive(Debug)]
 pub(crate) struct Fresh {
     pub(crate) report: Arc<Report>,
     pub(crate) story: Story,
     pub(crate) rows: Vec<SessionRow>,
     pub(crate) issues: Vec<Issue>,
-    /// When it was analyzed.
+    /// When the running job was analyzed, in nanoseconds since the Unix epoch.
     pub(crate) at_ns: i64,
-    /// Whether the run still goes on.
+    /// Whether the job is still running.
     pub(crate) is_live: bool,
 }
 
-/// Something that happened.
+/// Something that happened and that the model must be updated for.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// A key was pressed.
     Key(KeyEvent),
-    /// The left button was pressed at a column and a row.
+    /// The left mouse button was pressed at a column and a row.
     Click(u16, u16),
-    /// The mouse was moved there with the left button held.
+    /// The mouse was moved to a column and a row with the left button held.
     Drag(u16, u16),
-    /// The wheel was turned up (true) or down at a column and a row.
+    /// The mouse wheel was turned up (true) or down (false) at a column and a row.
     Wheel(bool, u16, u16),
-    /// The size of the window in columns and rows.
+    /// The window was resized to a number of columns and rows.
     Resized(u16, u16),
-    /// Facts about this machine.
+    /// Facts about this machine were read.
     Machine(Machine),
-    /// These paths are being opened.
+    /// The loading of these paths has begun.
     Opened(Vec<PathBuf>),
-    /// The sessions of the paths, from their manifests.
+    /// The sessions of the opened paths, from their manifests.
     Sessions(Vec<SessionRow>),
-    /// Totals from their rollups, if there are any.
+    /// Totals from the rollups of the opened paths, if there are any.
     Outline(Outline),
-    /// Bytes read, and bytes in total.
+    /// How many bytes were read, and how many there are in total.
     Progress(u64, u64),
-    /// Everything is read and is being analyzed.
+    /// All events are read and the analysis has begun.
     Looking,
-    /// The run is loaded and analyzed.
+    /// The opened run is loaded and analyzed.
     Run(Arc<Report>, Box<Story>),
-    /// The run is still being recorded and will be analyzed again from time to time.
+    /// The opened run is still being recorded and will be analyzed again from time to time.
     Live,
-    /// The current state of the run.
+    /// The running job was loaded and analyzed again.
     Refreshed(Box<Fresh>),
     /// Recent runs, newest first.
     Recent(Vec<Recent>),
-    /// Another of the loaded runs, drawn.
+    /// Another one of the loaded runs was drawn, with its index.
     Shown(usize, Box<Story>),
-    /// The issues of the artifacts.
+    /// The issues of the opened artifacts.
     Issues(Vec<Issue>),
     /// The comparison with another artifact.
     Compared(Box<Comparison>),
-    /// The typed path, and the entries of its folder.
+    /// The path that the user is typing, and the entries of its folder.
     Listed(String, Vec<Entry>),
-    /// New events of the watched target.
+    /// New events of the sampled target.
     Watched(Vec<Event>),
-    /// The watched target cannot be read.
+    /// The sampled target cannot be read, with the reason.
     WatchFailed(String),
     /// A requested action succeeded.
     Done(String),
@@ -84,7 +84,7 @@ pub(crate) enum Message {
 }
 
 impl Message {
-    /// The message for a terminal event, if there is one.
+    /// The message for a terminal event; `None` for events that have no effect.
     pub(crate) fn of_event(event: &Terminal) -> Option<Self> {
         match event {
             Terminal::Key(key) if key.kind != KeyEventKind::Release => Some(Self::Key(*key)),

@@ -1,4 +1,5 @@
-//! The complete state of the interface. Nothing here reads files, clocks or the terminal.
+//! The complete state of the terminal interface. This module reads no files, no clocks and not the
+//! terminal.
 
 use std::path::PathBuf;
 
@@ -14,7 +15,7 @@ use super::recent::Recent;
 use super::run::{PhaseLine, RankLine, Run};
 use crate::cli::RankFilter;
 
-/// The screens.
+/// The tabs of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tab {
     Overview,
@@ -55,35 +56,35 @@ impl Tab {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Machine {
     pub(crate) host: String,
-    /// Name and size of each GPU.
+    /// The name and memory size of each GPU.
     pub(crate) gpus: Vec<String>,
-    /// Why no GPU is visible.
+    /// The reason why no GPU is visible.
     pub(crate) no_gpu: Option<String>,
 }
 
-/// The state of loading.
+/// How far the loading of artifacts has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loading {
     /// Nothing is being loaded.
     Idle,
-    /// Bytes read, and bytes in total.
+    /// How many bytes were read, and how many there are in total.
     Busy(u64, u64),
-    /// Everything is read and is being analyzed.
+    /// All events are read and are being analyzed.
     Looking,
-    /// Everything is loaded.
+    /// All artifacts are loaded and analyzed.
     Ready,
 }
 
-/// The run compared with another one.
+/// A comparison of the shown run with another one, as text.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Comparison {
-    /// The name of the other run.
+    /// The name of the other run or baseline.
     pub(crate) name: String,
     /// The text of the comparison, line by line, with control characters removed.
     pub(crate) lines: Vec<String>,
 }
 
-/// What the lower half of the diagnostics tab shows.
+/// What the pane in the lower half of the diagnostics tab shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pane {
     Findings,
@@ -91,20 +92,20 @@ pub(crate) enum Pane {
     Comparison,
 }
 
-/// A line that the user types.
+/// A dialog in which the user types one line.
 #[derive(Clone, Debug)]
 pub(crate) struct Dialog {
     pub(crate) purpose: Purpose,
     pub(crate) text: String,
-    /// Whether the text is still the initial one, which the first typed letter replaces.
+    /// Whether the text is still the initial one, which the first typed character replaces.
     pub(crate) is_fresh: bool,
-    /// Entries that complete the text.
+    /// Entries of a folder that complete the typed path.
     pub(crate) entries: Vec<Entry>,
-    /// The selected entry.
+    /// The index of the selected entry.
     pub(crate) chosen: Option<usize>,
 }
 
-/// The purpose of a dialog.
+/// What the text that the user types is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Open,
@@ -127,13 +128,13 @@ impl Purpose {
         }
     }
 
-    /// Whether the text is a path that can be completed.
+    /// Whether the text is a path, for which completions are offered.
     pub(crate) fn is_path(self) -> bool {
         matches!(self, Self::Open | Self::Compare)
     }
 }
 
-/// The sort order of sessions.
+/// The column by which sessions are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SortBy {
     Start,
@@ -163,42 +164,42 @@ impl SortBy {
     }
 }
 
-/// The complete state.
+/// The complete state of the terminal interface.
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) tab: Tab,
     pub(crate) palette: Palette,
-    /// Columns and rows of the terminal.
+    /// The width and height of the terminal in columns and rows.
     pub(crate) size: (u16, u16),
     pub(crate) now_ns: i64,
     pub(crate) machine: Machine,
     pub(crate) paths: Vec<PathBuf>,
     pub(crate) loading: Loading,
-    /// When a running job was last analyzed.
+    /// When the running job on the screen was last analyzed; `None` if it is not running.
     pub(crate) live_ns: Option<i64>,
-    /// Recent runs, once they are listed.
+    /// Recent runs; `None` until they were listed.
     pub(crate) recent: Option<Vec<Recent>>,
     pub(crate) sessions: Vec<SessionRow>,
     pub(crate) session_filter: String,
     pub(crate) session_sort: SortBy,
-    /// Totals from rollups, until the events are read.
+    /// Totals from rollups, which are shown until the events are read.
     pub(crate) outline: Option<Outline>,
     pub(crate) run: Option<Run>,
     pub(crate) pane: Pane,
-    /// The selected line of the table of ranks.
+    /// The index of the selected line in the table of ranks.
     pub(crate) rank_cursor: usize,
     pub(crate) comparison: Option<Comparison>,
     pub(crate) ranks: RankFilter,
-    /// The text of the rank filter.
+    /// The text of the rank filter, as the user typed it.
     pub(crate) ranks_text: String,
     pub(crate) issues: Option<Vec<Issue>>,
     pub(crate) monitor: Monitor,
     pub(crate) plot: PlotView,
-    /// The selected line of each tab.
+    /// The index of the selected line on each tab.
     pub(crate) cursors: [usize; 6],
     pub(crate) dialog: Option<Dialog>,
     pub(crate) help: bool,
-    /// The last result; `true` marks an error.
+    /// The result of the last action, shown in the status line; `true` marks an error.
     pub(crate) note: Option<(bool, String)>,
 }
 
@@ -238,17 +239,17 @@ impl Model {
         }
     }
 
-    /// Whether more messages are expected soon, so that several are handled per frame.
+    /// Whether more messages are expected soon, so that several are handled in one frame.
     pub(crate) fn is_busy(&self) -> bool {
         matches!(self.loading, Loading::Busy(..) | Loading::Looking)
     }
 
-    /// The selected line of the current tab.
+    /// The index of the selected line on the current tab.
     pub(crate) fn cursor(&self) -> usize {
         self.cursors[self.tab.index()]
     }
 
-    /// The sessions that match the filter, sorted.
+    /// The sessions that match the filter, in the chosen order.
     pub(crate) fn listed_sessions(&self) -> Vec<&SessionRow> {
         let wanted = self.session_filter.to_lowercase();
         let contains = |row: &&SessionRow| {
@@ -291,7 +292,7 @@ impl Model {
         }
     }
 
-    /// The runs that are offered while nothing is open.
+    /// The recent runs that can be opened, while nothing is open.
     pub(crate) fn offered(&self) -> &[Recent] {
         match &self.recent {
             Some(runs) if self.paths.is_empty() => runs,
@@ -313,7 +314,7 @@ impl Model {
         findings
     }
 
-    /// The selected ranks of the shown run.
+    /// The ranks of the shown run that match the rank filter.
     pub(crate) fn shown_ranks(&self) -> Vec<&RankLine> {
         let ranks = self.run.iter().flat_map(|run| &run.ranks);
         ranks.filter(|line| self.ranks.keeps(line.rank)).collect()

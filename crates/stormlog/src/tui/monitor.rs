@@ -1,24 +1,26 @@
-//! The live view: the last events, grouped alerts, health and limits of the watched target.
+//! The state of the live view: the last events, grouped alerts, health and limits of the target
+//! that is sampled.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use stormlog_format::{Event, EventType, Text, metadata_keys};
 use stormlog_report::clean;
 
-/// How many events are kept. At two samples a second this is more than an hour.
+/// How many events the live view keeps; at two samples a second, they cover more than an hour.
 const KEPT: usize = 10_000;
-/// How many points of a sparkline are kept.
+/// How many points each lane keeps for its sparkline.
 const POINTS: usize = 2_000;
-/// How many groups of alerts are kept.
+/// How many groups of alerts the live view keeps.
 const ALERTS: usize = 50;
 
-/// Writers buffer events for a few seconds, so a shorter silence is normal.
+/// How many nanoseconds without an event are normal, because writers buffer events for a few
+/// seconds.
 const LONG_SILENCE_NS: i64 = 5_000_000_000;
 
-/// One device, or the memory of processes.
+/// The samples of one device, or of the host memory of processes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lane {
-    /// Times, and bytes in use.
+    /// The time and the bytes in use of each sample.
     pub(crate) points: VecDeque<(i64, i64)>,
     pub(crate) total: Option<i64>,
     pub(crate) peak: i64,
@@ -42,15 +44,15 @@ pub(crate) struct Health {
     pub(crate) reason: Option<String>,
 }
 
-/// The time since the last event.
+/// How long no event of the sampled target has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Silence {
     pub(crate) length_ns: i64,
-    /// Whether it is longer than the sampling interval explains.
+    /// Whether the time without an event is longer than sampling interval and buffering explain.
     pub(crate) is_long: bool,
 }
 
-/// The shares of memory at which alerts are raised, in percent.
+/// The shares of memory at which a warning and a critical alert are raised, in percent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Limits {
     pub(crate) warning: f64,
@@ -67,7 +69,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Parses two numbers, of which the first is lower.
+    /// Parses the percentages for warnings and critical alerts, of which the first must be lower.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let numbers: Vec<f64> = text
             .split([' ', ',', '/', '%'])
@@ -90,24 +92,24 @@ impl Limits {
 /// The state of the live view.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Monitor {
-    /// The description of the target; `None` when nothing is watched.
+    /// The description of the sampled target; `None` when nothing is sampled.
     pub(crate) what: Option<String>,
     /// Lanes by rank and device.
     pub(crate) lanes: BTreeMap<(i64, i64), Lane>,
     pub(crate) events: VecDeque<Event>,
-    /// Groups of alerts, latest first.
+    /// Groups of alerts with the same text, the latest first.
     pub(crate) alerts: Vec<AlertGroup>,
     pub(crate) limits: Limits,
-    /// Why there are no new numbers.
+    /// Why no new samples arrive.
     pub(crate) failure: Option<String>,
     /// The health of each rank's collector.
     pub(crate) health: BTreeMap<i64, Health>,
-    /// The limit that a lane exceeded at its last sample, so that each alert is raised once.
+    /// The limit that each lane exceeded at its last sample, so that an alert is raised only once.
     above: BTreeMap<(i64, i64), &'static str>,
 }
 
 impl Monitor {
-    /// Starts to watch another target.
+    /// Clears the live view and starts to show another target.
     pub(crate) fn begin(&mut self, what: String) {
         *self = Self {
             what: Some(what),
@@ -116,7 +118,7 @@ impl Monitor {
         };
     }
 
-    /// Adds new events.
+    /// Adds new events of the sampled target.
     pub(crate) fn take(&mut self, events: Vec<Event>) {
         self.failure = None;
         for event in events {
@@ -128,7 +130,7 @@ impl Monitor {
         }
     }
 
-    /// The time since the last event of the target.
+    /// How long ago the last event of the sampled target was recorded.
     pub(crate) fn silence(&self, now_ns: i64) -> Option<Silence> {
         let last = self.events.back().filter(|_| self.what.is_some())?;
         let length_ns = now_ns.saturating_sub(last.timestamp_ns).max(0);
@@ -223,7 +225,7 @@ impl Monitor {
     }
 }
 
-/// The name of a lane.
+/// The name of a lane, from its rank and device.
 pub(crate) fn lane_name(rank: i64, device: i64) -> String {
     match device {
         -1 => format!("rank {rank} host"),
@@ -231,7 +233,7 @@ pub(crate) fn lane_name(rank: i64, device: i64) -> String {
     }
 }
 
-/// The used share of the total, in percent.
+/// The used share of the total memory, in percent.
 #[expect(
     clippy::cast_precision_loss,
     reason = "the value is shown with one decimal"

@@ -1,20 +1,21 @@
-//! What rollups show of a run before its events are read: peaks, alerts and a coarse curve.
+//! The outline of a run: what its rollups contain before its events are read (peaks, alerts and a
+//! coarse curve).
 
 use stormlog_format::rollup::{Peak, RollupFile, WindowRollup};
 
-/// The facts known before the events are read.
+/// Facts about a run that are known before its events are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outline {
     pub(crate) peak_allocated: Option<i64>,
     pub(crate) peak_used: Option<i64>,
-    /// The rank with the highest use.
+    /// The rank with the highest memory use.
     pub(crate) peak_rank: Option<i64>,
     pub(crate) alerts: i64,
     pub(crate) ooms: i64,
     pub(crate) degraded: i64,
-    /// The start of each window and the highest use in it, in order of time.
+    /// The start of each rollup window and the highest memory use in it, in order of time.
     pub(crate) curve: Vec<(i64, i64)>,
-    /// The end of the last window.
+    /// The end of the last rollup window.
     pub(crate) end_ns: i64,
 }
 

@@ -1,18 +1,19 @@
-//! Styles with the sixteen colours that every terminal has, or without colours.
+//! Text styles with the sixteen colours that every terminal has, or without colours.
 
 use ratatui::style::{Color, Modifier, Style};
 use stormlog_report::Measure;
 
-/// How a curve is drawn. Without colours, dotted lines distinguish curves.
+/// How a curve is drawn. On a terminal without colours, curves are distinguished by dotted lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pen {
     pub(crate) colour: Color,
-    /// One column in this many is drawn.
+    /// How many columns apart the drawn columns are; 1 draws a solid line, a larger number a dotted
+    /// one.
     pub(crate) every: usize,
 }
 
 impl Pen {
-    /// The symbol of the curve in legends.
+    /// The symbol that represents the curve in a legend.
     pub(crate) fn sample(self) -> &'static str {
         match self.every {
             1 => "━",
@@ -22,7 +23,7 @@ impl Pen {
     }
 }
 
-/// Which styles may be used.
+/// The text styles of the interface, with or without colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Palette {
     pub(crate) colours: bool,
@@ -69,7 +70,8 @@ impl Palette {
         }
     }
 
-    /// The pen for the curve of a measure. Its colour is close to that of pictures.
+    /// The pen for the curve of a measure. The colour of the pen is similar to that of the measure
+    /// in PNG and HTML charts.
     pub(crate) fn pen(self, measure: Measure) -> Pen {
         let (colour, every) = match measure {
             Measure::Allocated => (Color::Blue, 6),
@@ -89,7 +91,7 @@ impl Palette {
         }
     }
 
-    /// The colour of a severity, where a style cannot be used.
+    /// The colour of a severity, for places where only a colour and no style can be set.
     pub(crate) fn severity_colour(self, severity: &str) -> Color {
         self.severity(severity).fg.unwrap_or(if self.colours {
             Color::DarkGray

@@ -1,26 +1,27 @@
-//! The time range that the plot shows, and the position of its cursor.
+//! The time range that the plot shows, and the position of the plot's cursor.
 
-/// The view of the plot.
+/// Which track and which time range the plot shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PlotView {
-    /// The index among the shown tracks.
+    /// The index of the plotted track among the tracks that match the rank filter.
     pub(crate) track: usize,
-    /// The shown time range; `None` means everything.
+    /// The time range that the plot shows; `None` means the whole run.
     pub(crate) part: Option<(i64, i64)>,
-    /// The time at the cursor.
+    /// The time at the cursor of the plot.
     pub(crate) cursor_ns: Option<i64>,
 }
 
-/// The shortest time range that can be shown.
+/// The shortest time range in nanoseconds that the plot can show.
 const CLOSEST_NS: i64 = 1_000_000;
 
 impl PlotView {
-    /// The time range that is shown of a track.
+    /// The time range that the plot shows of a track, whose samples cover the range `whole`.
     pub(crate) fn shown(&self, whole: (i64, i64)) -> (i64, i64) {
         self.part.unwrap_or(whole)
     }
 
-    /// Shows a longer (factor above 1) or shorter range around the cursor.
+    /// Zooms the plot around the cursor: a factor above 1 shows a longer time range, one below 1 a
+    /// shorter range.
     pub(crate) fn zoom(&mut self, whole: (i64, i64), factor: f64) {
         let (from, to) = self.shown(whole);
         let length = scaled(to - from, factor).max(CLOSEST_NS.min(whole.1 - whole.0));
@@ -33,7 +34,7 @@ impl PlotView {
         self.set(whole, start, length);
     }
 
-    /// Shows a longer or shorter range; the time at `share` of the width keeps its position.
+    /// Zooms the plot; the time at `share` of the plot's width keeps its position.
     pub(crate) fn zoom_at(&mut self, whole: (i64, i64), share: f64, factor: f64) {
         let (from, to) = self.shown(whole);
         let length = scaled(to - from, factor).max(CLOSEST_NS.min(whole.1 - whole.0));
@@ -45,20 +46,21 @@ impl PlotView {
         self.set(whole, start, length);
     }
 
-    /// The time at a share of the width.
+    /// The time at a share of the plot's width.
     pub(crate) fn at_share(&self, whole: (i64, i64), share: f64) -> i64 {
         let (from, to) = self.shown(whole);
         from + scaled(to - from, share.clamp(0.0, 1.0))
     }
 
-    /// Moves the range by a part of its length.
+    /// Moves the shown time range by a share of its length.
     pub(crate) fn pan(&mut self, whole: (i64, i64), by: f64) {
         let (from, to) = self.shown(whole);
         let moved = from.saturating_add(scaled(to - from, by));
         self.set(whole, moved, to - from);
     }
 
-    /// Moves the cursor by hundredths of the shown range, and the view with it.
+    /// Moves the cursor by hundredths of the shown time range; the range moves if the cursor leaves
+    /// it.
     pub(crate) fn move_cursor(&mut self, whole: (i64, i64), steps: i64) {
         let (from, to) = self.shown(whole);
         let at = self.cursor_ns.unwrap_or(from + (to - from) / 2);
@@ -66,7 +68,7 @@ impl PlotView {
         self.put_cursor(whole, at.saturating_add(steps * step));
     }
 
-    /// Sets the cursor, and moves the view so that the cursor is visible.
+    /// Sets the cursor, and moves the shown time range so that the cursor is visible.
     pub(crate) fn put_cursor(&mut self, whole: (i64, i64), at: i64) {
         let at = at.clamp(whole.0, whole.1);
         self.cursor_ns = Some(at);

@@ -1,9 +1,10 @@
-//! Gathers the points of a curve into plot columns, so that no peak is lost.
+//! Assigns the points of a curve to the columns of a plot and keeps the extremes of each column, so
+//! that no peak is lost.
 
-/// The lowest and the highest value of each column; `None` where there is no point.
+/// The lowest and the highest value in each plot column; `None` where a column has no point.
 pub(crate) type Columns = Vec<Option<(i64, i64)>>;
 
-/// Gathers points (time and value) into the columns of a time span.
+/// Assigns points (time and value) to the plot columns of a time span.
 pub(crate) fn columns(
     points: impl IntoIterator<Item = (i64, i64)>,
     (from, to): (i64, i64),

@@ -1,4 +1,4 @@
-//! Lists recent runs, for an interface that was started without a path.
+//! Lists recent runs, for a terminal UI that was started without a path.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -10,29 +10,29 @@ use stormlog_format::SessionStatus;
 
 use crate::machine::on_this_machine;
 
-/// The folder into which `stormlog run` records by default.
+/// The folder to which `stormlog run` writes recordings by default.
 pub(crate) const FOLDER: &str = "stormlog-runs";
-/// The most runs that are listed.
+/// The largest number of runs that are listed.
 const MOST: usize = 50;
-/// At most this many entries of a folder are read.
+/// The largest number of entries of a folder that are read.
 const MOST_ENTRIES: usize = 5_000;
 
 /// A run that can be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Recent {
     pub(crate) path: PathBuf,
-    /// `None` for a pack, which is not opened to list it.
+    /// When the run started; `None` for a pack, which is not opened for the list.
     pub(crate) started_ns: Option<i64>,
     pub(crate) lasted_ns: Option<i64>,
     pub(crate) status: Option<SessionStatus>,
     pub(crate) ranks: usize,
 }
 
-/// The runs in a folder and in its folder of runs, newest first.
+/// The runs in a folder and in its subfolder `stormlog-runs`, newest first.
 pub(crate) fn runs(here: &Path) -> Vec<Recent> {
     let mut found = entries(&here.join(FOLDER));
     found.extend(entries(here));
-    // Sorted by modification time, so that only the newest of thousands are opened.
+    // Candidates are sorted by modification time, so that of thousands only the newest are opened.
     found.sort_by_key(|(modified, path)| (std::cmp::Reverse(*modified), path.clone()));
     found.truncate(MOST);
     let mut runs: Vec<Recent> = found.into_iter().map(|(_, path)| recent(path)).collect();
@@ -80,7 +80,8 @@ fn recent(path: PathBuf) -> Recent {
     run.lasted_ns = ended
         .zip(run.started_ns)
         .map(|(end, start)| end.saturating_sub(start));
-    // A running session decides; otherwise the least complete one does.
+    // The status of a run is running if one session is running, and otherwise that of its least
+    // complete session.
     run.status = rows.iter().map(|row| row.effective_status).max();
     let mut ranks: Vec<i64> = rows.iter().map(|row| row.summary.rank).collect();
     ranks.sort_unstable();

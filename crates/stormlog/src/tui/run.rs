@@ -1,4 +1,4 @@
-//! The run on the screen. Its tables are computed once and not in every frame.
+//! The run on the screen. The tables of the run are computed once and not in every frame.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use stormlog_analysis::detect::{Kind, Severity};
 use stormlog_analysis::timeline::RankCoverage;
 use stormlog_report::{Mark, Measure, Phase, Story, Track, UNKNOWN};
 
-/// How many phases before a moment are searched for the one that contains it.
+/// How many phases that began before a time are searched for the one that contains this time.
 const PHASES_BACK: usize = 10_000;
 
 /// The run on the screen.
@@ -18,11 +18,11 @@ pub(crate) struct Run {
     pub(crate) story: Story,
     /// The index of the shown run in the report.
     pub(crate) index: usize,
-    /// Marks on the shared clock, in order of time.
+    /// The marks in order of time, with their times on the shared clock of all ranks.
     pub(crate) marks: Vec<Mark>,
-    /// All ranks that the run should have; those with findings come first.
+    /// All ranks of the job, also those without a recording; ranks with findings come first.
     pub(crate) ranks: Vec<RankLine>,
-    /// Totals of the phases, longest first.
+    /// The total duration and peak of each phase, the longest first.
     pub(crate) phases: Vec<PhaseLine>,
 }
 
@@ -30,13 +30,13 @@ pub(crate) struct Run {
 #[derive(Clone, Debug)]
 pub(crate) struct RankLine {
     pub(crate) rank: i64,
-    /// What was recorded of the rank; `None` if nothing was.
+    /// What was recorded of the rank; `None` if nothing was recorded.
     pub(crate) coverage: Option<RankCoverage>,
     /// The peak of hidden memory.
     pub(crate) hidden_peak: Option<i64>,
     /// The most severe finding of the rank.
     pub(crate) finding: Option<(Severity, Kind)>,
-    /// Whether a problem of all ranks began here.
+    /// Whether a problem that affects all ranks began on this rank.
     pub(crate) is_first_cause: bool,
 }
 
@@ -65,7 +65,7 @@ impl Run {
         run
     }
 
-    /// Shows another run of the report.
+    /// Shows another run of the loaded report.
     pub(crate) fn show(&mut self, index: usize, story: Story) {
         self.index = index;
         self.marks = story.marks();
@@ -78,20 +78,20 @@ impl Run {
         self.story = story;
     }
 
-    /// The shown run.
+    /// The run of the report that is shown.
     pub(crate) fn shown(&self) -> Option<&RunReport> {
         self.report.runs.get(self.index)
     }
 
-    /// A sentence about the rank that changed first. The rule of stormlog 0.3.9 would name a rank
-    /// even if all of them only fluctuate; ours names one only if it stands out.
+    /// A sentence about the rank that changed first. stormlog 0.3.9 would name a rank even if all
+    /// ranks only fluctuate; this detector names a rank only if it stands out.
     pub(crate) fn first_cause(&self) -> Option<&str> {
         let mut findings = self.shown()?.diagnosis.findings().into_iter();
         let first = findings.find(|finding| finding.kind == Kind::RankFirstCause)?;
         Some(&first.explanation)
     }
 
-    /// The innermost phase of a rank at a time.
+    /// The innermost phase in which a rank was at a given time.
     pub(crate) fn phase_at(&self, rank: i64, at_ns: i64) -> Option<&Phase> {
         let phases = self.story.phases();
         let end = phases.partition_point(|phase| phase.start_ns <= at_ns);
@@ -103,7 +103,7 @@ impl Run {
             .max_by_key(|phase| phase.depth)
     }
 
-    /// The index of the track that the verdict concerns: that of the most severe finding.
+    /// The index of the track that the verdict is about: the track of the most severe finding.
     pub(crate) fn main_track(&self) -> Option<usize> {
         let rank = self.shown().and_then(|run| {
             let findings = run.diagnosis.findings();
@@ -141,7 +141,8 @@ fn rank_lines(run: &RunReport, story: &Story) -> Vec<RankLine> {
             line.hidden_peak = line.hidden_peak.max(peak);
         }
     }
-    // The most severe findings come first, and the first one of a rank is kept.
+    // Findings are sorted by severity, so the first finding of a rank is its most severe one and is
+    // kept.
     for finding in run.diagnosis.findings() {
         let of_rank = finding.rank.map(i64::from);
         let Some(line) = of_rank.and_then(|rank| lines.get_mut(&rank)) else {
@@ -151,8 +152,8 @@ fn rank_lines(run: &RunReport, story: &Story) -> Vec<RankLine> {
         line.finding.get_or_insert((finding.severity, finding.kind));
     }
     let mut lines: Vec<RankLine> = lines.into_values().collect();
-    // Lines that need attention come first: the first cause, then the most severe, then ranks
-    // without samples.
+    // Ranks that need attention come first: the first cause, then those with the most severe
+    // findings, then those without samples.
     lines.sort_by_key(|line| {
         let severity = line.finding.map(|(severity, _)| severity);
         std::cmp::Reverse((line.is_first_cause, severity, line.coverage.is_none()))
@@ -191,7 +192,7 @@ fn phase_lines(story: &Story) -> Vec<PhaseLine> {
     lines
 }
 
-/// The highest known value between two times.
+/// The highest known value of a track between two times.
 fn peak_between(times: &[i64], values: &[i64], (from, to): (i64, i64)) -> Option<i64> {
     let start = times.partition_point(|time| *time < from);
     let end = times.partition_point(|time| *time <= to).max(start);

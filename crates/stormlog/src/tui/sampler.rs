@@ -1,4 +1,4 @@
-//! Samples a GPU, a process, the machine or a sink on a background thread.
+//! Samples a GPU, a process, the machine or a growing sink on a background thread.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::machine::now_ns;
 /// Time between two samples.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// The target to watch.
+/// What the live view samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     Gpus,
@@ -28,7 +28,7 @@ pub(crate) enum Target {
     Sinks(Vec<PathBuf>),
 }
 
-/// Watches one target at a time.
+/// Samples one target at a time.
 pub(crate) struct Sampler {
     sender: Sender<Message>,
     stop: Arc<AtomicBool>,
@@ -42,7 +42,7 @@ impl Sampler {
         }
     }
 
-    /// Starts to watch a target and stops watching the previous one.
+    /// Starts to sample a target and stops sampling the previous one.
     pub(crate) fn watch(&mut self, target: Target) {
         self.stop();
         let stop = Arc::new(AtomicBool::new(false));
@@ -72,7 +72,7 @@ impl Sampler {
         });
     }
 
-    /// Stops watching.
+    /// Stops sampling the target.
     pub(crate) fn stop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -84,7 +84,7 @@ impl Drop for Sampler {
     }
 }
 
-/// The source of the events.
+/// Where the events of the live view come from.
 enum Source {
     Collectors(Vec<Box<dyn Collector>>, Text),
     Machine(Text),

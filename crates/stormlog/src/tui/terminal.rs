@@ -1,4 +1,5 @@
-//! Takes over the terminal for the interface, and restores it in every case.
+//! Puts the terminal into the mode that the interface needs, and restores it whenever the interface
+//! ends.
 
 use std::io::{Stdout, stdout};
 use std::sync::Once;
@@ -15,7 +16,8 @@ use ratatui::crossterm::terminal::{
 
 use super::colours::SixteenColours;
 
-/// Whether the interface has the terminal. A panic restores the terminal; then nothing is drawn.
+/// Whether the interface uses the terminal. A panic restores the terminal and clears this flag,
+/// after which nothing more is drawn.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 static HOOK: Once = Once::new();
 
@@ -25,7 +27,8 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Takes over the terminal. A panic of any thread restores it before the panic is printed.
+    /// Puts the terminal into raw mode. A panic of any thread restores the terminal before the
+    /// panic is printed.
     pub(crate) fn enter(mouse: bool) -> anyhow::Result<Self> {
         HOOK.call_once(|| {
             let previous = std::panic::take_hook();
@@ -36,7 +39,8 @@ impl Guard {
         });
         TAKEN.store(true, Ordering::SeqCst);
         enable_raw_mode()?;
-        // From here on, an error drops the guard, which restores the terminal.
+        // Raw mode is on from here, so every error below must restore the terminal, directly or by
+        // dropping the guard.
         let terminal = Terminal::new(CrosstermBackend::new(SixteenColours::new(stdout())));
         if terminal.is_err() {
             give_back();
@@ -44,7 +48,8 @@ impl Guard {
         let guard = Self {
             terminal: terminal?,
         };
-        // ratatui's own clearing asks for the cursor position, which not every terminal reports.
+        // The screen is cleared here and not by ratatui, which would ask for the cursor position,
+        // and not every terminal reports it.
         execute!(stdout(), EnterAlternateScreen, Clear(ClearType::All))?;
         if mouse {
             execute!(stdout(), EnableMouseCapture)?;
@@ -52,7 +57,7 @@ impl Guard {
         Ok(guard)
     }
 
-    /// Whether a panic of some thread has restored the terminal.
+    /// Whether a panic on some thread has already restored the terminal.
     pub(crate) fn is_lost() -> bool {
         !TAKEN.load(Ordering::SeqCst)
     }
@@ -64,10 +69,10 @@ impl Drop for Guard {
     }
 }
 
-/// Restores the terminal once.
+/// Restores the terminal; does nothing if it is already restored.
 fn give_back() {
     if TAKEN.swap(false, Ordering::SeqCst) {
-        // If the terminal is gone, nothing can be done.
+        // Errors are ignored, because the terminal may already be closed.
         let _ = disable_raw_mode();
         let _ = execute!(stdout(), DisableMouseCapture, LeaveAlternateScreen, Show);
     }
@@ -83,7 +88,7 @@ mod tests {
     #[ignore = "run by the test below, in a terminal"]
     fn takes_the_terminal_and_panics() {
         let _guard = Guard::enter(true).unwrap();
-        // The panic is on another thread, which the main loop does not see.
+        // The panic happens on another thread, which the main loop does not notice by itself.
         let thread = std::thread::spawn(|| panic!("on purpose"));
         assert!(thread.join().is_err() && Guard::is_lost());
     }

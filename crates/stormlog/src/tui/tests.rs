@@ -1,4 +1,4 @@
-//! Tests of every screen as text, and of the keys, without a terminal.
+//! Tests every screen of the terminal UI as text, and the keys, without a terminal.
 
 mod mouse;
 
@@ -57,7 +57,7 @@ fn event(rank: i64, at_ns: i64, kind: &str, allocated: i64) -> Event {
 fn session(rank: i64) -> LoadedSession {
     let mut events: Vec<Event> = (0..400)
         .map(|step| {
-            // From the middle on, rank 1 keeps a little of every step.
+            // From step 200 on, rank 1 keeps a little memory of every step, which is a leak.
             let kept = if rank == 1 { (step - 200).max(0) } else { 0 };
             let breath = (step % 4) * (GIB / 8);
             event(
@@ -132,12 +132,12 @@ fn issue() -> Issue {
     }
 }
 
-/// A model with a run of two ranks, built from messages.
+/// A model that shows a run with two ranks, built from messages.
 fn loaded() -> Model {
     showing(&[session(0), session(1)])
 }
 
-/// A model with a run of these sessions.
+/// A model that shows a run with the given sessions.
 fn showing(sessions: &[LoadedSession]) -> Model {
     let mut model = Model::new(vec!["runs/llama".into()], START + 60 * SECOND, true);
     let row = |session: &LoadedSession| SessionRow {
@@ -388,7 +388,7 @@ fn phases_and_the_way_to_the_timeline() {
         shown.contains("rank 1 device 1") && shown.contains("has grown by"),
         "{shown}"
     );
-    // A rank without findings shows only its line.
+    // For a rank without findings, the timeline is opened without an onset and shows only the rank.
     press(&mut model, "4f0\n\n");
     assert!(screen(&model, 120, 40).contains("rank 0 device 0"));
 }
@@ -479,7 +479,7 @@ fn collectors_tell_how_they_are() {
         assert!(shown.contains(text), "{text} in\n{shown}");
     }
     assert!(!shown.contains('\u{1b}'));
-    // The timeline shows the selected lane.
+    // The keys select another lane, which the timeline then shows.
     press(&mut model, "jj");
     assert_eq!(model.cursor(), 2);
 }

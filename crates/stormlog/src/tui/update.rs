@@ -1,4 +1,5 @@
-//! Applies messages to the model. This is pure: work outside the model is returned as effects.
+//! Applies messages to the model. The update is a pure function: all other work is returned as
+//! effects.
 
 mod dialog;
 mod plot;
@@ -18,9 +19,9 @@ use super::sampler::Target;
 use super::view::{self, Hit};
 pub(crate) use plot::shown_tracks;
 
-/// The prefix of a followed sink's name.
+/// The prefix in the description of a sink that the live view shows.
 const SINK: &str = "sink ";
-/// How many lines a page key moves.
+/// How many lines the page keys move the selection.
 const PAGE: usize = 10;
 
 /// Applies a message to the model.
@@ -48,7 +49,8 @@ pub(crate) fn update(model: &mut Model, message: Message) -> Vec<Effect> {
         }
         Message::Live => {
             model.live_ns = Some(model.now_ns);
-            // Another target that the user watches is not replaced.
+            // A GPU or process that the user is watching is not replaced by the sink of the opened
+            // run.
             let what = model.monitor.what.as_deref();
             if what.is_none_or(|what| what.starts_with(SINK)) {
                 return watch_sink(model);
@@ -92,7 +94,8 @@ pub(crate) fn update(model: &mut Model, message: Message) -> Vec<Effect> {
 }
 
 fn key_pressed(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
-    // Terminals report Esc followed quickly by a key as that key with Alt. No binding uses Alt.
+    // Terminals report Esc followed quickly by another key as that key with Alt. No key binding
+    // uses Alt, so it is handled as two keys.
     if key.modifiers.contains(KeyModifiers::ALT) {
         let mut effects = key_pressed(model, KeyEvent::from(KeyCode::Esc));
         let modifiers = key.modifiers - KeyModifiers::ALT;
@@ -202,7 +205,8 @@ fn show_pane(model: &mut Model, pane: Pane) {
     }
 }
 
-/// Shows the selected finding at its onset, or the selected rank if there is no finding.
+/// Shows the selected finding at its onset on the timeline, or the selected rank if no finding is
+/// selected.
 fn show_on_timeline(model: &mut Model) {
     let findings = model.shown_findings();
     let finding = findings
@@ -228,7 +232,7 @@ fn clicked(model: &mut Model, column: u16, row: u16) -> Vec<Effect> {
         Some(Hit::Line(index)) => {
             let is_chosen = model.cursor() == index;
             model.cursors[model.tab.index()] = index;
-            // A second click opens the selected line.
+            // A click on a line that is already selected opens it.
             let opens = matches!(model.tab, Tab::Overview | Tab::Sessions | Tab::Diagnostics);
             if is_chosen && opens {
                 return act(model, Action::Choose);
@@ -264,7 +268,7 @@ fn begin_run(model: &mut Model) {
     model.plot.track = index.unwrap_or(0);
 }
 
-/// Updates a run that has grown, and keeps the selections.
+/// Updates the shown run after it has grown, and keeps the selected lines.
 fn refresh(model: &mut Model, fresh: Fresh) {
     let names = |model: &Model| -> Vec<(String, i64, i64)> {
         let tracks = model.run.as_ref().map_or(&[][..], |run| run.story.tracks());

@@ -1,4 +1,4 @@
-//! Draws the model. Nothing here changes anything.
+//! Draws the model of the terminal UI. Drawing never changes the model.
 
 mod diagnostics;
 mod help;
@@ -22,16 +22,17 @@ use stormlog_report::escape::for_terminal;
 use super::keys;
 use super::model::{Dialog, Loading, Model, Tab};
 
-/// The smallest window in which the interface can be drawn.
+/// The smallest window, in columns and rows, in which the interface can be drawn.
 const LEAST: (u16, u16) = (40, 12);
 
-/// Draws everything.
+/// Draws the whole screen.
 pub(crate) fn draw(model: &Model, frame: &mut Frame<'_>) {
     let area = frame.area();
     if area.width < LEAST.0 || area.height < LEAST.1 {
         let text = format!(
-            "terminal too small: at least {}x{} needed",
-            LEAST.0, LEAST.1
+            "terminal too small: at least {columns}x{rows} needed",
+            columns = LEAST.0,
+            rows = LEAST.1
         );
         frame.render_widget(Paragraph::new(text), area);
         return;
@@ -79,22 +80,23 @@ fn tabs(model: &Model) -> Line<'static> {
     Line::from(spans)
 }
 
-/// What the mouse can point at.
+/// What is at the position of the mouse.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Hit {
     /// The name of a tab.
     Tab(Tab),
-    /// A line of the tab's list.
+    /// A line in the list of the current tab, with its index.
     Line(usize),
-    /// A line of the table of ranks.
+    /// A line in the table of ranks, with its index.
     Rank(usize),
     /// A position on the plot, as a share of its width.
     Plot(f64),
-    /// An entry of the folder in a dialog.
+    /// An entry of the folder that a dialog lists, with its index.
     Entry(usize),
 }
 
-/// What is at a column and a row of the screen, from the same layouts that are drawn.
+/// What is at a column and a row of the screen. The positions come from the same layouts that are
+/// used for drawing.
 pub(crate) fn hit(model: &Model, column: u16, row: u16) -> Option<Hit> {
     let position = Position::new(column, row);
     let [_, body, _] = parts(Rect::new(0, 0, model.size.0, model.size.1));
@@ -125,13 +127,14 @@ pub(crate) fn hit(model: &Model, column: u16, row: u16) -> Option<Hit> {
 fn tab_at(column: u16) -> Option<Tab> {
     let mut end = 0;
     Tab::ALL.into_iter().find(|tab| {
-        // The name, its number and the spaces before them.
+        // Each tab takes its name, its number and two spaces.
         end += tab.name().len() + 3;
         usize::from(column) < end
     })
 }
 
-/// The line of a list at a position, when the list is scrolled to the selected line.
+/// The index of the line at a position in a list that is scrolled so that the selected line is
+/// visible.
 fn line_at(list: Rect, position: Position, chosen: usize, count: usize) -> Option<usize> {
     let row = list.contains(position).then(|| position.y - list.y)?;
     let chosen = chosen.min(count.saturating_sub(1));
@@ -139,12 +142,12 @@ fn line_at(list: Rect, position: Position, chosen: usize, count: usize) -> Optio
     (index < count).then_some(index)
 }
 
-/// The area inside a frame.
+/// The area inside the border of a frame.
 fn inside(area: Rect) -> Rect {
     area.inner(Margin::new(1, 1))
 }
 
-/// The area below a header line.
+/// The area below a header of one line.
 fn below_header(area: Rect) -> Rect {
     Rect {
         y: area.y + 1,
@@ -153,7 +156,8 @@ fn below_header(area: Rect) -> Rect {
     }
 }
 
-/// The status line: progress of loading, the last result, and the keys of the tab.
+/// The status line: the progress of loading, the result of the last action, and the keys of the
+/// tab.
 fn status(model: &Model) -> Line<'static> {
     let mut spans = Vec::new();
     if model.is_busy() {
@@ -192,14 +196,14 @@ fn status(model: &Model) -> Line<'static> {
     Line::from(spans)
 }
 
-/// A symbol that moves while work goes on.
+/// A symbol that changes with time while work is in progress.
 fn spinner(now_ns: i64) -> &'static str {
     const STATES: [&str; 8] = ["⣾ ", "⣽ ", "⣻ ", "⢿ ", "⡿ ", "⣟ ", "⣯ ", "⣷ "];
     let index = usize::try_from(now_ns / 33_000_000).unwrap_or(0);
     STATES[index % STATES.len()]
 }
 
-/// How many entries of a dialog fit.
+/// The number of entries that fit into a dialog.
 fn dialog_room(dialog: &Dialog, body: Rect) -> usize {
     let room = usize::from(body.height).saturating_sub(5);
     dialog.entries.len().min(room)
@@ -211,7 +215,7 @@ fn dialog_area(dialog: &Dialog, body: Rect) -> Rect {
     Rect::new(body.x + 3, body.y + 1, width, height.min(body.height - 1))
 }
 
-/// The index of the first entry that is shown.
+/// The index of the first entry that a dialog shows.
 fn dialog_first(dialog: &Dialog, body: Rect) -> usize {
     let listed = dialog_room(dialog, body);
     dialog
@@ -248,7 +252,7 @@ fn framed(model: &Model, frame: &mut Frame<'_>, area: Rect, title: &str) -> Rect
     inner
 }
 
-/// The text when nothing is loaded.
+/// The text that is shown while no run is loaded.
 fn nothing_yet(model: &Model) -> &'static str {
     if model.is_busy() {
         "loading; shown when all events are read"
@@ -259,7 +263,7 @@ fn nothing_yet(model: &Model) -> &'static str {
     }
 }
 
-/// The first line to show, so that the selected line is visible.
+/// The index of the first line to show, so that the selected line is visible.
 fn first_line(chosen: usize, room: usize) -> usize {
     (chosen + 1).saturating_sub(room)
 }

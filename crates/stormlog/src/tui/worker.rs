@@ -1,4 +1,5 @@
-//! The thread that loads and analyzes artifacts for the interface, one request after the other.
+//! The worker: a thread that loads and analyzes artifacts for the terminal UI, one request after
+//! the other.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -23,10 +24,10 @@ use super::outline::Outline;
 use crate::live::Pace;
 use crate::machine::{now_ns, on_this_machine, settle_statuses};
 
-/// Progress is reported at most as often as frames are drawn.
+/// The shortest time between two progress messages, the same as between two frames.
 const REPORT_EVERY: Duration = Duration::from_millis(33);
 
-/// The handle of the thread.
+/// The handle of the worker's thread.
 pub(crate) struct Worker {
     requests: Sender<Effect>,
 }
@@ -38,23 +39,23 @@ impl Worker {
         Self { requests }
     }
 
-    /// Sends a request; the answer arrives as a message.
+    /// Sends an effect to the worker; its answer arrives as a message.
     pub(crate) fn request(&self, effect: Effect) {
-        // The thread ends only with the program.
+        // Sending cannot fail, because the worker's thread runs as long as the program.
         let _ = self.requests.send(effect);
     }
 }
 
-/// The state of the thread.
+/// The state of the worker's thread.
 struct Desk {
     replies: Sender<Message>,
     store: Option<Store>,
     paths: Vec<PathBuf>,
     loaded: Vec<Loaded>,
     report: Option<(Arc<Report>, Story)>,
-    /// The id of a session of the shown run.
+    /// The id of a session that belongs to the shown run.
     shown: Option<String>,
-    /// When to analyze again, while a session is running.
+    /// When to analyze the run again, while one of its sessions is running.
     pace: Option<Pace>,
 }
 
@@ -71,7 +72,7 @@ impl Desk {
         }
     }
 
-    /// The next request, or a refresh when none arrives in time.
+    /// The next request, or a refresh if no request arrives before the next analysis is due.
     fn next(&self, inbox: &Receiver<Effect>) -> Option<Effect> {
         let Some(pace) = &self.pace else {
             return inbox.recv().ok();
@@ -97,7 +98,7 @@ impl Desk {
                 Effect::Compare(text) => self.compare(&folder::home(&text)),
                 Effect::Decide(id, state) => self.decide(&id, state),
                 Effect::SavePlot(format, part, ranks) => self.save_plot(format, part, &ranks),
-                // Other effects are handled by the clerk and by the main loop.
+                // The other effects are handled by the clerk and by the main loop.
                 _ => Ok(()),
             };
             if let Err(error) = done
@@ -113,13 +114,14 @@ impl Desk {
 
     #[expect(clippy::unnecessary_wraps, reason = "its callers return this result")]
     fn reply(&self, message: Message) -> anyhow::Result<()> {
-        // At the end of the program the receiver no longer exists; the next receive ends the
-        // thread.
+        // When the program ends, the receiver of messages no longer exists. The error is ignored,
+        // because the next receive ends the thread.
         let _ = self.replies.send(message);
         Ok(())
     }
 
-    /// Reads the manifests first, for the first screen, and then everything.
+    /// Opens paths: reads the manifests first, so that the sessions can be shown at once, and then
+    /// all events.
     fn open(&mut self, paths: Vec<PathBuf>) -> anyhow::Result<()> {
         let begin = Instant::now();
         self.pace = None;
@@ -167,14 +169,14 @@ impl Desk {
         Ok(())
     }
 
-    /// Whether a session is running.
+    /// Whether one of the loaded sessions is still running.
     fn is_running(&self) -> bool {
         let mut sessions = self.loaded.iter().flat_map(|loaded| &loaded.sessions);
         sessions.any(|session| session.summary.status == SessionStatus::Running)
     }
 
-    /// Loads again what has grown. A file that is being renamed or deleted is read or dropped at
-    /// the next refresh.
+    /// Loads and analyzes the growing artifacts again. If loading fails because a file is being
+    /// renamed or deleted, the next refresh tries again.
     fn refresh(&mut self) -> anyhow::Result<()> {
         let begin = Instant::now();
         let opened = Store::open(&self.paths);
@@ -238,7 +240,7 @@ impl Desk {
         self.reply(Message::Run(report, Box::new(story)))
     }
 
-    /// Analyzes everything that is loaded; the run of the given session comes first.
+    /// Analyzes all loaded sessions; the run of the given session is shown first.
     fn analyzed(&mut self, session_id: Option<&str>) -> anyhow::Result<(Arc<Report>, Story)> {
         let mut report = analyze(&self.loaded, &AnalyzeOptions::default())?;
         let is_wanted =
@@ -357,7 +359,7 @@ impl Desk {
     }
 }
 
-/// A session id of a run, which still identifies it when there are more runs later.
+/// The id of a session of a run, which still identifies the run when more runs are found later.
 fn session_of(report: &Report, index: usize) -> Option<String> {
     let session = report.runs.get(index)?.sessions.first()?;
     Some(session.session_id.to_str_lossy().into_owned())

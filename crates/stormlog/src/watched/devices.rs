@@ -1,5 +1,5 @@
 //! Records GPUs from outside when no process of the program records them from inside: a program
-//! without Python, or one whose interpreter our hook did not reach.
+//! without Python, or one whose interpreter did not load the hook.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,11 +21,12 @@ use crate::recording::{Capture, gpu_collectors};
 /// How often the driver's list of processes is read.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// A program that records itself announces this within this many checks after it started to use a
-/// GPU.
+/// The number of checks with a GPU in use before recording from outside starts; a program that
+/// records itself announces this earlier.
 const PATIENCE: u32 = 3;
 
-/// Watches the driver's list of processes on its own thread.
+/// Reads the driver's list of processes on a thread of its own, and records the GPUs that the
+/// program uses.
 pub(super) struct OutsideDevices {
     stop: Sender<()>,
     thread: std::thread::JoinHandle<()>,
@@ -118,10 +119,11 @@ fn start(
     Some(recorder)
 }
 
-/// Deletes the recording from outside, because the program records itself.
+/// Deletes the recording from outside, because the program records its devices from inside.
 fn forget(recorder: &Arc<Recorder>) {
     recorder.stop(SessionStatus::Completed);
-    // The sink may be in another directory than the requested one, if another process was faster.
+    // The directory is taken from the recorder, because the sink may use another directory than the
+    // requested one if that was in use.
     if let Some(directory) = recorder.sink_directory() {
         let _ = fs::remove_dir_all(directory);
     }

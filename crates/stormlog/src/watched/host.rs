@@ -1,4 +1,4 @@
-//! The log of a run: its host memory, its processes, its start and its end.
+//! Records the host memory of a run, its processes, its start and its end.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use super::{Ended, Exception, Plan, free_name};
 use crate::cli::FlightRecorder;
 use crate::recording::{Capture, MAX_EVENTS};
 
-/// The source name of a run's own log.
+/// The source name of the session that contains a run's host memory, start and end.
 pub(super) const SOURCE: &str = "stormlog.run.host";
 
-/// How many events a bundle of host memory contains.
+/// How many events a bundle for an out-of-memory error of host memory contains.
 const BUNDLE_EVENTS: usize = 600;
 
-/// How many readings may wait for the thread that detects growth, which runs several times a
-/// second.
+/// How many readings of memory may wait for the thread that detects growth and handles them several
+/// times a second.
 const WAITING_LEVELS: usize = 64;
 
 pub(super) struct HostRecording {
@@ -67,7 +67,7 @@ impl HostRecording {
         };
         let recorder = capture.recorder_of(MAX_EVENTS, Some(BUNDLE_EVENTS));
         recorder.start()?;
-        // Without a thread for inspections, samples are recorded all the same.
+        // If the thread for inspections cannot be started, samples are recorded anyway.
         let inspections = Inspections::start(levels, inbox.to_path_buf(), recorder.clone());
         Ok(Self {
             recorder,
@@ -98,7 +98,8 @@ impl HostRecording {
         }
         let mut bundles = FlightRecorder::of_host(root.join("oom_dumps"), Retention::default());
         for exception in exceptions {
-            // A device recorder inside the process has written its own bundle.
+            // `of_exception` writes no bundle if the device recorder inside the process has already
+            // written one.
             let written = bundles.of_exception(&self.recorder, exception);
             if let Err(error) = written {
                 warn(&format!(

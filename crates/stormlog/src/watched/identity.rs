@@ -8,7 +8,8 @@ use stormlog_analysis::regular_file;
 use stormlog_capture::redact::{redacted, redacted_words};
 use stormlog_format::{DistributedIdentity, Map, Text, Value, new_session_id};
 
-/// The environment variable with the id of a run that an outer command has already assigned.
+/// The environment variable with the run id, if an outer `stormlog` command has already assigned
+/// one.
 pub(super) const RUN_ID: &str = "STORMLOG_RUN_ID";
 
 /// Environment variables that all processes of one launch share and that differ between launches.
@@ -31,7 +32,8 @@ const LAUNCHERS: [&str; 7] = [
     "horovodrun",
 ];
 
-/// The id of this run. Ranks that a launcher starts one by one compute the same id.
+/// The id of this run. Ranks that a launcher starts separately compute the same id, so that they
+/// belong to one run.
 pub(super) fn run_id(root: &Path, identity: &DistributedIdentity) -> String {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     if let Some(id) = variable(RUN_ID) {
@@ -49,7 +51,7 @@ pub(super) fn run_id(root: &Path, identity: &DistributedIdentity) -> String {
     new_session_id().to_string()
 }
 
-/// The description of a run in its first event.
+/// The description of a run that is stored in its first event.
 pub(super) fn describe(
     id: &str,
     command: &[OsString],
@@ -75,7 +77,7 @@ pub(super) fn describe(
     map
 }
 
-/// The name of a program for people: the script, the module, or the command itself.
+/// The name of a program for reports: the script, the module, or the command itself.
 pub(super) fn program(words: &[String]) -> String {
     let script = words
         .iter()
@@ -122,23 +124,24 @@ fn launcher(words: &[String]) -> Option<String> {
     })
 }
 
-/// A longer file is not read. Even `packed-refs` of large repositories is shorter.
+/// The largest git file in bytes that is read; even the `packed-refs` of large repositories is
+/// smaller.
 const MOST_GIT_BYTES: u64 = 64 << 20;
 
-/// Reads one of git's files, which may belong to another user.
+/// Reads a file of a git repository, which may belong to another user and is therefore not trusted.
 fn text_of(file: impl AsRef<Path>) -> Option<String> {
     let bytes = regular_file::read(file.as_ref(), MOST_GIT_BYTES).ok()?;
     String::from_utf8(bytes).ok()
 }
 
-/// The commit that is checked out in a directory or above it, read from git's own files.
+/// The commit that is checked out in a directory or one of its parents, read from the files of git.
 fn git_commit(directory: &Path) -> Option<String> {
     let mut candidates = directory.ancestors().map(|folder| folder.join(".git"));
     let git = candidates.find(|git| git.exists())?;
     let git = if git.is_dir() {
         git
     } else {
-        // A worktree has a file that contains the path of its git directory.
+        // In a git worktree, `.git` is a file that contains the path of the git directory.
         let text = text_of(&git)?;
         let named = PathBuf::from(text.trim().strip_prefix("gitdir: ")?);
         git.parent()?.join(named)
@@ -148,7 +151,7 @@ fn git_commit(directory: &Path) -> Option<String> {
     let Some(reference) = head.strip_prefix("ref: ") else {
         return is_commit(head).then(|| head.to_owned());
     };
-    // The branches of a worktree are in the repository that it belongs to.
+    // The branches of a git worktree are stored in the repository to which it belongs.
     let common = text_of(git.join("commondir"));
     let common = common.map_or_else(|| git.clone(), |path| git.join(path.trim()));
     let loose = text_of(common.join(reference));

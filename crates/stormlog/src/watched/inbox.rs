@@ -1,6 +1,7 @@
-//! The inbox of a run, in which its processes leave reports for the command that started them: that
-//! the hook ran, that a device is recorded from inside, the exception that ended a process, and
-//! what its containers hold. The command leaves requests for the last of these.
+//! The inbox of a run: a directory in which the processes of the run write reports for the
+//! `stormlog` command that started them. Reports contain whether the hook ran, whether a device is
+//! recorded from inside, which exception ended a process, and what its containers hold. The command
+//! writes the requests for reports about containers into the same directory.
 
 use std::fs::{self, OpenOptions};
 use std::io::Read;
@@ -17,16 +18,16 @@ use stormlog_format::{Map, ProcessIdentity, Value};
 
 use super::inject::own_directory;
 
-/// The prefix of an inbox's name.
+/// The prefix of an inbox's directory name.
 const PREFIX: &str = ".inbox-";
 
-/// The file that identifies the process of an inbox.
+/// The file that identifies the `stormlog` process that owns an inbox.
 const OWNER: &str = "owner";
 
-/// A longer file is not a report, which has only a few lines.
+/// The largest report in bytes; a larger file is not a report, which has only a few lines.
 const LONGEST_REPORT: u64 = 1 << 18;
 
-/// How many frames of a traceback a record contains; the innermost ones are kept.
+/// The largest number of traceback frames that are recorded; the innermost frames are kept.
 const MOST_FRAMES: usize = 24;
 
 /// Exceptions that launchers raise when a process that they started has failed.
@@ -37,14 +38,14 @@ const CHILD_FAILURES: [&str; 4] = [
     "CalledProcessError",
 ];
 
-/// The inbox of one run. It is deleted when the run is over.
+/// The inbox of one run, which is deleted when the run ends.
 pub(super) struct Inbox {
     directory: PathBuf,
 }
 
 impl Inbox {
-    /// Creates the inbox below the directory of a run. Ranks that a launcher starts one by one
-    /// share a run id and a directory; each has its own inbox, which is deleted when that rank
+    /// Creates the inbox below the directory of a run. Ranks that a launcher starts separately have
+    /// the same run id and directory; each rank has its own inbox, which is deleted when that rank
     /// ends.
     pub(super) fn create(root: &Path, run_id: &str, rank: i64) -> anyhow::Result<Self> {
         remove_leftovers(root);
@@ -64,12 +65,12 @@ impl Inbox {
         &self.directory
     }
 
-    /// Whether the hook ran in any process.
+    /// Whether the hook ran in any Python process of the run.
     pub(super) fn reached_python(&self) -> bool {
         has(&self.directory, "python-")
     }
 
-    /// The exceptions that ended processes, earliest first.
+    /// The exceptions that ended processes of the run, the earliest first.
     pub(super) fn exceptions(&self) -> Vec<Exception> {
         let names = names(&self.directory).into_iter();
         let reports = names.filter(|name| name.starts_with("exception-") && !name.contains('.'));
@@ -81,8 +82,8 @@ impl Inbox {
     }
 }
 
-/// The errors of host memory that processes reported when they were raised, with their files, but
-/// for those that ended their process: these have a report of their own.
+/// The host out-of-memory errors that processes caught, with the files that report them. Errors
+/// that ended their process are left out, because `exceptions` returns them.
 pub(super) fn survived(inbox: &Path) -> Vec<(PathBuf, Exception)> {
     let found = names(inbox).into_iter();
     let found = found.filter(|name| name.starts_with("survived-") && !name.contains('.'));
@@ -101,7 +102,8 @@ pub(super) fn survived(inbox: &Path) -> Vec<(PathBuf, Exception)> {
 }
 
 /// Deletes the inboxes that killed commands of this user left in the directory of a run. Inboxes of
-/// other machines and containers stay, because their processes are not visible here.
+/// commands on other machines and in other containers stay, because it is not visible here whether
+/// those commands still run.
 fn remove_leftovers(root: &Path) {
     let Some(here) = own_identity() else {
         return;
@@ -129,12 +131,12 @@ fn remove_leftovers(root: &Path) {
     }
 }
 
-/// Whether a process records a device from inside.
+/// Whether a process of the run records a device from inside.
 pub(super) fn records_device(inbox: &Path) -> bool {
     has(inbox, "device-")
 }
 
-/// Whether a process left a mark of a kind.
+/// Whether a process wrote a report of the given kind, such as `python`.
 pub(super) fn is_marked(inbox: &Path, kind: &str, pid: u32) -> bool {
     fs::symlink_metadata(inbox.join(format!("{kind}-{pid}"))).is_ok()
 }
@@ -157,7 +159,7 @@ fn names(directory: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Reads a report; `None` for a link, a pipe or a missing file.
+/// Reads a report file; `None` for a symbolic link, a pipe or a missing file.
 pub(super) fn read(path: &Path) -> Option<String> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = OpenOptions::new()
@@ -181,9 +183,9 @@ pub(crate) struct Exception {
     pub(crate) class: String,
     pub(crate) module: String,
     pub(crate) message: String,
-    /// The traceback, outermost frame first.
+    /// The traceback with the outermost frame first.
     pub(crate) frames: Vec<Frame>,
-    /// What the process found out about the cause of an out-of-memory error, as JSON.
+    /// What the process itself found about the cause of an out-of-memory error, as JSON.
     pub(crate) cause: Option<String>,
 }
 
@@ -242,12 +244,13 @@ impl Exception {
         (!found.class.is_empty()).then_some(found)
     }
 
-    /// Whether the process failed because one of its own children had failed.
+    /// Whether the process failed only because one of its own children had failed.
     pub(super) fn is_of_child(&self) -> bool {
         CHILD_FAILURES.contains(&self.class.as_str())
     }
 
-    /// The name of the class. Classes of `builtins` have no module in front, others do.
+    /// The name of the exception class. A class of `builtins` has no module name before it, others
+    /// do.
     pub(crate) fn name(&self) -> String {
         match self.module.as_str() {
             "" | "builtins" => self.class.clone(),
@@ -274,8 +277,8 @@ impl Exception {
         self.frames.iter().rev().filter(|frame| !frame.is_library())
     }
 
-    /// What is known about a failed request for memory: its size and its cause. A process without
-    /// enough memory for an inspection still leaves its traceback.
+    /// What is known about a failed allocation: its size and its cause. If the process had too
+    /// little memory to inspect itself, the cause comes from its traceback.
     pub(crate) fn failed_request(&self) -> Map {
         let mut map = Map::new();
         if let Some(bytes) = requested_bytes(&self.message) {
@@ -297,7 +300,7 @@ impl Exception {
         map
     }
 
-    /// The exception as records contain it.
+    /// The exception in the form in which events store it.
     pub(crate) fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("pid", i64::from(self.pid));
@@ -318,7 +321,7 @@ impl Exception {
     }
 }
 
-/// Restores a text that the hook escaped into one word or one line.
+/// Decodes a text that the hook escaped into one word or one line.
 pub(super) fn unescaped(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut letters = text.chars();
@@ -399,7 +402,7 @@ mod tests {
         let site = cause.get("site").unwrap().as_map().unwrap();
         assert_eq!(site.get("line"), Some(&Value::Int(8)));
         assert!(matches!(cause.get("call_path"), Some(Value::List(calls)) if calls.len() == 1));
-        // The cause that the process itself found is used, unless it is torn.
+        // The cause that the process itself found is used, unless it is incomplete JSON.
         let found = format!("{report}cause {{\"operation\": \"a\\\\nb\"}}\n");
         let request = Exception::parse(&found).unwrap().failed_request();
         let cause = request.get("cause").unwrap().as_map().unwrap();

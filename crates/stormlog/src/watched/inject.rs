@@ -1,7 +1,9 @@
-//! Makes the interpreters of a program find our hook: a `sitecustomize` at the front of their path.
+//! Makes the Python interpreters of a program load Stormlog's hook: a `sitecustomize` module in the
+//! first directory of `PYTHONPATH`.
 //!
 //! The path stays in the environment of processes that outlive the run, so no other user may be
-//! able to create it. It is the installed package, or a directory of the user.
+//! able to create this directory. The directory is part of the installed package, or one that only
+//! the user can write to.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -10,13 +12,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-/// The code that the child's interpreter runs before the program.
+/// The hook: code that the child's Python interpreter runs before the program.
 const HOOK: &str = include_str!("../../../../python/stormlog/_inject/sitecustomize.py");
 
-/// The environment variable in which the Python package gives its installation directory.
+/// The environment variable in which the Python package passes its installation directory.
 const PACKAGE: &str = "STORMLOG_RUN_PACKAGE";
 
-/// The value of `PYTHONPATH` that leads to the hook.
+/// The value of `PYTHONPATH` with the directory of the hook in front.
 pub(super) fn python_path() -> anyhow::Result<OsString> {
     let mut path = hook_directory()?.into_os_string();
     if let Some(before) = std::env::var_os("PYTHONPATH").filter(|path| !path.is_empty()) {
@@ -50,7 +52,8 @@ fn hook_directory() -> anyhow::Result<PathBuf> {
     Ok(directory)
 }
 
-/// Creates a directory that only this user can write to, or checks that it is one.
+/// Creates a directory that only this user can write to, or checks that an existing one is such a
+/// directory.
 pub(super) fn own_directory(path: &Path) -> anyhow::Result<()> {
     DirBuilder::new()
         .recursive(true)

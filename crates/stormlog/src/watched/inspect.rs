@@ -1,8 +1,9 @@
 //! Inspects processes whose host memory rises, to find what inside them grows.
 //!
-//! Only the process itself knows its objects. A request in the run's inbox asks it, and its answer
-//! is recorded as soon as it arrives, so that it survives the process. The mappings of the process
-//! are read from outside. Nothing here decides that something leaks.
+//! Only the process itself knows its objects. A request file in the run's inbox asks the process to
+//! inspect them, and its answer is recorded as soon as it arrives, so that it is kept when the
+//! process is killed. The memory mappings of the process are read from outside. This module only
+//! collects evidence; the detectors decide later whether memory leaks.
 
 mod answer;
 
@@ -24,33 +25,37 @@ use stormlog_format::{Map, Value};
 use super::inbox;
 use answer::Answer;
 
-/// The type of the event that stores an answer.
+/// The type of the event that stores the answer of an inspected process.
 pub(super) const EVENT: &str = "memory_evidence";
 
-/// How often answers and levels are checked.
+/// How often answers and new readings of memory are checked.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// An error that did not end its process within this time was caught.
+/// If an out-of-memory error has not ended its process after this time, the process has caught the
+/// error.
 const SURVIVED: Duration = Duration::from_secs(2);
 
-/// A request without an answer after this time is dropped.
+/// How long an inspection waits for the answer of a process before its request is withdrawn.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// Least time between two requests to one process. The cost limit of an inspection is per minute.
+/// The shortest time between two requests to one process, because the cost limit of inspections is
+/// per minute.
 const PAUSE: Duration = Duration::from_mins(1);
 
-/// The most requests to one process, to all processes together, and open at one time.
+/// The largest numbers of inspection requests: to one process, to all processes together, and open
+/// at one time.
 const MOST_OF_PROCESS: u32 = 3;
 const MOST_OF_RUN: u32 = 32;
 const MOST_OPEN: usize = 4;
 
-/// After this much growth, the mappings of a program without our hook are recorded.
+/// The growth in bytes after which the memory mappings of a program without the hook are recorded.
 const ENOUGH_GROWTH: u64 = 16 << 20;
 
-/// How many mappings a record names.
+/// The largest number of memory mappings that an event names.
 const MOST_MAPPINGS: usize = 4;
 
-/// Watches the levels of a run's processes on its own thread.
+/// Watches the host memory of a run's processes on a thread of its own, and inspects those that
+/// grow.
 pub(super) struct Inspections {
     stop: Sender<()>,
     thread: JoinHandle<()>,
@@ -76,7 +81,7 @@ impl Inspections {
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK) {
                 work.look(&levels);
             }
-            // Takes the last answers before the inbox is deleted.
+            // The last answers are read before the inbox is deleted.
             work.take_answers();
             work.take_survived(Duration::ZERO);
         };
@@ -87,7 +92,7 @@ impl Inspections {
         })
     }
 
-    /// Records the remaining answers and ends.
+    /// Records the remaining answers and ends the thread.
     pub(super) fn finish(self) {
         drop(self.stop);
         let _ = self.thread.join();
@@ -101,7 +106,7 @@ struct Work {
     rising: Rising,
     latest: Levels,
     open: Vec<Request>,
-    /// All requests so far.
+    /// All inspection requests so far.
     asked: Vec<Asked>,
 }
 
@@ -117,7 +122,7 @@ struct Request {
 struct Asked {
     pid: u32,
     at: Instant,
-    /// Whether the answer named what grows.
+    /// Whether the answer named the containers that grow, so that no further request is needed.
     is_settled: bool,
 }
 
@@ -136,7 +141,8 @@ impl Work {
         self.drop_late();
     }
 
-    /// Sends a request to a process, unless it already got enough.
+    /// Sends an inspection request to a process, unless the process or the run has already received
+    /// enough requests.
     fn ask(&mut self, pid: u32) {
         let earlier = || self.asked.iter().filter(|one| one.pid == pid);
         let is_enough = earlier().count() >= MOST_OF_PROCESS as usize
@@ -148,7 +154,7 @@ impl Work {
         };
         let mappings = Mappings::read(Path::new("/proc"), pid);
         let is_python = inbox::is_marked(&self.inbox, "python", pid);
-        // An interpreter without our hook knows its objects, but cannot be asked.
+        // A Python interpreter without the hook cannot answer a request, so it is not inspected.
         let is_mute = mappings.as_ref().is_none_or(Mappings::has_interpreter) && !is_python;
         if is_mute || (is_python && fs::write(self.request(pid), b"").is_err()) {
             return;
@@ -177,7 +183,7 @@ impl Work {
         of_pid.map(|(_, anonymous)| *anonymous)
     }
 
-    /// Records the answers that have arrived.
+    /// Records the answers of inspected processes that have arrived.
     fn take_answers(&mut self) {
         for request in std::mem::take(&mut self.open) {
             let is_done = if request.is_python {
@@ -197,7 +203,8 @@ impl Work {
             return false;
         };
         let _ = fs::remove_file(&path);
-        // The program wrote it, so it may contain anything.
+        // The answer was written by the watched program, so it may contain anything and is
+        // validated.
         let answer = Answer::parse(&text).filter(|answer| answer.pid == request.pid);
         let Some(answer) = answer else {
             return true;
@@ -211,7 +218,8 @@ impl Work {
         answer.is_final
     }
 
-    /// Records the mappings of a program without Python or without our hook.
+    /// Records the memory mappings of a program without Python or without the hook, once it has
+    /// grown enough.
     fn take_mappings(&mut self, request: &Request) -> bool {
         let level = self.level(request.pid).unwrap_or(0);
         if level < request.anonymous.saturating_add(ENOUGH_GROWTH) {
@@ -249,7 +257,8 @@ impl Work {
         self.recorder.record(EVENT, 0, &context, metadata);
     }
 
-    /// Records the errors of host memory that processes caught so long ago.
+    /// Records the host out-of-memory errors that happened at least `after` ago and that their
+    /// processes caught.
     fn take_survived(&self, after: Duration) {
         for (path, error) in inbox::survived(&self.inbox) {
             let age = now_ns().saturating_sub(error.time_ns);
@@ -265,7 +274,7 @@ impl Work {
         }
     }
 
-    /// Withdraws requests that are not answered in time.
+    /// Withdraws requests that were not answered in time, or whose process has ended.
     fn drop_late(&mut self) {
         let inbox = self.inbox.clone();
         let latest = std::mem::take(&mut self.latest);

@@ -1,4 +1,4 @@
-//! Runs SQL in a session that has the tables of a lake.
+//! Runs SQL statements in a session that has the tables of a lake.
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::error::DataFusionError;
@@ -14,25 +14,25 @@ use crate::cluster::Cluster;
 use crate::error::AskError;
 use crate::views;
 
-/// Rows of an answer that are there before it is handed on. Most answers are complete then, and could be
-/// asked for again until they were.
+/// The number of rows of a result that are awaited before it is returned; until then, a query that
+/// loses a worker can be run again, and most results are complete by then.
 const AWAITED_ROWS: usize = 10_000;
 
-/// Answers questions over the tables of a lake. Nothing that it runs changes them.
+/// Answers queries over the tables of a lake; nothing that it runs changes the tables.
 #[derive(Clone)]
 pub struct Asker {
     session: SessionContext,
-    /// The workers that answer, where this process does not do so alone.
+    /// The workers that run queries; `None` where this process runs them alone.
     cluster: Option<Cluster>,
 }
 
 impl Asker {
-    /// Opens a lake for questions that this process answers alone.
+    /// Opens a lake for queries that this process runs alone.
     pub async fn here(lake: &Lake) -> Result<Self, AskError> {
         Self::new(lake, SessionContext::from(lake.state()?.build()), None).await
     }
 
-    /// Opens a lake for questions that the workers of a cluster answer.
+    /// Opens a lake for queries that the workers of a cluster run.
     pub async fn on(lake: &Lake, cluster: Cluster) -> Result<Self, AskError> {
         let state = cluster.planning(lake.state()?)?;
         Self::new(lake, SessionContext::from(state.build()), Some(cluster)).await
@@ -49,13 +49,13 @@ impl Asker {
         Ok(Self { session, cluster })
     }
 
-    /// The rows of one statement that only reads.
+    /// Runs one SQL statement that only reads, and returns its rows.
     pub async fn sql(&self, statement: &str) -> Result<SendableRecordBatchStream, AskError> {
         self.check(statement).await?;
         self.stream(statement).await
     }
 
-    /// How a statement would be answered: the plan, with the parts that workers run.
+    /// The plan of a statement as text, with the parts that workers run.
     pub async fn explain(&self, statement: &str) -> Result<String, AskError> {
         self.check(statement).await?;
         let frame = self.session.sql(statement).await?;
@@ -63,7 +63,7 @@ impl Asker {
         Ok(display_plan_ascii(plan.as_ref(), false))
     }
 
-    /// Refuses everything but one statement that only reads.
+    /// Returns an error for everything except one SQL statement that only reads.
     async fn check(&self, statement: &str) -> Result<(), AskError> {
         let only_reads = SQLOptions::new()
             .with_allow_ddl(false)
@@ -77,7 +77,7 @@ impl Asker {
         planned.map_err(|error| AskError::NotAQuestion(error.strip_backtrace()))
     }
 
-    /// The answer to a question of our own.
+    /// Runs a statement of this crate, which needs no check, and returns all rows.
     pub(crate) async fn batches(&self, statement: &str) -> Result<Vec<RecordBatch>, AskError> {
         loop {
             let frame = self.session.sql(statement).await?;
@@ -88,7 +88,8 @@ impl Asker {
         }
     }
 
-    /// The same, as a stream. The first rows are awaited here; after them the loss of a worker is an error.
+    /// Runs a statement of this crate and returns its rows as a stream. The first rows are awaited
+    /// here; if a worker is lost after them, the stream ends with an error.
     pub(crate) async fn stream(
         &self,
         statement: &str,
@@ -117,8 +118,8 @@ impl Asker {
         }
     }
 
-    /// Returns when a question should be asked again, of the workers that are left: when one was lost.
-    /// Every other error is an answer.
+    /// Returns `Ok` if the query should be run again on the remaining workers, because a worker was
+    /// lost. Every other error is returned to the caller.
     async fn retry_after(&self, error: AskError) -> Result<(), AskError> {
         match &self.cluster {
             Some(cluster) if cluster.has_lost_workers().await? => Ok(()),
@@ -127,7 +128,7 @@ impl Asker {
     }
 }
 
-/// A text as a literal of SQL.
+/// A text as a literal in SQL, with quotes.
 pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }

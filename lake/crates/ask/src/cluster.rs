@@ -1,8 +1,8 @@
-//! The workers of a cluster, as the process that asks sees them.
+//! The workers of a cluster, as seen by the process that sends queries to them.
 //!
-//! The engine between processes is `datafusion-distributed`: this process plans and coordinates, workers
-//! run parts of plans and stream rows to each other. Workers keep nothing between questions, so a
-//! question that lost a worker is asked again of those that are left.
+//! Queries are distributed by `datafusion-distributed`: this process plans and coordinates, and
+//! workers run parts of plans and stream rows to each other. Workers keep nothing between queries,
+//! so a query that lost a worker is run again on the remaining workers.
 
 mod channels;
 mod worker;
@@ -24,26 +24,26 @@ pub use worker::serve;
 
 use crate::error::AskError;
 
-/// How long a worker may take to answer that it is there.
+/// How long a worker may take to answer whether it is running.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How much of the files a task reads, unless asked otherwise.
+/// How many bytes of the files one task reads by default.
 const BYTES_PER_TASK: usize = 16 << 20;
 
-/// The workers of a cluster.
+/// The workers of a cluster and the connections to them.
 #[derive(Clone)]
 pub struct Cluster {
-    /// Every address that was given, and the workers behind its name.
+    /// Every address that the user gave, and the workers that its host name resolves to.
     named: Vec<(String, Vec<Url>)>,
     live: LiveWorkers,
     channels: Channels,
-    /// Threads of the largest worker.
+    /// The number of threads of the worker that has most.
     threads: usize,
     bytes_per_task: usize,
     warnings: Vec<String>,
 }
 
-/// The workers that answered last.
+/// The workers that answered when they were last asked.
 #[derive(Clone, Default)]
 struct LiveWorkers(Arc<RwLock<Vec<Url>>>);
 
@@ -68,8 +68,8 @@ impl WorkerResolver for LiveWorkers {
 }
 
 impl Cluster {
-    /// Finds the workers at addresses `http://HOST:PORT`, several of them separated by commas. A name with
-    /// several addresses stands for a worker at each.
+    /// Finds the workers at the given addresses `http://HOST:PORT`, which are separated by commas.
+    /// A host name with several addresses stands for a worker at each of them.
     pub async fn at(addresses: &str) -> Result<Self, AskError> {
         let mut named = Vec::new();
         for address in addresses.split(',') {
@@ -88,19 +88,19 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Sets how much of the files a task reads; less of it uses more workers.
+    /// Sets how many bytes of the files one task reads; with fewer bytes, more workers are used.
     #[must_use]
     pub fn with_bytes_per_task(mut self, bytes: usize) -> Self {
         self.bytes_per_task = bytes.max(1);
         self
     }
 
-    /// Addresses without a worker that can be used, and why.
+    /// The given addresses at which no worker can be used, and the reasons.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Asks every worker for its version and its threads.
+    /// Asks every worker for its version and its number of threads.
     async fn connect(&mut self) -> Result<(), AskError> {
         let mut live = Vec::new();
         for (address, urls) in &self.named {
@@ -131,7 +131,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// The threads of a worker of this version.
+    /// The number of threads of a worker; an error when the worker has another version than this
+    /// program.
     async fn info(&self, url: &Url) -> Result<usize, String> {
         let asked = async {
             let mut worker = self.channels.get_worker_client_for_url(url).await?;
@@ -143,7 +144,7 @@ impl Cluster {
         worker::threads_of(&answer.version)
     }
 
-    /// Whether workers that were there are gone. Later questions use those that are left.
+    /// Whether workers no longer answer that did before; later queries use the remaining ones.
     pub(crate) async fn has_lost_workers(&self) -> Result<bool, AskError> {
         let before = self.live.get();
         let answers = join_all(before.iter().map(|url| self.info(url))).await;
@@ -159,11 +160,11 @@ impl Cluster {
         Ok(lost)
     }
 
-    /// A state whose plans run on the workers.
+    /// Changes a session state so that its plans run on the workers.
     pub(crate) fn planning(&self, state: SessionStateBuilder) -> EngineResult<SessionStateBuilder> {
         let mut state = state;
-        // Plans are cut for the workers, whatever machine this process runs on. A plan of one partition
-        // exchanges nothing, and so would run here as a whole.
+        // Plans are divided by the threads of the workers, not by those of this machine. A plan of
+        // one partition would run in this process as a whole, so there are at least two.
         let config = state.config().take().unwrap_or_default();
         let state = state
             .with_config(config.with_target_partitions(self.threads.max(2)))
@@ -175,7 +176,7 @@ impl Cluster {
     }
 }
 
-/// The workers behind an address, one for each address of its host.
+/// The workers at an address, one for each IP address of its host name.
 async fn workers_behind(address: &str) -> Result<Vec<Url>, AskError> {
     let wrong = |reason: &str| {
         AskError::Cluster(format!(
@@ -198,7 +199,7 @@ async fn workers_behind(address: &str) -> Result<Vec<Url>, AskError> {
     Ok(urls)
 }
 
-/// The innermost cause: messages of the transport repeat each other.
+/// The innermost cause of an error, because the messages of the transport repeat each other.
 fn reason_of(error: &DataFusionError) -> String {
     let text = error.strip_backtrace();
     let innermost = text.rsplit(": ").next().unwrap_or(&text);
@@ -226,7 +227,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_cluster_without_workers_is_an_error() {
-        // A port that was free a moment ago.
+        // This port was free a moment ago, so no worker listens there.
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         drop(listener);

@@ -1,4 +1,4 @@
-//! Typed access to the columns of a batch. A table is untrusted: a column that is missing or of
+//! Typed access to the columns of a batch. A table is untrusted, so a column that is missing or of
 //! another type is an error, not a panic.
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
@@ -23,7 +23,7 @@ impl Texts {
         self.0.is_valid(row).then(|| self.0.value(row))
     }
 
-    /// The text; empty where it is unknown.
+    /// The text in a row; empty where it is unknown.
     pub(crate) fn text(&self, row: usize) -> &str {
         self.get(row).unwrap_or_default()
     }
@@ -39,13 +39,14 @@ impl Ints {
         self.0.is_valid(row).then(|| self.0.value(row))
     }
 
-    /// The number of a column that has one in every row.
+    /// The number in a row of a column that has a number in every row.
     pub(crate) fn number(&self, row: usize) -> i64 {
         self.get(row).unwrap_or_default()
     }
 }
 
-/// A column as a type. Engines hand out texts as views or dictionaries too.
+/// A column of a batch, converted to the wanted type. The conversion is needed because the engine
+/// may return texts as views or dictionaries.
 fn column(batch: &RecordBatch, name: &str, wanted: &DataType) -> Result<ArrayRef> {
     let found = batch
         .column_by_name(name)

@@ -1,4 +1,4 @@
-//! Diagnosis where the data is: the detectors run as aggregates of the engine.
+//! Diagnoses runs where the data is: the detectors run as aggregate functions of the SQL engine.
 
 use stormlog_format::json::parse;
 use stormlog_format::{Map, Value};
@@ -9,34 +9,34 @@ use crate::error::AskError;
 use crate::event_rows::{EventQuery, event_columns};
 use crate::functions::DIAGNOSED;
 
-/// Which runs to diagnose, and how far ahead to look.
+/// Which runs to diagnose, and for how long ahead the risk of running out of memory counts.
 #[derive(Clone, Debug)]
 pub struct DiagnoseOptions {
-    /// Only this run.
+    /// Diagnoses only the run with this id.
     pub run_id: Option<String>,
-    /// Only runs of this job.
+    /// Diagnoses only runs of this job.
     pub job_id: Option<String>,
-    /// How far ahead running out of memory counts as a risk, in hours.
+    /// A run that will run out of memory within this many hours counts as a risk.
     pub oom_horizon_hours: f64,
 }
 
 /// What the detectors find in one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunDiagnosis {
-    /// The id of the run in the tables; runs of a job that was started again share it.
+    /// The id of the run in the tables; all runs of a job that was started again have the same id.
     pub run_id: String,
-    /// The sessions, the newest first.
+    /// The ids of the run's sessions, the newest first.
     pub session_ids: Vec<String>,
     /// The verdict in one line.
     pub headline: String,
-    /// Whether there were too few samples to judge.
+    /// Whether the run has too few samples to be judged.
     pub is_too_short: bool,
     /// The findings with the keys of `stormlog analyze --format json`, the gravest first.
     pub findings: Vec<Map>,
 }
 
 impl Asker {
-    /// Diagnoses runs, in the order of their ids.
+    /// Diagnoses the runs that the options select, in the order of their ids.
     pub async fn diagnose(&self, options: &DiagnoseOptions) -> Result<Vec<RunDiagnosis>, AskError> {
         let mut diagnosed = Vec::new();
         for batch in self.batches(&query(options)).await? {
@@ -76,8 +76,8 @@ fn read(run_id: &str, text: &str) -> Result<Vec<RunDiagnosis>, AskError> {
     runs.collect()
 }
 
-/// Both aggregates in one statement: events by session, then sessions by run. A session that is listed
-/// at several paths is taken once.
+/// The statement contains both aggregates: events by session, then sessions by run. A session that
+/// is listed at several paths is read once.
 fn query(options: &DiagnoseOptions) -> String {
     let mut conditions = vec!["TRUE".to_owned()];
     if let Some(run) = &options.run_id {
@@ -92,7 +92,8 @@ fn query(options: &DiagnoseOptions) -> String {
         of_samples: Some("TRUE".to_owned()),
         of_events: Some("TRUE".to_owned()),
     };
-    // Without a condition every session is wanted, and a join would only cost time.
+    // Without a condition every session is selected, and a join with the selection would only cost
+    // time.
     let chosen = if conditions.len() > 1 { "chosen" } else { "" };
     let columns = event_columns().into_iter().map(|(name, _)| name);
     let columns: Vec<&str> = columns.collect();

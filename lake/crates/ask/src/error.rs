@@ -1,33 +1,34 @@
-//! Why a question has no answer.
+//! Why a query over a lake failed.
 
 use datafusion::error::DataFusionError;
 use stormlog_analysis::query::CorrelationError;
 use stormlog_lake_tables::LakeError;
 
-/// Why a question has no answer.
+/// Why a query over a lake failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
     /// The lake cannot be read.
     #[error(transparent)]
     Lake(#[from] LakeError),
-    /// The engine refuses or fails.
+    /// The SQL engine refuses a statement or fails.
     #[error("{0}")]
     Engine(String),
-    /// A statement would change something, or is not SQL.
+    /// A statement would change something, or is not valid SQL.
     #[error("'sql' runs one statement that only reads: {0}")]
     NotAQuestion(String),
-    /// A table has a cell that no recording has.
+    /// A cell of a table has a value that no recording contains.
     #[error("table '{table}', column '{column}': {reason}")]
     Cell {
-        /// The table.
+        /// The table with the cell.
         table: &'static str,
-        /// The column.
+        /// The column with the cell.
         column: &'static str,
-        /// What is wrong with it.
+        /// What is wrong with the cell.
         reason: String,
     },
-    /// There is no moment to look around.
+    /// A correlation has no moment to look around: none was given, or the record that it names is
+    /// unknown or has another time.
     #[error(transparent)]
     Moment(#[from] CorrelationError),
     /// The cluster has no worker that can be used.
@@ -41,7 +42,8 @@ impl From<DataFusionError> for AskError {
     }
 }
 
-/// Messages of the engine name addresses of files, never credentials; only their length is bounded.
+/// The first line of an engine's message, shortened; such messages contain addresses of files, but
+/// no credentials.
 fn first_line(text: &str) -> String {
     const LONGEST: usize = 2_000;
     match text.char_indices().nth(LONGEST) {

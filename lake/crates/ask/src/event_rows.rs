@@ -1,4 +1,5 @@
-//! Rows of `samples` and `events` as events, in one shape for both tables.
+//! Converts rows of `samples` and `events` to events; queries select the same columns from both
+//! tables.
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::arrow::compute::{SortColumn, lexsort_to_indices, take_record_batch};
@@ -12,7 +13,7 @@ use stormlog_lake_tables::{COUNTERS, COVERED, Covered, join_metadata};
 
 use crate::columns::{Ints, Texts};
 
-/// The columns of an event that both tables have.
+/// The columns of an event that the tables `samples` and `events` both have.
 const SHARED: [&str; 17] = [
     "source_id",
     "seq",
@@ -33,7 +34,7 @@ const SHARED: [&str; 17] = [
     "metadata",
 ];
 
-/// Which of them are texts.
+/// Which of the shared columns are texts.
 const TEXTS: [&str; 8] = [
     "source_id",
     "session_id",
@@ -45,27 +46,27 @@ const TEXTS: [&str; 8] = [
     "metadata",
 ];
 
-/// The columns of an event, in the order in which questions select them, and whether each is a text.
+/// The columns of an event, in the order in which queries select them, and whether each is a text.
 pub(crate) fn event_columns() -> Vec<(&'static str, bool)> {
     let covered = COVERED.iter().map(|(column, _, _)| *column);
     let columns = SHARED.into_iter().chain(COUNTERS).chain(covered);
     columns.map(|name| (name, TEXTS.contains(&name))).collect()
 }
 
-/// A query for events of both tables in one shape.
+/// A query for events of the tables `samples` and `events`, with the same columns from both.
 #[derive(Debug, Default)]
 pub(crate) struct EventQuery {
-    /// What comes before the selection.
+    /// The `WITH` clause that comes before the selection.
     pub(crate) with: String,
-    /// Which samples are wanted; none of them without a condition.
+    /// The condition for samples; `None` selects no samples.
     pub(crate) of_samples: Option<String>,
-    /// Which other events are wanted.
+    /// The condition for other events; `None` selects none of them.
     pub(crate) of_events: Option<String>,
 }
 
 impl EventQuery {
-    /// The SQL. The rows are those of the sessions in a relation with the columns `source_id` and
-    /// `session_id`, or of all sessions where its name is empty.
+    /// The SQL statement; its rows are those of the sessions in the relation `chosen`, which has
+    /// the columns `source_id` and `session_id`, or of all sessions when the name is empty.
     pub(crate) fn sql(&self, chosen: &str) -> String {
         let covered = || COVERED.iter().map(|(column, _, _)| *column);
         let parts = [
@@ -105,7 +106,7 @@ impl EventQuery {
     }
 }
 
-/// Rows by time; of the same moment in the order in which they were recorded.
+/// Sorts rows by time; rows of the same time stay in the order in which they were recorded.
 pub(crate) fn in_time_order(batch: &RecordBatch) -> Result<RecordBatch> {
     let key = |name: &str| -> Result<SortColumn> {
         let column: &ArrayRef = batch
@@ -120,14 +121,14 @@ pub(crate) fn in_time_order(batch: &RecordBatch) -> Result<RecordBatch> {
     Ok(take_record_batch(batch, &indices)?)
 }
 
-/// The events of rows, in their order.
+/// Converts rows to events, in the order of the rows.
 pub(crate) fn events_of(batch: &RecordBatch) -> Result<Events> {
     let mut builder = EventsBuilder::default();
     EventRows::of(batch)?.push_to(&mut builder);
     Ok(builder.finish())
 }
 
-/// The columns of some rows.
+/// The columns of some rows of events, by type.
 pub(crate) struct EventRows {
     rows: usize,
     pub(crate) source_id: Texts,
@@ -193,7 +194,7 @@ impl EventRows {
         self.rows
     }
 
-    /// Adds the event of a row.
+    /// Adds the event in a row to the builder.
     pub(crate) fn push_row(&self, row: usize, builder: &mut EventsBuilder) {
         let mut covered = Covered::default();
         for (value, column) in covered.iter_mut().zip(&self.covered) {
@@ -232,7 +233,8 @@ impl EventRows {
     }
 }
 
-/// Records of older versions were converted when they were loaded.
+/// The version of a record by its number; records of older versions were converted when they were
+/// loaded.
 fn version(number: i64) -> Version {
     if number == Version::V4.number() {
         Version::V4

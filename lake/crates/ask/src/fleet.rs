@@ -1,26 +1,26 @@
-//! Questions about a fleet: the views, chosen and ordered.
+//! Queries about a fleet, made from the views with conditions and an order.
 
 use datafusion::execution::SendableRecordBatchStream;
 
 use crate::asker::{Asker, quoted};
 use crate::error::AskError;
 
-/// A ready question about a fleet.
+/// A predefined query about a fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FleetQuestion {
-    /// Memory that grows without end.
+    /// Runs whose memory grows without end.
     Leaks,
-    /// Memory that is reserved and not used.
+    /// Memory that jobs reserve and do not use.
     Waste,
-    /// Out-of-memory errors, compared with device hours.
+    /// The number of out-of-memory errors, compared with device hours.
     Ooms(OomGroup),
-    /// How close jobs came to the limit of their devices.
+    /// How close jobs came to the memory limit of their devices.
     Headroom,
-    /// Peak memory by commit and framework version.
+    /// The change of peak memory by commit and framework version.
     Regressions,
 }
 
-/// What out-of-memory errors are counted by.
+/// By what out-of-memory errors are grouped and counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OomGroup {
     /// A host.
@@ -31,19 +31,19 @@ pub enum OomGroup {
     Owner,
 }
 
-/// Which rows are wanted; what is not given does not matter.
+/// Which rows are selected; a field that is not set selects all.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// Only of this job.
+    /// Selects only rows of this job.
     pub job_id: Option<String>,
-    /// Only of this owner.
+    /// Selects only rows of this owner.
     pub owner: Option<String>,
-    /// Only of this program.
+    /// Selects only rows of this program.
     pub program: Option<String>,
 }
 
 impl Asker {
-    /// The answer to a question about the fleet.
+    /// Runs a predefined query about the fleet and returns its rows.
     pub async fn fleet(
         &self,
         question: &FleetQuestion,
@@ -60,7 +60,8 @@ impl Asker {
         .chain(["TRUE".to_owned()])
         .collect();
         let condition = conditions.join(" AND ");
-        // Equal rows are ordered too, so that the same lake gives the same answer.
+        // Rows with equal values are ordered too, so that the same lake always gives the same
+        // result.
         let statement = match question {
             FleetQuestion::Leaks => format!(
                 "SELECT * FROM fleet_leaks WHERE {condition} ORDER BY \
@@ -84,8 +85,8 @@ impl Asker {
     }
 }
 
-/// Errors by group. `times_expected` is how many times its share of the device hours a group has of
-/// all errors.
+/// A query for the number of out-of-memory errors by group. The column `times_expected` is a
+/// group's share of all errors, divided by its share of all device hours.
 fn ooms(group: OomGroup) -> String {
     let column = match group {
         OomGroup::Host => "host",

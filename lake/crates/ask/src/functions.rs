@@ -1,4 +1,5 @@
-//! Functions of our own in SQL. Workers of a cluster register the same ones.
+//! The SQL functions that Stormlog adds to the engine; workers of a cluster register the same
+//! functions.
 
 mod diagnose_run;
 mod is_alert;
@@ -10,12 +11,12 @@ use datafusion::prelude::SessionContext;
 
 pub(crate) use diagnose_run::ARGUMENTS as DIAGNOSED;
 
-/// The functions of one row.
+/// The functions that are computed from one row.
 pub(crate) fn scalar_functions() -> Vec<ScalarUDF> {
     vec![is_alert::IsAlert::default().into()]
 }
 
-/// The functions of many rows.
+/// The aggregate functions, which are computed from many rows.
 pub(crate) fn aggregate_functions() -> Vec<AggregateUDF> {
     vec![
         session_events::SessionEvents::default().into(),
@@ -23,7 +24,7 @@ pub(crate) fn aggregate_functions() -> Vec<AggregateUDF> {
     ]
 }
 
-/// Adds the functions to a session.
+/// Adds the SQL functions to a session.
 pub(crate) fn register(session: &SessionContext) {
     for function in scalar_functions() {
         session.register_udf(function);

@@ -1,8 +1,8 @@
-//! Questions over the tables of a lake: SQL, the questions of `stormlog query`, questions about fleets,
-//! and the detectors as aggregates.
+//! Queries over the tables of a lake: SQL, the queries of `stormlog query`, queries about fleets,
+//! and the detectors as aggregate functions.
 //!
-//! The engine is `DataFusion`. What a question needs is selected in SQL; rows are made and sorted by the
-//! code that answers `stormlog query`, so that both give the same rows.
+//! The engine is `DataFusion`. The data for a query are selected in SQL; the result rows are made
+//! and sorted by the code of `stormlog query`, so that both give the same rows.
 
 mod asker;
 mod cluster;

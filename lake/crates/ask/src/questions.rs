@@ -1,5 +1,6 @@
-//! The questions of `stormlog query`, with the same rows. SQL selects what a question needs; the same
-//! code as for files makes the rows, so that the answers cannot differ in their form.
+//! The queries of `stormlog query` over a lake, with the same rows as over files. SQL selects the
+//! data for a query; the rows are made by the same code as for files, so that the results have the
+//! same form.
 
 use std::collections::HashMap;
 
@@ -31,7 +32,7 @@ impl Asker {
         Ok(store_of_sessions(self).await?.oom_bundles(filter))
     }
 
-    /// One number per session, rank or status.
+    /// Computes one number per session, rank or status.
     pub async fn summary(
         &self,
         metric: Metric,
@@ -40,7 +41,7 @@ impl Asker {
         summary::summarize(self, metric, group_by).await
     }
 
-    /// What happened around a moment, the surest and nearest first.
+    /// The events around a moment, the most certainly related and nearest first.
     pub async fn correlate(
         &self,
         filter: &CorrelationFilter,
@@ -52,7 +53,8 @@ impl Asker {
         let first = at_ns.saturating_sub(filter.window_ns);
         let last = at_ns.saturating_add(filter.window_ns);
         let mut events = Gathered::default();
-        // Events of sessions that were recorded then: a phase may begin long before the moment.
+        // All events of the sessions that were recorded at that time are read, because a phase may
+        // begin long before the moment.
         let then = sessions_between(first, last);
         let queries = [
             EventQuery {
@@ -68,7 +70,7 @@ impl Asker {
         Ok(Store::of_parts(parts).correlate(filter)?)
     }
 
-    /// Issues as `stormlog query` lists them, the worst and latest first.
+    /// The issues as `stormlog query` lists them, the worst and latest first.
     pub async fn issues(&self, filter: &IssueFilter) -> Result<Vec<Issue>, AskError> {
         let mut events = Gathered::default();
         let trouble = EventQuery {
@@ -83,7 +85,8 @@ impl Asker {
         Ok(store.issues(filter, &HashMap::new()))
     }
 
-    /// Hidden-memory anomalies, which were found in all samples of a session when it was ingested.
+    /// The hidden-memory anomalies, which were detected from all samples of a session when the
+    /// session was ingested.
     async fn anomalies(&self, recorded: &Recorded) -> Result<Vec<Issue>, AskError> {
         let sql = "SELECT source_id, document FROM issues WHERE kind = 'hidden_memory_anomaly'";
         let mut found: Vec<(usize, Issue)> = Vec::new();
@@ -105,7 +108,8 @@ impl Asker {
         Ok(found.into_iter().map(|(_, issue)| issue).collect())
     }
 
-    /// The time of the event with an id. Ids are hashes of whole records, so every event is read.
+    /// The time of the event with this id. The ids of events are hashes of whole records, so every
+    /// event is read until one matches.
     async fn time_of(&self, wanted: &str) -> Result<i64, AskError> {
         let query = EventQuery {
             with: String::new(),
@@ -124,7 +128,7 @@ impl Asker {
         Err(CorrelationError::UnknownRecord(wanted.into()).into())
     }
 
-    /// Adds the events that queries select, ordered by time over all of them.
+    /// Adds the events that the queries select, ordered by time across all queries.
     async fn gather(&self, queries: &[String], events: &mut Gathered) -> Result<(), AskError> {
         let parts: Vec<String> = queries
             .iter()
@@ -142,7 +146,7 @@ impl Asker {
     }
 }
 
-/// A store over the sessions and OOM bundles, without events.
+/// Makes a store over the sessions and OOM bundles, without events.
 pub(crate) async fn store_of_sessions(asker: &Asker) -> Result<Store, AskError> {
     let recorded = Recorded::read(asker).await?;
     Ok(Store::of_parts(
@@ -150,7 +154,7 @@ pub(crate) async fn store_of_sessions(asker: &Asker) -> Result<Store, AskError> 
     ))
 }
 
-/// A query for the sessions that were recorded at some time of an interval.
+/// A SQL query for the sessions that were recorded at some time between `first` and `last`.
 fn sessions_between(first: i64, last: i64) -> String {
     format!(
         "SELECT source_id, session_id FROM \
@@ -162,7 +166,7 @@ fn sessions_between(first: i64, last: i64) -> String {
     )
 }
 
-/// A query for the first and the last sample of each rank of those sessions that have phases: a
+/// A query for the first and the last sample of each rank in sessions that have phases, because a
 /// phase that was never left ends with the last event.
 fn ends_of_samples(sessions: &str, first: i64, last: i64) -> EventQuery {
     let phases = format!(
@@ -190,7 +194,7 @@ fn ends_of_samples(sessions: &str, first: i64, last: i64) -> EventQuery {
     }
 }
 
-/// Types of events that report trouble.
+/// A condition for events whose type is an error, a warning or a degraded collector.
 fn troubled_types() -> String {
     let types = [
         EventType::Error,
@@ -202,7 +206,8 @@ fn troubled_types() -> String {
     format!("event_type IN ({})", types.join(", "))
 }
 
-/// Metadata that may call its event trouble; an escape may spell a key in another way.
+/// A condition for events whose metadata may contain a severity or a collector's health; metadata
+/// with an escape match too, because it may hide such a key.
 fn marked() -> String {
     let keys = [
         metadata_keys::SEVERITY,

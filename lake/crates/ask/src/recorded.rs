@@ -1,4 +1,5 @@
-//! What the tables know about sources, sessions and OOM bundles, as the types that answers are made of.
+//! What the tables of a lake contain about sources, sessions and OOM bundles, as the types from
+//! which results are made.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -21,10 +22,10 @@ use crate::columns::{Ints, Texts};
 use crate::error::AskError;
 use crate::event_rows::EventRows;
 
-/// The source and the id of a session.
+/// The source id and the session id of a session.
 type SessionKey = (String, String);
 
-/// A session and where it was recorded.
+/// A session and the artifact in which it was recorded.
 #[derive(Clone, Debug)]
 struct RecordedSession {
     source_id: String,
@@ -34,7 +35,7 @@ struct RecordedSession {
     thinned_until_ns: Option<i64>,
 }
 
-/// What is known of a path that was ingested, beside its sessions.
+/// What is known about an ingested path besides its sessions.
 #[derive(Clone, Debug)]
 struct Described {
     path: String,
@@ -43,11 +44,11 @@ struct Described {
     attachments: Vec<ExternalAttachment>,
 }
 
-/// Everything but the events.
+/// What the tables of a lake contain, except the events.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recorded {
     described: Vec<Described>,
-    /// By source, in the order of a catalog.
+    /// The sessions by source, in the order of a catalog.
     sessions: Vec<RecordedSession>,
     ooms: Vec<OomBundle>,
 }
@@ -58,25 +59,25 @@ impl RecordedSession {
         (self.source_id.clone(), session.into_owned())
     }
 
-    /// Whether both were found in the same path.
+    /// Whether two sessions were found at the same path.
     fn shares_source(&self, other: &Self) -> bool {
         self.row.source_path == other.row.source_path
             && self.row.source_kind == other.row.source_kind
     }
 
-    /// Whether its events lie in segments.
+    /// Whether the session's events are in segments of a sink.
     fn is_of_sink(&self) -> bool {
         let name = Path::new(&self.first_file).file_name().unwrap_or_default();
         name.to_string_lossy().starts_with(SEGMENT_PREFIX)
     }
 
-    /// The folder of the session's files.
+    /// The folder that contains the session's files.
     fn folder(&self) -> PathBuf {
         let file = Path::new(&self.first_file);
         file.parent().unwrap_or(file).to_path_buf()
     }
 
-    /// The session with some events.
+    /// The loaded form of this session, with the given events.
     fn with_events(&self, events: Events) -> LoadedSession {
         LoadedSession {
             summary: self.row.summary.clone(),
@@ -89,7 +90,7 @@ impl RecordedSession {
 }
 
 impl Recorded {
-    /// Reads the tables `sources`, `sessions` and `ooms`.
+    /// Reads the tables `sources`, `sessions` and `ooms` of the lake.
     pub(crate) async fn read(asker: &Asker) -> Result<Self, AskError> {
         let mut recorded = Self::default();
         for batch in asker.batches("SELECT * FROM sources").await? {
@@ -98,7 +99,8 @@ impl Recorded {
         for batch in asker.batches("SELECT * FROM sessions").await? {
             recorded.sessions.extend(sessions_of(&batch)?);
         }
-        // In the order of a catalog: what has a manifest, then files, each by path.
+        // Sessions are sorted like a catalog: sources with a manifest first, then files, each by
+        // path.
         recorded.sessions.sort_by(|a, b| {
             let source = |one: &RecordedSession| {
                 let kind = one.row.source_kind;
@@ -116,21 +118,22 @@ impl Recorded {
         recorded
             .ooms
             .sort_by(|a, b| a.bundle_path.cmp(&b.bundle_path));
-        // One bundle may lie in two paths that were ingested: a folder and one above it.
+        // The same bundle may have been ingested through two paths: a folder and a folder above it.
         recorded
             .ooms
             .dedup_by(|a, b| a.bundle_path == b.bundle_path);
         Ok(recorded)
     }
 
-    /// Where the first session of a stream stands in the order of sessions.
+    /// The index of the first session of a stream in the order of sessions.
     pub(crate) fn place_of(&self, source_id: &str) -> usize {
         let mut sessions = self.sessions.iter();
         let place = sessions.position(|one| one.source_id == source_id);
         place.unwrap_or(usize::MAX)
     }
 
-    /// The parts of a store: these, some events of their sessions, and the anomalies of all of them.
+    /// The parts of a store: sources, sessions and bundles, the given events of the sessions, and
+    /// their anomalies.
     pub(crate) fn into_parts(self, mut events: Gathered, anomalies: Vec<Issue>) -> StoreParts {
         events.settle(&self.sessions);
         let mut parts = StoreParts {
@@ -164,7 +167,8 @@ impl Recorded {
                 ..Loaded::default()
             };
             if row.source_kind == SourceKind::DiagnoseBundle {
-                // Only the events of a sink inside count, which is a source of its own.
+                // Of a diagnose bundle, only the events of the sink inside count, and that sink is
+                // a source of its own.
                 let sink = Source {
                     path: same_source[0].folder(),
                     kind: SourceKind::Sink,
@@ -195,7 +199,7 @@ fn push(parts: &mut StoreParts, source: Source, loaded: Loaded, rollups: Option<
     parts.rollups.push(rollups);
 }
 
-/// Events by session, while they are gathered.
+/// The events of each session, while they are collected from query results.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     builders: HashMap<SessionKey, EventsBuilder>,
@@ -203,7 +207,7 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    /// Adds rows that are ordered by session and time.
+    /// Adds rows of events that are ordered by session and time.
     pub(crate) fn add(&mut self, batch: &RecordBatch) -> Result<(), AskError> {
         let rows = EventRows::of(batch)?;
         for row in 0..rows.len() {
@@ -216,8 +220,8 @@ impl Gathered {
         Ok(())
     }
 
-    /// Gives every stream of events to a session: to that of the same stream, else to the first one
-    /// with its id, as several processes may record one session.
+    /// Assigns every stream of events to a session: to the session of the same stream, or else to
+    /// the first session with the same id, because several processes may record one session.
     fn settle(&mut self, sessions: &[RecordedSession]) {
         let keys: Vec<SessionKey> = sessions.iter().map(RecordedSession::key).collect();
         let mut streams: Vec<(SessionKey, EventsBuilder)> = self.builders.drain().collect();

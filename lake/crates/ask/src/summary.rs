@@ -1,4 +1,4 @@
-//! `summary`: one number per session, rank or status, added up by the engine.
+//! The query `summary`: one number per session, rank or status, added up by the SQL engine.
 
 use datafusion::arrow::array::RecordBatch;
 use stormlog_analysis::query::{GroupBy, Metric, SourceKind, SummaryRow};
@@ -9,14 +9,14 @@ use crate::columns::{Ints, Texts};
 use crate::error::AskError;
 use crate::questions::store_of_sessions;
 
-/// One number per group; groups without a value are left out.
+/// Computes one number per group; groups without a value are left out.
 pub(crate) async fn summarize(
     asker: &Asker,
     metric: Metric,
     group_by: GroupBy,
 ) -> Result<Vec<SummaryRow>, AskError> {
     let value = match metric {
-        // These come from sessions alone.
+        // These metrics are computed from sessions alone, without events.
         Metric::SessionCountByStatus | Metric::InterruptedSessionsWithOomBundles => {
             return Ok(store_of_sessions(asker).await?.summarize(metric, group_by));
         }
@@ -32,9 +32,9 @@ pub(crate) async fn summarize(
         EventType::CollectorRecovered.as_str()
     );
     let is_sample = format!("event_type = '{}'", EventType::Sample.as_str());
-    // Which rows of `samples` and of `events` count.
+    // The conditions for the rows of `samples` and of `events` that count for the metric.
     let (of_samples, of_events) = match metric {
-        // A sample is an alert only when its metadata calls it so.
+        // A sample counts as an alert only when its metadata contain a severity.
         Metric::AlertCount => (
             "metadata LIKE '%severity%' AND is_alert(event_type, metadata)".to_owned(),
             "is_alert".to_owned(),
@@ -54,7 +54,8 @@ pub(crate) async fn summarize(
         select("samples", &of_samples),
         select("events", &of_events)
     );
-    // Several processes may record one session: what is not of a listed stream goes by the id alone.
+    // Several processes may record one session; an event whose stream is not listed gets the
+    // session with the same id.
     let keys = match group_by {
         GroupBy::Session => "seen.session_id AS session_id",
         GroupBy::SessionRank => "seen.session_id AS session_id, seen.rank AS rank",
@@ -81,7 +82,8 @@ pub(crate) async fn summarize(
          FROM seen JOIN known ON seen.session_id = known.session_id \
          LEFT JOIN own ON seen.source_id = own.source_id AND seen.session_id = own.session_id \
          GROUP BY {group}",
-        // The timeline of a diagnose bundle is no source of events, a sink in it is.
+        // The timeline of a diagnose bundle does not count as a source of events, but a sink in the
+        // bundle does.
         quoted(SourceKind::DiagnoseBundle.as_str()),
         quoted(&format!("%/{SEGMENT_PREFIX}%")),
     );

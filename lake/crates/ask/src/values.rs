@@ -1,4 +1,4 @@
-//! Cells of a result as values that the renderers of rows print.
+//! Converts cells of a query result to values that can be printed.
 
 use datafusion::arrow::array::{Array, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{
@@ -9,7 +9,7 @@ use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::error::Result;
 use stormlog_format::{Map, Text, Value};
 
-/// The rows of a batch, keys in the order of its columns.
+/// The rows of a batch as objects, with keys in the order of the batch's columns.
 pub fn rows_of(batch: &RecordBatch) -> Result<Vec<Map>> {
     let schema = batch.schema();
     let mut rows = vec![Map::new(); batch.num_rows()];
@@ -21,7 +21,7 @@ pub fn rows_of(batch: &RecordBatch) -> Result<Vec<Map>> {
     Ok(rows)
 }
 
-/// One cell. Types without a value of their own (times, decimals, binary) are spelled as text.
+/// The value of one cell; types that [`Value`] does not have (times, decimals, binary) become text.
 fn value_at(array: &dyn Array, index: usize) -> Result<Value> {
     if array.is_null(index) {
         return Ok(Value::Null);

@@ -1,10 +1,11 @@
-//! The views of fleets. They are files of plain SQL, so that DuckDB, Spark and Trino can have them too.
+//! The SQL views about fleets, which are files of plain SQL, so that DuckDB, Spark and Trino can
+//! use them too.
 
 use datafusion::prelude::SessionContext;
 
 use crate::error::AskError;
 
-/// The name and the statement of each view.
+/// The name and the SQL statement of each view.
 pub const VIEWS: [(&str, &str); 5] = [
     (
         "fleet_leaks",
@@ -25,7 +26,7 @@ pub const VIEWS: [(&str, &str); 5] = [
     ),
 ];
 
-/// Creates the views in a session.
+/// Creates the views about fleets in a session.
 pub(crate) async fn register(session: &SessionContext) -> Result<(), AskError> {
     for (_, statement) in VIEWS {
         session.sql(statement).await?;

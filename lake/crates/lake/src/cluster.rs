@@ -1,4 +1,4 @@
-//! `cluster`: workers on this machine, in one command.
+//! The command `cluster` starts workers on this machine.
 
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
@@ -36,7 +36,7 @@ pub(crate) struct ClusterArgs {
 }
 
 pub(crate) async fn run(args: ClusterArgs) -> Result<ExitCode> {
-    // A lake that is not there is an error of this process, not of each worker.
+    // A lake that does not exist is reported here, once, and not by each worker.
     Lake::at(&args.at)?.existing(Table::Samples).await?;
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let shared = || (cores / args.workers.get()).max(1);
@@ -61,7 +61,7 @@ pub(crate) async fn run(args: ClusterArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts a worker; returns once it listens.
+/// Starts a worker process; returns when the worker listens.
 async fn start(lake: &str, threads: usize) -> Result<(Child, String)> {
     let program = std::env::current_exe().context("cannot find this program")?;
     let mut worker = Command::new(program)
@@ -84,7 +84,8 @@ async fn start(lake: &str, threads: usize) -> Result<(Child, String)> {
     Ok((worker, address.trim().to_owned()))
 }
 
-/// Ends when no worker is left. Each one that ends is reported; questions use the others.
+/// Ends when no worker process is left. The end of each worker is reported, and later queries use
+/// the other workers.
 async fn all_lost(workers: &mut [(Child, String)]) {
     let watched = workers.iter_mut().map(|(worker, address)| async move {
         if let Ok(status) = worker.wait().await {

@@ -1,4 +1,4 @@
-//! `diagnose`: the detectors of `stormlog analyze`, run where the data is.
+//! The command `diagnose` runs the detectors of `stormlog analyze` where the data is.
 
 use std::io::{BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
@@ -82,7 +82,7 @@ fn print_json(runs: &[RunDiagnosis]) -> Result<()> {
     Ok(output::lines(&[text])?)
 }
 
-/// The verdict of each run, and every finding in its own words.
+/// Prints the verdict of each run, and the text of every finding.
 fn print(runs: &[RunDiagnosis]) -> Result<()> {
     let out = std::io::stdout();
     let width = if out.is_terminal() {

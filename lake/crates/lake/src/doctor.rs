@@ -1,5 +1,5 @@
-//! `doctor`: the tables of a lake against each other and against their sources, where these still
-//! exist.
+//! The command `doctor` compares the tables of a lake with each other, and with their sources where
+//! these still exist.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -39,11 +39,11 @@ pub(crate) struct DoctorArgs {
     json: bool,
 }
 
-/// What is compared of a session of a source.
+/// The totals of a session that are compared between a source and the tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Totals {
     samples: i64,
-    /// Of the bytes that the allocator gave out, where known.
+    /// The sum of the allocated bytes of all samples in which they are known.
     allocated_sum: i128,
     events: i64,
 }
@@ -100,7 +100,8 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<ExitCode> {
     })
 }
 
-/// Comparisons of tables with each other, each with what a row of its answer means.
+/// SQL queries that compare tables with each other; each comes with the meaning of a row in its
+/// result.
 const BETWEEN: [(&str, &str); 4] = [
     (
         "samples are stored twice",
@@ -195,7 +196,7 @@ async fn totals_stored(session: &SessionContext) -> Result<BySession> {
     Ok(totals)
 }
 
-/// What the tables lack or have too much of, compared with a source as far as it was stored.
+/// What the tables lack or have too much of, compared with the stored part of a source.
 fn against_source(path: &Path, known: &Known, ledger: &Ledger, stored: &BySession) -> Vec<Value> {
     let catalog = Catalog::open(&[path]);
     let mut found = BySession::new();
@@ -204,7 +205,8 @@ fn against_source(path: &Path, known: &Known, ledger: &Ledger, stored: &BySessio
         .iter()
         .filter(|unit| unit.path == path)
     {
-        // A sink that deletes or thins old segments has less than was stored.
+        // A sink that has deleted or thinned old segments has fewer events than the lake, so then
+        // only missing rows are a problem.
         is_whole &= unit
             .manifest
             .as_ref()

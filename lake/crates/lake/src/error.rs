@@ -1,4 +1,4 @@
-//! How failures become text and an exit code. Nothing else in the program prints an error.
+//! Converts failures to error text and an exit code. Nothing else in the program prints an error.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -8,12 +8,12 @@ use stormlog_lake_ask::AskError;
 use stormlog_lake_tables::LakeError;
 use stormlog_report::escape::for_terminal;
 
-/// A failure, bad usage included.
+/// The exit code for a failure, which includes wrong usage.
 pub(crate) const FAILURE: u8 = 1;
-/// A check that failed.
+/// The exit code for a check that failed.
 pub(crate) const FAILED_GATE: u8 = 2;
 
-/// Prints a mistake in the arguments, or the help that was asked for.
+/// Prints a mistake in the arguments, or the help that the user asked for.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     let _ = error.print();
     if error.use_stderr() {
@@ -23,14 +23,14 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// Prints an error with its causes and a hint where there is one.
+/// Prints an error with its causes, and a hint if there is one for it.
 pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
     let mut text = String::from("error: ");
     let mut before = String::new();
     for cause in error.chain() {
-        // Paths and values in the message are untrusted.
+        // Paths and values in an error message are untrusted, so control characters are escaped.
         let cause = for_terminal(&without_secrets(&cause.to_string())).into_owned();
-        // Libraries repeat the text of their cause.
+        // Libraries repeat the text of their cause in their own, so a repeated cause is left out.
         if before.contains(&cause) {
             continue;
         }
@@ -56,7 +56,7 @@ pub(crate) fn warn(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "warning: {text}");
 }
 
-/// A panic of a library as an error.
+/// Converts a panic of a library to an error.
 pub(crate) fn of_panic(panic: &(dyn std::any::Any + Send)) -> anyhow::Error {
     let text = panic
         .downcast_ref::<String>()
@@ -93,15 +93,15 @@ fn is_storage(error: &DeltaTableError) -> bool {
     matches!(error, DeltaTableError::ObjectStore { .. })
 }
 
-/// Values of variables that may appear in messages of libraries, such as a signed address.
+/// Environment variables whose values are secret and may appear in messages of libraries.
 const SECRET_VARIABLES: [&str; 3] = [
     "AWS_SECRET_ACCESS_KEY",
     "AWS_SESSION_TOKEN",
     "AWS_ACCESS_KEY_ID",
 ];
 
-/// A text without the values of credentials and without the queries of addresses, which carry
-/// signatures.
+/// Removes the values of credentials and the queries of addresses, which contain signatures, from a
+/// text.
 pub(crate) fn without_secrets(text: &str) -> String {
     let mut text = text.to_owned();
     for variable in SECRET_VARIABLES {

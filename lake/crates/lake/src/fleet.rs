@@ -1,4 +1,5 @@
-//! Ready questions about a fleet. Each is a view plus an order; the views are the files in `lake/views`.
+//! The commands with predefined queries about a fleet; each is a view in `lake/views` with an
+//! order.
 
 use std::process::ExitCode;
 

@@ -1,8 +1,8 @@
-//! `ingest`: recordings into tables.
+//! The command `ingest` stores recordings in the tables of a lake.
 //!
-//! Every table knows in its own log how far each source is stored (`ledger` of the tables crate), so
-//! each commit is complete in itself and an ingest that was killed anywhere is completed by the next
-//! one. Nothing is read twice but what a table lacks.
+//! Every table records in its own log how far each source is stored (`ledger` of the tables crate),
+//! so each commit is complete in itself, and an ingest that was killed at any point is completed by
+//! the next one. An ingest reads only what at least one table lacks.
 
 mod clusters;
 mod derive;
@@ -41,9 +41,9 @@ use store::{Advance, Overtaken, Store};
 pub(crate) use plan::{How, Known, Piece, place, position, units};
 pub(crate) use rows::is_sample;
 
-/// How often an ingest begins again because others store the same sources.
+/// How often an ingest starts again because other ingests store the same sources.
 const MOST_RESTARTS: u32 = 10;
-/// Runs whose rows are replaced in one commit.
+/// The number of runs whose rows are replaced in one commit.
 const RUNS_A_COMMIT: usize = 512;
 
 /// Store recordings in a lake; what is stored already is not stored again.
@@ -63,11 +63,11 @@ pub(crate) struct IngestArgs {
     json: bool,
 }
 
-/// What an ingest has done.
+/// The counts that an ingest reports at its end.
 #[derive(Debug, Default)]
 struct Done {
     units: usize,
-    /// Units of which nothing was new.
+    /// How many units had nothing new.
     unchanged: usize,
     samples: u64,
     events: u64,
@@ -179,7 +179,7 @@ async fn ingest(lake: &Lake, paths: &[PathBuf], done: &mut Done) -> Result<()> {
     Ok(())
 }
 
-/// What the lake has, by content.
+/// The recordings that the lake has already, by a hash of their content.
 pub(crate) async fn known(lake: &Lake) -> Result<Known> {
     let mut known = Known::default();
     let Some(sources) = lake.table(Table::Sources).await? else {
@@ -209,7 +209,7 @@ pub(crate) async fn known(lake: &Lake) -> Result<Known> {
     Ok(known)
 }
 
-/// Brings the tables about sessions and runs up to date, for runs of which anything has changed.
+/// Updates the tables about sessions and runs, for runs in which anything has changed.
 async fn derive(
     lake: &Lake,
     catalog: &Catalog,

@@ -1,4 +1,4 @@
-//! Which lake a question is put to, and who answers it.
+//! The flags that select a lake and the processes that run queries on it.
 
 use anyhow::Result;
 use clap::Args;
@@ -23,7 +23,7 @@ pub(crate) struct LakeArgs {
 }
 
 impl LakeArgs {
-    /// Opens the lake for questions.
+    /// Opens the lake for queries.
     pub(crate) async fn open(&self) -> Result<Asker> {
         let lake = Lake::at(&self.at)?;
         let Some(addresses) = &self.engine else {

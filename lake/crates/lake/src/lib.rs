@@ -1,4 +1,4 @@
-//! The commands of `stormlog-lake`, one file each.
+//! The commands of the program `stormlog-lake`, one file each.
 
 mod cluster;
 mod diagnose;
@@ -66,7 +66,7 @@ enum Command {
     Regressions(fleet::RegressionsArgs),
 }
 
-/// Runs the program with the given arguments.
+/// Runs the program with the given arguments and returns its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
@@ -80,8 +80,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return error::failed(&error.into()),
     };
-    // Tables are untrusted, and their libraries were not written for that: a panic of theirs is an
-    // error like any other.
+    // Tables are untrusted, and the libraries that read them may panic on bad content, so a panic
+    // is reported like any other error.
     std::panic::set_hook(Box::new(|_| {}));
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         runtime.block_on(dispatch(cli.command))

@@ -1,4 +1,5 @@
-//! The program `stormlog-lake`: recordings of a fleet as tables, and questions over them.
+//! The program `stormlog-lake` stores recordings of a fleet as tables and answers queries over
+//! them.
 
 use std::process::ExitCode;
 

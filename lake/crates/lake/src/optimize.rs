@@ -1,4 +1,4 @@
-//! `optimize`: small files, which live ingests leave, become larger ones.
+//! The command `optimize` joins the small files that frequent ingests leave into larger ones.
 
 use std::num::NonZeroU64;
 use std::process::ExitCode;

@@ -1,10 +1,10 @@
-//! What the commands print.
+//! Prints the output of commands.
 
 use std::io::{self, Write};
 
 use serde_json::Value;
 
-/// Prints a document as JSON on standard output.
+/// Prints a JSON document on standard output.
 pub(crate) fn json(document: &Value) -> io::Result<()> {
     let mut out = io::stdout().lock();
     serde_json::to_writer_pretty(&mut out, document)?;
@@ -21,7 +21,7 @@ pub(crate) fn lines(lines: &[String]) -> io::Result<()> {
     out.flush()
 }
 
-/// A count with separators between thousands.
+/// Formats a count with separators between thousands.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);

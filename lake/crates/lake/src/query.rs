@@ -1,4 +1,5 @@
-//! `query`: the questions of `stormlog query`, with the same flags and rows.
+//! The command `query` answers the queries of `stormlog query` over a lake, with the same flags and
+//! rows.
 
 use std::process::ExitCode;
 

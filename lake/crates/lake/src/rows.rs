@@ -1,4 +1,4 @@
-//! Output flags of answers, and how rows are printed.
+//! The output flags of commands that print rows, and how rows are printed.
 
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
@@ -123,14 +123,14 @@ fn print(
     Ok(())
 }
 
-/// The names of the columns of an answer.
+/// The names of the columns of a query result.
 pub(crate) fn column_names(answer: &SendableRecordBatchStream) -> Vec<String> {
     let schema = answer.schema();
     let names = schema.fields().iter().map(|field| field.name().clone());
     names.collect()
 }
 
-/// The width of the terminal, as far as it is known.
+/// The width of the terminal, or a default where it is not known.
 pub(crate) fn terminal_width() -> usize {
     const USUAL: usize = 80;
     let size = rustix::termios::tcgetwinsize(std::io::stdout());

@@ -1,4 +1,4 @@
-//! `sql`: any question, in SQL.
+//! The command `sql` runs any SQL statement that only reads.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -59,10 +59,11 @@ pub(crate) async fn run(args: SqlArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the rows as they come; only the first ones, which set the widths of a table, are held.
+/// Prints the rows as they arrive; only the first rows, which set the column widths of a table, are
+/// kept in memory.
 async fn print(answer: SendableRecordBatchStream, output: &Flat) -> Result<()> {
     let names = column_names(&answer);
-    // Two batches at most wait for the printer, however slow its reader is.
+    // At most two batches wait for the printing thread, however slowly its output is read.
     let (sender, receiver) = std::sync::mpsc::sync_channel::<Vec<Map>>(2);
     let reading = tokio::spawn(async move {
         let mut answer = answer;
@@ -70,7 +71,7 @@ async fn print(answer: SendableRecordBatchStream, output: &Flat) -> Result<()> {
             let sender = sender.clone();
             let rows = rows_of(&batch)?;
             let sent = tokio::task::spawn_blocking(move || sender.send(rows)).await;
-            // The printer has stopped: its output was closed.
+            // The printing thread has stopped, because its output was closed.
             if !matches!(sent, Ok(Ok(()))) {
                 break;
             }

@@ -1,4 +1,4 @@
-//! `vacuum`: files that no version within the retention needs are deleted.
+//! The command `vacuum` deletes files that no version within the retention needs.
 
 use std::process::ExitCode;
 
@@ -39,7 +39,8 @@ pub(crate) async fn run(args: VacuumArgs) -> Result<ExitCode> {
     let mut lines = Vec::new();
     for table in Table::ALL {
         let opened = lake.existing(table).await?;
-        // Files of an ingest that was killed were never committed: only a full vacuum sees them.
+        // Files of a killed ingest were never committed, so only a full vacuum, which lists the
+        // directory, finds them.
         let (_, done) = opened
             .vacuum()
             .with_mode(VacuumMode::Full)

@@ -1,4 +1,4 @@
-//! `worker`: one process of a cluster.
+//! The command `worker` runs one process of a cluster.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -39,7 +39,7 @@ pub(crate) struct WorkerArgs {
 }
 
 impl WorkerArgs {
-    /// How many threads run plans.
+    /// How many threads of the worker run plans.
     pub(crate) fn threads(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         self.threads.map_or_else(cores, NonZeroUsize::get)
@@ -61,7 +61,7 @@ pub(crate) async fn run(args: WorkerArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Ends when the process is asked to end.
+/// A future that ends when the process receives a signal to end.
 pub(crate) fn ended() -> io::Result<impl Future<Output = ()>> {
     let mut terminated = signal(SignalKind::terminate())?;
     let mut interrupted = signal(SignalKind::interrupt())?;

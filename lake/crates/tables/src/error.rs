@@ -1,4 +1,4 @@
-//! What can go wrong with a lake.
+//! The errors of reading and writing a lake.
 
 use deltalake::DeltaTableError;
 use deltalake::datafusion::error::DataFusionError;
@@ -7,23 +7,23 @@ use deltalake::datafusion::error::DataFusionError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LakeError {
-    /// The address is none that a lake can have.
+    /// The address cannot be that of a lake.
     #[error("'{address}' is no address of a lake: {reason}")]
     Address {
         /// The address as given, without user name, password and query.
         address: String,
-        /// What is wrong with it.
+        /// What is wrong with the address.
         reason: String,
     },
     /// There is no lake at the address.
     #[error("there is no lake at '{0}'")]
     NotFound(String),
-    /// A table cannot be read or written.
+    /// A table of the lake cannot be read or written.
     #[error("table '{table}': {source}")]
     Table {
         /// The table.
         table: &'static str,
-        /// What its library reports.
+        /// What the Delta library reports about the table.
         source: Box<DeltaTableError>,
     },
     /// A table has other columns than this version writes.
@@ -33,7 +33,7 @@ pub enum LakeError {
         table: &'static str,
         /// The column that is missing or of another type.
         column: String,
-        /// The type that is needed.
+        /// The type that this version needs for the column.
         wanted: String,
     },
     /// The log of a table cannot be read.
@@ -41,7 +41,7 @@ pub enum LakeError {
     Log {
         /// The table.
         table: &'static str,
-        /// Which file, and what is wrong with it.
+        /// The file of the log that cannot be read, and what is wrong with it.
         reason: String,
     },
     /// A question failed.

@@ -1,7 +1,8 @@
-//! A table as the Parquet files that its log lists.
+//! Reads a table as the Parquet files that its log lists.
 //!
-//! The provider of the Delta library plans a scan of its own, which no other process can run. A scan of
-//! plain Parquet files is what every engine distributes, so this one is used in one process too.
+//! The Delta library's own provider plans a scan that no other process can run. A scan of plain
+//! Parquet files can be distributed by every engine, so it is used here, even when one process runs
+//! the query.
 
 use std::sync::Arc;
 
@@ -26,27 +27,28 @@ use crate::lake::{columns_of, delta_error};
 use crate::schema::Table;
 use crate::store;
 
-/// The column by which tables are partitioned. It is in the paths of files, not in them.
+/// The column by which tables are partitioned, whose value is in the paths of files and not in the
+/// files themselves.
 pub(crate) const PARTITION: &str = "date";
 
-/// The option of a table whose files name columns differently.
+/// The option of a Delta table whose files use other column names than the table.
 const COLUMN_MAPPING: &str = "delta.columnMapping.mode";
 
-/// The files of one version of a table.
+/// The Parquet files of one version of a table.
 #[derive(Debug)]
 pub(crate) struct TableFiles {
-    /// The columns in the order of the table.
+    /// The schema of the table, with columns in the order of the table.
     schema: SchemaRef,
-    /// The columns of the files, then the partition.
+    /// The columns that the files contain, then the partition column.
     scanned: TableSchema,
-    /// For each column of the table its index in `scanned`.
+    /// For each column of the table, its index in `scanned`.
     indices: Vec<usize>,
     files: Vec<PartitionedFile>,
     rows: Precision<usize>,
 }
 
 impl TableFiles {
-    /// Lists the files of the version that is loaded.
+    /// Lists the files of the table version that is loaded.
     pub(crate) fn of(table: Table, opened: &DeltaTable) -> Result<Self, LakeError> {
         let failed = |error| delta_error(table, error);
         let refused = |reason: &str| LakeError::Log {
@@ -111,7 +113,7 @@ impl TableFiles {
     }
 }
 
-/// Texts as views: a filter or a group then copies no text.
+/// A text field as an Arrow view type, so that filters and groups copy no text.
 fn as_view(field: &Field) -> Arc<Field> {
     let field = field.clone();
     Arc::new(match field.data_type() {
@@ -130,8 +132,8 @@ impl TableProvider for TableFiles {
         TableType::Base
     }
 
-    /// Filters reach the scan later, by a rule of the engine, which skips files, row groups and pages by
-    /// them.
+    /// Filters are not passed here: a rule of the engine adds them to the scan later, which then
+    /// skips files, row groups and pages.
     async fn scan(
         &self,
         session: &dyn Session,

@@ -1,4 +1,4 @@
-//! Where the tables lie, and how they are opened.
+//! The location of a lake's tables, and how they are opened.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use crate::files::{PARTITION, TableFiles};
 use crate::schema::Table;
 use crate::store::OnlyLake;
 
-/// A lake: a directory, or a prefix of an object store, with one directory per table.
+/// A lake is a directory, or a prefix of an object store, with one directory per table.
 #[derive(Clone, Debug)]
 pub struct Lake {
     root: Url,
 }
 
 impl Lake {
-    /// The lake at an address: a path, `file://…` or `s3://bucket/prefix`. Nothing is opened.
+    /// The lake at an address: a path, `file://…` or `s3://bucket/prefix`. This opens nothing yet.
     pub fn at(address: &str) -> Result<Self, LakeError> {
         let root = match Url::parse(address) {
             Ok(url) if url.scheme().len() > 1 => url,
@@ -50,17 +50,17 @@ impl Lake {
         Ok(Self { root })
     }
 
-    /// The address, without anything that may be secret.
+    /// The address of the lake, without anything that may be secret.
     pub fn address(&self) -> String {
         shown(&self.root)
     }
 
-    /// The directory, where the lake is one.
+    /// The directory of the lake; `None` for a lake in an object store.
     pub fn directory(&self) -> Option<PathBuf> {
         self.root.to_file_path().ok()
     }
 
-    /// Where a table lies.
+    /// The location of a table.
     pub fn table_url(&self, table: Table) -> Url {
         let mut url = self.root.clone();
         if let Ok(mut path) = url.path_segments_mut() {
@@ -69,7 +69,7 @@ impl Lake {
         url
     }
 
-    /// Opens a table and checks its columns; nothing when there is none.
+    /// Opens a table and checks its columns; `None` when the table does not exist.
     pub async fn table(&self, table: Table) -> Result<Option<DeltaTable>, LakeError> {
         let failed = |error| delta_error(table, error);
         let url = self.table_url(table);
@@ -90,13 +90,13 @@ impl Lake {
         Ok(Some(opened))
     }
 
-    /// Opens a table that must be there.
+    /// Opens a table that must exist.
     pub async fn existing(&self, table: Table) -> Result<DeltaTable, LakeError> {
         let found = self.table(table).await?;
         found.ok_or_else(|| LakeError::NotFound(self.address()))
     }
 
-    /// Opens a table, and creates it when it is not there.
+    /// Opens a table, and creates it when it does not exist.
     pub async fn open_or_create(&self, table: Table) -> Result<DeltaTable, LakeError> {
         if let Some(found) = self.table(table).await? {
             return Ok(found);
@@ -127,7 +127,8 @@ impl Lake {
             .await;
         match created {
             Ok(created) => Ok(created),
-            // Another process has created it a moment ago.
+            // Creating the table fails when another process has created it a moment ago; then that
+            // table is opened.
             Err(error) => match self.table(table).await? {
                 Some(found) => Ok(found),
                 None => Err(failed(error)),
@@ -135,14 +136,15 @@ impl Lake {
         }
     }
 
-    /// A session in which every table of the lake can be asked under its name.
+    /// A session in which queries can use every table of the lake under its name.
     pub async fn session(&self) -> Result<SessionContext, LakeError> {
         let session = SessionContext::from(self.state()?.build());
         self.register(&session).await?;
         Ok(session)
     }
 
-    /// The state of a session that reads the files of the lake and nothing else. It has no tables yet.
+    /// The state of a session that can read the files of the lake and nothing else; its tables are
+    /// not registered yet.
     pub fn state(&self) -> Result<SessionStateBuilder, LakeError> {
         let config = SessionConfig::new().with_information_schema(true);
         Ok(SessionStateBuilder::new()
@@ -151,7 +153,7 @@ impl Lake {
             .with_default_features())
     }
 
-    /// What plans need to read the files of the lake.
+    /// The runtime environment with which plans read the files of the lake.
     pub fn runtime(&self) -> Result<Arc<RuntimeEnv>, LakeError> {
         let files = DeltaTableBuilder::from_url(self.root.clone())
             .and_then(|builder| builder.build_storage())
@@ -185,7 +187,7 @@ pub fn register_table(
     Ok(())
 }
 
-/// An error of a table's library.
+/// Converts an error of the Delta library to an error about a table.
 pub fn delta_error(table: Table, error: DeltaTableError) -> LakeError {
     LakeError::Table {
         table: table.name(),
@@ -198,7 +200,7 @@ fn directory_url(path: &Path) -> Option<Url> {
     Url::from_directory_path(path).ok()
 }
 
-/// The address without user name, password, query and fragment.
+/// An address without user name, password, query and fragment.
 fn shown(url: &Url) -> String {
     if let Ok(path) = url.to_file_path() {
         return path.display().to_string();
@@ -207,8 +209,8 @@ fn shown(url: &Url) -> String {
     format!("{}://{host}{}", url.scheme(), url.path())
 }
 
-/// The columns of a table by its log. The log is untrusted: a type that Arrow does not have is an error
-/// here, and a panic in `arrow_schema`.
+/// The columns of a table according to its log. The log is untrusted: a type that Arrow does not
+/// have is an error here, while it would be a panic in `arrow_schema`.
 pub(crate) fn columns_of(table: Table, opened: &DeltaTable) -> Result<Schema, LakeError> {
     let failed = |error| delta_error(table, error);
     let found = opened.snapshot().map_err(failed)?.snapshot().schema();
@@ -218,7 +220,7 @@ pub(crate) fn columns_of(table: Table, opened: &DeltaTable) -> Result<Schema, La
         .map_err(|error| failed(DeltaTableError::from(error)))
 }
 
-/// Every column that this version reads must be there with its type.
+/// Checks that every column that this version reads exists with its type.
 fn check_columns(table: Table, opened: &DeltaTable) -> Result<(), LakeError> {
     let found = columns_of(table, opened)?;
     for wanted in table.schema().fields() {

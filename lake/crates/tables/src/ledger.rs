@@ -1,9 +1,10 @@
-//! How far each source is stored in a table, from the table's own log.
+//! Reads from a table's own log how far each source is stored in the table.
 //!
 //! Every commit of rows carries one application transaction (`txn`) for each source: its id and the
-//! position up to which its rows are stored. Rows and position are one atomic commit, so whatever
-//! ends an ingest, the table knows what it has. The log is read here directly because its library
-//! can only be asked for one source at a time, each time from the beginning.
+//! position up to which its rows are stored. Rows and position are written in one atomic commit, so
+//! that the table knows what it has stored, however an ingest ends. The log is read here directly,
+//! because the Delta library can only find the position of one source at a time, each time from the
+//! beginning of the log.
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use serde_json::Value;
 use crate::error::LakeError;
 use crate::schema::Table;
 
-/// Prefix of the application ids of sources.
+/// The prefix of application ids that stand for sources.
 const PREFIX: &str = "stormlog:";
 
 /// Positions by source.
@@ -30,12 +31,12 @@ const PREFIX: &str = "stormlog:";
 pub struct Ledger(HashMap<String, i64>);
 
 impl Ledger {
-    /// How far a source is stored.
+    /// The position up to which a source is stored; `None` for an unknown source.
     pub fn position(&self, source_id: &str) -> Option<i64> {
         self.0.get(source_id).copied()
     }
 
-    /// Notes that a source is stored up to a position.
+    /// Notes that the rows of a source are stored up to a position.
     pub fn advance(&mut self, source_id: &str, position: i64) {
         self.0.insert(source_id.to_owned(), position);
     }
@@ -52,7 +53,7 @@ impl Ledger {
     }
 }
 
-/// Reads the positions of all sources in a table, as of the version that is loaded.
+/// Reads the positions of all sources in a table, as of the table version that is loaded.
 pub async fn read_ledger(table: Table, opened: &DeltaTable) -> Result<Ledger, LakeError> {
     let failed = |reason: String| LakeError::Log {
         table: table.name(),
@@ -85,7 +86,7 @@ pub async fn read_ledger(table: Table, opened: &DeltaTable) -> Result<Ledger, La
         let store = Arc::clone(&store);
         async move { store.get(&path).await?.bytes().await }
     };
-    // All parts of the newest checkpoint.
+    // A checkpoint may have several parts; all parts of the newest one are read.
     for (_, name) in checkpoints.iter().filter(|(n, _)| Some(*n) == newest) {
         let bytes = get(name).await;
         let bytes = bytes.map_err(|error| failed(format!("'{name}': {error}")))?;
@@ -105,7 +106,7 @@ pub async fn read_ledger(table: Table, opened: &DeltaTable) -> Result<Ledger, La
     Ok(ledger)
 }
 
-/// Takes one line of a commit; what is no transaction is skipped without parsing it.
+/// Reads one line of a commit; a line that is not a transaction is skipped without parsing.
 fn read_action(line: &[u8], ledger: &mut Ledger) {
     if !line.trim_ascii_start().starts_with(b"{\"txn\"") {
         return;

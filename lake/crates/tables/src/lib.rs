@@ -1,7 +1,7 @@
-//! The tables of a lake: their columns, and where they lie.
+//! The tables of a lake: their names, columns and location.
 //!
-//! A lake is a directory or a prefix of an object store with one Delta table per [`Table`]. Unknown is
-//! NULL, never zero. All times are Unix nanoseconds.
+//! A lake is a directory or a prefix of an object store with one Delta table per [`Table`]. An
+//! unknown value is NULL in the tables, never zero. All times in the tables are Unix nanoseconds.
 
 mod error;
 mod files;

@@ -1,12 +1,15 @@
-//! The metadata of samples in two parts: numbers that have columns of their own, and the remaining text.
+//! Splits the metadata of samples in two parts: numbers that have columns of their own, and the
+//! remaining text.
 //!
-//! Texts with a step number or a clock reading are different in every sample; without these numbers
-//! most are equal and cost nothing. Nothing is lost: [`join_metadata`] gives back the text byte for
-//! byte. A text that it could not give back (keys not sorted, other white space) is kept whole.
+//! Metadata with a step number or a clock reading differ in every sample; without these numbers
+//! most texts are equal and take no space. Nothing is lost: [`join_metadata`] restores the text of
+//! the metadata byte for byte. Metadata that could not be restored exactly (keys not sorted, other
+//! white space) are stored as a whole.
 
 use stormlog_format::json::Reader;
 
-/// Where numbers are found: the column, the key, and whether it lies in `host_memory`.
+/// The numbers that have columns: the column, the key in the metadata, and whether the key is
+/// inside `host_memory`.
 pub const COVERED: [(&str, &str, bool); 10] = [
     ("step", "step", false),
     ("optimizer", "optimizer", false),
@@ -26,10 +29,11 @@ pub const COVERED: [(&str, &str, bool); 10] = [
 
 const HOST_MEMORY: &[u8] = b"host_memory";
 
-/// The numbers, in the order of [`COVERED`]; what is not in the metadata is unknown.
+/// The numbers of one sample's metadata, in the order of [`COVERED`]; a number that is missing
+/// there is unknown.
 pub type Covered = [Option<i64>; COVERED.len()];
 
-/// Splits metadata: fills `rest` with the text that has no column and returns the numbers.
+/// Splits metadata: fills `rest` with the text that has no columns, and returns the numbers.
 pub fn split_metadata(text: &[u8], rest: &mut Vec<u8>) -> Covered {
     rest.clear();
     let mut numbers = Covered::default();
@@ -40,8 +44,8 @@ pub fn split_metadata(text: &[u8], rest: &mut Vec<u8>) -> Covered {
     numbers
 }
 
-/// Whether the object can be given back from its parts. The numbers are filled either way, as far
-/// as the text can be read.
+/// Splits a JSON object; returns whether it can be restored exactly from its parts. The numbers are
+/// filled in both cases, as far as the text can be read.
 fn split_object(text: &[u8], is_host: bool, rest: &mut Vec<u8>, numbers: &mut Covered) -> bool {
     let mut reader = Reader::new(text);
     if !reader.eat(b'{') {
@@ -54,7 +58,7 @@ fn split_object(text: &[u8], is_host: bool, rest: &mut Vec<u8>, numbers: &mut Co
         return text == b"{}";
     }
     let first = rest.len();
-    // The length that the usual spelling has: `"key": value`, joined by `, `.
+    // The length of the object in the usual spelling: `"key": value`, joined by `, `.
     let mut usual = 2;
     let mut before: Option<&[u8]> = None;
     let mut is_exact = true;
@@ -96,7 +100,7 @@ fn split_object(text: &[u8], is_host: bool, rest: &mut Vec<u8>, numbers: &mut Co
     is_exact && usual == text.len()
 }
 
-/// A number that is not negative and written in the usual way.
+/// Parses a number that is not negative and has no leading zeros.
 fn count(text: &[u8]) -> Option<i64> {
     let is_usual = text.iter().all(u8::is_ascii_digit) && (text.len() == 1 || text[0] != b'0');
     if !is_usual {
@@ -105,7 +109,7 @@ fn count(text: &[u8]) -> Option<i64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// The metadata as it was before it was split.
+/// The metadata as they were before they were split.
 pub fn join_metadata(rest: &[u8], numbers: &Covered) -> Vec<u8> {
     if numbers.iter().all(Option::is_none) {
         return rest.to_vec();
@@ -113,7 +117,8 @@ pub fn join_metadata(rest: &[u8], numbers: &Covered) -> Vec<u8> {
     join_object(rest, false, numbers).unwrap_or_else(|| rest.to_vec())
 }
 
-/// Nothing where the text is no object, and so was kept whole.
+/// Restores a JSON object; `None` where the text is not an object and was therefore stored as a
+/// whole.
 fn join_object(rest: &[u8], is_host: bool, numbers: &Covered) -> Option<Vec<u8>> {
     let mut reader = Reader::new(rest);
     if !reader.eat(b'{') {
@@ -143,7 +148,7 @@ fn join_object(rest: &[u8], is_host: bool, numbers: &Covered) -> Option<Vec<u8>>
         if let Some(number) = number
             && *of_host == is_host
         {
-            // The text was kept whole.
+            // The key is in the text already, so the text was stored as a whole.
             if is_here() {
                 return Some(rest.to_vec());
             }

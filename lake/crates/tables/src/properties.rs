@@ -1,4 +1,4 @@
-//! How columns are encoded in files.
+//! How the columns of tables are encoded in Parquet files.
 
 use deltalake::parquet::basic::{Compression, Encoding, ZstdLevel};
 use deltalake::parquet::file::properties::{EnabledStatistics, WriterProperties};
@@ -6,8 +6,9 @@ use deltalake::parquet::schema::types::ColumnPath;
 
 use crate::schema::Table;
 
-/// Columns whose values are near those of the row before: clocks, counts of steps and bytes. Their
-/// differences take a few bits, measured a tenth less than dictionaries on real recordings.
+/// Columns whose values are close to those of the row before, such as clocks and counts of steps
+/// and bytes. These columns are encoded as differences of a few bits; on real recordings they take
+/// a tenth less space than with dictionaries.
 const NEAR: [&str; 15] = [
     "seq",
     "timestamp_ns",
@@ -26,7 +27,7 @@ const NEAR: [&str; 15] = [
     "host_file_bytes",
 ];
 
-/// Encodings and compression of a table's files.
+/// The encodings and the compression of a table's Parquet files.
 pub fn writer_properties(table: Table) -> WriterProperties {
     let level = ZstdLevel::try_new(3).unwrap_or_default();
     let mut properties = WriterProperties::builder()

@@ -1,4 +1,4 @@
-//! Names and columns of the tables.
+//! The names and columns of a lake's tables.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 pub enum Table {
     /// One row for each sample: the counters, and the numbers of its metadata that detectors read.
     Samples,
-    /// One row for each sample at the end of an optimizer's step.
+    /// One row for each sample that was taken at the end of an optimizer step.
     Steps,
-    /// One row for each event that is no sample.
+    /// One row for each event that is not a sample.
     Events,
-    /// One row for each track and minute of one ingest.
+    /// One row for each track and minute in one ingest.
     Rollups,
     /// One row for each session.
     Sessions,
-    /// One row for each bundle of the OOM flight recorder.
+    /// One row for each OOM bundle.
     Ooms,
     /// One row for each run.
     Runs,
@@ -25,11 +25,11 @@ pub enum Table {
     Findings,
     /// One row for each issue of a run.
     Issues,
-    /// One row for each source that was ingested.
+    /// One row for each unit (sink, file or bundle) that was ingested.
     Sources,
 }
 
-/// Names of the counters of an event, in the order of its fields.
+/// The names of an event's counters, in the order of its fields.
 pub const COUNTERS: [&str; 8] = [
     "allocator_allocated_bytes",
     "allocator_reserved_bytes",
@@ -57,7 +57,7 @@ use Kind::{Date, Flag, Int, MaybeFloat, MaybeInt, MaybeText, Text};
 
 type Columns = &'static [(&'static str, Kind)];
 
-/// Where a row of events comes from and when it was recorded.
+/// The columns that show where a row of events comes from and when it was recorded.
 const ORIGIN: Columns = &[
     ("date", Date),
     ("source_id", Text),
@@ -87,7 +87,7 @@ const ORIGIN: Columns = &[
     ("metadata", Text),
 ];
 
-/// Numbers of the metadata of samples; the text in `metadata` lacks them.
+/// Columns for numbers in the metadata of samples, which the text in `metadata` then lacks.
 const OF_METADATA: Columns = &[
     ("step", MaybeInt),
     ("optimizer", MaybeInt),
@@ -180,9 +180,9 @@ const SESSIONS: Columns = &[
     ("thinned_until_ns", MaybeInt),
     ("start_metadata", MaybeText),
     ("owner", MaybeText),
-    // The file that the session's events start in, as rows of events name it.
+    // The file in which the session's events start, under the name that rows of events use.
     ("first_file", Text),
-    // Whether a manifest lists the session.
+    // Whether a manifest of the source lists the session.
     ("is_listed", Flag),
 ];
 
@@ -199,7 +199,8 @@ const OOMS: Columns = &[
     ("session_status", MaybeText),
     ("exception_type", MaybeText),
     ("exception_module", MaybeText),
-    // The bundle's metadata.json: detectors read the numbers of the failed request.
+    // The text of the bundle's `metadata.json`, from which detectors read the numbers of the failed
+    // allocation.
     ("details", MaybeText),
 ];
 
@@ -273,14 +274,14 @@ const SOURCES: Columns = &[
     ("path", Text),
     ("kind", Text),
     ("bytes", Int),
-    // Hashes of what it holds and the `source_id` of its rows, as a JSON object.
+    // A JSON object from hashes of the source's content to the `source_id` of its rows.
     ("streams", Text),
     ("ingested_at_ns", Int),
     ("damage", Text),
     ("manifest_path", MaybeText),
-    // rollups.json, where it is as new as the manifest.
+    // The text of `rollups.json`, if it matches the manifest.
     ("rollups", MaybeText),
-    // The attachments of the sidecars that lie with the source, as a JSON list.
+    // The attachments in sidecar files beside the source, as a JSON list.
     ("attachments", MaybeText),
 ];
 
@@ -299,10 +300,10 @@ impl Table {
         Self::Sources,
     ];
 
-    /// The tables whose rows are only ever added.
+    /// The tables to which rows are only added.
     pub const APPENDED: [Self; 4] = [Self::Samples, Self::Steps, Self::Events, Self::Rollups];
 
-    /// The tables whose rows of a source are replaced when it has grown.
+    /// The tables in which the rows of a source are replaced when the source has grown.
     pub const REPLACED: [Self; 6] = [
         Self::Sessions,
         Self::Ooms,
@@ -312,7 +313,7 @@ impl Table {
         Self::Sources,
     ];
 
-    /// The name in SQL, which is also that of the directory.
+    /// The name of the table in SQL, which is also the name of its directory.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Samples => "samples",
@@ -328,7 +329,7 @@ impl Table {
         }
     }
 
-    /// The columns, the partition column `date` among them.
+    /// The columns of the table, including the partition column `date`.
     pub fn schema(self) -> SchemaRef {
         let parts: &[Columns] = match self {
             Self::Samples => &[ORIGIN, OF_METADATA],

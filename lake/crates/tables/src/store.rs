@@ -1,7 +1,8 @@
-//! The files of a lake as every process that answers questions sees them: under one address, read-only,
-//! and nothing else.
+//! The object store through which every process that runs queries reads the files of a lake: under
+//! one address, read-only, and nothing else.
 //!
-//! A worker of a cluster runs plans that other processes send. What it can open is what this store has.
+//! A worker of a cluster runs plans that other processes send. A worker can open only the files
+//! that this store contains.
 
 use std::fmt;
 use std::ops::Range;
@@ -19,11 +20,11 @@ use datafusion::object_store::{
 use futures::stream::{self, BoxStream, StreamExt};
 use url::Url;
 
-/// The address of the files in plans. Each process knows where they are, so that plans name neither
-/// a place nor credentials.
+/// The address under which plans name the files of a lake. Each process knows the real location of
+/// the lake, so plans contain neither a location nor credentials.
 pub(crate) const ADDRESS: &str = "lake://files";
 
-/// The one store that a session knows.
+/// An object store registry that contains only the store of the lake.
 #[derive(Debug)]
 pub(crate) struct OnlyLake(Arc<dyn ObjectStore>);
 
@@ -34,7 +35,7 @@ impl OnlyLake {
 }
 
 impl ObjectStoreRegistry for OnlyLake {
-    /// Nothing can be added.
+    /// Refuses every other object store.
     fn register_store(&self, _: &Url, _: Arc<dyn ObjectStore>) -> Option<Arc<dyn ObjectStore>> {
         None
     }

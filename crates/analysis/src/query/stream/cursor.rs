@@ -1,4 +1,4 @@
-//! A chain of files that a thread of its own reads.
+//! Reads a chain of files in a thread of its own.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -16,7 +16,7 @@ use crate::query::events::EventFilter;
 use crate::query::payload::path_text;
 use crate::query::store::Store;
 
-/// A chain that is being read.
+/// A chain of files that is being read.
 pub(super) struct Cursor {
     pub(super) source: usize,
     pub(super) receiver: Receiver<Message>,
@@ -34,8 +34,8 @@ pub(super) enum Message {
     Failed(PathBuf, LoadError),
 }
 
-/// An event waiting to be listed. The earliest event is the greatest, because the heap returns the
-/// greatest first.
+/// An event that was read but not listed yet. Rows are ordered so that the earliest event is the
+/// greatest, because the heap returns the greatest row first.
 pub(super) struct Row {
     pub(super) timestamp_ns: i64,
     pub(super) index_in_chain: u64,
@@ -52,7 +52,7 @@ impl Row {
         self.event().map(|event| &event.origin().session_id)
     }
 
-    /// The sort key for rows of different chains.
+    /// The sort key for comparing rows of different chains of files.
     pub(super) fn key(&self) -> (i64, Option<&Text>) {
         (self.timestamp_ns, self.session_id())
     }
@@ -80,7 +80,7 @@ impl PartialEq for Row {
 impl Eq for Row {}
 
 impl Cursor {
-    /// Reads until a full window of events is waiting, or until the end.
+    /// Reads until a full window of events is waiting, or until the end of the chain.
     pub(super) fn fill(&mut self, window: usize, store: &Store) {
         let source = &store.catalog().sources[self.source];
         while !self.has_ended && self.pending.len() < window {
@@ -107,7 +107,7 @@ impl Cursor {
     }
 }
 
-/// Reads the files of a chain. Stops early when the receiver is dropped.
+/// Reads the files of a chain in order. Stops early when the receiver of the events is dropped.
 pub(super) fn read_chain(
     source: &Source,
     files: &[PathBuf],

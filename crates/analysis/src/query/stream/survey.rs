@@ -1,4 +1,5 @@
-//! Examines files before their events are merged: sizes, sessions and order in time.
+//! Examines files before their events are merged: their sizes, their sessions and their order in
+//! time.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -18,10 +19,10 @@ use crate::query::catalog::{Source, SourceKind};
 use crate::query::payload::path_text;
 use crate::query::scan::last_time;
 
-/// A compressed file counts as this many times its size.
+/// A compressed file counts as this many times its size on disk.
 const EXPANDS: u64 = 16;
 
-/// The session of an event, as shown in rows.
+/// The session of an event, with the labels shown in rows.
 #[derive(Debug)]
 pub(super) struct Home {
     pub(super) session_id: Text,
@@ -33,7 +34,7 @@ pub(super) struct Home {
 /// Sessions, by their ids.
 pub(super) type Homes = HashMap<Text, Arc<Home>>;
 
-/// Files whose events follow each other in time.
+/// A chain: files of one source whose events follow each other in time.
 pub(super) struct Chain {
     pub(super) source: usize,
     pub(super) files: Vec<PathBuf>,
@@ -41,7 +42,7 @@ pub(super) struct Chain {
     pub(super) last_ns: i64,
 }
 
-/// Passes the events of a file to `visit` until it returns false.
+/// Passes the events of a file to `visit` until `visit` returns false.
 pub(super) fn stream(
     source: &Source,
     file: &Path,
@@ -87,7 +88,7 @@ pub(super) fn size_of(source: &Source) -> u64 {
     sizes.fold(0, u64::saturating_add)
 }
 
-/// Arranges files in chains. Each file of a chain begins after the previous one has ended.
+/// Arranges files in chains. Each file of a chain begins after the previous file has ended.
 pub(super) fn chains(source: usize, mut files: Vec<(i64, &PathBuf)>, waiting: &mut Vec<Chain>) {
     files.sort();
     let mut own: Vec<Chain> = Vec::new();
@@ -109,13 +110,13 @@ pub(super) fn chains(source: usize, mut files: Vec<(i64, &PathBuf)>, waiting: &m
     waiting.extend(own);
 }
 
-/// Examines a file without a manifest of its own in one pass, and returns its sessions and the time
-/// of its first event. `None` when the file cannot be read, or when its events are too far out of
-/// order for the window. Such a file must be loaded.
+/// Examines a file without a manifest in one pass, and returns its sessions and the time of its
+/// first event. `None` when the file must be loaded instead, because it cannot be read or its
+/// events are too far out of order for the window.
 pub(super) fn survey(source: &Source) -> Option<(Homes, Option<i64>)> {
     let mut stopped: HashMap<Text, bool> = HashMap::new();
     let (mut first_ns, mut latest_ns) = (None::<i64>, i64::MIN);
-    // The latest times seen before earlier positions.
+    // The latest event times up to earlier positions in the file, at regular intervals.
     let mut latest_before: VecDeque<i64> = VecDeque::new();
     let mut settled_ns = i64::MIN;
     let mut is_sortable = true;
@@ -167,7 +168,7 @@ pub(super) fn survey_sink(source: &Source) -> Homes {
     let mut found = HashMap::new();
     for file in &source.event_paths {
         let mut stopped = HashMap::new();
-        // Errors are reported when the file is listed.
+        // An error is ignored here, because it is reported when the events of the file are listed.
         let _ = stream(source, file, &mut |events| {
             for event in events.iter() {
                 note_session(&mut stopped, event);

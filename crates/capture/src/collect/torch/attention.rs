@@ -1,23 +1,26 @@
-//! At which steps somebody looks closely at memory.
+//! Decides at which training steps the watcher inspects the program's memory.
 //!
-//! A clean loop pays one atomic read a step for it: nothing is called before a level rises.
+//! In a program without a leak the decision costs one atomic read per step, because the watcher is
+//! not called before the level of memory rises.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::record::rising::{Rise, Rising};
 
-/// The optimizers at whose steps the watcher is called: none, any, or one by its number.
+/// Values of `attended`: the watcher is called at no step, at any step, or at the steps of the
+/// optimizer with this number.
 const NONE: i64 = -1;
 const ANY: i64 = -2;
 
-/// The level at ends of steps: blocks of half a second at ten readings a second. A clean loop has
-/// one single level there.
+/// Detects a rising level at the ends of steps, in blocks of half a second at ten readings a
+/// second. In a program without a leak, the level is the same at the end of every step.
 pub(super) fn level_at_steps() -> Rising {
     Rising::new(5, 6)
 }
 
-/// The level at any time, of which only the floor means something: blocks of about a second.
+/// Detects a rising level of readings at any time, by the lowest reading of each block of about a
+/// second, because only the lowest one shows what stays allocated.
 pub(super) fn level_anywhere() -> Rising {
     Rising::new(8, 6)
 }
@@ -29,7 +32,8 @@ pub struct Attention {
     rise: Mutex<Option<Rise>>,
 }
 
-/// A step at which the watcher is to be called; answered with whether it goes on.
+/// A step at which the watcher is called; [`Attention::answer`] receives whether the watcher wants
+/// the next step too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attended {
     before: i64,
@@ -46,17 +50,17 @@ impl Default for Attention {
 }
 
 impl Attention {
-    /// No step any more.
+    /// The watcher is not called at any further step.
     pub fn end(&self) {
         self.attended.store(NONE, Ordering::Relaxed);
     }
 
-    /// The next step, whether a level rises or not.
+    /// Requests a call of the watcher at the next step, even if no level rises.
     pub fn attend(&self) {
         self.attended.store(ANY, Ordering::Relaxed);
     }
 
-    /// Whether the watcher is to be called at a step of an optimizer.
+    /// Whether the watcher is called at this step of an optimizer.
     pub fn at_step(&self, optimizer: usize, rise: Option<Rise>) -> Option<Attended> {
         let before = self.attended.load(Ordering::Relaxed);
         let own = i64::try_from(optimizer).unwrap_or(i64::MAX);
@@ -64,8 +68,8 @@ impl Attention {
         (is_first || before == ANY || before == own).then_some(Attended { before, own })
     }
 
-    /// What the watcher answered: whether it is to be called at the next step of that optimizer. A
-    /// request that came meanwhile stays.
+    /// Notes whether the watcher wants to be called at the next step of the same optimizer. A call
+    /// that was requested while the watcher ran stays requested.
     pub fn answer(&self, attended: Attended, goes_on: bool) {
         let next = if goes_on { attended.own } else { NONE };
         let _ = self.attended.compare_exchange(
@@ -76,12 +80,12 @@ impl Attention {
         );
     }
 
-    /// Notes a rise of the level of a program without steps.
+    /// Notes that the level of a program without steps keeps rising.
     pub fn risen(&self, rise: Rise) {
         *self.rise.lock().unwrap_or_else(PoisonError::into_inner) = Some(rise);
     }
 
-    /// Bytes per second of that rise, once for each.
+    /// The bytes per second of the last noted rise; each rise is returned once.
     pub fn take_rise(&self) -> Option<f64> {
         let mut rise = self.rise.lock().unwrap_or_else(PoisonError::into_inner);
         let rise = rise.take()?;

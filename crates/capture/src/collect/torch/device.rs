@@ -1,4 +1,4 @@
-//! The device as the driver sees it.
+//! Reads a CUDA device through the driver.
 
 use stormlog_format::{Map, Value};
 
@@ -6,13 +6,14 @@ use crate::collect::nvml::{self, Gpu, ProcessShare};
 use crate::collect::signed;
 use crate::record::clock::now_ns;
 
-/// One look at the device.
+/// The counters of the device from one reading.
 #[derive(Debug)]
 pub(super) struct Device {
     pub(super) read_ns: i64,
-    /// Used, free and total.
+    /// Used, free and total bytes of the device.
     pub(super) memory: Option<(i64, i64, i64)>,
-    /// What each process holds; empty where the driver does not know.
+    /// Bytes that each process holds on the device; empty where the driver does not know the
+    /// processes.
     shares: Vec<ProcessShare>,
     pub(super) errors: Vec<String>,
 }
@@ -48,9 +49,9 @@ impl Device {
     }
 }
 
-/// This process's share and those of others. A driver that knows processes by the numbers of another
-/// namespace, as in most containers, lists none with ours although we hold memory: then nobody's
-/// share is known, only what all of them hold.
+/// The bytes that this process and other processes hold on the device. In most containers the
+/// driver knows processes by the pids of another namespace and does not list ours although it holds
+/// memory; then only the bytes of all processes together are known.
 fn share_facts(shares: &[ProcessShare], own: u32, holds_memory: bool) -> Map {
     let mut facts = Map::new();
     if shares.iter().any(|share| share.pid == own) {
@@ -74,11 +75,12 @@ fn share_facts(shares: &[ProcessShare], own: u32, holds_memory: bool) -> Map {
     facts
 }
 
-/// GPUs that reach the memory of the host coherently, by what their names contain.
+/// GPUs that share memory coherently with the host, by a part of their names.
 const COHERENT: [&str; 3] = ["GH200", "GB200", "GB300"];
 
-/// How the memory of a device relates to that of the host, where it is not simply its own:
-/// `integrated`, the device has none of its own; `coherent`, each can use that of the other.
+/// How the memory of a device relates to that of the host, where the two are not separate:
+/// `integrated` devices have no memory of their own; with `coherent` devices, host and device can
+/// use each other's memory.
 pub(super) fn memory_kind(is_integrated: bool, name: Option<&str>) -> Option<&'static str> {
     let is_coherent = || name.is_some_and(|name| COHERENT.iter().any(|one| name.contains(one)));
     if is_integrated {
@@ -118,7 +120,7 @@ mod tests {
             facts.get("unassigned_process_bytes"),
             Some(&Value::Int(150))
         );
-        // Before this process uses the device, it is no surprise that it is not listed.
+        // Before this process uses the device, the driver correctly does not list the process.
         assert!(share_facts(&SHARES, 99, false).is_empty());
         assert!(share_facts(&[], 99, true).is_empty());
     }

@@ -1,4 +1,4 @@
-//! Training steps: how many there were, and the allocator at the ends of some of them.
+//! Counts training steps, and keeps the allocator's counters at the ends of some of them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,14 +8,15 @@ use super::AllocatorReading;
 use super::attention::level_at_steps;
 use crate::record::rising::{Rise, Rising};
 
-/// A reading at the end of a step costs about 25 µs, so that ten a second cost nothing that can
-/// be measured. The other steps are only counted.
+/// A reading of the allocator at the end of a step costs about 25 µs, so ten readings a second cost
+/// nothing measurable. Steps between two readings are only counted.
 const STEP_PERIOD: Duration = Duration::from_millis(100);
 
-/// Readings at ends of steps that wait for the sampling thread.
+/// At most this many readings at ends of steps wait for the sampling thread.
 const MOST_WAITING: usize = 32;
 
-/// Optimizers that get a number of their own; further ones share the last number.
+/// At most this many optimizers get a number of their own; further optimizers share the last
+/// number.
 const MOST_OPTIMIZERS: usize = 8;
 
 /// The steps of a program, counted on the training thread.
@@ -32,7 +33,7 @@ struct Readings {
     last_read: Option<Instant>,
 }
 
-/// An optimizer by its address, which no other has while it lives.
+/// An optimizer, identified by its address, which no other object has while the optimizer lives.
 #[derive(Debug)]
 struct Optimizer {
     address: usize,
@@ -40,14 +41,14 @@ struct Optimizer {
     level: Rising,
 }
 
-/// The allocator at the end of a step.
+/// The allocator's counters at the end of a step.
 #[derive(Clone, Debug)]
 pub struct StepReading {
-    /// The allocator.
+    /// The allocator's counters at the end of the step.
     pub allocator: AllocatorReading,
     /// The number of the step, from 1.
     pub step: u64,
-    /// The number of its optimizer.
+    /// The number of the optimizer that took the step.
     pub optimizer: usize,
 }
 
@@ -56,12 +57,13 @@ impl Steps {
         self.readings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many there have been.
+    /// The number of steps so far.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Counts a step: its number, that of its optimizer, and whether a reading is due.
+    /// Counts a step; returns its number, the number of its optimizer, and whether a reading is due
+    /// at its end.
     pub fn begin(&self, address: usize) -> (u64, usize, bool) {
         let step = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         let now = Instant::now();
@@ -90,7 +92,7 @@ impl Steps {
         (step, index, is_due)
     }
 
-    /// Keeps a reading at the end of a step; the rise of the level that it completes.
+    /// Keeps a reading at the end of a step; returns the rise when this reading completes one.
     pub fn keep(&self, reading: StepReading) -> Option<Rise> {
         let now = Instant::now();
         let mut readings = self.lock();
@@ -107,12 +109,12 @@ impl Steps {
         rise
     }
 
-    /// The readings since the last call, oldest first.
+    /// Removes and returns the readings at ends of steps since the last call, oldest first.
     pub(super) fn take(&self) -> Vec<StepReading> {
         std::mem::take(&mut self.lock().waiting)
     }
 
-    /// When the counters were last read at the end of a step.
+    /// When the allocator's counters were last read at the end of a step.
     pub(super) fn last_read(&self) -> Option<Instant> {
         self.lock().last_read
     }

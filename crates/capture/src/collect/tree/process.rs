@@ -1,5 +1,5 @@
-//! One process of a tree. The memory of the process, by kind, is read through files that the kernel
-//! ties to the process.
+//! Reads one process of a process tree. The memory of the process, by kind, is read through files
+//! that the kernel ties to the process.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -13,54 +13,55 @@ use super::super::process_tree::parent_of;
 use crate::kept_file::KeptFile;
 use crate::redact::redacted_words;
 
-/// The longest time that a walk of the page tables may take. Meanwhile the kernel holds a lock that
-/// the process needs to map and unmap memory.
+/// The longest time that a walk of a process's page tables may take. During a walk, the kernel
+/// holds a lock that the process needs to map and unmap memory.
 const LONGEST_WALK: Duration = Duration::from_millis(5);
 
-/// The assumed cost of a walk before one was measured. It keeps a large process from being walked
-/// at all at first.
+/// The cost of a walk that is assumed before the first walk was measured. This assumption keeps a
+/// large process from being walked before it is known how fast its pages are read.
 const ASSUMED_WALK_PER_GIB: Duration = Duration::from_millis(60);
 
 /// Least time between two walks of the page tables.
 const WALK_PERIOD: Duration = Duration::from_secs(1);
 
-/// The longest time between a fork and the program that the child then runs.
+/// The longest time that is expected between a fork and the child's `exec` of its own program.
 const YOUTH: Duration = Duration::from_secs(1);
 
-/// The name of a process has at most this many characters of its command.
+/// The name of a process is at most this many characters of its command line.
 const LONGEST_NAME: usize = 160;
 
 /// Resident memory by kind, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
-    /// Private to the process, or shared with its parent until one of them writes.
+    /// Anonymous memory: private to the process, or shared with its parent until one of them
+    /// writes.
     pub anonymous: u64,
     /// Shared memory: `/dev/shm`, System V, anonymous shared mappings.
     pub shared: u64,
-    /// Pages of files, which the kernel can drop and read again.
+    /// Pages of files, which the kernel can drop and read again from disk.
     pub file: u64,
 }
 
 impl Parts {
-    /// What the kernel cannot reclaim.
+    /// Bytes that the kernel cannot reclaim: anonymous and shared memory.
     pub fn unreclaimable(self) -> u64 {
         self.anonymous.saturating_add(self.shared)
     }
 }
 
-/// What a process is to its parent.
+/// How a process relates to its parent process in the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The root of the tree.
+    /// The root of the tree, which is the watched program itself.
     Program,
     /// A fork that runs its parent's program, or a worker of Python's `multiprocessing`.
     Worker,
-    /// A process that runs another program.
+    /// A process that runs another program than its parent.
     Subprocess,
 }
 
 impl Role {
-    /// The role as records spell it.
+    /// The role of a process as records spell it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Program => "program",
@@ -70,7 +71,7 @@ impl Role {
     }
 }
 
-/// One process, from its first reading to its last.
+/// The state of one process of the tree, from its first reading to its last.
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) pid: u32,
@@ -88,24 +89,24 @@ pub(super) struct Process {
     walked_at: Option<Instant>,
 }
 
-/// The result of a walk of the page tables.
+/// The result of a walk of a process's page tables.
 #[derive(Clone, Copy, Debug)]
 struct Walk {
-    /// The unreclaimable memory at that time, and the process's share of it. A page of several
-    /// processes counts for each in part.
+    /// The unreclaimable memory at the time of the walk, and the process's share of it, in which a
+    /// page of several processes counts in part for each.
     unreclaimable: u64,
     share: u64,
     per_byte: f64,
 }
 
-/// The parent of a process, which may share memory with it.
+/// The parent of a process, with which the process may share memory.
 pub(super) struct Ancestor<'a> {
     pub(super) command: &'a [u8],
     pub(super) anonymous: u64,
 }
 
 impl Process {
-    /// Opens a process. `None` when it has ended or is a zombie.
+    /// Opens the kernel's files of a process; `None` when the process has ended or is a zombie.
     pub(super) fn open(proc: &Path, pid: u32, root: u32) -> Option<Self> {
         let directory = proc.join(pid.to_string());
         let status = KeptFile::new(File::open(directory.join("status")).ok()?).ok()?;
@@ -166,7 +167,8 @@ impl Process {
         }
     }
 
-    /// Whether the process was started so recently that it may still have to run its own program.
+    /// Whether the process was started so recently that it may not have executed its own program
+    /// yet.
     pub(super) fn is_young(&self) -> bool {
         self.opened.elapsed() < YOUTH
     }
@@ -183,8 +185,8 @@ impl Process {
         true
     }
 
-    /// The bytes that count for this process alone, and whether shared pages are certainly counted
-    /// at most once.
+    /// The bytes that this process adds to the tree's total, and whether shared pages are certainly
+    /// counted at most once.
     pub(super) fn counted_once(&mut self) -> (u64, bool) {
         self.walk_when_affordable();
         let now = self.parts.unreclaimable();
@@ -229,7 +231,7 @@ impl Process {
         });
     }
 
-    /// The process as records describe it.
+    /// The process as an entry of a record's metadata.
     pub(super) fn describe(&self) -> Map {
         let mut map = Map::new();
         map.insert("pid", i64::from(self.pid));
@@ -248,7 +250,8 @@ fn float(bytes: u64) -> f64 {
     bytes as f64
 }
 
-/// Parses the lines of `status` with resident memory. A zombie has none.
+/// Parses the lines of the kernel's file `status` that contain resident memory. A zombie has no
+/// such lines.
 fn read_parts(status: &KeptFile) -> Option<Parts> {
     let mut buffer = [0_u8; 4096];
     let length = status.get().ok()?.read_at(&mut buffer, 0).ok()?;
@@ -265,14 +268,15 @@ fn is_multiprocessing(command: &[u8]) -> bool {
     text.contains("multiprocessing.spawn") || text.contains("multiprocessing.forkserver")
 }
 
-/// The command of any process without secrets; none where it is not known.
+/// The command line of any process without secrets; `None` where the command is not known.
 pub(super) fn name_of_process(proc: &Path, pid: u32) -> Option<String> {
     let directory = proc.join(pid.to_string());
     let command = fs::read(directory.join("cmdline")).ok()?;
     Some(name_of(&directory, &command)).filter(|name| !name.is_empty())
 }
 
-/// The command without secrets, shortened for a record, or else the kernel's name of the process.
+/// The command line without secrets, shortened for a record; without a command line, the kernel's
+/// name of the process.
 fn name_of(directory: &Path, command: &[u8]) -> String {
     let words = command
         .split(|byte| *byte == 0)

@@ -15,21 +15,21 @@ use crate::store::fork::Holder;
 use crate::store::thinning::thinner::Thinner;
 use crate::store::writer::{Flush, Writer, taken_over};
 
-/// The writing thread empties the queue at least this often. Events that it has written survive the
-/// process.
+/// The writing thread empties the queue at least this often. Events that the writing thread has
+/// written survive the end of the process.
 const LONGEST_SLEEP: Duration = Duration::from_millis(250);
 
 /// The writing thread empties the queue at most this often.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(5);
 
-/// How long it tries to end a session on a disk that accepts no writes. The program waits for this
-/// at its end.
+/// How long the writing thread tries to end a session on a disk that accepts no writes; the
+/// program's exit waits for this.
 const LAST_TRIES: Duration = Duration::from_millis(200);
 
-/// How long to wait before a sink that could not be opened is tried again.
+/// How long to wait before opening a sink is tried again after a failure.
 const OPEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// What the writing thread was asked to do since it last looked.
+/// What the writing thread was asked to do since it last took work from the queue.
 struct Work {
     overflow: u64,
     flushes_wanted: u64,
@@ -45,7 +45,7 @@ struct Thread<'a> {
     /// Events taken from the queue and not yet passed to the writer.
     waiting: VecDeque<Event>,
     recorded_events: u64,
-    /// Events dropped before there was a writer to count them.
+    /// Events that were dropped before a writer was open that could count them.
     unreported_drops: u64,
     flushes_done: u64,
     problem: Option<String>,
@@ -53,7 +53,7 @@ struct Thread<'a> {
     thinner: Thinner,
 }
 
-/// The main function of the writing thread. The function returns when the session has ended.
+/// The main function of the writing thread, which returns when the session has ended.
 pub(super) fn write_in_background(
     shared: &Arc<Shared>,
     config: SinkConfig,
@@ -91,7 +91,7 @@ pub(super) fn write_in_background(
 }
 
 impl Thread<'_> {
-    /// Waits at most `sleep` for something to do, and takes all of it.
+    /// Waits at most `sleep` for events or requests, and takes all of them.
     fn take_work(&mut self, sleep: Duration) -> Work {
         let mut state = self.shared.lock();
         let is_idle = state.queue.len() < self.shared.batch
@@ -110,7 +110,7 @@ impl Thread<'_> {
         }
     }
 
-    /// Writes all waiting events; returns how long nothing needs to be done.
+    /// Writes all waiting events; returns how long the writing thread may sleep.
     fn write(&mut self, work: &Work) -> Duration {
         self.unreported_drops += work.overflow;
         let mut writer = self.shared.writer();
@@ -126,7 +126,8 @@ impl Thread<'_> {
                 .enter_session(Some(event.session_id.as_bytes()))
                 .and_then(|()| writer.append_event(&event));
             match appended {
-                // Events that could not be written yet stay in the writer's buffer.
+                // An event that could not be written yet stays in the writer's buffer, so it counts
+                // as recorded.
                 Ok(()) | Err(SinkError::Io { .. }) => self.recorded_events += 1,
                 Err(SinkError::BufferFull { .. }) => {}
                 Err(SinkError::TakenOver { .. }) => self.was_taken_over = true,
@@ -134,7 +135,8 @@ impl Thread<'_> {
             }
         }
         if work.flushes_wanted > self.flushes_done {
-            // The writer keeps a failure, and it is reported with the others.
+            // The writer keeps the error of a failed flush, which is reported with its other
+            // failures.
             let _ = writer.flush(Flush::Now);
             self.flushes_done = work.flushes_wanted;
         }
@@ -147,8 +149,8 @@ impl Thread<'_> {
         writer.idle_for().clamp(SHORTEST_SLEEP, LONGEST_SLEEP)
     }
 
-    /// Thins the sink for one slice; returns how long to wait before the next slice, or `None` when
-    /// there is nothing more to do.
+    /// Does one slice of thinning; returns how long to wait before the next slice, or `None` when
+    /// nothing is left to thin.
     fn thin(&mut self) -> Option<Duration> {
         let shared = self.shared;
         self.thinner.work(&mut |work| {
@@ -158,13 +160,14 @@ impl Thread<'_> {
         })
     }
 
-    /// Opens the sink and begins the session, unless that was just tried.
+    /// Opens the sink and begins the session, unless opening failed less than [`OPEN_AGAIN_AFTER`]
+    /// ago.
     fn open(&mut self, slot: &mut Option<Writer>) {
         if slot.is_some() || Instant::now() < self.open_again {
             return;
         }
-        // Only sessions of this sink name their recorder. The plain sink keeps the manifest of
-        // stormlog 0.3.9.
+        // Only sessions of a background sink contain the identity of their recorder, because a
+        // plain sink keeps the manifest of stormlog 0.3.9.
         let session = SessionSummary {
             recorder: own_identity(),
             ..self.session.clone()
@@ -188,7 +191,8 @@ impl Thread<'_> {
 
     fn drop_what_is_too_much(&mut self) {
         let too_many = self.waiting.len().saturating_sub(self.shared.capacity);
-        // The oldest events are dropped, because users ask about the latest ones.
+        // When too many events wait, the oldest are dropped, because users ask about the latest
+        // ones.
         self.waiting.drain(..too_many);
         self.unreported_drops += too_many as u64;
     }
@@ -232,7 +236,7 @@ impl Thread<'_> {
         self.session.ended_at_ns = Some(now_ns());
         drop(slot);
         self.report();
-        // Closes the files and releases the directory.
+        // Dropping the writer closes the files and releases the directory.
         *self.shared.writer() = None;
         let mut state = self.shared.lock();
         state.session = self.session;

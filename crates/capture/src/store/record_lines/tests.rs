@@ -1,5 +1,5 @@
-//! A language of a few types stands in for Python: its values are the same when they are the same
-//! allocation, and its lists may change.
+//! A language with a few types stands in for Python in these tests: two of its values are the same
+//! object when they are the same allocation, and its lists are mutable.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ enum Thing {
     Word(String),
     List(RefCell<Vec<i64>>),
     Object(Object),
-    /// Cannot be written.
+    /// A value that cannot be written as JSON.
     Strange,
 }
 
@@ -28,7 +28,7 @@ struct Language {
     depth: usize,
 }
 
-/// For each key in sorted order its name, where it is in the object, and the last value.
+/// For each key in sorted order: its name, its index in the object, and the last value.
 type Memory = Vec<(String, usize, Option<Rc<Thing>>)>;
 
 impl Keeps for Language {
@@ -164,7 +164,8 @@ fn word(text: &str) -> Rc<Thing> {
     Rc::new(Thing::Word(text.to_owned()))
 }
 
-/// The line, and that the same record gives when nothing came before it.
+/// The line of a record, after a check that the record gives the same line without a record before
+/// it.
 fn line_of(lines: &mut Lines<Language>, record: &Object) -> String {
     lines.take(record).unwrap();
     let mut alone = Lines::<Language>::default();
@@ -258,7 +259,7 @@ fn telemetry(at_ns: i64, allocated: i64, status: &Rc<Thing>, shared: &Object) ->
     record
 }
 
-/// The fields of a record that stay the same.
+/// The fields that are the same in every record of these tests.
 fn shared() -> Object {
     let texts = [
         ("session_id", "s"),
@@ -315,7 +316,8 @@ fn rollups_see_the_same_of_a_patched_line_as_of_a_new_one() {
 
 #[test]
 fn any_sequence_of_records_gives_the_lines_of_each_alone() {
-    // A small generator of numbers: the same sequence each time.
+    // A small generator of pseudo-random numbers with a fixed seed, so that each test run has the
+    // same sequence.
     let mut state = 88_172_645_463_325_252_u64;
     let mut random = |below: u64| {
         state ^= state << 13;

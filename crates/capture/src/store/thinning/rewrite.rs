@@ -1,9 +1,9 @@
-//! Rewrites a group of closed segments into one, in slices.
+//! Rewrites a group of closed segments into one segment, in slices of time.
 //!
-//! A first pass selects the lines that survive; a second pass copies them to a temporary file, byte
-//! by byte. Both read blocks of [`BLOCK`] bytes, so memory is bounded by the longest line, one bit
-//! per line and the tracks of [`select`](super::select). The segments stay unchanged until the
-//! writer has announced the rewrite in the manifest.
+//! A first pass selects the lines that stay; a second pass copies them unchanged to a temporary
+//! file. Both passes read blocks of [`BLOCK`] bytes, so memory is bounded by the longest line, one
+//! bit per line and the tracks of [`select`](super::select). The old segments stay unchanged until
+//! the writer has announced the rewrite in the manifest.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -19,16 +19,16 @@ use super::select::{Sample, Selected, Selection};
 use crate::files::{create_new, open_regular};
 use crate::kept_file::KeptFile;
 
-/// How many bytes are read at a time, about a millisecond of work.
+/// How many bytes are read at a time, which takes about a millisecond.
 const BLOCK: usize = 128 << 10;
 
-/// A segment with a longer line is not rewritten.
+/// A segment with a line longer than this is not rewritten.
 const LONGEST_LINE: usize = 16 << 20;
 
-/// The end of the name of a segment that is being rewritten.
+/// The suffix of the temporary file into which segments are rewritten.
 pub(crate) const TEMPORARY_SUFFIX: &str = ".thin.tmp";
 
-/// Whether a file is a leftover of a killed rewrite.
+/// Whether a file is a temporary file that a killed rewrite left.
 pub(crate) fn is_temporary(name: &str) -> bool {
     name.starts_with(stormlog_format::SEGMENT_PREFIX) && name.ends_with(TEMPORARY_SUFFIX)
 }
@@ -37,7 +37,7 @@ pub(crate) fn is_temporary(name: &str) -> bool {
 #[derive(Debug)]
 pub(crate) struct Rewrite {
     directory: PathBuf,
-    /// The segments to rewrite, oldest first.
+    /// The segments that are rewritten, oldest first.
     inputs: Vec<Segment>,
     interval_ns: i64,
     temporary: PathBuf,
@@ -49,16 +49,16 @@ enum Pass {
     Select(Blocks, Box<Selection>),
     Copy(Blocks, Selected, Output),
     Done(Outcome),
-    /// Used between two states, and after an error.
+    /// The state after an error, and while one state is replaced by the next.
     Failed,
 }
 
-/// The result of a rewrite.
+/// The result of a rewrite of segments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Every line survives and nothing needs to be merged.
+    /// Every line stays and nothing needs to be merged, so the rewrite would change nothing.
     Unchanged,
-    /// The temporary file is complete and on disk.
+    /// The temporary file with the remaining lines is complete and on disk.
     Written {
         event_count: i64,
         size_bytes: i64,
@@ -67,16 +67,16 @@ pub(crate) enum Outcome {
     },
 }
 
-/// What happened to the segments whose lines are now in another segment.
+/// What happened to the old files of segments whose lines are now in another segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OldFiles {
     Deleted,
-    /// Some of them could not be deleted.
+    /// Some of the old files could not be deleted.
     Left,
 }
 
 impl Rewrite {
-    /// Begins to rewrite segments into one.
+    /// Begins to rewrite segments into one; the work is done by [`work`](Self::work).
     pub(crate) fn begin(directory: &Path, inputs: Vec<Segment>, interval_ns: i64) -> Self {
         let names: Vec<PathBuf> = inputs
             .iter()
@@ -100,12 +100,12 @@ impl Rewrite {
         &self.inputs
     }
 
-    /// The interval that the segments are thinned to.
+    /// The time interval to which the segments are thinned.
     pub(crate) fn interval_ns(&self) -> i64 {
         self.interval_ns
     }
 
-    /// Works until `until`; returns the outcome when the work is done.
+    /// Works until the time `until`; returns the outcome when the rewrite is complete, else `None`.
     pub(crate) fn work(&mut self, until: Instant) -> io::Result<Option<Outcome>> {
         loop {
             match std::mem::replace(&mut self.pass, Pass::Failed) {
@@ -153,8 +153,8 @@ impl Rewrite {
 
     fn written(&self, selected: &Selected, mut output: Output) -> io::Result<Outcome> {
         output.write()?;
-        // The size of the file shows whether the rewrite has happened, so it must differ from the
-        // old size.
+        // The size of the first segment's file shows whether the rewrite has happened, so the new
+        // size must differ from the old one.
         if self.inputs.first().map(|segment| segment.size_bytes) == Some(signed(output.bytes)) {
             output.pending.push(b'\n');
             output.write()?;
@@ -168,7 +168,7 @@ impl Rewrite {
         })
     }
 
-    /// The announcement for the manifest. `None` when nothing changes.
+    /// The entry with which the manifest announces the rewrite. `None` when nothing changes.
     pub(crate) fn announcement(&self) -> Option<Rewriting> {
         let Pass::Done(Outcome::Written {
             event_count,
@@ -200,8 +200,8 @@ impl Rewrite {
         })
     }
 
-    /// Renames the new file over the first segment and deletes the others. Must be called only
-    /// after the manifest has announced it.
+    /// Renames the new file over the first old segment and deletes the other old segments. The
+    /// files may be replaced only after the manifest has announced the rewrite.
     pub(crate) fn replace_files(&self) -> io::Result<OldFiles> {
         let mut names = self
             .inputs
@@ -228,7 +228,8 @@ impl Rewrite {
 
 impl Drop for Rewrite {
     fn drop(&mut self) {
-        // After the rename this file no longer exists.
+        // If the rename has happened, the temporary file no longer exists, and deleting it does
+        // nothing.
         let _ = std::fs::remove_file(&self.temporary);
     }
 }
@@ -237,7 +238,7 @@ fn signed(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// The file to which survivors are copied.
+/// The temporary file to which the remaining lines are copied.
 #[derive(Debug)]
 struct Output {
     file: KeptFile,
@@ -249,7 +250,7 @@ struct Output {
 
 impl Output {
     fn create(path: &Path) -> io::Result<Self> {
-        // Only this process, which holds the directory, uses the name.
+        // Only this process, which has locked the directory, uses the name of the temporary file.
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -305,13 +306,13 @@ impl Blocks {
         }
     }
 
-    /// Starts again with the same files.
+    /// Starts again with the first block of the same files.
     fn again(&self) -> Self {
         Self::of(self.files.clone())
     }
 
     /// Passes the lines of the next block that are not blank to `take`, without their newlines.
-    /// Returns false at the end.
+    /// Returns false at the end of the last file.
     fn next(&mut self, take: &mut dyn FnMut(Line<'_, '_>)) -> io::Result<bool> {
         let Some(file) = &self.open else {
             let Some(path) = self.files.get(self.next) else {
@@ -328,7 +329,8 @@ impl Blocks {
         give_lines(&self.buffer[..whole], take);
         self.buffer.drain(..whole);
         if is_end {
-            // The last line has no newline. If a killed writer left it complete, it counts.
+            // The last line of a file may lack its newline. If a killed writer left the last line
+            // complete, it counts as a line.
             if json::parse(&self.buffer).is_ok() {
                 give_lines(&self.buffer, take);
             }
@@ -359,7 +361,7 @@ fn give_lines<'t>(text: &'t [u8], take: &mut dyn FnMut(Line<'_, 't>)) {
     }
 }
 
-/// A line of a block.
+/// A line of a block, with the scanner that parses it.
 struct Line<'s, 't> {
     scanner: &'s mut Scanner<'t>,
     block: &'t [u8],
@@ -374,7 +376,7 @@ impl Line<'_, '_> {
                 selection.look(Sample::of_record(&record).as_ref());
             }
             _ => {
-                // A record of another version is parsed here; a damaged line survives.
+                // A record of another version is parsed here as an event; a damaged line is kept.
                 let event = match json::parse(self.text) {
                     Ok(Value::Map(record)) => {
                         event_from_record(&record, &RecordDefaults::default()).ok()

@@ -1,17 +1,18 @@
-//! Selects the lines of a segment that survive.
+//! Selects the lines of a segment that thinning keeps.
 //!
-//! All lines that are not samples survive. Of each track and interval these samples survive: the
-//! first, the last, those with the lowest and highest `allocator_allocated_bytes`, those with the
-//! lowest and highest `device_used_bytes`, and the one with the highest `allocator_reserved_bytes`.
-//! Samples at the end of an optimizer step form tracks of their own, one per optimizer. Applying
-//! the rule again with a longer interval keeps the same lines as applying it to all original lines.
+//! All lines that are not samples are kept. Of each track and time interval, thinning keeps these
+//! samples: the first, the last, those with the lowest and highest `allocator_allocated_bytes`,
+//! those with the lowest and highest `device_used_bytes`, and the one with the highest
+//! `allocator_reserved_bytes`. Samples at the end of an optimizer step form tracks of their own,
+//! one per optimizer. Thinning the kept lines again with a longer interval gives the same lines as
+//! thinning all original lines with that interval.
 
 use std::collections::HashMap;
 
 use stormlog_format::scan::RawRecord;
 use stormlog_format::{Event, EventType, Map, Value, json, metadata_keys};
 
-/// Event types that are thinned.
+/// Only events of these types are thinned.
 const THINNED_TYPES: [&str; 2] = [EventType::Sample.as_str(), EventType::Step.as_str()];
 
 fn is_thinned(event_type: &[u8]) -> bool {
@@ -19,20 +20,20 @@ fn is_thinned(event_type: &[u8]) -> bool {
     types.any(|thinned| thinned.as_bytes() == event_type)
 }
 
-/// At most this many tracks are followed at once. Samples of further tracks survive.
+/// At most this many tracks are followed at once; samples of further tracks are all kept.
 const MOST_TRACKS: usize = 4096;
 
-/// Marks the surviving lines of a group of segments.
+/// Marks the lines of a group of segments that are kept.
 #[derive(Debug)]
 pub(super) struct Selection {
     interval_ns: i64,
     lines: usize,
-    /// One bit per line.
+    /// One bit per line, which is set for lines that are kept.
     survivors: Vec<u64>,
     tracks: HashMap<Track, Interval>,
-    /// Session ids by number, so that a track needs no allocation.
+    /// Session ids by number, so that the key of a track needs no allocation.
     sessions: Vec<Vec<u8>>,
-    /// The time of the latest sample so far.
+    /// The time of the latest sample that was looked at so far.
     latest_ns: i64,
 }
 
@@ -47,13 +48,13 @@ struct Track {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Series {
-    /// Samples taken at any time.
+    /// The samples that are taken at the sampling interval.
     Timed,
-    /// Samples taken at the end of a step of this optimizer.
+    /// The samples that are taken at the end of a step of this optimizer.
     Steps(Option<i64>),
 }
 
-/// The lines of an interval that survive so far.
+/// The lines of one time interval that are kept so far.
 #[derive(Debug)]
 struct Interval {
     number: i64,
@@ -72,7 +73,7 @@ impl Interval {
         }
     }
 
-    /// Adds a sample. Of equal values the first survives.
+    /// Adds a sample; of samples with equal values, the first is kept.
     fn add(&mut self, line: usize, values: [Option<i64>; 5]) {
         self.last = line;
         for (extreme, value) in self.extremes.iter_mut().zip(values) {
@@ -91,7 +92,7 @@ impl Interval {
 }
 
 impl Selection {
-    /// A selection with intervals of this length. With zero, every line survives.
+    /// Makes a selection with time intervals of this length; with zero, every line is kept.
     pub(super) fn new(interval_ns: i64) -> Self {
         Self {
             interval_ns,
@@ -103,8 +104,7 @@ impl Selection {
         }
     }
 
-    /// Adds the next line. `sample` is `None` for a line that is not a sample; such a line
-    /// survives.
+    /// Looks at the next line; `sample` is `None` for a line that is not a sample, which is kept.
     pub(super) fn look(&mut self, sample: Option<&Sample<'_>>) {
         let line = self.lines;
         self.lines += 1;
@@ -158,7 +158,7 @@ impl Selection {
         }
     }
 
-    /// Ends the last interval of every track.
+    /// Ends the last time interval of every track and returns the selection.
     pub(super) fn finish(mut self) -> Selected {
         let tracks = std::mem::take(&mut self.tracks);
         for survivor in tracks.values().flat_map(Interval::survivors) {
@@ -183,32 +183,32 @@ impl Selection {
 pub(super) struct Selected {
     lines: usize,
     survivors: Vec<u64>,
-    /// How many lines do not survive.
+    /// How many lines are not kept.
     pub(super) dropped: u64,
-    /// The time of the latest sample.
+    /// The time of the latest sample of all lines.
     pub(super) latest_ns: i64,
 }
 
 impl Selected {
-    /// Whether a line survives. Lines added after the selection survive.
+    /// Whether a line is kept; lines that were added after the selection are kept.
     pub(super) fn survives(&self, line: usize) -> bool {
         line >= self.lines || self.survivors[line / 64] & (1 << (line % 64)) != 0
     }
 }
 
-/// A line that may be thinned.
+/// A line that thinning may remove.
 #[derive(Debug)]
 pub(super) struct Sample<'a> {
     session_id: &'a [u8],
     timestamp_ns: i64,
-    /// The track, without its session.
+    /// The track of the sample, without its session.
     track: Track,
-    /// Allocated, used and reserved bytes.
+    /// The sample's allocated, used and reserved bytes.
     values: [Option<i64>; 3],
 }
 
 impl<'a> Sample<'a> {
-    /// The sample of a record. `None` when the record must survive.
+    /// The sample in a record; `None` when the record must be kept.
     pub(super) fn of_record(record: &RawRecord<'a>) -> Option<Self> {
         let mentions = |key: &str| memchr::memmem::find(record.metadata, key.as_bytes()).is_some();
         let series = if EventType::Sample.is(record.event_type)
@@ -240,7 +240,7 @@ impl<'a> Sample<'a> {
         })
     }
 
-    /// The sample of an event. `None` when the event must survive.
+    /// The sample in an event; `None` when the event must be kept.
     pub(super) fn of_event(event: &'a Event) -> Option<Self> {
         let counters = &event.counters;
         Some(Self {
@@ -263,7 +263,8 @@ impl<'a> Sample<'a> {
 }
 
 impl Series {
-    /// The series of an event. `None` when it must survive. A sample with a severity is an alert.
+    /// The kind of track that an event belongs to; `None` when the event must be kept. A sample
+    /// with a severity is an alert, which is kept.
     fn of(event_type: &[u8], metadata: &Map) -> Option<Self> {
         if !is_thinned(event_type) || metadata.contains(metadata_keys::SEVERITY) {
             return None;
@@ -385,7 +386,7 @@ mod tests {
         assert_eq!(survivors(&events, 100), [0, 1, 4, 5, 6, 10, 11]);
     }
 
-    /// Thinning in several steps keeps the same lines as thinning once.
+    /// This test shows that thinning in several steps keeps the same lines as thinning once.
     #[test]
     fn levels_compose() {
         let mut state = 1_u64;

@@ -1,4 +1,4 @@
-//! Decides when the manifest is replaced, and builds it.
+//! Decides when the manifest of a sink is replaced, and builds the manifest.
 
 use std::time::Instant;
 
@@ -9,18 +9,18 @@ use crate::files::Durability;
 use crate::store::error::SinkError;
 use crate::store::manifest;
 
-/// Limits how often the manifest is replaced while many events arrive: this many times in a row,
-/// then this many times a second. Its counts may therefore be late. The events are not, because
-/// they are in the segment first.
+/// Limits how often the manifest is replaced while many events arrive: this many replacements may
+/// follow each other directly, then [`MANIFESTS_PER_SECOND`] apply. The counts in the manifest may
+/// therefore be late; the events are not, because they are in the segment first.
 const MANIFEST_BURST: f64 = 64.0;
 const MANIFESTS_PER_SECOND: f64 = 20.0;
 
-/// What the writer knows about the manifest on disk.
+/// Whether the manifest on disk is up to date, and how often it may be replaced.
 #[derive(Debug)]
 pub(super) struct ManifestState {
     /// Whether the manifest on disk is out of date.
     pub(super) stale: bool,
-    /// How many replacements may follow directly now.
+    /// How many more replacements of the manifest may follow each other directly.
     allowance: f64,
     refilled: Instant,
 }

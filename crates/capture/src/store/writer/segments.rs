@@ -1,4 +1,4 @@
-//! Opens, closes, abandons and prunes the segments of a sink.
+//! Opens, closes, abandons and deletes the segments of a sink.
 
 use std::collections::HashSet;
 use std::io;
@@ -11,10 +11,10 @@ use crate::store::error::SinkError;
 use crate::store::lock::{self, Claimed};
 use crate::store::segment::{SegmentWriter, is_plain_name};
 
-/// How many sessions without segments stay in the manifest; the newest ones stay.
+/// How many sessions without segments stay in the manifest; the oldest are removed first.
 const KEPT_WITHOUT_SEGMENTS: usize = 32;
 
-/// How many taken names in a row are skipped before creating a segment fails.
+/// How many existing file names in a row are skipped before creating a segment fails.
 const MOST_SKIPPED_NAMES: u32 = 1000;
 
 impl Writer {
@@ -23,8 +23,8 @@ impl Writer {
         sizes.fold(0, i64::saturating_add)
     }
 
-    /// Opens the segment for the next lines: the last one if it is open and belongs to the active
-    /// session, otherwise a new one.
+    /// Opens the segment for the next lines: the last one if it is not closed and belongs to the
+    /// active session, otherwise a new one.
     pub(super) fn open_segment(&mut self) -> Result<(), SinkError> {
         if self.open.is_some() {
             return Ok(());
@@ -47,7 +47,8 @@ impl Writer {
                 self.open = Some(open);
                 Ok(())
             }
-            // The file was deleted or is no longer ours.
+            // The segment file was deleted or replaced by another file, so a new segment is
+            // created.
             Some(Err(_)) => {
                 self.give_up_segment();
                 self.begin_segment()
@@ -56,7 +57,7 @@ impl Writer {
         }
     }
 
-    /// Creates the next segment. Taken names are skipped.
+    /// Creates the next segment. Names that exist already are skipped.
     fn begin_segment(&mut self) -> Result<(), SinkError> {
         let mut skipped = 0;
         let (name, open) = loop {
@@ -94,11 +95,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Removes the oldest sessions without segments and keeps the newest few. Without this, each
-    /// start of the program would make the manifest longer, and every flush writes the whole
+    /// Removes the oldest sessions without segments and keeps the newest few. Without this limit,
+    /// each start of the program would make the manifest longer, and every flush writes the whole
     /// manifest.
     pub(super) fn forget_sessions_without_segments(&mut self) {
-        // The sessions of an adopted segment's events are not known.
+        // A segment without a session id may have events of any session, so no session is removed.
         if self
             .segments
             .iter()
@@ -141,8 +142,8 @@ impl Writer {
         }
     }
 
-    /// Abandons a segment that cannot be written. Segments that no longer exist are removed from
-    /// the list.
+    /// Abandons the current segment because it cannot be written. Segments whose files no longer
+    /// exist are removed from the manifest's list.
     pub(super) fn give_up_segment(&mut self) {
         self.close_segment();
         let directory = &self.directory;
@@ -159,7 +160,7 @@ impl Writer {
         self.manifest.stale = true;
     }
 
-    /// Deletes the oldest closed segments while there are too many.
+    /// Deletes the oldest closed segments while the sink exceeds its retention limits.
     pub(super) fn prune(&mut self) {
         while self.has_too_many_segments() {
             let oldest = self
@@ -184,10 +185,11 @@ impl Writer {
         }
     }
 
-    /// Deletes a segment and counts it.
+    /// Deletes the segment with this index and counts it as deleted.
     pub(super) fn delete_segment(&mut self, index: usize) {
         let segment = self.segments.remove(index);
-        // The list comes from a file, so a name in it must not delete files elsewhere.
+        // The list of segments comes from a file, so a name in it must not make the sink delete
+        // files elsewhere.
         if let Some(name) = segment.filename.as_str().filter(|name| is_plain_name(name)) {
             let _ = std::fs::remove_file(self.directory.join(name));
         }
@@ -203,7 +205,7 @@ impl Writer {
         self.manifest.stale = true;
     }
 
-    /// Creates and locks the directory again after it was removed.
+    /// Creates and locks the sink's directory again after it was removed.
     pub(super) fn restore_directory(&mut self) -> Result<(), SinkError> {
         let Claimed { directory, claim } =
             lock::claim(&self.directory).map_err(SinkError::io("make", &self.directory))?;

@@ -1,5 +1,5 @@
-//! The writer's part of thinning: which segments are rewritten, and what that changes. [`Rewrite`]
-//! does the work itself, without the writer.
+//! The writer's part of thinning: which segments are rewritten, and how the manifest changes.
+//! [`Rewrite`] rewrites the files itself, without the writer.
 
 use std::time::{Duration, Instant};
 
@@ -12,17 +12,17 @@ use crate::store::lock::SegmentsLock;
 use crate::store::thinning::rewrite::{OldFiles, Outcome, Rewrite};
 use crate::store::thinning::{COARSEST_INTERVAL_NS, Plan, plan};
 
-/// How long thinning pauses after a failure. The time doubles with each failure.
+/// How long thinning pauses after a failure; the time doubles with each failure.
 const FIRST_BACK_OFF: Duration = Duration::from_secs(1);
 const LONGEST_BACK_OFF: Duration = Duration::from_mins(1);
 
 impl Writer {
-    /// Whether a rewrite is in progress or there is something to thin.
+    /// Whether a rewrite of segments is in progress or there is something to thin.
     pub(crate) fn thins(&self) -> bool {
         !self.in_work.is_empty() || self.wants_thinning()
     }
 
-    /// Whether there is something to thin.
+    /// Whether segments should be thinned now to stay within the budget.
     pub(crate) fn wants_thinning(&self) -> bool {
         self.may_thin() && self.plan().is_some()
     }
@@ -44,8 +44,8 @@ impl Writer {
         budget.is_some_and(|budget| self.retained_bytes().cast_unsigned() > budget)
     }
 
-    /// The next segments to rewrite. When nothing more can be thinned, whole segments are deleted
-    /// instead.
+    /// The next group of segments to rewrite. When nothing more can be thinned, whole segments are
+    /// deleted instead.
     pub(crate) fn begin_rewrite(&mut self) -> Option<Rewrite> {
         if !self.may_thin() {
             return None;
@@ -71,8 +71,8 @@ impl Writer {
         self.in_work.contains(&segment.filename)
     }
 
-    /// Announces a finished rewrite in the manifest. Returns false when it must not be carried out,
-    /// because its segments have changed meanwhile or nothing would change.
+    /// Announces a finished rewrite in the manifest. Returns false when the rewrite must not be
+    /// carried out, because its segments have changed meanwhile or nothing would change.
     pub(crate) fn announce_rewrite(&mut self, rewrite: &Rewrite) -> Result<bool, SinkError> {
         let is_as_before = |input: &Segment| self.segments.iter().any(|known| known == input);
         let inputs = rewrite.inputs();
@@ -91,15 +91,15 @@ impl Writer {
         Ok(true)
     }
 
-    /// Updates the list of segments after the files of a rewrite are in place.
+    /// Updates the list of segments after the rewrite has replaced their files.
     pub(crate) fn settle_rewrite(&mut self, rewrite: &Rewrite, files: OldFiles) {
         self.in_work.clear();
         self.thin_again = None;
         let Some(rewriting) = self.rewriting.take() else {
             return;
         };
-        // While a superfluous file exists, the manifest must mark it. The next sink deletes it;
-        // this one stops thinning.
+        // While an old file could not be deleted, the manifest must keep the announcement that
+        // marks it as superfluous. The next sink deletes the old file; this sink stops thinning.
         self.rewriting = (files == OldFiles::Left).then(|| Rewriting {
             thinned: Thinned::default(),
             ..rewriting.clone()
@@ -112,13 +112,13 @@ impl Writer {
             segment.thinned_interval_ns = rewriting.thinned_interval_ns;
         }
         self.thinned = self.thinned.plus(rewriting.thinned);
-        // Rollups cover every recorded event. After thinning, some events are gone, so rollups
-        // would have to be computed from the segments again.
+        // Rollups cover every recorded event, so they cannot be recomputed from segments that were
+        // thinned; they are no longer written.
         self.rollups = None;
         self.manifest.stale = true;
     }
 
-    /// The right to replace segments.
+    /// The mutex that must be held to replace segments.
     pub(crate) fn segments_lock(&self) -> SegmentsLock {
         self.claim.segments()
     }
@@ -130,12 +130,12 @@ impl Writer {
         self.claim.wait_for_replaced_segments();
     }
 
-    /// Ends a rewrite that was stopped before it changed anything.
+    /// Ends a rewrite that was stopped before it changed a file.
     pub(crate) fn cancel_rewrite(&mut self) {
         self.in_work.clear();
     }
 
-    /// Ends a rewrite that changes no file or was not carried out.
+    /// Ends a rewrite that would change no file or was not carried out.
     pub(crate) fn end_rewrite(&mut self, rewrite: &Rewrite, outcome: &Outcome) {
         self.in_work.clear();
         if *outcome == Outcome::Unchanged
@@ -146,7 +146,8 @@ impl Writer {
         }
     }
 
-    /// Marks segments that cannot be rewritten as thinned as far as possible.
+    /// Marks segments that cannot be rewritten as thinned to the longest interval, so that they are
+    /// not tried again.
     pub(crate) fn spare_segments(&mut self, rewrite: &Rewrite) {
         self.in_work.clear();
         for segment in &mut self.segments {
@@ -157,7 +158,7 @@ impl Writer {
         self.manifest.stale = true;
     }
 
-    /// Ends a failed rewrite, to be tried again later. The manifest no longer announces it.
+    /// Ends a failed rewrite, which is tried again later; the manifest no longer announces it.
     pub(crate) fn give_up_rewrite(&mut self) {
         self.in_work.clear();
         self.manifest.stale |= self.rewriting.take().is_some();

@@ -1,4 +1,4 @@
-//! Segments whose last bytes are not yet on disk, and when they are synced.
+//! Remembers segments whose last bytes are not yet on disk, and decides when they are synced.
 
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use crate::kept_file::KeptFile;
 
-/// Least time between two syncs. Constant syncing slows down the disk for all programs, and when
-/// many events arrive, most segments are pruned before they need to be on disk.
+/// The least time between two syncs of segments to disk. Constant syncing slows down the disk for
+/// all programs, and when many events arrive, most segments are deleted by retention before they
+/// need to be on disk.
 const PACE: Duration = Duration::from_millis(250);
 
-/// How many segments may wait.
+/// How many segments may wait for a sync.
 const MOST: usize = 16;
 
 /// Segments that wait to be synced.
@@ -28,7 +29,7 @@ impl Unsynced {
         }
     }
 
-    /// Adds a segment that was written to.
+    /// Adds a segment to which lines were written.
     pub(super) fn add(&mut self, file: Arc<KeptFile>) {
         if self.files.iter().any(|listed| Arc::ptr_eq(listed, &file)) {
             return;
@@ -36,7 +37,8 @@ impl Unsynced {
         if self.files.len() >= MOST {
             self.files.retain(has_a_name);
         }
-        // Segments beyond the limit are synced by the system when it chooses.
+        // Segments beyond the limit are not synced here; the operating system writes them when it
+        // chooses.
         if self.files.len() < MOST {
             self.files.push(file);
         }
@@ -51,7 +53,7 @@ impl Unsynced {
         PACE.saturating_sub(self.asked.elapsed())
     }
 
-    /// Takes all waiting segments when a sync is due, without those that were pruned meanwhile.
+    /// Takes all waiting segments when a sync is due, without those that were deleted meanwhile.
     pub(super) fn take_due(&mut self) -> Vec<Arc<KeptFile>> {
         if self.is_empty() || !self.due_in().is_zero() {
             return Vec::new();

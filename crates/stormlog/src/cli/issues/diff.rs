@@ -1,4 +1,4 @@
-//! `stormlog issues diff`: which issues are new, gone, regressed or more frequent.
+//! `stormlog issues diff`: lists the issues that are new, gone, regressed or more frequent.
 
 use std::path::PathBuf;
 
@@ -28,7 +28,8 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     let old = ArtifactSet::at(&arguments.old).find(console)?.sound()?;
     let mut new = ArtifactSet::at(&arguments.new).find(console)?.sound()?;
-    // An issue that the old side resolved is regressed, even if the new side does not know that.
+    // An issue that is resolved in the old artifacts counts as regressed, even if the state file of
+    // the new artifacts does not contain it.
     let now = now_ns();
     for issue in &mut new.issues {
         if old.states.state_of(issue, now) == "regressed" {

@@ -74,8 +74,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let judge = |issue: &Issue| {
         let own = found.states.state_of(issue, now);
         let before = baseline.state_of(issue, now);
-        // An issue that either side ignores or has resolved does not fail; a regression on either
-        // side does.
+        // An issue that is ignored or resolved in either state file does not fail the check; an
+        // issue that is regressed in either file does.
         let verdict = match (own, before) {
             ("ignored" | "resolved", _) | (_, "ignored" | "resolved") => return None,
             ("regressed", _) | (_, "regressed") => Failing::Regressed,
@@ -110,8 +110,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(exit)
 }
 
-/// Fails when there is nothing to judge or a source could not be read, because a gate that saw
-/// nothing must not pass.
+/// Returns an error when there are no recordings to check or a source could not be read, because a
+/// gate must not pass without data.
 fn saw_everything(store: &Store, sources: &Sources) -> anyhow::Result<()> {
     if let Some(unread) = store.unread().first() {
         let text = format!("cannot check '{}': {}", unread.path, unread.message);
@@ -121,7 +121,7 @@ fn saw_everything(store: &Store, sources: &Sources) -> anyhow::Result<()> {
         ));
     }
     let mut paths = sources.paths.iter();
-    // With --lenient a path may be missing as long as another path has data.
+    // With `--lenient`, a path may be missing as long as another path has data.
     let empty = if sources.lenient {
         let has_some = paths.any(|path| store.has_evidence(path));
         sources.paths.first().filter(|_| !has_some)
@@ -140,7 +140,7 @@ fn saw_everything(store: &Store, sources: &Sources) -> anyhow::Result<()> {
     }
 }
 
-/// Loads the issues known before: from a state file, or from artifacts.
+/// Loads the issues that were known before, from a state file or from artifacts.
 fn known_before(path: &Path, console: &mut Console<'_>) -> anyhow::Result<States> {
     if !path.exists() {
         return Err(hinted(
@@ -151,7 +151,8 @@ fn known_before(path: &Path, console: &mut Console<'_>) -> anyhow::Result<States
     if path.is_file() {
         match read_states(path) {
             Ok(states) => return Ok(states.unwrap_or_default()),
-            // The file may be telemetry, unless it declares that it contains states.
+            // If the file does not declare that it contains issue states, it is loaded as
+            // telemetry.
             Err(SidecarError::NotStates {
                 cause: StateError::WrongFormat | StateError::NotAnObject,
                 ..

@@ -1,4 +1,5 @@
-//! `stormlog issues resolve`, `ignore` and `reopen`: store decisions about an issue.
+//! `stormlog issues resolve`, `ignore` and `reopen`: store a decision about an issue in its state
+//! file.
 
 use anyhow::Context;
 use clap::Args;
@@ -112,7 +113,7 @@ fn settle(
     Ok(Exit::Fine)
 }
 
-/// The end of an ignore, if it has one.
+/// The time until which an issue is ignored; `None` if it is ignored permanently.
 fn until(arguments: &Ignore) -> anyhow::Result<Option<i64>> {
     if let Some(time) = &arguments.until {
         let until =

@@ -1,4 +1,4 @@
-//! `stormlog issues show`: one issue, its evidence, and where to find it.
+//! `stormlog issues show`: prints one issue, its evidence, and the files that contain the evidence.
 
 use std::fmt::Write as _;
 
@@ -59,7 +59,7 @@ fn text(issue: &Issue, store: &Store, most: usize, width: usize) -> String {
     line("");
     for (key, value) in issue.details.iter().filter(|(_, value)| !value.is_null()) {
         let detail = format!("{key}: {}", detail_text(&key.to_str_lossy(), value));
-        // Continuation lines are indented by two more columns.
+        // The second and further lines of a wrapped detail are indented by two more columns.
         for (index, part) in wrap(&detail, "", width - 4).lines().enumerate() {
             let indent = if index == 0 { "  " } else { "    " };
             line(&format!("{indent}{part}"));
@@ -72,9 +72,11 @@ fn text(issue: &Issue, store: &Store, most: usize, width: usize) -> String {
     }
     if issue.evidence.len() > most {
         let more = issue.evidence.len() - most;
-        line(&format!("  and {more} more; --evidence shows them"));
+        line(&format!(
+            "  and {more} more pieces of evidence; --evidence shows them"
+        ));
     }
-    // The latest evidence is the most useful one to investigate.
+    // Memory is drawn around the latest evidence, because it is the most useful one to investigate.
     let latest = issue.evidence.iter().max_by_key(|link| link.timestamp_ns);
     if let Some(around) = latest.and_then(|link| timeline::around(link, store)) {
         line("");
@@ -101,7 +103,7 @@ fn decision(info: &Map) -> Option<String> {
     ))
 }
 
-/// A detail with readable numbers; `--json` has the exact ones.
+/// Formats a detail of an issue with readable numbers; `--json` prints the exact numbers.
 fn detail_text(key: &str, value: &Value) -> String {
     match value {
         Value::Int(value) if key.ends_with("_bytes") => bytes::human(*value),
@@ -120,14 +122,14 @@ fn detail_text(key: &str, value: &Value) -> String {
     }
 }
 
-/// Formats computed bytes, which may be fractional.
+/// Formats a computed number of bytes, which may be fractional.
 fn size(value: f64) -> String {
     #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
     let whole = value as i64;
     bytes::human(whole)
 }
 
-/// The time, the session and the file of a piece of evidence.
+/// Describes where a piece of evidence is found: its time, session and file.
 fn way_to(link: &EvidenceLink) -> String {
     let mut parts = vec![link.timestamp_ns.map_or("no time".into(), time::moment)];
     let mut part = |name: &str, text: &Option<Text>| {

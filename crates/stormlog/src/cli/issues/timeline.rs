@@ -5,10 +5,10 @@ use stormlog_analysis::query::{EventFilter, EventRow, Store};
 use stormlog_format::{EventType, Value};
 use stormlog_report::{bytes, time};
 
-/// How much time before and after a single moment is shown.
+/// How many nanoseconds are shown before and after evidence that is a single moment.
 const AROUND_NS: i64 = 30_000_000_000;
 
-/// Columns of the timeline.
+/// The width of the timeline in characters.
 const WIDTH: usize = 48;
 
 /// How many events are listed below the timeline.
@@ -16,7 +16,7 @@ const LISTED: usize = 8;
 
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The time range shown, and the moment of the evidence.
+/// The time range that is shown, and the time of the evidence.
 #[derive(Clone, Copy)]
 struct Window {
     span_ns: (i64, i64),
@@ -24,7 +24,8 @@ struct Window {
 }
 
 impl Window {
-    /// The range around a moment. For a finding it is its time span and the same length before it.
+    /// The time range to show: 30 seconds before and after a single moment, or the time span of a
+    /// finding and the same length before it.
     fn of(link: &EvidenceLink) -> Option<Self> {
         let at_ns = link.timestamp_ns?;
         let end = link.metadata.get("end_ns").and_then(Value::as_int);
@@ -38,7 +39,7 @@ impl Window {
         })
     }
 
-    /// The column for a time.
+    /// The column of the timeline that shows a time.
     fn column(self, time_ns: i64) -> usize {
         let (from, to) = (i128::from(self.span_ns.0), i128::from(self.span_ns.1));
         let since = i128::from(time_ns) - from;
@@ -49,7 +50,7 @@ impl Window {
     }
 }
 
-/// Draws memory around a piece of evidence, and lists the other events of that time.
+/// Draws the memory around a piece of evidence, and lists the other events in the same time range.
 pub(super) fn around(link: &EvidenceLink, store: &Store) -> Option<Vec<String>> {
     let window = Window::of(link)?;
     let events = store.events(&EventFilter {
@@ -91,7 +92,7 @@ pub(super) fn around(link: &EvidenceLink, store: &Store) -> Option<Vec<String>> 
     (lines.len() > 1).then_some(lines)
 }
 
-/// Draws the highest value of each column as a bar, with the range of values.
+/// Draws the highest value in each column as a bar, and prints the range of values.
 fn bars(
     name: &str,
     values: impl Iterator<Item = (i64, Option<i64>)>,

@@ -1,5 +1,5 @@
-//! Code that `tfmemprof` and `jaxmemprof` share. Both programs watch a device from outside the
-//! program that uses it, and print megabytes.
+//! Code that `tfmemprof` and `jaxmemprof` share. Both commands record a device from outside the
+//! training process that uses it, and print sizes in megabytes.
 
 pub(crate) mod analyze;
 pub(crate) mod info;
@@ -9,19 +9,19 @@ pub(crate) use stormlog_compat::framework::Framework;
 
 use crate::diagnose::Flavour;
 
-/// The names that a framework's program and its sessions have.
+/// The names used by the command of one framework and by its sessions.
 pub(crate) struct Names {
-    /// The framework's own name.
+    /// The name of the framework.
     pub(crate) framework: &'static str,
-    /// The name of the program.
+    /// The name of the command, such as `tfmemprof`.
     pub(crate) program: &'static str,
-    /// The source name of recorded sessions.
+    /// The source that is stored in recorded sessions.
     pub(crate) session_source: &'static str,
-    /// The flavour of the diagnose bundle.
+    /// Which form of the diagnose bundle the command writes.
     pub(crate) flavour: Flavour,
 }
 
-/// The names of a framework.
+/// The names for the command of a framework.
 pub(crate) fn names(framework: Framework) -> Names {
     match framework {
         Framework::TensorFlow => Names {

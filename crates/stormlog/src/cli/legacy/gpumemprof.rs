@@ -1,4 +1,4 @@
-//! The commands of `gpumemprof`, with the lines that stormlog 0.3.9 prints.
+//! The commands of `gpumemprof`, which print the same lines as in stormlog 0.3.9.
 
 mod analyze;
 mod capture;

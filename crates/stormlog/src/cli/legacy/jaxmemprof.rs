@@ -1,4 +1,4 @@
-//! The commands of `jaxmemprof`, with the files that stormlog 0.3.9 writes.
+//! The commands of `jaxmemprof`, which write the same files as in stormlog 0.3.9.
 
 mod diagnose;
 mod selector;
@@ -72,7 +72,8 @@ pub(crate) fn run(program: &Jaxmemprof, console: &mut Console<'_>) -> anyhow::Re
     }
 }
 
-/// Fails when JAX is not installed. The Python package reports that in an environment variable.
+/// Fails when JAX is not installed. The Python package sets an environment variable that shows
+/// whether JAX is installed.
 fn needs_jax() -> anyhow::Result<()> {
     if std::env::var("STORMLOG_JAX_AVAILABLE").as_deref() == Ok("False") {
         return Err(hinted(

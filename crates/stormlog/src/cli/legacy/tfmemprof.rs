@@ -1,4 +1,4 @@
-//! The commands of `tfmemprof`, with the files that stormlog 0.3.9 writes.
+//! The commands of `tfmemprof`, which write the same files as in stormlog 0.3.9.
 
 mod device;
 mod diagnose;

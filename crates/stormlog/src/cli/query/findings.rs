@@ -1,5 +1,5 @@
-//! Reports findings about running jobs as they appear: the detectors analyze the recording again
-//! and again.
+//! Reports findings about running jobs as they appear: the detectors analyze the growing recording
+//! repeatedly.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -15,20 +15,20 @@ use stormlog_report::analyze::cause_lines;
 use crate::live::Pace;
 use crate::machine::settle_statuses;
 
-/// What identifies a finding across analyses. Its numbers change.
+/// What identifies a finding in successive analyses, in which the numbers of the finding change.
 type Key = (String, Kind, Option<u32>, i64);
 
-/// Remembers what was reported.
+/// Remembers which findings were already reported.
 #[derive(Default)]
 pub(super) struct Findings {
-    /// The severity of each finding, and whether its cause was named.
+    /// The severity with which each finding was reported, and whether its cause was known.
     known: HashMap<Key, (Severity, bool)>,
     pace: Option<Pace>,
 }
 
 impl Findings {
     /// Returns the findings that are new since the last analysis, when another analysis is due.
-    /// Runs that have ended are left out, unless `ended_too` is set.
+    /// Findings about runs that have ended are left out, unless `ended_too` is set.
     pub(super) fn look(&mut self, paths: &[PathBuf], ended_too: bool) -> Vec<Sighting> {
         if self.pace.as_ref().is_some_and(|pace| !pace.is_due()) {
             return Vec::new();
@@ -44,7 +44,8 @@ impl Findings {
             on_error: OnError::Skip,
             ..LoadOptions::default()
         };
-        // Nothing is recorded yet, or a file is being renamed: the next analysis reads it.
+        // Loading fails when nothing is recorded yet or a file is just being renamed; the next
+        // analysis tries again.
         let Ok(mut gathered) = gather(paths, &options) else {
             return Vec::new();
         };
@@ -63,7 +64,8 @@ impl Findings {
                     finding.rank,
                     finding.device_id,
                 );
-                // A run that ends while it is watched is reported to its end.
+                // A finding that was reported while its run was active is still updated after the
+                // run has ended.
                 let is_watched = goes_on || ended_too || self.known.contains_key(&key);
                 let is_news = is_watched && self.note(key, finding);
                 if is_news {
@@ -74,7 +76,8 @@ impl Findings {
         found
     }
 
-    /// Whether something about a finding is new.
+    /// Stores a finding; returns whether it is new, more severe than before, or its cause is now
+    /// known.
     fn note(&mut self, key: Key, finding: &Finding) -> bool {
         let now = (finding.severity, finding.cause.is_some());
         match self.known.insert(key, now) {

@@ -1,4 +1,4 @@
-//! Prints rows for people and for programs.
+//! Prints the rows of a query for people and for programs.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -11,7 +11,7 @@ use stormlog_report::rows::{Form, Printer, Rows};
 
 use crate::console::Console;
 
-/// Output flags of rows with plain cells.
+/// Output flags of queries whose rows have only simple values.
 #[derive(Debug, Args)]
 pub(crate) struct Flat {
     #[command(flatten)]
@@ -45,7 +45,7 @@ struct FlatForm {
     table: bool,
 }
 
-/// Output flags of rows with nested values.
+/// Output flags of queries whose rows have nested values.
 #[derive(Debug, Args)]
 pub(crate) struct Nested {
     #[command(flatten)]

@@ -1,4 +1,5 @@
-//! `stormlog query watch`: alerts, degradations, OOMs and findings of live sinks as they arrive.
+//! `stormlog query watch`: prints alerts, degradations, OOMs and findings of running recordings as
+//! they arrive.
 
 use std::time::{Duration, Instant};
 
@@ -50,7 +51,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         for sighting in watch.look() {
             print(&sighting, arguments.json, console)?;
         }
-        // Findings are searched again at their own pace.
+        // The recordings are analyzed less often than new events are read; `findings` decides when
+        // an analysis is due.
         for finding in findings.look(&arguments.sources.paths, arguments.from_start) {
             print(&finding, arguments.json, console)?;
         }

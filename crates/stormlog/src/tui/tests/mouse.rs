@@ -1,4 +1,4 @@
-//! Tests of the mouse on the drawn screens.
+//! Tests mouse clicks on the drawn screens of the terminal UI.
 
 use super::{SECOND, START, loaded, press, screen};
 use crate::tui::effect::Effect;
@@ -18,12 +18,12 @@ fn clicks_choose_tabs() {
     assert_eq!(model.tab, Tab::Monitoring);
 }
 
-/// The position of a text on the screen.
+/// The column and row of a text on the drawn screen.
 fn position_of(model: &Model, text: &str) -> (u16, u16) {
     let shown = screen(model, model.size.0, model.size.1);
     let found = shown.lines().enumerate().find_map(|(row, line)| {
         let before = line.split_once(text)?.0;
-        // The screen has a quotation mark before each line.
+        // One column is subtracted, because the screen text has a quotation mark before each line.
         Some((before.chars().count() - 1, row))
     });
     let (column, row) = found.unwrap_or_else(|| panic!("no {text} in\n{shown}"));
@@ -43,7 +43,7 @@ fn clicks_hit_what_is_drawn() {
         press(&mut model, "4");
         click(&mut model, "r1 allocator_leak");
         assert_eq!(model.cursor(), 1);
-        // The rank with a finding comes first.
+        // The table lists the rank with a finding first, so rank 0 is the second line.
         click(&mut model, "0     400");
         assert_eq!(model.rank_cursor, 1);
         press(&mut model, "v");
@@ -90,7 +90,7 @@ fn entries_of_a_folder_are_clicked() {
     let effects = click(&mut model, "runs/");
     assert!(matches!(&effects[..], [Effect::List(text)] if text == "runs/"));
     assert_eq!(model.dialog.as_ref().unwrap().text, "runs/");
-    // A dialog covers the tabs.
+    // A click on a tab has no effect while a dialog is open.
     update(&mut model, Message::Click(15, 0));
     assert_eq!(model.tab, Tab::Overview);
 }

@@ -1,4 +1,4 @@
-//! Applies keys and mouse events to the line that the user types.
+//! Handles keys and mouse events in a dialog, in which the user types a line.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -72,7 +72,7 @@ pub(super) fn type_into(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
         return Vec::new();
     };
     match dialog.purpose {
-        // The list is filtered while the user types.
+        // The list of sessions is filtered while the user types.
         Purpose::FilterSessions => {
             model.session_filter.clone_from(&dialog.text);
             model.cursors[Tab::Sessions.index()] = 0;
@@ -83,7 +83,7 @@ pub(super) fn type_into(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
     }
 }
 
-/// Puts the clicked entry into the text.
+/// Replaces the typed text by the entry that was clicked.
 pub(super) fn choose(model: &mut Model, index: usize) -> Vec<Effect> {
     let Some(dialog) = &mut model.dialog else {
         return Vec::new();
@@ -94,7 +94,7 @@ pub(super) fn choose(model: &mut Model, index: usize) -> Vec<Effect> {
     vec![Effect::List(dialog.text.clone())]
 }
 
-/// Puts the selected entry, or the first one, into the text.
+/// Replaces the typed text by the selected entry, or by the first one if none is selected.
 fn complete(dialog: &mut Dialog) {
     let index = dialog.chosen.or((!dialog.entries.is_empty()).then_some(0));
     if let Some(entry) = index.and_then(|index| dialog.entries.get(index)) {

@@ -1,4 +1,4 @@
-//! Applies keys and mouse events to the plot.
+//! Handles keys and mouse events on the plot.
 
 use crate::tui::effect::{Effect, PlotFormat};
 use crate::tui::keys::Action;
@@ -53,7 +53,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     Vec::new()
 }
 
-/// The indices of the tracks that match the rank filter, each with its whole time range.
+/// The indices of the tracks that match the rank filter, each with the time range of its samples.
 pub(crate) fn shown_tracks(model: &Model) -> Vec<(usize, (i64, i64))> {
     let Some(run) = &model.run else {
         return Vec::new();
@@ -79,7 +79,7 @@ fn save_plot(model: &mut Model, format: PlotFormat) -> Vec<Effect> {
     vec![Effect::SavePlot(format, model.plot.part, ranks)]
 }
 
-/// Sets the cursor at a share of the shown range.
+/// Sets the cursor of the plot at a share of the shown time range.
 pub(super) fn point(model: &mut Model, share: f64) {
     if let Some(whole) = whole_of_shown(model) {
         let at = model.plot.at_share(whole, share);
@@ -87,14 +87,14 @@ pub(super) fn point(model: &mut Model, share: f64) {
     }
 }
 
-/// Zooms in or out around a share of the shown range.
+/// Zooms the plot in or out around a share of the shown time range.
 pub(super) fn zoom_at(model: &mut Model, share: f64, factor: f64) {
     if let Some(whole) = whole_of_shown(model) {
         model.plot.zoom_at(whole, share, factor);
     }
 }
 
-/// Shows a rank, with the cursor at a time of the rank's own clock.
+/// Shows a rank in the plot, with the cursor at a time of the rank's own clock.
 pub(super) fn show(model: &mut Model, rank: Option<i64>, at_ns: Option<i64>) {
     let Some(run) = &model.run else {
         return;
@@ -108,7 +108,7 @@ pub(super) fn show(model: &mut Model, rank: Option<i64>, at_ns: Option<i64>) {
         ..PlotView::default()
     };
     if let (Some(at_ns), Some((index, whole))) = (at_ns, tracks.get(shown)) {
-        // The plot uses the clock that all ranks share.
+        // The time is converted from the rank's clock to the shared clock that the plot uses.
         plot.put_cursor(*whole, at_ns.saturating_add(of(*index).skew_ns));
     }
     model.plot = plot;

@@ -1,4 +1,5 @@
-//! Draws the ranks as a table, findings with their evidence and advice, phases, and the comparison.
+//! Draws the diagnostics tab: the table of ranks, findings with their evidence and advice, phases,
+//! and the comparison.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Position, Rect};
@@ -14,7 +15,7 @@ use crate::cli::RankFilter;
 use crate::tui::model::{Comparison, Model, Pane};
 use crate::tui::run::{RankLine, Run};
 
-/// Stacks that are listed with a finding.
+/// The largest number of call stacks that are listed with a finding.
 const MOST_STACKS: usize = 3;
 
 pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
@@ -53,7 +54,7 @@ fn halves(area: Rect) -> [Rect; 2] {
     Layout::vertical([Constraint::Percentage(40), Constraint::Percentage(60)]).areas(area)
 }
 
-/// The part of the diagnostics at a position of the screen.
+/// What is at a position of the diagnostics tab.
 pub(super) fn hit(model: &Model, area: Rect, position: Position) -> Option<Hit> {
     model.run.as_ref().and_then(Run::shown)?;
     let [upper, lower] = halves(area);
@@ -279,7 +280,7 @@ fn evidence(model: &Model, finding: &Finding) -> Vec<Line<'static>> {
     lines
 }
 
-/// Formats a number of the evidence in the unit that its name ends with.
+/// Formats a number of a finding's evidence in the unit that its name ends with.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "the number is shown in whole bytes"
@@ -309,7 +310,7 @@ fn compared(model: &Model, comparison: &Comparison, frame: &mut Frame<'_>, area:
         .skip(model.cursor())
         .take(usize::from(inner.height))
         .map(|(index, line)| match index {
-            // The first line is the outcome.
+            // The first line of a comparison is its outcome and is drawn as a heading.
             0 => Line::styled(line.as_str(), model.palette.heading()),
             _ => Line::from(line.as_str()),
         })

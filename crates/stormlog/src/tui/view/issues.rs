@@ -1,4 +1,4 @@
-//! Draws the table of issues and the details of the selected one.
+//! Draws the table of issues and the details of the selected issue.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Position, Rect};
@@ -67,7 +67,7 @@ fn halves(area: Rect) -> [Rect; 2] {
     Layout::vertical([Constraint::Percentage(50), Constraint::Percentage(50)]).areas(area)
 }
 
-/// The issue at a position of the screen.
+/// The index of the issue at a position of the screen.
 pub(super) fn line_of(model: &Model, area: Rect, position: Position) -> Option<usize> {
     let list = below_header(inside(halves(area)[0]));
     let count = model.issues.as_ref().map_or(0, Vec::len);

@@ -1,4 +1,4 @@
-//! Draws the live view of the watched target.
+//! Draws the live view of the sampled target.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ fn hint(model: &Model) -> Vec<Line<'static>> {
     .collect()
 }
 
-/// Draws as many lanes as fit beside the timeline of the selected one. Each lane has a line of
+/// Draws as many lanes as fit, beside the timeline of the selected lane. Each lane has a line of
 /// numbers and a line of bars.
 fn lanes(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let [list, plot] = halves(model, area);
@@ -83,10 +83,10 @@ fn lanes(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     }
 }
 
-/// Lines of a lane in the list.
+/// The number of lines that a lane takes in the list.
 const LANE: u16 = 2;
 
-/// Splits the area into the list of lanes and the timeline of one lane.
+/// Splits the area into the list of lanes and the timeline of the selected lane.
 fn halves(model: &Model, area: Rect) -> [Rect; 2] {
     let wanted = u16::try_from(model.monitor.lanes.len()).unwrap_or(u16::MAX);
     let most = (area.height.saturating_sub(5) / LANE).max(1);
@@ -99,7 +99,7 @@ fn chosen_lane(model: &Model) -> usize {
     model.cursors[Tab::Monitoring.index()].min(last)
 }
 
-/// The lane at a row of the screen.
+/// The index of the lane at a position of the screen.
 pub(super) fn lane_at(model: &Model, area: Rect, position: Position) -> Option<usize> {
     if model.monitor.lanes.is_empty() {
         return None;
@@ -129,7 +129,7 @@ fn sparkline(model: &Model, frame: &mut Frame<'_>, area: Rect, lane: &Lane) {
     frame.render_widget(sparkline, area);
 }
 
-/// Draws all points of a lane, with the limits that are near.
+/// Draws the timeline of a lane, with the limits that are close to its values.
 fn timeline(model: &Model, frame: &mut Frame<'_>, area: Rect, lane: &Lane) {
     let ends = lane.points.front().zip(lane.points.back());
     let Some(((from, _), (to, _))) = ends.filter(|_| area.height > 2) else {
@@ -256,7 +256,8 @@ fn health(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(lines), inner);
 }
 
-/// Describes the collectors: how many are in each state, and why the worst one is not healthy.
+/// Describes the collectors: how many are in each state, and the reason why the worst one is not
+/// healthy.
 fn collectors(model: &Model) -> Vec<Line<'static>> {
     let monitor = &model.monitor;
     if monitor.health.is_empty() {

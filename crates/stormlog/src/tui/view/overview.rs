@@ -1,4 +1,4 @@
-//! Draws the first screen: what is open, its problems, and facts about the machine.
+//! Draws the overview tab: what is open, its problems, and facts about the machine.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Position, Rect};
@@ -69,7 +69,7 @@ fn users(model: &Model, frame: &mut Frame<'_>, area: Rect, ledger: &LedgerLines)
     frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }), inner);
 }
 
-/// The run at a position of the screen, while runs are offered.
+/// The index of the recent run at a position of the screen, while recent runs are listed.
 pub(super) fn line_of(model: &Model, area: Rect, position: Position) -> Option<usize> {
     let [_, lower] = Layout::vertical(ROWS).areas(area);
     let list = below_header(inside(lower));
@@ -233,7 +233,7 @@ fn plot(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     .draw(frame, inner);
 }
 
-/// Draws the curve from rollups until the events are read.
+/// Draws the coarse curve from rollups until the events are read.
 fn outline(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let outline = model.outline.as_ref();
     let known = outline.and_then(|outline| Some((outline, outline.curve.first()?.0)));
@@ -262,7 +262,7 @@ fn outline(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     .draw(frame, inner);
 }
 
-/// The facts from rollups, before there is a verdict.
+/// The facts from rollups, which are shown until there is a verdict.
 fn from_rollups(model: &Model, outline: &Outline) -> Vec<Line<'static>> {
     let known = |value: Option<i64>| value.map_or_else(|| "unknown".to_owned(), bytes::human);
     let rank = outline.peak_rank.map(|rank| format!(" on rank {rank}"));

@@ -1,4 +1,4 @@
-//! Draws the list of recent runs when the interface was started without a path.
+//! Draws the list of recent runs when the terminal UI was started without a path.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Rect};

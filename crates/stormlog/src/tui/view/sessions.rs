@@ -1,4 +1,4 @@
-//! Draws the sessions, sorted and filtered.
+//! Draws the sorted and filtered list of sessions.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Position, Rect};
@@ -77,13 +77,14 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Table::new(table, widths).header(header), inner);
 }
 
-/// The session at a position of the screen.
+/// The index of the session at a position of the screen.
 pub(super) fn line_of(model: &Model, area: Rect, position: Position) -> Option<usize> {
     let list = below_header(inside(area));
     line_at(list, position, model.cursor(), model.lines())
 }
 
-/// The start of a session: to the second, or in narrow windows to the minute and without the year.
+/// Formats the start of a session: to the second, or in a narrow window to the minute and without
+/// the year.
 fn start_text(at_ns: i64, is_wide: bool) -> String {
     let text = time::moment(at_ns);
     let (from, to) = if is_wide { (0, 19) } else { (5, 16) };

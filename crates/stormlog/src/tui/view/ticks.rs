@@ -1,7 +1,7 @@
-//! Computes axis ticks of a timeline at round numbers.
+//! Computes the ticks of a timeline's axes at round numbers.
 
 const SECOND: i64 = 1_000_000_000;
-/// Possible distances of time ticks, in nanoseconds.
+/// Possible distances between two time ticks, in nanoseconds.
 const TIMES: [i64; 22] = [
     SECOND / 1000,
     SECOND / 100,
@@ -26,12 +26,12 @@ const TIMES: [i64; 22] = [
     43_200 * SECOND,
     86_400 * SECOND,
 ];
-/// Least number of columns between two time ticks.
+/// The smallest number of columns between two time ticks.
 const APART: usize = 18;
-/// Least number of rows between two memory ticks.
+/// The smallest number of rows between two memory ticks.
 const ROWS_APART: u16 = 3;
 
-/// Ticks at multiples of a power of two, lowest first.
+/// Computes memory ticks at multiples of a power of two, lowest first.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -49,7 +49,7 @@ pub(super) fn of_bytes(height: f64, rows: u16) -> Vec<i64> {
         .collect()
 }
 
-/// Columns and times of ticks at multiples of a round step.
+/// Computes time ticks at multiples of a round duration, each with its column and time.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

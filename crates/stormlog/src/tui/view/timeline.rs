@@ -1,4 +1,4 @@
-//! Draws a timeline in braille: each character has two columns and four rows of dots.
+//! Draws a timeline in braille characters, each of which has two columns and four rows of dots.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -13,31 +13,32 @@ use super::ticks;
 use crate::tui::palette::{Palette, Pen};
 use crate::tui::points::Columns;
 
-/// Width of the numbers on the left.
+/// The width of the memory axis left of the plot, in columns.
 const SCALE: u16 = 10;
-/// Samples at most this many columns apart are joined by a line. A sampling gap is much wider.
+/// The largest distance in columns of two samples that are joined by a line; a sampling gap is much
+/// wider.
 const JOINED: f64 = 12.0;
-/// A limit above this multiple of the peak is not drawn, because it would flatten the curve.
+/// A memory limit above this multiple of the peak is not drawn, because it would flatten the curve.
 const NEAR: i64 = 4;
 
-/// The content of a timeline.
+/// Everything that is drawn in a timeline.
 pub(super) struct Timeline<'a> {
-    /// Computes the curves for a number of columns; the last curve is on top.
+    /// Computes the curves for a given number of columns; the last curve is drawn on top.
     pub(super) curves: &'a dyn Fn(usize) -> Vec<(Pen, Columns)>,
     pub(super) span: (i64, i64),
-    /// The zero of the time axis.
+    /// The time that the axis labels as zero.
     pub(super) start_ns: i64,
     pub(super) cursor_ns: Option<i64>,
-    /// Times of marks, each with its colour.
+    /// The times of marks, each with its colour.
     pub(super) marks: Vec<(i64, Color)>,
-    /// Values with a horizontal line, each with its colour.
+    /// Values at which a horizontal line is drawn, each with its colour.
     pub(super) levels: Vec<(i64, Color)>,
-    /// The limit of the resource, if it is known.
+    /// The memory limit of the device or host, if it is known.
     pub(super) limit: Option<i64>,
     pub(super) palette: Palette,
 }
 
-/// The area of the dots in the area of a timeline.
+/// The part of a timeline's area in which curves are drawn.
 pub(super) fn dots(area: Rect) -> Rect {
     let [upper, _] = Layout::vertical([Constraint::Min(1), Constraint::Length(1)]).areas(area);
     let [_, plot] =
@@ -99,13 +100,14 @@ impl Timeline<'_> {
         self.times(frame, area, plot);
     }
 
-    /// Draws the ticks of the memory axis, and the limit.
+    /// Draws the ticks of the memory axis, and the memory limit.
     fn values(&self, frame: &mut Frame<'_>, area: Rect, height: f64, limit: Option<i64>) {
         let rows = area.height.saturating_sub(1);
         let mut taken = Vec::new();
         let mut label = |value: i64, text: String, style: Style| {
             let row = row_of(value, height, rows);
-            // The first label in a row stays: the limit, then the ticks from below.
+            // If several labels would be in one row, the first is kept: the limit, then the ticks
+            // from the lowest up.
             if taken.contains(&row) {
                 return;
             }
@@ -155,7 +157,7 @@ impl Timeline<'_> {
     }
 }
 
-/// The row of a value, counted from the top.
+/// The row in which a value is drawn, counted from the top.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -179,7 +181,7 @@ fn curve(context: &mut Context<'_>, pen: Pen, columns: &Columns) {
         if index % pen.every != 0 {
             continue;
         }
-        // The points of a dotted line are not joined.
+        // The points of a dotted line are not joined by strokes.
         let joined = last.filter(|last| pen.every == 1 && at - last.0 < JOINED);
         if let Some((before, level)) = joined {
             context.draw(&Stroke::new(before, level, at, low, pen.colour));

@@ -1,4 +1,4 @@
-//! Draws the timeline with zoom, pan and a cursor that reads exact values.
+//! Draws the timeline tab with zoom, pan and a cursor that shows exact values.
 
 use std::fmt::Write as _;
 
@@ -38,11 +38,11 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         .limit()
         .map_or_else(String::new, |limit| format!(" of {}", bytes::human(limit)));
     let title = format!(
-        "rank {} device {}{limit} (r: next of {}, ranks {})",
-        track.rank,
-        track.device_id,
-        tracks.len(),
-        for_terminal(&model.ranks_text)
+        "rank {rank} device {device}{limit} (r: next of {tracks}, ranks {ranks})",
+        rank = track.rank,
+        device = track.device_id,
+        tracks = tracks.len(),
+        ranks = for_terminal(&model.ranks_text)
     );
     let inner = framed(model, frame, area, &title);
     let [legend, plot, readout] = rows(inner);
@@ -85,7 +85,7 @@ fn rows(inner: Rect) -> [Rect; 3] {
     Layout::vertical(rows).areas(inner)
 }
 
-/// The area of the dots, if there is a plot.
+/// The part of the plot in which curves are drawn, if there is a plot.
 pub(super) fn dots_area(model: &Model, area: Rect) -> Option<Rect> {
     if shown_tracks(model).is_empty() {
         return None;
@@ -158,7 +158,7 @@ fn values(model: &Model, run: &Run, track: &Track, span: (i64, i64)) -> Vec<Line
     ]
 }
 
-/// The nearest mark within a hundredth of the width around a time.
+/// The mark that is nearest to a time, at most a hundredth of the shown time range away.
 fn mark_near(run: &Run, rank: i64, at: i64, span: (i64, i64)) -> Option<&Mark> {
     let near = span.1.saturating_sub(span.0) / 100;
     let away = |mark: &&Mark| mark.time_ns.saturating_sub(at).saturating_abs();

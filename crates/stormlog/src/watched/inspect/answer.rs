@@ -1,19 +1,21 @@
-//! Parses the answer of a process: a few lines of text that the watched program may have forged.
+//! Parses the answer of an inspected process: a few lines of text that the watched program may have
+//! forged.
 
 use stormlog_capture::redact::redacted_text;
 use stormlog_format::{Map, Value};
 
 use super::super::inbox::unescaped;
 
-/// The most holders in an answer, and the longest name of a holder.
+/// The largest number of holders in an answer, and the longest name of a holder in characters.
 const MOST_HOLDERS: usize = 8;
 const LONGEST_NAME: usize = 400;
 
-/// Larger numbers are invalid: no process has more memory, and no inspection takes longer.
+/// The largest numbers in an answer, in bytes and in seconds; larger ones are invalid, because no
+/// process has more memory and no inspection takes longer.
 const MOST_BYTES: i64 = 1 << 50;
 const LONGEST_S: f64 = 3600.0;
 
-/// A container that holds more memory than before.
+/// A container that holds more memory than at the start of the inspection.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Holder {
     kind: String,
@@ -25,7 +27,7 @@ pub(super) struct Holder {
     added: Option<Line>,
 }
 
-/// A line of the program.
+/// A line of code of the watched program.
 #[derive(Clone, Debug, PartialEq)]
 struct Line {
     number: u32,
@@ -37,10 +39,10 @@ struct Line {
 pub(super) struct Answer {
     pub(super) pid: u32,
     seconds: f64,
-    /// Growth of the process, and the part of it that Python objects explain.
+    /// The growth of the process in bytes, and the part of the growth that Python objects explain.
     grown: i64,
     objects: i64,
-    /// Whether all objects were inspected.
+    /// Whether all Python objects of the process were inspected.
     is_complete: bool,
     cost_us: i64,
     pub(super) is_final: bool,
@@ -48,7 +50,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Parses an answer; `None` when a line does not have our format.
+    /// Parses an answer; `None` when a line does not have the expected format.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut answer = Self::default();
         for line in text.lines() {
@@ -72,7 +74,7 @@ impl Answer {
         (answer.pid > 0 && answer.seconds > 0.0).then_some(answer)
     }
 
-    /// Whether one holder explains most of the growth.
+    /// Whether a single holder explains more than half of the growth.
     pub(super) fn names_most(&self) -> bool {
         let most = self.holders.iter().map(|holder| holder.grown).max();
         most.is_some_and(|most| most > self.grown / 2)
@@ -139,7 +141,7 @@ impl Line {
     }
 }
 
-/// A text without control characters, shortened.
+/// A text from the answer without control characters, cut to the longest name.
 fn name(text: &str) -> Option<String> {
     let text = unescaped(text);
     let plain = text.chars().filter(|letter| !letter.is_control());

@@ -12,14 +12,15 @@ use tokio::sync::Mutex;
 use tonic::transport::{Channel, Endpoint};
 use url::Url;
 
-/// How long connecting may take.
+/// The longest time that connecting to a worker may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often a silent worker is asked whether it is still there, and how long it may take to answer. A
-/// machine that vanished without a word ends a question after both.
+/// How often a worker that sends nothing is asked whether it is still running, and how long its
+/// answer may take. When a worker's machine disappears, a query ends with an error after the sum of
+/// both times.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// One connection to each worker. It connects again when it was lost.
+/// One connection to each worker, which is made again after it was lost.
 #[derive(Clone, Default)]
 pub(super) struct Channels(Arc<Mutex<HashMap<Url, Channel>>>);
 

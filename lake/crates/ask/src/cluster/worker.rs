@@ -1,4 +1,4 @@
-//! A worker: runs parts of plans over the files of one lake.
+//! A worker runs parts of plans over the files of one lake.
 
 use std::future::Future;
 
@@ -14,10 +14,12 @@ use super::channels::Channels;
 use crate::error::AskError;
 use crate::functions::{aggregate_functions, scalar_functions};
 
-/// Workers of other versions may know other functions and tables.
+/// The version of this worker, because workers of other versions may have other functions and
+/// tables.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Runs a worker until a future ends. Whoever reaches the listener can read the whole lake.
+/// Runs a worker until the given future ends. Every process that can reach the listener can read
+/// the whole lake.
 pub async fn serve(
     lake: &Lake,
     listener: TcpListener,
@@ -57,7 +59,7 @@ fn session_of(
     Ok(state)
 }
 
-/// The number of threads in what a worker reports about itself.
+/// Parses the number of threads from the version text that a worker reports.
 pub(super) fn threads_of(reported: &str) -> Result<usize, String> {
     let (version, threads) = reported.split_once('/').unwrap_or((reported, ""));
     if version != VERSION {

@@ -1,5 +1,6 @@
-//! `diagnose_run(…)`: what the detectors find in the sessions of one run, as a JSON list. This is the second
-//! aggregate of a diagnosis: ranks are compared with one another, so it needs all tracks of a run.
+//! The SQL function `diagnose_run(…)` returns what the detectors find in the sessions of one run,
+//! as a JSON list. This is the second aggregate of a diagnosis; it needs all tracks of a run,
+//! because ranks are compared with one another.
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Float64Type};
@@ -21,7 +22,8 @@ use super::packed::{PackedRows, state_field, unpack};
 use crate::columns::{Ints, Texts};
 use crate::event_rows::events_of;
 
-/// The arguments: columns of `sessions`, then events, details of OOM bundles and the horizon.
+/// The arguments of the function: columns of `sessions`, then events, details of OOM bundles, and
+/// the horizon in hours.
 pub(crate) const ARGUMENTS: [&str; 12] = [
     "session_id",
     "effective_status",
@@ -130,7 +132,7 @@ impl Accumulator for Gathering {
     }
 }
 
-/// The diagnoses of the sessions that some rows are. Sessions of one job have one id in the tables;
+/// Diagnoses the sessions in the given rows. Sessions of one job have one run id in the tables, but
 /// a job that was started again is several runs.
 fn diagnoses(rows: &RecordBatch) -> Result<String> {
     let mut sessions = sessions_of(rows)?;
@@ -214,7 +216,7 @@ fn unpacked_events(packed: &[u8]) -> Result<Events> {
     Ok(Events::joined(&parts.iter().collect::<Vec<_>>()))
 }
 
-/// What the OOM bundles of the sessions know, each bundle once.
+/// The contents of the OOM bundles of the sessions, each bundle once.
 fn bundles_of(rows: &RecordBatch) -> Result<Vec<BundleNumbers>> {
     let details = rows.column_by_name("details");
     let Some(details) = details.and_then(|column| column.as_list_opt::<i32>()) else {

@@ -1,4 +1,4 @@
-//! `is_alert(event_type, metadata)`: whether an event is an alert.
+//! The SQL function `is_alert(event_type, metadata)` returns whether an event is an alert.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use stormlog_format::{Map, Text, Value, classify};
 
 use crate::columns::Texts;
 
-/// The rule of the format, which also looks into the metadata.
+/// The rule of the format crate decides, which also looks at the severity in the metadata.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct IsAlert {
     signature: Signature,

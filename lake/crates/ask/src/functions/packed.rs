@@ -1,5 +1,5 @@
-//! Rows of one group, as they travel between the stages of an aggregate: Arrow's stream format in one
-//! binary value.
+//! Packs the rows of one group for the transfer between the stages of an aggregate: Arrow's stream
+//! format in one binary value.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use datafusion::arrow::ipc::writer::StreamWriter;
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 
-/// Rows that an accumulator has seen.
+/// The rows that an accumulator has received so far.
 #[derive(Debug)]
 pub(super) struct PackedRows {
     schema: SchemaRef,
@@ -21,7 +21,8 @@ pub(super) struct PackedRows {
 }
 
 impl PackedRows {
-    /// No rows of some columns. Texts are kept in dictionaries: most of them repeat.
+    /// Makes an empty list of rows with these columns; texts are stored as dictionaries, because
+    /// most of them repeat.
     pub(super) fn new(columns: &[(&str, DataType)]) -> Self {
         let fields = columns.iter().map(|(name, data_type)| {
             let data_type = match data_type {
@@ -39,13 +40,14 @@ impl PackedRows {
         }
     }
 
-    /// Adds rows; texts may come as views or dictionaries.
+    /// Adds rows; their texts may be views or dictionaries.
     pub(super) fn push(&mut self, values: &[ArrayRef]) -> Result<()> {
         let fields = self.schema.fields().iter();
         let columns = fields
             .zip(values)
             .map(|(field, value)| match field.data_type() {
-                // The types of lists differ in the names of their items only.
+                // The types of lists differ only in the names of their items, so no conversion is
+                // needed.
                 DataType::List(_) => Ok(ArrayRef::clone(value)),
                 wanted => Ok(cast(value, wanted)?),
             });
@@ -70,7 +72,7 @@ impl PackedRows {
         self.batches.push(batch);
     }
 
-    /// Adds the rows of packed states.
+    /// Adds the rows of other accumulators, given as packed values.
     pub(super) fn merge(&mut self, states: &ArrayRef) -> Result<()> {
         for packed in states.as_binary::<i64>().iter().flatten() {
             for batch in StreamReader::try_new(Cursor::new(packed), None)? {
@@ -80,7 +82,7 @@ impl PackedRows {
         Ok(())
     }
 
-    /// All rows as one batch.
+    /// Joins all rows into one batch.
     pub(super) fn joined(&self) -> Result<RecordBatch> {
         match self.batches.as_slice() {
             [] => Ok(RecordBatch::new_empty(SchemaRef::clone(&self.schema))),
@@ -89,7 +91,7 @@ impl PackedRows {
         }
     }
 
-    /// The rows as one value.
+    /// All rows packed into one binary value.
     pub(super) fn pack(&self) -> Result<ScalarValue> {
         let schema = self
             .batches
@@ -113,13 +115,13 @@ pub(super) fn pack(schema: &Schema, batches: &[RecordBatch]) -> Result<ScalarVal
     Ok(ScalarValue::LargeBinary(Some(writer.into_inner()?)))
 }
 
-/// The batches of a value. The bytes may come from an executor of another version.
+/// Unpacks the batches in a binary value, whose bytes may come from an executor of another version.
 pub(super) fn unpack(packed: &[u8]) -> Result<Vec<RecordBatch>> {
     let batches = StreamReader::try_new(Cursor::new(packed), None)?;
     Ok(batches.collect::<Result<_, _>>()?)
 }
 
-/// The only field of the state of our aggregates.
+/// The only field of the state of Stormlog's aggregate functions.
 pub(super) fn state_field(name: &str) -> Vec<FieldRef> {
     let name = format!("{name}[packed]");
     vec![Arc::new(Field::new(name, DataType::LargeBinary, true))]

@@ -1,5 +1,6 @@
-//! `session_events(…)`: the events of one session, by time, as one value. This is the first of the two
-//! aggregates of a diagnosis; a session is the recording of one resource, which is one track.
+//! The SQL function `session_events(…)` returns the events of one session, by time, as one value.
+//! This is the first of the two aggregates of a diagnosis; one session is the recording of one
+//! resource and thus one track.
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
@@ -12,7 +13,8 @@ use datafusion::logical_expr::{Accumulator, AggregateUDFImpl, Signature, Volatil
 use super::packed::{PackedRows, pack, state_field};
 use crate::event_rows::{event_columns, in_time_order};
 
-/// Takes the columns of events in the order of `event_columns`.
+/// The aggregate function, whose arguments are the columns of events in the order of
+/// `event_columns`.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct SessionEvents {
     signature: Signature,
@@ -71,7 +73,7 @@ impl Accumulator for Gathering {
         self.0.push(values)
     }
 
-    /// The rows come from several files and executors in any order.
+    /// The rows come from several files and executors in any order, so they are sorted by time.
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let rows = in_time_order(&self.0.joined()?)?;
         pack(&rows.schema(), &[rows])

@@ -1,4 +1,4 @@
-//! Which units are analysed together: those that may hold sessions of one run.
+//! Decides which units are analysed together: those that may contain sessions of one run.
 
 use std::path::Path;
 
@@ -8,9 +8,9 @@ use stormlog_format::{Event, Text, Value};
 
 use super::plan::{How, Unit};
 
-/// The units of each cluster, in the order of their first.
+/// The indices of the units in each cluster; clusters are in the order of their first unit.
 pub(super) fn clusters(units: &[Unit], catalog: &Catalog) -> Vec<Vec<usize>> {
-    // An OOM bundle belongs to the run of its session.
+    // An OOM bundle belongs to the run of the session that it names.
     let bundles = catalog.oom_bundles.iter();
     let with_bundle: HashSet<&Text> = bundles.filter_map(|one| one.session_id.as_ref()).collect();
     let mut parents: Vec<usize> = (0..units.len()).collect();
@@ -30,7 +30,7 @@ pub(super) fn clusters(units: &[Unit], catalog: &Catalog) -> Vec<Vec<usize>> {
         .map(|(index, unit)| (unit.path.as_path(), index))
         .collect();
     for (index, unit) in units.iter().enumerate() {
-        // A sink and the sinks and bundles in it are one recording.
+        // A sink belongs to one recording together with the sinks and bundles inside its folder.
         let mut above = unit.path.ancestors().skip(1).take(4);
         if let Some(holder) = above.find_map(|folder| by_path.get(folder)) {
             join(&mut parents, *holder, index);
@@ -62,7 +62,7 @@ fn join(parents: &mut [usize], a: usize, b: usize) {
     parents[b.max(a)] = a.min(b);
 }
 
-/// What units of one run share.
+/// Keys that are equal for units of one run: run id, job id, session id or folder.
 fn keys(unit: &Unit, with_bundle: &HashSet<&Text>) -> Vec<String> {
     let mut keys = Vec::new();
     for first in unit
@@ -79,7 +79,8 @@ fn keys(unit: &Unit, with_bundle: &HashSet<&Text>) -> Vec<String> {
         keys.extend(has_bundle.then(|| format!("session {}", session.session_id)));
         keys.extend(session.job_id.as_ref().map(|job| format!("job {job}")));
     }
-    // What a file holds is known when it is read; ranks of one job lie side by side.
+    // The run of such a file is not known before it is read, so all of them in one folder, where
+    // the ranks of a job usually are, are analysed together.
     let is_file = unit.manifest.is_none() && unit.path.is_file();
     let is_read_later = unit
         .pieces
@@ -92,7 +93,7 @@ fn keys(unit: &Unit, with_bundle: &HashSet<&Text>) -> Vec<String> {
     keys
 }
 
-/// The id of the run in the event that begins a session.
+/// The id of the run, from the metadata of the event that begins a session.
 fn run_id(start: &Event) -> Option<String> {
     let metadata = &start.metadata;
     let of_host = metadata.get("run").and_then(Value::as_map);

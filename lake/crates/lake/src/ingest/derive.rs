@@ -1,5 +1,5 @@
-//! What is known of sessions and runs as a whole, from the same analysis as `stormlog analyze` and
-//! `stormlog query`.
+//! Computes the rows about whole sessions and runs, with the same analysis as `stormlog analyze`
+//! and `stormlog query`.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
@@ -24,14 +24,14 @@ use super::plan::Unit;
 use super::rows::day;
 use super::table_rows::{Row, batch};
 
-/// Recordings of one run that are larger than this on disk are not loaded at once: an event takes
-/// about a third of its text in memory, and the analysis as much again.
+/// Recordings of one run that have more bytes on disk than this together are not analysed, because
+/// an event takes about a third of its text in memory, and the analysis as much again.
 const LARGEST_ANALYSIS: u64 = 512 << 20;
 
-/// The largest description of an out-of-memory error that is kept.
+/// The largest `metadata.json` of an OOM bundle that is stored, in bytes.
 const LARGEST_DETAILS: u64 = 4 << 20;
 
-/// Rows of the tables whose rows are replaced.
+/// New rows for the tables whose rows are replaced.
 #[derive(Default)]
 pub(super) struct Derived {
     rows: HashMap<Table, Vec<Row>>,
@@ -44,23 +44,23 @@ impl Derived {
         }
     }
 
-    /// The rows of a table as columns.
+    /// The new rows of a table as columns.
     pub(super) fn batch(&self, table: Table) -> Result<datafusion::arrow::array::RecordBatch> {
         batch(table, self.rows.get(&table).map_or(&[], Vec::as_slice))
     }
 }
 
-/// Everything that rows are made of.
+/// A cluster of units that are analysed together, and all data from which their rows are made.
 pub(super) struct Cluster<'a> {
     pub(super) units: Vec<&'a Unit>,
     pub(super) catalog: &'a Catalog,
-    /// What could not be read, as JSON, by unit.
+    /// The damage of each unit as JSON, by unit id.
     pub(super) damage: &'a HashMap<String, Vec<Value>>,
     pub(super) now_ns: i64,
 }
 
 impl Cluster<'_> {
-    /// The ids under which rows of the cluster are found.
+    /// The source ids of all rows that belong to the cluster.
     pub(super) fn source_ids(&self) -> BTreeSet<String> {
         let streams = self.units.iter().flat_map(|unit| &unit.pieces);
         let streams = streams.map(|piece| piece.source_id.clone());
@@ -69,7 +69,7 @@ impl Cluster<'_> {
             .collect()
     }
 
-    /// Adds the rows of the cluster.
+    /// Analyses the cluster and adds its rows.
     pub(super) fn derive(&self, derived: &mut Derived) {
         self.sources(derived);
         let bytes: u64 = self
@@ -107,7 +107,8 @@ impl Cluster<'_> {
 
     fn gathered(&self) -> Option<Gathered> {
         let paths: Vec<&Path> = self.units.iter().map(|unit| unit.path.as_path()).collect();
-        // Loading a recording loads what lies directly in it.
+        // Loading a recording also loads the recordings in its folder, so only the topmost paths
+        // are loaded.
         let is_top = |path: &&&Path| !path.ancestors().skip(1).any(|above| paths.contains(&above));
         let top: Vec<PathBuf> = paths
             .iter()
@@ -176,8 +177,8 @@ impl Cluster<'_> {
         self.catalog.sources.get(unit.source?)
     }
 
-    /// The attachments of the sidecars that lie with a unit. One that lies above several belongs to the
-    /// first of them.
+    /// The attachments in the sidecar files beside a unit. A sidecar in a folder above several
+    /// units belongs to the first of them.
     fn attachments(&self, unit: &Unit) -> Option<String> {
         let is_first = |sidecar: &Text| {
             let sidecar = sidecar.to_string();
@@ -194,7 +195,7 @@ impl Cluster<'_> {
         (!own.is_empty()).then(|| Value::Array(own).to_string())
     }
 
-    /// The stream of a session, or the unit where it lies.
+    /// The id of a session's stream, or else the id of the unit that contains the session.
     fn source_of(&self, session_id: &str, path: &str) -> String {
         let pieces = self.units.iter().flat_map(|unit| &unit.pieces);
         let of_session = pieces.clone().find(|piece| {
@@ -233,7 +234,8 @@ impl Cluster<'_> {
         loaded: &[&LoadedSession],
         bytes: u64,
     ) {
-        // A file without a manifest would be loaded to list its sessions.
+        // A file without a manifest must be loaded to list its sessions, so a large one is left
+        // out.
         let is_listed = bytes <= LARGEST_ANALYSIS
             || store
                 .catalog()
@@ -392,7 +394,7 @@ impl Cluster<'_> {
         }
     }
 
-    /// A run that is too large to be analysed at once, or that cannot be loaded.
+    /// Adds a row for a run that is too large to be analysed at once, or that cannot be loaded.
     fn unanalysed(&self, derived: &mut Derived, store: &Store, bytes: u64) {
         let verdict = if bytes > LARGEST_ANALYSIS {
             "too_large"
@@ -453,7 +455,7 @@ fn is_in_manifest(store: &Store, session_id: &Text) -> bool {
 
 /// The ids of runs.
 struct Runs {
-    /// Of each run of the report.
+    /// The ids of the runs in the report, in its order.
     ids: Vec<String>,
     of_session: HashMap<String, usize>,
 }
@@ -474,15 +476,16 @@ impl Runs {
         runs
     }
 
-    /// A session of no run is its own.
+    /// The id of a session's run; a session without a run has its own id as run id.
     fn id_of<'s>(&'s self, session_id: &'s str) -> &'s str {
         let run = self.of_session.get(session_id);
         run.map_or(session_id, |run| &self.ids[*run])
     }
 }
 
-/// The id that a run gives itself, else its job, else its first session: the same for all ranks,
-/// wherever and whenever they are ingested. Attempts of one job differ in when they started.
+/// The id of a run: the one that it records itself, or else its job, or else its first session, so
+/// that it is the same for all ranks, wherever and whenever they are ingested. Several attempts of
+/// one job have the same run id and differ in their start time.
 fn run_id(run: &RunReport, loaded: &[&LoadedSession]) -> String {
     let is_of_run = |session: &&&LoadedSession| {
         let id = &session.summary.session_id;
@@ -508,7 +511,7 @@ fn start_metadata(session: &LoadedSession) -> Option<String> {
     Some(String::from_utf8_lossy(start.metadata_json()).into_owned())
 }
 
-/// The framework of a run and its version, as the event that begins a session has it.
+/// The framework of a run and its version, from the event that begins a session.
 fn framework(run: &RunReport, loaded: &[&LoadedSession]) -> Option<(String, String)> {
     for session in loaded {
         let id = &session.summary.session_id;
@@ -530,13 +533,14 @@ fn framework(run: &RunReport, loaded: &[&LoadedSession]) -> Option<(String, Stri
     None
 }
 
-/// A row as plain JSON values.
+/// A row of the analysis as plain JSON values.
 fn plain(row: &Object) -> Value {
     let text = Writer::new(Layout::Line).map_to_string(row);
     serde_json::from_str(&text).unwrap_or_else(|_| json!({}))
 }
 
-/// The name of the user who owns a path, or the user's number where the machine has no name for it.
+/// The name of the user who owns a path, or the user's number where the machine does not know the
+/// name.
 fn owner(path: &Path) -> Option<String> {
     let uid = path.metadata().ok()?.uid();
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Samples, steps, events and rollups of units, in batches of bounded size.
+//! Stores the samples, steps, events and rollups of units, in batches of bounded size.
 
 use std::time::Duration;
 
@@ -17,30 +17,32 @@ use super::progress::Progress;
 use super::rows::{FactRows, Wanted, is_sample};
 use super::store::{Advance, Store};
 
-/// Rows of one commit. Encoded they take about 20 bytes each until the commit.
+/// The number of rows in one commit, which take about 20 bytes each in memory until the commit.
 const ROWS_A_COMMIT: u64 = 4 << 20;
-/// Lines of a file are read in ranges of this size, so that a commit can lie between two.
+/// Lines of a file are read in ranges of this many bytes, so that a commit is possible between two
+/// ranges.
 const RANGE: i64 = 64 << 20;
-/// Blocks of events that may wait between the thread that reads and the one that encodes.
+/// How many blocks of events may wait between the thread that reads and the thread that encodes.
 const WAITING: usize = 4;
-/// Damaged places of one unit that are kept.
+/// How many damages of one unit are kept.
 const MOST_DAMAGE: usize = 1000;
-/// A batch is committed after this time, so that a long ingest is not lost when it is killed.
+/// A batch is committed after this time, so that a long ingest loses little when it is killed.
 const LONGEST_BATCH: Duration = Duration::from_mins(1);
 
-/// The tables of events while units are stored.
+/// The tables of events, and the rows that wait for them, during an ingest.
 pub(super) struct Facts<'p> {
     stores: Vec<Store>,
     progress: &'p Progress,
     rows: FactRows,
-    /// How far each source goes with what was read, by table.
+    /// The position that each source has reached in each table, including rows that are not
+    /// committed yet.
     advances: HashMap<(Table, String), i64>,
     uncommitted: u64,
     began: std::time::Instant,
     pub(super) samples: u64,
     pub(super) events: u64,
     pub(super) bytes: u64,
-    /// What could not be read, by unit.
+    /// The damage found in each unit, by unit id.
     pub(super) damage: HashMap<String, Vec<Value>>,
 }
 
@@ -60,7 +62,7 @@ impl<'p> Facts<'p> {
         }
     }
 
-    /// Stores what the tables lack of a unit.
+    /// Stores the events of a unit that the tables do not have yet.
     pub(super) async fn store(&mut self, unit: &Unit) -> Result<()> {
         for piece in &unit.pieces {
             let torn = torn_bytes(piece);
@@ -85,7 +87,7 @@ impl<'p> Facts<'p> {
         }
     }
 
-    /// How far a table has a source, with what waits to be committed.
+    /// The position up to which a table has a source, including rows that are not committed yet.
     fn position(&self, store: &Store, source_id: &str) -> Option<i64> {
         let waiting = self.advances.get(&(store.table, source_id.to_owned()));
         waiting
@@ -93,8 +95,8 @@ impl<'p> Facts<'p> {
             .or_else(|| store.ledger.position(source_id))
     }
 
-    /// What of a piece some table lacks. The ranges end where a table ends, so that each range is
-    /// missing in a table as a whole or not at all.
+    /// The ranges of a piece that at least one table lacks. A range ends wherever a table's
+    /// position is, so that each table lacks a range completely or not at all.
     fn ranges(&self, piece: &Piece) -> Vec<(i64, i64)> {
         let positions = self.stores.iter().map(|store| {
             let position = self.position(store, &piece.source_id);
@@ -154,7 +156,8 @@ impl<'p> Facts<'p> {
             Ok(damage) => {
                 for one in &damage {
                     let mut one = json!(one);
-                    // Lines are counted from the beginning of the range.
+                    // The loader counts lines from the beginning of the range, so the line number
+                    // is unknown in a later range.
                     if place(from) > 0 {
                         one["line"] = Value::Null;
                     }
@@ -164,7 +167,8 @@ impl<'p> Facts<'p> {
             Err(error) => {
                 let file = piece.file.to_string_lossy().into_owned();
                 if is_of_storage(&error) && seq > from {
-                    // Rows without a position would be stored again: the batch is given up.
+                    // Without a new position, these rows would be stored again by the next ingest,
+                    // so the whole batch fails.
                     return Err(error).with_context(|| format!("cannot read '{file}'"));
                 }
                 self.note(unit, json!({"file": file, "reason": error.to_string()}));
@@ -211,7 +215,7 @@ impl<'p> Facts<'p> {
         Ok(())
     }
 
-    /// Commits everything that was read, table by table.
+    /// Commits everything that was read, one table after another.
     pub(super) async fn commit(&mut self) -> Result<()> {
         self.write().await?;
         let rollups = self.rows.take_rollups()?;
@@ -239,13 +243,13 @@ impl<'p> Facts<'p> {
     }
 }
 
-/// Whether a file could not be read, as opposed to holding something else than events; another
-/// ingest may succeed.
+/// Whether the error means that a file could not be read, rather than that it contains no events;
+/// then another ingest may succeed.
 fn is_of_storage(error: &LoadError) -> bool {
     matches!(error, LoadError::Io { .. } | LoadError::NotFound(_))
 }
 
-/// One range of a file to read.
+/// One range of a file that a thread reads.
 struct Job {
     file: std::path::PathBuf,
     manifest: Option<Manifest>,
@@ -260,7 +264,7 @@ impl Job {
             on_error: OnError::Skip,
             ..LoadOptions::default()
         };
-        // The other side goes away only with the whole ingest.
+        // Sending fails only when the whole ingest has ended, so the result is ignored.
         let mut visit = |events: &Events| drop(sender.blocking_send(events.clone()));
         match self.read {
             How::Whole => stream_events(&self.file, &options, &mut visit),

@@ -1,5 +1,5 @@
-//! What a source is, whatever its path: a copy of a recording is not stored twice, and another
-//! recording at the path of an earlier one is.
+//! Identifies a recording by its content, whatever its path: a copy is not stored twice, and
+//! another recording at the path of an earlier one is stored.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,10 +9,10 @@ use sha2::{Digest, Sha256};
 use stormlog_format::json::parse;
 use stormlog_format::{Event, RecordDefaults, Value, event_from_record};
 
-/// The first line of a file is looked for in so many bytes.
+/// The first line of a file must end within this many bytes.
 const FIRST_LINE: u64 = 16 << 20;
 
-/// A hash of some texts, as part of an id.
+/// A hash of some texts, as an id or a part of one.
 pub(super) fn hash(parts: &[&[u8]]) -> String {
     let mut digest = Sha256::new();
     for part in parts {
@@ -22,7 +22,7 @@ pub(super) fn hash(parts: &[&[u8]]) -> String {
     hex(&digest.finalize())
 }
 
-/// A number made of a hash; never negative, as versions in a log are not.
+/// A number made from a hash; it is never negative, because versions in a Delta log are not.
 pub(super) fn number(parts: &[&[u8]]) -> i64 {
     let text = hash(parts);
     i64::from_str_radix(&text[..15], 16).unwrap_or(0)
@@ -37,7 +37,7 @@ fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// The stream of a segment: all segments of one session that one process wrote.
+/// The id of a segment's stream: all segments of one session that one process wrote.
 pub(super) fn of_segment(first: &Event) -> String {
     hash(&[
         b"session",
@@ -48,12 +48,13 @@ pub(super) fn of_segment(first: &Event) -> String {
     ])
 }
 
-/// A file of lines that is no segment: by its first line, which has a session and a time.
+/// The id of a file of lines that is not a segment, from its first line, which contains a session
+/// and a time.
 pub(super) fn of_lines(first_line: &[u8]) -> String {
     hash(&[b"lines", first_line])
 }
 
-/// A file that is stored as a whole: by its content.
+/// The id of a file that is stored as a whole, from its content.
 pub(super) fn of_content(file: &Path) -> io::Result<String> {
     let mut digest = Sha256::new();
     digest.update(b"content");
@@ -68,7 +69,7 @@ pub(super) fn of_content(file: &Path) -> io::Result<String> {
     }
 }
 
-/// The first line of a file, without its end; nothing when there is none yet.
+/// The first line of a file, without its line end; `None` when the file has no line yet.
 pub(super) fn first_line(reader: &mut dyn Read) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     let mut buffer = vec![0; 4096];
@@ -84,7 +85,7 @@ pub(super) fn first_line(reader: &mut dyn Read) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(line))
 }
 
-/// The event that a line is, as a loader without knowledge of a session reads it.
+/// Parses a line as an event, like a loader that does not know the session.
 pub(super) fn event_of(line: &[u8]) -> Option<Event> {
     let Ok(Value::Map(record)) = parse(line) else {
         return None;

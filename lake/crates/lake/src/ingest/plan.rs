@@ -1,4 +1,5 @@
-//! What there is to read: the files below the given paths, each with what it is and how far it goes.
+//! Plans an ingest: lists the files below the given paths, what each contains, and up to which
+//! position it can be read.
 
 use std::fmt::Write;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -11,58 +12,59 @@ use stormlog_format::{Event, Manifest, SinkNames, Text};
 
 use super::identity;
 
-/// Of a position, the bits of the place inside a segment; the number of the segment is above them.
+/// A position is the number of a segment and the offset inside it; this is the number of bits for
+/// the offset.
 const PLACE_BITS: u32 = 40;
-/// The most segments of a stream.
+/// The largest segment number that fits into a position.
 const MOST_SEGMENTS: i64 = (1 << (62 - PLACE_BITS)) - 1;
-/// Bytes that are searched at a time for the end of the last line.
+/// How many bytes are searched at a time, from the end of a file, for the last newline.
 const SEARCHED: u64 = 64 << 10;
 
-/// Something that is ingested: a sink, a file or a bundle.
+/// One artifact that is ingested: a sink, a file or a bundle.
 pub(crate) struct Unit {
-    /// Which it is among those at this path: a hash of the path.
+    /// The id of the unit, a hash of its path.
     pub(crate) id: String,
     pub(crate) path: PathBuf,
     pub(crate) kind: &'static str,
     pub(crate) manifest: Option<Manifest>,
-    /// What of it is stored where rows of events are.
+    /// The files of the unit that contain rows of events.
     pub(crate) pieces: Vec<Piece>,
-    /// Its index in the catalog, where it is a source or a bundle there.
+    /// The index of the unit among the catalog's sources, if it is a source.
     pub(crate) source: Option<usize>,
     pub(crate) bundle: Option<usize>,
-    /// Why it cannot be read.
+    /// Why the unit cannot be read; `None` when it can.
     pub(crate) unreadable: Option<String>,
 }
 
-/// A file of a unit, or a unit that is read as a whole.
+/// A file of a unit that is read line by line, or a unit that is read as a whole.
 pub(crate) struct Piece {
-    /// What it is part of, whatever its path.
+    /// The id of the piece's stream by content, whatever the path.
     pub(crate) content_id: String,
-    /// The stream of rows that it belongs to.
+    /// The id of the stream of rows that the piece belongs to.
     pub(crate) source_id: String,
     pub(crate) file: PathBuf,
     pub(crate) read: How,
-    /// Positions of its beginning and its end in the stream.
+    /// The positions in the stream at which the piece begins and ends.
     pub(crate) start: i64,
     pub(crate) end: i64,
-    /// Bytes on disk.
+    /// The size of the file in bytes.
     pub(crate) bytes: u64,
-    /// The event of its first line, where it is a segment.
+    /// The event in the first line of the piece, if it is a segment.
     pub(crate) first: Option<Box<Event>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
-    /// Lines that can be read from any place on.
+    /// Lines that can be read from any byte offset on.
     Lines,
     /// Lines of a compressed file, whose length is unknown.
     CompressedLines,
-    /// A file or a bundle that is read at once.
+    /// A file or a bundle that is read as a whole.
     Whole,
 }
 
 impl Unit {
-    /// A number that changes whenever there is something new to know.
+    /// A number that changes whenever the unit's files or its manifest change.
     pub(super) fn state(&self) -> i64 {
         let mut text = String::new();
         for piece in &self.pieces {
@@ -81,7 +83,7 @@ impl Unit {
     }
 }
 
-/// The position of a place in a segment.
+/// The position of an offset in a segment.
 pub(crate) fn position(segment: u64, place: u64) -> i64 {
     let segment = i64::try_from(segment)
         .unwrap_or(MOST_SEGMENTS)
@@ -92,28 +94,28 @@ pub(crate) fn position(segment: u64, place: u64) -> i64 {
     (segment << PLACE_BITS) | place
 }
 
-/// The place in its segment that a position stands for.
+/// The offset inside its segment of a position.
 pub(crate) fn place(position: i64) -> u64 {
     u64::try_from(position & ((1 << PLACE_BITS) - 1)).unwrap_or(0)
 }
 
-/// What is stored already, and where it was found then.
+/// The streams that are stored already, by content, with the paths at which they were found.
 #[derive(Default)]
 pub(crate) struct Known(HashMap<String, Vec<(PathBuf, String)>>);
 
 impl Known {
-    /// Notes that the stream with some content was found at a path.
+    /// Notes that a stream with this content was found at a path.
     pub(crate) fn add(&mut self, content_id: String, path: &Path, source_id: String) {
         let list = self.0.entry(content_id).or_default();
         list.push((path.to_path_buf(), source_id));
     }
 
-    /// The stream of some content at a path. A recording that was moved is the one that is stored; a
-    /// copy beside it is another, as it is for queries.
+    /// The stream id for some content at a path. A recording that was moved keeps its stream; a
+    /// copy at another path is a stream of its own, as in queries.
     fn source_id(&self, content_id: &str, path: &str) -> String {
         let found = self.0.get(content_id).map_or(&[][..], Vec::as_slice);
         let same = found.iter().find(|(known, _)| known == Path::new(path));
-        // It has moved when it is at none of the places where it was.
+        // A recording was moved when it no longer exists at any path at which it was found.
         let is_here = |source_id: &str| {
             let mut places = found.iter().filter(|(_, known)| known == source_id);
             places.any(|(known, _)| known.exists())
@@ -124,7 +126,7 @@ impl Known {
     }
 }
 
-/// Everything below the paths, in the order of the catalog.
+/// All units below the given paths, in the order of the catalog.
 pub(crate) fn units(catalog: &Catalog, known: &Known) -> Vec<Unit> {
     let mut units = by_content(catalog);
     for unit in &mut units {
@@ -182,7 +184,7 @@ fn of_source(source: &Source) -> Unit {
     let result = match source.kind {
         SourceKind::Sink => segments(source, &mut unit.pieces),
         SourceKind::TelemetryJsonl => lines(&source.path, &mut unit.pieces),
-        // The sink that it was made of is a source of its own.
+        // The sink inside a diagnose bundle is a unit of its own, so the bundle has no pieces.
         SourceKind::DiagnoseBundle if has_sink(&source.path) => Ok(()),
         SourceKind::DiagnoseBundle => {
             let timeline = source.path.join("telemetry_timeline.json");
@@ -196,7 +198,8 @@ fn of_source(source: &Source) -> Unit {
     unit
 }
 
-/// A bundle whose session has a sink repeats the last events of that sink.
+/// Makes the unit of an OOM bundle; if its session has a sink, the bundle has no pieces, because it
+/// repeats the last events of that sink.
 fn of_bundle(bundle: &OomBundle, has_sink: bool) -> Unit {
     let mut unit = unit(&bundle.bundle_path, "oom_bundle");
     let events = bundle.bundle_path.join("events.json");
@@ -251,7 +254,8 @@ fn lines(file: &Path, pieces: &mut Vec<Piece>) -> io::Result<()> {
     let Some(first) = first_line(file)? else {
         return Ok(());
     };
-    // A segment whose sink has no manifest yet is the same segment afterwards.
+    // The number is used for a segment without a manifest too, so that it stays the same piece when
+    // its sink gets a manifest.
     let number = segment_number(file);
     let event = number.and_then(|_| identity::event_of(&first));
     let content_id = event
@@ -269,7 +273,7 @@ fn lines_of(file: &Path, content_id: String, number: u64) -> io::Result<Piece> {
     let name = file.to_string_lossy();
     let is_compressed = name.ends_with(".gz") || name.ends_with(".zst");
     let (read, end) = if is_compressed {
-        // It is complete: nothing is appended to a compressed file.
+        // A compressed file is complete, because nothing is appended to it.
         (How::CompressedLines, position(number + 1, 0))
     } else {
         (How::Lines, position(number, readable_end(file, bytes)?))
@@ -291,8 +295,9 @@ fn first_line(file: &Path) -> io::Result<Option<Vec<u8>>> {
     identity::first_line(&mut reader)
 }
 
-/// Where the lines end that can be read now: at the last newline, or at the end of the file when the
-/// rest is a whole record. What a writer has not finished is read by the next ingest.
+/// The offset up to which the lines of a file can be read now: after the last newline, or at the
+/// end of the file if the rest is a complete record. A line that its writer has not finished is
+/// read by the next ingest.
 fn readable_end(file: &Path, length: u64) -> io::Result<u64> {
     let mut reader = regular_file::open(file)?;
     let mut end = length;
@@ -326,7 +331,7 @@ fn readable_end(file: &Path, length: u64) -> io::Result<u64> {
     })
 }
 
-/// Whether there is an unfinished line after what can be read.
+/// The number of bytes in an unfinished line at the end of a piece.
 pub(super) fn torn_bytes(piece: &Piece) -> u64 {
     match piece.read {
         How::Lines => piece.bytes.saturating_sub(place(piece.end)),
@@ -334,7 +339,7 @@ pub(super) fn torn_bytes(piece: &Piece) -> u64 {
     }
 }
 
-/// The number in the name of a segment, compressed or not.
+/// The number in the file name of a segment, which may be compressed.
 fn segment_number(file: &Path) -> Option<u64> {
     let name = file.file_name()?.to_str()?;
     let name = name.strip_suffix(".gz").unwrap_or(name);

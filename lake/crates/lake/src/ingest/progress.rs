@@ -1,4 +1,4 @@
-//! A bar for long work: only on a terminal, only after a second.
+//! A progress bar for long work, which is shown only on a terminal and only after a second.
 
 use std::io::{IsTerminal, stderr};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Shorter work shows no progress.
+/// Work that is shorter than this shows no progress bar.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Counts bytes and shows them when the work takes long.
+/// Counts the bytes that were ingested and shows them when the work takes long.
 pub(super) struct Progress {
     start: Instant,
     bar: ProgressBar,

@@ -1,7 +1,7 @@
-//! Samples summed up per track and minute.
+//! Sums up samples per track and minute, for the table `rollups`.
 //!
-//! A minute that is ingested in parts has a row for each: counts and sums add up, and the least and
-//! greatest are those of all parts.
+//! A minute that is ingested in parts has a row for each part: readers add up counts and sums, and
+//! take the least and greatest of all parts.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::rows::{day, text};
 
 const NS_A_MINUTE: i64 = 60_000_000_000;
 
-/// A track and a minute of it.
+/// The key of a row: a track and a minute.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     source_id: Arc<str>,
@@ -74,12 +74,13 @@ struct Minute {
     step_floor: Counter,
 }
 
-/// The minutes of a batch, in the order in which they began.
+/// The minutes of a batch, in the order of their first samples.
 #[derive(Default)]
 pub(super) struct Rollups {
     minutes: Vec<(Key, Minute)>,
     by_key: HashMap<Key, usize>,
-    /// The one that the last sample belonged to: the next one is most often of the same.
+    /// The index of the minute that the last sample belonged to, because the next sample usually
+    /// belongs to the same one.
     last: Option<usize>,
 }
 
@@ -117,7 +118,8 @@ impl Rollups {
     fn place(&mut self, source_id: &str, event: EventRef<'_>) -> usize {
         let origin = event.origin();
         let time = event.timestamp_ns();
-        // The first minute of the year 1677 is incomplete.
+        // The multiplication saturates, because the earliest possible time, in 1677, is in the
+        // middle of a minute.
         let minute_ns = time.div_euclid(NS_A_MINUTE).saturating_mul(NS_A_MINUTE);
         let is_same = |key: &Key| {
             key.minute_ns == minute_ns
@@ -192,7 +194,7 @@ impl Rollups {
 }
 
 impl Minute {
-    /// The columns after the texts, in the order of the schema.
+    /// The columns after the texts, in the order of the table's schema.
     fn numbers(&self, key: &Key) -> [Option<i64>; 27] {
         let (allocated, reserved, used) = (self.allocated, self.reserved, self.used);
         [

@@ -1,4 +1,4 @@
-//! Events as rows of `samples`, `steps`, `events` and `rollups`.
+//! Converts events to rows of the tables `samples`, `steps`, `events` and `rollups`.
 
 use std::sync::Arc;
 
@@ -12,19 +12,20 @@ use stormlog_lake_tables::{COVERED, Covered, Table, split_metadata};
 
 use super::rollups::Rollups;
 
-/// Rows that are encoded at a time.
+/// At most this many rows are encoded at a time.
 const MOST_ROWS: usize = 1 << 16;
-/// Bytes of texts that are encoded at a time: an event may have megabytes of them.
+/// At most this many bytes of texts are encoded at a time, because an event may have megabytes of
+/// text.
 const MOST_TEXT: usize = 32 << 20;
 const NS_A_DAY: i64 = 86_400_000_000_000;
 
-/// The day of a time, in days since 1970.
+/// The date of a time, in days since 1970.
 pub(super) fn day(timestamp_ns: i64) -> i32 {
-    // 292 years are about 100,000 days.
+    // The conversion cannot fail, because 292 years, the range of a time, are about 100,000 days.
     i32::try_from(timestamp_ns.div_euclid(NS_A_DAY)).unwrap_or(0)
 }
 
-/// Rows of the four tables while a batch is read.
+/// The rows of the four tables of events while a batch is read.
 #[derive(Default)]
 pub(super) struct FactRows {
     samples: EventColumns,
@@ -34,13 +35,13 @@ pub(super) struct FactRows {
     is_alert: BooleanBuilder,
     steps: StepColumns,
     rollups: Rollups,
-    /// Reused for the rest of each sample's metadata.
+    /// A buffer, reused for the part of each sample's metadata that has no columns.
     rest: Vec<u8>,
-    /// Bytes of the texts that wait.
+    /// The bytes of the texts in the rows that wait.
     text_bytes: usize,
 }
 
-/// The tables that lack an event.
+/// The tables that do not have the current range of events yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wanted(pub(super) Vec<Table>);
 
@@ -51,7 +52,7 @@ impl Wanted {
 }
 
 impl FactRows {
-    /// Adds an event to the tables that lack it.
+    /// Adds an event to those of the four tables that do not have it yet.
     pub(super) fn push(&mut self, source_id: &str, seq: i64, event: EventRef<'_>, wanted: &Wanted) {
         self.text_bytes += event.metadata_json().len();
         if !is_sample(event) {
@@ -86,13 +87,13 @@ impl FactRows {
             .append_value(classify::is_alert(&event_type, &metadata));
     }
 
-    /// Whether enough rows wait to be written.
+    /// Whether so many rows wait that they should be written.
     pub(super) fn is_full(&self) -> bool {
         self.samples.len() + self.events.len() >= MOST_ROWS || self.text_bytes >= MOST_TEXT
     }
 
-    /// The rows of samples, steps and events; rollups stay until the batch ends, because a minute
-    /// goes on in the next block.
+    /// Takes the waiting rows of samples, steps and events; rollups stay until the batch ends,
+    /// because a minute may continue in the next block.
     pub(super) fn take(&mut self) -> Result<Vec<(Table, RecordBatch)>, ArrowError> {
         self.text_bytes = 0;
         let mut samples = self.samples.take();
@@ -112,13 +113,13 @@ impl FactRows {
         batches.collect()
     }
 
-    /// The rollups of everything that was added since the last call.
+    /// Takes the rollups of all events that were added since the last call.
     pub(super) fn take_rollups(&mut self) -> Result<RecordBatch, ArrowError> {
         std::mem::take(&mut self.rollups).finish()
     }
 }
 
-/// Whether an event is a sample, in capitals or not.
+/// Whether an event is a sample; the case of the event type is ignored.
 pub(crate) fn is_sample(event: EventRef<'_>) -> bool {
     let kind = event.event_type();
     let sample = EventType::Sample.as_str().as_bytes();
@@ -129,7 +130,7 @@ fn array<A: datafusion::arrow::array::Array + 'static>(array: A) -> ArrayRef {
     Arc::new(array)
 }
 
-/// The columns that samples and other events share, in the order of the schema.
+/// The columns that samples and other events share, in the order of the tables' schema.
 #[derive(Default)]
 struct EventColumns {
     date: Date32Builder,
@@ -261,7 +262,7 @@ impl StepColumns {
     }
 }
 
-/// A text as the tables hold it; a half character is replaced, as in other outputs.
+/// A text in the form that tables have; a lone surrogate is replaced, as in other outputs.
 pub(super) fn text(text: &Text) -> std::borrow::Cow<'_, str> {
     text.to_str_lossy()
 }

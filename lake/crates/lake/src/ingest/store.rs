@@ -1,5 +1,5 @@
-//! Rows into tables: files are written as rows come, and one commit makes them visible together with
-//! the positions up to which sources are stored.
+//! Stores rows in tables: files are written as rows come, and one commit makes them visible
+//! together with the positions up to which sources are stored.
 
 use std::time::Duration;
 
@@ -15,27 +15,27 @@ use stormlog_lake_tables::{
     Lake, LakeError, Ledger, Table, delta_error, read_ledger, writer_properties,
 };
 
-/// How often a commit is tried. Each time the log decides whether an attempt that seemed to fail has
-/// succeeded.
+/// How often a commit is tried before it fails. After each attempt that seemed to fail, the table's
+/// log shows whether it has succeeded nevertheless.
 const MOST_TRIES: u32 = 8;
-/// The first pause between two tries; each one is twice as long.
+/// The pause between the first two attempts; each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
-/// Another ingest has stored some of the same sources meanwhile.
+/// The error that another ingest has stored some of the same sources meanwhile.
 #[derive(Debug, thiserror::Error)]
 #[error("another ingest stored the same sources in table '{0}'")]
 pub(super) struct Overtaken(&'static str);
 
-/// A source and how far it is stored.
+/// A source, and the position up to which it is stored before and after a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Advance {
     pub(super) source_id: String,
-    /// Where it was before.
+    /// The position before the commit.
     pub(super) from: Option<i64>,
     pub(super) to: i64,
 }
 
-/// A table that rows are stored in.
+/// A table into which rows are stored, and the positions of its sources.
 pub(super) struct Store {
     pub(super) table: Table,
     opened: DeltaTable,
@@ -44,7 +44,7 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Opens a table, and creates it when it is not there.
+    /// Opens a table, and creates it when it does not exist.
     pub(super) async fn open(lake: &Lake, table: Table) -> Result<Self, LakeError> {
         let opened = lake.open_or_create(table).await?;
         let ledger = read_ledger(table, &opened).await?;
@@ -60,7 +60,7 @@ impl Store {
         delta_error(self.table, error)
     }
 
-    /// Encodes rows into files that no reader sees before [`commit`](Self::commit).
+    /// Encodes rows into files, which no reader sees before [`commit`](Self::commit).
     pub(super) async fn write(&mut self, rows: RecordBatch) -> Result<(), LakeError> {
         if rows.num_rows() == 0 {
             return Ok(());
@@ -76,8 +76,8 @@ impl Store {
         written.map_err(|error| self.failed(error))
     }
 
-    /// Makes the rows visible that were written since the last commit, and notes how far sources are
-    /// stored. Both happen or neither.
+    /// Makes the rows visible that were written since the last commit, and records the positions up
+    /// to which sources are stored. Rows and positions become visible together or not at all.
     pub(super) async fn commit(&mut self, advances: &[Advance]) -> Result<()> {
         if advances.is_empty() {
             return Ok(());
@@ -117,7 +117,8 @@ impl Store {
         Ok(())
     }
 
-    /// Replaces the rows of some sources by others, and notes how far units are known.
+    /// Replaces the rows of some sources by new rows, and records the state of the units that the
+    /// rows were made from.
     pub(super) async fn replace(
         &mut self,
         source_ids: &[String],
@@ -151,8 +152,9 @@ impl Store {
         Ok(())
     }
 
-    /// Deletes rows; the positions follow in a commit of their own, since a deletion that finds
-    /// nothing makes none. Killed in between, the same is done again.
+    /// Deletes rows; the positions follow in a second commit, because a deletion that finds no rows
+    /// makes no commit. If the ingest is killed between the two commits, the next ingest deletes
+    /// again.
     async fn delete(&self, rows: Expr, advances: &[Advance]) -> Result<(), DeltaTableError> {
         let (mut after, _) = self.opened.clone().delete().with_predicate(rows).await?;
         after.update_state().await?;
@@ -167,8 +169,8 @@ impl Store {
             .map(|_| ())
     }
 
-    /// Finds out from the log what an attempt to commit has come to. A request may have succeeded
-    /// although its answer was lost.
+    /// Finds out from the table's log whether an attempt to commit has succeeded. A request to
+    /// commit may have succeeded although its answer was lost.
     async fn settle(
         &mut self,
         outcome: Result<(), DeltaTableError>,
@@ -183,7 +185,8 @@ impl Store {
             return Ok(Settled::Stored);
         }
         if let Err(error) = self.reload().await {
-            // The answer is in the log, so without it nothing is known.
+            // Only the table's log shows whether the commit succeeded, so if the log cannot be
+            // read, the attempt is repeated.
             if attempt >= MOST_TRIES {
                 return Err(error).context(format!("cannot read the log of table '{table}'"));
             }

@@ -1,4 +1,4 @@
-//! Rows by the names of their columns, for the small tables.
+//! Converts rows with named columns to batches, for the small tables.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use datafusion::arrow::datatypes::{DataType, Field};
 use serde_json::{Map, Value};
 use stormlog_lake_tables::Table;
 
-/// One row; what it lacks is unknown.
+/// One row by column name; a column that is missing is unknown.
 pub(super) type Row = Map<String, Value>;
 
-/// Rows as columns of a table.
+/// Converts rows to the columns of a table.
 pub(super) fn batch(table: Table, rows: &[Row]) -> Result<RecordBatch> {
     let schema = table.schema();
     let columns = schema
@@ -57,7 +57,7 @@ fn column(table: Table, field: &Field, rows: &[Row]) -> Result<ArrayRef> {
                 match value {
                     Value::Null => column.append_null(),
                     Value::String(text) => column.append_value(text),
-                    // Lists and objects are kept as JSON.
+                    // Lists and objects are stored as JSON text.
                     other => column.append_value(other.to_string()),
                 }
             }

@@ -1,4 +1,5 @@
-//! `analyze`: analyzes a recorded file by the rules of the framework's analyzer.
+//! `tfmemprof analyze` and `jaxmemprof analyze`: analyze a recorded file by the rules of stormlog
+//! 0.3.9.
 
 use std::path::{Path, PathBuf};
 
@@ -19,13 +20,13 @@ use crate::cli::pictures::write_picture;
 use crate::cli::write_whole;
 use crate::console::Console;
 
-/// The default name of the picture.
+/// The default file name of the timeline picture.
 pub(crate) const PICTURE: &str = "memory_timeline.png";
 
 const MOST_RECOMMENDATIONS: usize = 5;
 const MB: f64 = 1_048_576.0;
 
-/// What every framework's `analyze` takes.
+/// Flags that `tfmemprof analyze` and `jaxmemprof analyze` share.
 #[derive(Debug, clap::Args)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -52,21 +53,22 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Where a picture is written, if one was requested with other flags than `--visualize`.
+/// Where the picture of the timeline is written, if it was requested with other flags than
+/// `--visualize`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Picture<'a> {
     pub(crate) folder: Option<&'a Path>,
     pub(crate) name: Option<&'a str>,
 }
 
-/// A longer file is not read.
+/// The largest file in bytes that is read.
 const LARGEST: u64 = 1 << 30;
 
 /// The content of a recorded file.
 struct Recording {
-    /// Use in megabytes.
+    /// Memory in use in megabytes, one value per sample.
     usage: Vec<f64>,
-    /// Times in epoch seconds.
+    /// The times of the samples in seconds since the Unix epoch.
     times: Vec<f64>,
     seconds: f64,
     /// The peak in megabytes, as stored in the file.
@@ -137,7 +139,7 @@ impl Recording {
     }
 }
 
-/// The results of the analyses.
+/// The results of the requested analyses.
 struct Findings {
     leaks: Vec<Map>,
     patterns: Vec<Map>,
@@ -191,7 +193,8 @@ fn analyze(framework: Framework, recording: &Recording, arguments: &Arguments) -
     if arguments.optimize {
         let peak = recording.peak.unwrap_or(0.0);
         let growth = recording.growth();
-        // A recording from outside does not contain what an allocator reserves.
+        // A recording from outside the training process does not contain the memory reserved by the
+        // allocator, so the fragmentation is unknown and the default is used.
         let share = Fragmentation::default().score;
         let worth = efficiency(peak, growth, share, Some(usage));
         let mut advice = suggestions(framework, peak, growth, share, &[]);

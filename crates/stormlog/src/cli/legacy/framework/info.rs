@@ -1,4 +1,4 @@
-//! `info`: prints facts about this machine.
+//! `tfmemprof info` and `jaxmemprof info`: print facts about this machine.
 
 use stormlog_capture::collect::cgroup::{Roots, machine_room};
 use stormlog_capture::collect::nvml;

@@ -1,4 +1,4 @@
-//! A recording of a device, its results, and its output file.
+//! The recording of a device by `monitor` and `track`, its results, and its output file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,14 +19,15 @@ use crate::console::Console;
 use crate::recording::{Capture, gpu_collectors, own_collector, until_end};
 use crate::signals::Signals;
 
-/// The most events per sample, used to size the history.
+/// The largest number of events that one sample can produce; used to compute the size of the event
+/// history.
 const EVENTS_PER_SAMPLE: usize = 4;
 
-/// Whose memory is recorded.
+/// The device or process whose memory is recorded.
 pub(crate) enum Subject {
-    /// This GPU, through its driver.
+    /// The GPU with this index, through its driver.
     Gpu(u32),
-    /// This GPU, or the recording process on a machine without a GPU.
+    /// The GPU with this index, or the recording process on a machine without a GPU.
     GpuOrProcess(u32),
     /// The recording process.
     Process,
@@ -50,14 +51,14 @@ impl Subject {
     }
 }
 
-/// Where the numbers come from.
+/// Where the recorded numbers come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Driver,
     Process,
 }
 
-/// What to record, and how.
+/// What a command records, and with which settings.
 pub(crate) struct Tracking {
     pub(crate) framework: Framework,
     pub(crate) subject: Subject,
@@ -67,11 +68,11 @@ pub(crate) struct Tracking {
     pub(crate) sink: Option<SinkConfig>,
     /// How many samples are kept in memory.
     pub(crate) max_history: usize,
-    /// How many events are kept for a bundle.
+    /// How many events are kept in memory for a bundle.
     pub(crate) bundle_events: Option<usize>,
 }
 
-/// A recording that can be started.
+/// A recording that is prepared but not started.
 pub(crate) struct Recording {
     pub(crate) recorder: Arc<Recorder>,
     signals: Signals,
@@ -82,7 +83,8 @@ pub(crate) struct Recording {
 }
 
 impl Tracking {
-    /// Makes the recording without starting it. Signals are watched from here on.
+    /// Prepares the recording without starting it. From this call on, signals such as Ctrl+C are
+    /// handled.
     pub(crate) fn recording(self) -> anyhow::Result<Recording> {
         let (collectors, source) = self.subject.collectors()?;
         let capture = Capture {
@@ -99,8 +101,8 @@ impl Tracking {
         let max_events = self.max_history.saturating_mul(EVENTS_PER_SAMPLE);
         Ok(Recording {
             recorder: capture.recorder_of(max_events, self.bundle_events),
-            // Registered before the start is printed, so that a later signal ends the recording
-            // cleanly.
+            // The signal handlers are registered before the start is printed, so that a later
+            // signal ends the recording cleanly.
             signals: Signals::that_end()?,
             framework: self.framework,
             source,
@@ -111,7 +113,7 @@ impl Tracking {
 }
 
 impl Recording {
-    /// The name of the runtime in bundles.
+    /// The name of the runtime as it is stored in bundles.
     pub(crate) fn backend(&self) -> &'static str {
         match (self.framework, self.source) {
             (_, Source::Process) => "cpu",
@@ -120,7 +122,8 @@ impl Recording {
         }
     }
 
-    /// Records until the time is over or a signal requests the end. `look` is called meanwhile.
+    /// Records until the duration has passed or a signal requests the end. `look` is called
+    /// regularly while the recording runs.
     pub(crate) fn run(
         &self,
         duration: Option<Duration>,
@@ -151,7 +154,7 @@ impl Recording {
     }
 }
 
-/// The time and the bytes in use on the device.
+/// The time of a sample and the bytes in use on the device.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     time: f64,
@@ -195,7 +198,7 @@ fn crossings(samples: &[Sample], threshold_mb: f64) -> Vec<Value> {
     alerts
 }
 
-/// The results, in the units of these programs.
+/// The results of a recording in the units of `tfmemprof` and `jaxmemprof`.
 pub(crate) struct Tracked {
     framework: Framework,
     source: Source,
@@ -219,7 +222,7 @@ impl Tracked {
         sum / self.samples.len().max(1) as f64
     }
 
-    /// Prints the results as text.
+    /// Prints the results of the recording as text.
     pub(crate) fn print(&self, console: &mut Console<'_>) -> anyhow::Result<()> {
         writeln!(console.out, "--------------------")?;
         writeln!(console.out, "Peak Memory: {:.2} MB", self.peak())?;
@@ -229,7 +232,7 @@ impl Tracked {
         Ok(())
     }
 
-    /// Writes the output file, with the names and units of stormlog 0.3.9.
+    /// Writes the output file with the keys and units of stormlog 0.3.9.
     pub(crate) fn write(&self, path: &Path, recorder: &Recorder) -> anyhow::Result<()> {
         let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         let records = recorder.records();

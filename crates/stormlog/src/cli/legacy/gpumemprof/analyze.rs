@@ -1,5 +1,5 @@
-//! `gpumemprof analyze`: prints the lines of stormlog 0.3.9, and writes its report with our
-//! findings.
+//! `gpumemprof analyze`: prints the same lines as stormlog 0.3.9, and writes its report with the
+//! findings of Stormlog's detectors added.
 
 use std::path::{Path, PathBuf};
 
@@ -60,10 +60,10 @@ enum Format {
     Txt,
 }
 
-/// What a file contains.
+/// The content of the input file.
 enum Outcome {
     Analyzed(Box<Report>, Box<Analyses>, Vec<Loaded>),
-    /// JSON that is not telemetry, with its keys.
+    /// JSON that is not telemetry, with its top-level keys.
     Other(Vec<String>),
 }
 
@@ -71,7 +71,7 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let mut outcome = match read(arguments) {
         Ok(outcome) => outcome,
         Err(message) => {
-            // Existing scripts look for these lines on standard output.
+            // The error is printed on standard output, where existing scripts look for it.
             writeln!(console.out, "{}", for_terminal(&message))?;
             return Ok(Exit::Failure);
         }
@@ -130,7 +130,8 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(exit)
 }
 
-/// Draws pictures. stormlog 0.3.9 draws only ranks side by side; the timeline is an addition.
+/// Draws pictures. stormlog 0.3.9 draws only the ranks side by side; the timeline is an addition of
+/// Stormlog.
 fn visualize(
     arguments: &Arguments,
     outcome: &Outcome,
@@ -174,7 +175,7 @@ fn heading(input: &Path) -> Vec<String> {
     ]
 }
 
-/// The size of a file, or of everything in a folder.
+/// The size in bytes of a file, or of all files in a folder.
 fn size(path: &Path) -> u64 {
     let Ok(metadata) = std::fs::symlink_metadata(path) else {
         return 0;
@@ -186,7 +187,7 @@ fn size(path: &Path) -> u64 {
     entries.map(|entry| size(&entry.path())).sum()
 }
 
-/// Reads and analyzes a file. Errors have the texts of stormlog 0.3.9.
+/// Reads and analyzes a file. Errors have the same texts as in stormlog 0.3.9.
 fn read(arguments: &Arguments) -> Result<Outcome, String> {
     let input = &arguments.input_file;
     if !input.exists() {
@@ -221,7 +222,7 @@ fn read(arguments: &Arguments) -> Result<Outcome, String> {
     ))
 }
 
-/// The keys of longer files are not listed.
+/// The largest file in bytes whose keys are listed.
 const LARGEST: u64 = 1 << 30;
 
 fn top_level_keys(file: &Path) -> Vec<String> {

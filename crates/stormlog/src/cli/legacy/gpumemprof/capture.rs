@@ -1,4 +1,5 @@
-//! Code that `monitor` and `track` share: the device, its recorder, and the format of sizes.
+//! Code that `gpumemprof monitor` and `gpumemprof track` share: the device, its recorder, and the
+//! format of sizes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +16,12 @@ use crate::recording::{Capture, MAX_EVENTS, gpu_collectors, own_collector};
 pub(super) enum Mode {
     /// A GPU.
     Gpu,
-    /// This process, on a machine without a GPU.
+    /// The memory of this process, on a machine without a GPU.
     Cpu,
 }
 
 impl Mode {
-    /// The name of the runtime in bundles.
+    /// The name of the runtime as it is stored in bundles.
     pub(super) fn backend(self) -> &'static str {
         match self {
             Self::Gpu => "cuda",
@@ -28,7 +29,7 @@ impl Mode {
         }
     }
 
-    /// Formats a size in the unit of the mode.
+    /// Formats a size in the unit that the mode uses.
     pub(super) fn size(self, bytes: i64) -> String {
         #[expect(
             clippy::cast_precision_loss,
@@ -42,8 +43,8 @@ impl Mode {
     }
 }
 
-/// Makes a recorder for the requested GPU. Without a GPU in the machine and without a request, it
-/// records this process.
+/// Makes a recorder for the requested GPU. If no GPU was requested and the machine has none, the
+/// recorder records this process.
 pub(super) fn recorder(
     device: Option<u32>,
     interval: Duration,
@@ -74,7 +75,7 @@ pub(super) fn recorder(
     Ok((capture.recorder_of(MAX_EVENTS, bundle_events), mode))
 }
 
-/// Reads a number of the statistics.
+/// Reads a number from the statistics of the recorder.
 pub(super) fn number(statistics: &Map, key: &str) -> i64 {
     statistics.get(key).and_then(Value::as_int).unwrap_or(0)
 }

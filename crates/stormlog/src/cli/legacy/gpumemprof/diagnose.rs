@@ -1,4 +1,5 @@
-//! `gpumemprof diagnose`: the bundle of stormlog 0.3.9, with a verdict over the whole window.
+//! `gpumemprof diagnose`: writes the bundle of stormlog 0.3.9, with a verdict on the whole recorded
+//! time.
 
 use crate::Exit;
 use crate::cli::diagnose::{Common, Device, diagnose};

@@ -1,4 +1,4 @@
-//! `gpumemprof monitor`: watches the memory for a while.
+//! `gpumemprof monitor`: records memory for a given time and prints it.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `gpumemprof track`: records until it is stopped, with alerts.
+//! `gpumemprof track`: records memory until it is stopped, and prints alerts.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -179,8 +179,8 @@ fn announce(arguments: &Arguments, mode: Mode, console: &mut Console<'_>) -> any
     Ok(())
 }
 
-/// The alerts since the last call. All alerts of one sample arrive together, so the time of the
-/// last one shows which are new.
+/// The alerts that were recorded since the last call. All alerts of one sample are recorded
+/// together, so every alert after the time of the last reported one is new.
 fn new_alerts(recorder: &Recorder, reported_until_ns: &mut i64) -> Vec<Arc<TrackedEvent>> {
     let query = EventQuery {
         alerts_only: true,

@@ -1,4 +1,5 @@
-//! `jaxmemprof diagnose`: the bundle of stormlog 0.3.9, with a verdict over the whole window.
+//! `jaxmemprof diagnose`: writes the bundle of stormlog 0.3.9, with a verdict on the whole recorded
+//! time.
 
 use super::needs_jax;
 use super::selector::{Selector, selector};

@@ -1,12 +1,13 @@
-//! Parses a device as JAX names it: an index or a backend.
+//! Parses the device argument of `jaxmemprof`: an index, or the name of a JAX backend (`cpu`,
+//! `gpu`).
 
 use crate::cli::diagnose::Device;
 use crate::cli::legacy::framework::tracked::Subject;
 
-/// The requested device.
+/// The device that the user requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Selector {
-    /// The device with this index. Index 0 may be the CPU.
+    /// The device with this index. On a machine without a GPU, index 0 is the CPU.
     Index(u32),
     /// The first GPU.
     Gpu,
@@ -14,7 +15,7 @@ pub(super) enum Selector {
     Cpu,
 }
 
-/// Parses a selector, or explains why it is invalid.
+/// Parses a device argument, or explains why it is invalid.
 pub(super) fn selector(text: &str) -> Result<Selector, String> {
     if let Ok(index) = text.trim().parse() {
         return Ok(Selector::Index(index));
@@ -30,7 +31,7 @@ pub(super) fn selector(text: &str) -> Result<Selector, String> {
 }
 
 impl Selector {
-    /// What to record.
+    /// What to record for this device argument.
     pub(super) fn subject(self) -> Subject {
         match self {
             Self::Cpu => Subject::Process,
@@ -40,7 +41,7 @@ impl Selector {
         }
     }
 
-    /// What to diagnose.
+    /// What to diagnose for this device argument.
     pub(super) fn device(self) -> Device {
         match self {
             Self::Cpu => Device::Cpu,

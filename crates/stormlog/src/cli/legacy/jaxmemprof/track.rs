@@ -1,4 +1,4 @@
-//! `jaxmemprof monitor` and `jaxmemprof track`.
+//! `jaxmemprof monitor` and `jaxmemprof track`: record the memory of a device.
 
 use std::path::PathBuf;
 use std::time::Duration;

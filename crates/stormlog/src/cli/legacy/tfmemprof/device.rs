@@ -3,7 +3,7 @@
 use crate::cli::diagnose::Device;
 use crate::cli::legacy::framework::tracked::Subject;
 
-/// What to record for a name.
+/// What to record for a TensorFlow device name.
 pub(super) fn subject(name: &str) -> Subject {
     match number(name) {
         Some(number) => Subject::GpuOrProcess(number),
@@ -11,7 +11,7 @@ pub(super) fn subject(name: &str) -> Subject {
     }
 }
 
-/// What to diagnose for a name.
+/// What to diagnose for a TensorFlow device name.
 pub(super) fn device(name: &str) -> Device {
     match number(name) {
         Some(number) => Device::Preferred(number),
@@ -19,7 +19,7 @@ pub(super) fn device(name: &str) -> Device {
     }
 }
 
-/// The index of a GPU; `None` for the CPU.
+/// The index of the GPU in a TensorFlow device name; `None` for the CPU.
 fn number(name: &str) -> Option<u32> {
     let name = name.to_ascii_lowercase();
     if name.contains("cpu") {

@@ -1,4 +1,5 @@
-//! `tfmemprof diagnose`: the bundle of stormlog 0.3.9, with a verdict over the whole window.
+//! `tfmemprof diagnose`: writes the bundle of stormlog 0.3.9, with a verdict on the whole recorded
+//! time.
 
 use super::device;
 use crate::Exit;

@@ -1,4 +1,4 @@
-//! `tfmemprof monitor` and `tfmemprof track`.
+//! `tfmemprof monitor` and `tfmemprof track`: record the memory of a device.
 
 use std::path::PathBuf;
 use std::time::Duration;
