@@ -168,9 +168,11 @@ def recorded(program: Path, folder: Path, flags: list[str], words: list[str]) ->
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--seconds", default="4", help="how long the program stays")
+    arguments.add_argument("--keep", type=Path, help="keep the recordings in this directory")
     options = arguments.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+        folder = options.keep or Path(name)
+        folder.mkdir(parents=True, exist_ok=True)
         program = folder / "program.py"
         program.write_text(PROGRAM)
         context = subprocess.run(

@@ -133,6 +133,7 @@ __all__ = [
     "stable_legacy_session_id",
     "timeline_markers",
     "validate_record",
+    "wait_for_contexts",
     "write_oom_bundle",
     "write_rollups",
 ]
@@ -441,6 +442,12 @@ def device_shares(index: int) -> tuple[int, int, list[tuple[int, int]]] | None:
 
 def process_name(pid: int) -> str | None:
     """The command of a process without secrets."""
+
+def wait_for_contexts(
+    known: list[int], every_s: float, patience_s: float
+) -> tuple[list[int], float | None]:
+    """Waits for a CUDA context on other devices: these, and when they were last seen without one,
+    in seconds after the call."""
 
 def driver_start(libraries: list[str]) -> str | None:
     """Attributes the driver's allocations from now on; the reason why it cannot."""

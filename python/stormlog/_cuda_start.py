@@ -1,4 +1,4 @@
-"""Notices when PyTorch starts CUDA in this process, before a context exists on any device."""
+"""Notices when PyTorch starts CUDA in this process, before it creates a context on any device."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ _MODULE = "torch.cuda"
 
 
 class _OnImport:
-    def __init__(self, then: Callable[[], None]) -> None:
-        self._then = then
+    def __init__(self, before: Callable[[], None], then: Callable[[], None]) -> None:
+        self._before, self._then = before, then
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         if name == _MODULE:
             sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
             # Whatever fails here must not reach the program.
             with suppress(Exception):
-                _wrap(self._then)
+                _wrap(self._before, self._then)
 
 
-def notify(then: Callable[[], None]) -> None:
-    """Call a function on the thread that starts CUDA, once CUDA has started."""
+def notify(before: Callable[[], None], then: Callable[[], None]) -> None:
+    """Call two functions on the thread that starts CUDA, before and after it does."""
     if _MODULE in sys.modules:
-        _wrap(then)
+        _wrap(before, then)
     else:
-        sys.meta_path.insert(0, _OnImport(then))
+        sys.meta_path.insert(0, _OnImport(before, then))
 
 
-def _wrap(then: Callable[[], None]) -> None:
+def _wrap(before: Callable[[], None], then: Callable[[], None]) -> None:
     functions: Any = sys.modules.get("torch._C")
     original = getattr(functions, "_cuda_init", None)
     # In a child of a fork the parent's may still be there.
@@ -44,4 +44,4 @@ def _wrap(then: Callable[[], None]) -> None:
         functions._cuda_init = original
         then()
 
-    functions._cuda_init = _core.Around(original, after=started)
+    functions._cuda_init = _core.Around(original, before=before, after=started)

@@ -1,8 +1,8 @@
 """The ledger of a device: what uses its memory, as far as it is known.
 
-The context of CUDA is measured when it has just been created: the driver's number for this process,
-less what PyTorch had reserved (or, where the driver's allocations are attributed, less all of them)
-at that moment. It is never what is left over. Numbers that are not known are null.
+The context of CUDA is measured when it has just been created, on each device: the driver's number for
+this process, less what PyTorch had reserved (or, where the driver's allocations are attributed, less
+all of them) at that moment. It is never what is left over. Numbers that are not known are null.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from . import _core, _driver
-from ._evidence.budget import BLOCK_S
+from ._evidence.budget import BLOCK_S, Budget
 
 EVENT_TYPE = "memory_ledger"
 
-# How soon after its creation a context must be measured, and how often that is tried.
+# How soon after its creation a context must be measured. PyTorch allocates when it is complete; a
+# program that only creates it is read at the end of this time.
 _SOON_S = 0.15
-_TRIES = 25
-_BETWEEN_TRIES_S = 0.001
+_BETWEEN_TRIES_S = 0.002
 # A snapshot of the allocator, for the sizes of its pools, takes no longer.
 _LONGEST_SNAPSHOT_S = 0.01
 # How often the numbers are read, and when they are news: a change by a share of the device, or
@@ -45,25 +45,42 @@ class Context(NamedTuple):
     reason: str | None
 
 
-def measure_context(torch: Any, index: int, unused_before_s: float) -> Context:
-    """The context on a device that came into use in the last so many seconds."""
-    if unused_before_s > _SOON_S:
-        return Context(None, f"it was created up to {unused_before_s:.1f} s before a reading")
+def measure_context(torch: Any, index: int, unused_since: float) -> Context:
+    """The context on a device that had none at a time of ``time.monotonic()``."""
     gpu = _driver_number(torch, index)
     if gpu is None:
         return Context(None, "the NVIDIA driver does not list this device")
-    for _ in range(_TRIES):
-        before = _own_share(gpu)
-        known = _driver_bytes(index)
-        if known is None:
-            stats = torch._C._cuda_memoryStats(index)
-            known = int(stats["reserved_bytes"]["all"]["current"])
-        if before is None:
-            return Context(None, "the NVIDIA driver does not list this process")
-        if before == _own_share(gpu) and before > known > 0:
-            return Context(before - known, None)
+    until = unused_since + _SOON_S
+    if time.monotonic() > until:
+        late_s = time.monotonic() - unused_since
+        return Context(None, f"it was created up to {late_s:.1f} s before a reading")
+    reason = "the program allocated faster than its memory could be read"
+    while True:
+        own = _own_share(gpu)
+        known = _known_bytes(torch, index)
+        now = time.monotonic()
+        if own is None:
+            reason = "the NVIDIA driver does not list this process"
+        elif known is None:
+            return Context(None, "it has CUDA arrays, whose size the driver does not report")
+        elif own == _own_share(gpu) and own > known and (known > 0 or now >= until):
+            return Context(own - known, None)
+        if now >= until:
+            return Context(None, reason)
         time.sleep(_BETWEEN_TRIES_S)
-    return Context(None, "the program allocated faster than its memory could be read")
+
+
+def _known_bytes(torch: Any, index: int) -> int | None:
+    """What is allocated on a device: all of it where the driver's allocations are followed, else
+    what PyTorch has reserved; none where there is something without a size."""
+    if _core.driver_state()[0] == "on":
+        held, missed = _core.driver_held()
+        if not missed:
+            on_device = [one for one in held if one["device"] == index and one["kind"] != "managed"]
+            sizes = [one["bytes"] for one in on_device]
+            return None if None in sizes else sum(map(int, sizes))
+    stats = torch._C._cuda_memoryStats(index)
+    return int(stats["reserved_bytes"]["all"]["current"])
 
 
 def _driver_number(torch: Any, index: int) -> int | None:
@@ -83,15 +100,34 @@ def _own_share(gpu: int) -> int | None:
     return None if shares is None else dict(shares[2]).get(os.getpid())
 
 
-def _driver_bytes(index: int) -> int | None:
-    """Everything that the driver allocated on a device; none where that is not followed."""
-    if _core.driver_state()[0] != "on":
-        return None
-    held, missed = _core.driver_held()
-    if missed:
-        return None
-    on_device = [one for one in held if one["device"] == index and one["kind"] != "managed"]
-    return sum(int(one["bytes"]) for one in on_device)
+class _Reading(NamedTuple):
+    """The numbers of a device at one moment. The names of processes are read only for a record."""
+
+    # Used and total bytes of the device, as the driver counts them.
+    shares: tuple[int, int] | None
+    # Bytes of this process, and of others by pid.
+    own: int | None
+    processes: dict[int, int]
+    stats: dict[str, Any]
+    driver: dict[str, Any]
+    libraries: list[dict[str, Any]] | None
+
+    def stat(self, name: str) -> int:
+        """A counter of PyTorch's allocator."""
+        return int(self.stats[name]["all"]["current"])
+
+    def sizes(self) -> dict[str, int]:
+        """The numbers whose changes are news, by name."""
+        sizes = {"reserved_bytes": self.stat("reserved_bytes")}
+        if self.shares is not None:
+            sizes["used_bytes"] = self.shares[0]
+        if self.own is not None:
+            sizes["process_bytes"] = self.own
+            sizes.update((f"pid {pid}", size) for pid, size in self.processes.items())
+        for one in self.libraries or []:
+            name = f"library {one['library']}"
+            sizes[name] = sizes.get(name, 0) + (one["bytes"] or 0)
+        return sizes
 
 
 class DeviceLedger:
@@ -103,8 +139,10 @@ class DeviceLedger:
         index: int,
         context: Context,
         record: Callable[[str, dict[str, Any]], None],
+        budget: Budget,
     ) -> None:
         self._torch, self._index, self._context, self._record = torch, index, context, record
+        self._budget = budget
         self._gpu = _driver_number(torch, index)
         self._began = time.monotonic()
         self._next_read = self._next_record = 0.0
@@ -125,27 +163,38 @@ class DeviceLedger:
         """Record the numbers of now."""
         now = time.monotonic()
         self._next_record = now + max(_FIRST_S, (now - self._began) * _LATER_SHARE)
-        entries = self._entries()
-        self._last = _sizes(entries)
+        reading = self._read()
+        self._last = reading.sizes()
         # PyTorch's own numbers are in the samples.
-        if entries["used_bytes"] is not None or entries["libraries"] is not None:
-            self._record(f"What uses device {self._index}", {"ledger": entries})
+        if reading.shares is not None or reading.libraries is not None:
+            self._record(f"What uses device {self._index}", {"ledger": self._entries(reading)})
 
     def _is_news(self) -> bool:
         if self._last is None:
             return True
-        entries = self._entries(with_pools=False)
-        sizes = _sizes(entries)
-        least = max(_NEWS_BYTES, _NEWS_SHARE * (entries["total_bytes"] or 0))
+        reading = self._read()
+        sizes = reading.sizes()
+        total = 0 if reading.shares is None else reading.shares[1]
+        least = max(_NEWS_BYTES, _NEWS_SHARE * total)
         keys = sizes.keys() | self._last.keys()
         return any(abs(sizes.get(key, 0) - self._last.get(key, 0)) >= least for key in keys)
 
-    def _entries(self, with_pools: bool = True) -> dict[str, Any]:
+    def _read(self) -> _Reading:
         shares = None if self._gpu is None else _core.device_shares(self._gpu)
         processes = {} if shares is None else dict(shares[2])
         own = processes.pop(os.getpid(), None)
-        stats = self._torch._C._cuda_memoryStats(self._index)
         driver = _driver.state()
+        return _Reading(
+            None if shares is None else shares[:2],
+            own,
+            processes,
+            self._torch._C._cuda_memoryStats(self._index),
+            driver,
+            None if driver["state"] in ("off", "unavailable") else self._libraries(),
+        )
+
+    def _entries(self, reading: _Reading) -> dict[str, Any]:
+        shares, own = reading.shares, reading.own
         return {
             "version": 1,
             "device": self._index,
@@ -153,22 +202,25 @@ class DeviceLedger:
             "total_bytes": None if shares is None else shares[1],
             "process_bytes": own,
             "context": self._context._asdict(),
-            "reserved_bytes": int(stats["reserved_bytes"]["all"]["current"]),
-            "allocated_bytes": int(stats["allocated_bytes"]["all"]["current"]),
-            "private_pools": self._private_pools(stats) if with_pools else None,
+            "reserved_bytes": reading.stat("reserved_bytes"),
+            "allocated_bytes": reading.stat("allocated_bytes"),
+            "private_pools": self._private_pools(reading),
             # A driver that knows processes by the numbers of another namespace knows none of ours.
-            "others": None if own is None else _others(processes),
-            "driver": driver,
-            "libraries": None if driver["state"] in ("off", "unavailable") else self._libraries(),
+            "others": None if own is None else _others(reading.processes),
+            "driver": reading.driver,
+            "libraries": reading.libraries,
         }
 
-    def _private_pools(self, stats: dict[str, Any]) -> dict[str, int] | None:
-        """The pools of CUDA graphs and others that the program made, apart from the common one."""
+    def _private_pools(self, reading: _Reading) -> dict[str, int] | None:
+        """The pools of CUDA graphs and others that the program made, apart from the common one. The
+        snapshot is part of the time that evidence windows may take."""
         functions = self._torch._C
         take = getattr(functions, "_cuda_memorySnapshot", None)
         is_on = getattr(functions, "_cuda_isHistoryEnabled", None)
-        blocks = stats["active"]["all"]["current"] + stats["inactive_split"]["all"]["current"]
-        takes_long = blocks * BLOCK_S > _LONGEST_SNAPSHOT_S
+        blocks = reading.stat("active") + reading.stat("inactive_split")
+        began = time.monotonic()
+        longest_s = min(_LONGEST_SNAPSHOT_S, self._budget.left(began))
+        takes_long = blocks * BLOCK_S > longest_s
         # A history of the program would be copied with the snapshot.
         if take is None or takes_long or (is_on is not None and is_on()):
             return None
@@ -176,6 +228,9 @@ class DeviceLedger:
             pools = _core.pool_sizes(self._torch, take, self._index)
         except Exception:
             return None
+        finally:
+            now = time.monotonic()
+            self._budget.pause(now - began, now)
         private = [pool for pool in pools if pool[0] != (0, 0)]
         return {
             "pools": len(private),
@@ -192,8 +247,12 @@ class DeviceLedger:
                 found.append(one)
         rest = found[_MOST_LIBRARIES:]
         if rest:
-            total = {name: sum(one[name] for one in rest) for name in ("bytes", "blocks")}
+            sized = [one for one in rest if one["bytes"] is not None]
+            total = {name: sum(one[name] for one in sized) for name in ("bytes", "blocks")}
             found[_MOST_LIBRARIES:] = [{"library": None, "kind": "device", **total}]
+            arrays = sum(one["blocks"] for one in rest if one["bytes"] is None)
+            if arrays:
+                found.append({"library": None, "kind": "array", "bytes": None, "blocks": arrays})
         return found
 
 
@@ -208,18 +267,3 @@ def _others(processes: dict[int, int]) -> list[dict[str, Any]]:
     if rest:
         named.append({"pid": None, "name": None, "bytes": sum(size for _, size in rest)})
     return named
-
-
-def _sizes(entries: dict[str, Any]) -> dict[str, int]:
-    """The numbers whose changes are news, by name."""
-    sizes = {
-        name: entries[name]
-        for name in ("used_bytes", "process_bytes", "reserved_bytes")
-        if entries[name] is not None
-    }
-    for one in entries["others"] or []:
-        sizes[f"pid {one['pid']}"] = one["bytes"]
-    for one in entries["libraries"] or []:
-        name = f"library {one['library']}"
-        sizes[name] = sizes.get(name, 0) + one["bytes"]
-    return sizes

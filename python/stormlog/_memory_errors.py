@@ -4,7 +4,7 @@ PyTorch reports failed allocations of devices itself, and exceptions that end a 
 reported by hooks. What is caught can only be seen when it is raised, which ``sys.monitoring`` shows
 from Python 3.12 on; the interpreter calls back for every exception, so the callback is compiled and
 looks at the type only. An error of a device goes to its tracker, one of host memory as a report to
-the inbox of the run.
+the inbox of the run. JAX's errors of a CPU are of host memory.
 """
 
 from __future__ import annotations
@@ -52,18 +52,22 @@ class _Reports:
         self._last: tuple[int, float] | None = None
 
     def __call__(self, error: BaseException) -> None:
+        try:
+            self._report(error)
+        finally:
+            # After the report, which takes up to two seconds.
+            self._last = (id(error), time.monotonic())
+
+    def _report(self, error: BaseException) -> None:
         now = time.monotonic()
-        # Raised again on its way up.
+        # The interpreter calls for every function that the error leaves, and JAX has many.
         if self._last is not None and self._last[0] == id(error) and now - self._last[1] < 1.0:
             return
-        self._last = (id(error), now)
         if self._left == 0:
             return
         self._left -= 1
         message = str(error)
-        if _DEVICE in message:
-            _oom_hooks.on_raised(error)
-        else:
+        if _DEVICE not in message or not _oom_hooks.on_raised(error):
             self._leave(error, message)
 
     def _leave(self, error: BaseException, message: str) -> None:
@@ -79,7 +83,7 @@ class _Reports:
         # There may be no memory for an inspection.
         self._write(name, lines)
         with suppress(Exception):
-            cause = json.dumps(_oom_cause.of_raised())
+            cause = json.dumps(_oom_cause.of_exception(error))
             self._write(name, [*lines, f"cause {_escaped(cause)}"])
 
     def _write(self, name: str, lines: list[str]) -> None:

@@ -8,14 +8,16 @@ most two seconds, allocates no device memory, keeps no frame and no tensor, and 
 
 from __future__ import annotations
 
+import ast
 import linecache
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Iterable
+from itertools import islice
 from types import CodeType, FrameType, TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import _core, _holders
 from ._holders import roots
@@ -29,12 +31,16 @@ _MOST_SEARCHES, _WITHIN_S = 3, 60.0
 _MOST_HOLDERS = 12
 _MOST_CALLS = 16
 _LONGEST_SOURCE = 160
+_LONGEST_OPERATION = 80
 # PyTorch's allocator gives out multiples of this.
 _BLOCK_BYTES = 512
 # The search ends when this share of the allocated bytes has names.
 _ENOUGH = 0.995
 # The function of PyTorch in which a thread waits for the backward pass, which runs on others.
 _BACKWARD = "_engine_run_backward"
+# Between the operation that the user called and the error are only functions that run any
+# operation.
+_DISPATCHERS = ("jax", "jaxlib")
 
 _searches: deque[float] = deque(maxlen=_MOST_SEARCHES)
 _lock = threading.Lock()
@@ -51,10 +57,10 @@ def of_allocation(device: str) -> dict[str, Any]:
 
 
 def of_exception(error: BaseException, device: str | None = None) -> dict[str, Any]:
-    """The cause of an error that means that memory ran out: of a device ("cuda:0", "jax:0"), else
-    of the host."""
+    """The cause of an error that means that memory ran out, of a device ("cuda:0", "jax:0"), else
+    of the host; seen from the thread that raised it or when it has ended the process."""
     trace = error.__traceback__
-    cause = _place(_calls_of_traceback(trace))
+    cause = _place(_calls_of_exception(trace))
     try:
         held = _held_on_host(trace) if device is None else _held_on_device(device, trace)
         cause.update(held)
@@ -63,30 +69,47 @@ def of_exception(error: BaseException, device: str | None = None) -> dict[str, A
     return cause
 
 
-def of_raised() -> dict[str, Any]:
-    """The cause of an error of host memory that this thread has just raised."""
-    cause = _place(_calls_of_thread())
-    try:
-        cause.update(_held_on_host(None))
-    except Exception as failure:
-        cause["cut_short"] = f"the search failed: {type(failure).__name__}"
-    return cause
+class _Call(NamedTuple):
+    """A call: its code, the line, and the instruction that was last executed."""
 
+    code: CodeType
+    line: int
+    instruction: int
 
-# One call: file, line, function, and its name with the class.
-_Call = tuple[str, int, str, str]
+    @property
+    def file(self) -> str:
+        return self.code.co_filename
 
-
-def _call(code: CodeType, line: int | None) -> _Call:
-    name = getattr(code, "co_qualname", code.co_name).rpartition("<locals>.")[2]
-    return code.co_filename, line or 0, code.co_name, name
+    @property
+    def name(self) -> str:
+        """The name of the function with its class."""
+        name: str = getattr(self.code, "co_qualname", self.code.co_name)
+        return name.rpartition("<locals>.")[2]
 
 
 def _calls_of_thread() -> list[_Call]:
-    """The calls of this thread, the innermost first. The backward pass runs on threads of its
-    own, so the calls of the thread that waits for it follow."""
-    calls = _calls(sys._getframe())
-    if any(roots.is_users(call[0]) for call in calls) and not _is_backward(calls):
+    """The calls of this thread, the innermost first."""
+    return _with_backward(_calls(sys._getframe()))
+
+
+def _calls_of_exception(trace: TracebackType | None) -> list[_Call]:
+    """The calls that led to an exception, the innermost first: those that it has left, then those
+    that are still active. An exception that was just raised has left one."""
+    left: list[_Call] = []
+    outer = None if trace is None else trace.tb_frame.f_back
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if not roots.is_own(code.co_filename):
+            left.append(_Call(code, trace.tb_lineno or 0, trace.tb_lasti))
+        trace = trace.tb_next
+    left.reverse()
+    return _with_backward(left + _calls(outer))
+
+
+def _with_backward(calls: list[_Call]) -> list[_Call]:
+    """The calls of a thread. The backward pass runs on threads of its own, so the calls of the
+    thread that waits for it follow."""
+    if any(roots.is_users(call.file) for call in calls) and not _is_backward(calls):
         return calls
     own = threading.get_ident()
     for thread, frame in sys._current_frames().items():
@@ -98,54 +121,76 @@ def _calls_of_thread() -> list[_Call]:
 
 
 def _is_backward(calls: list[_Call]) -> bool:
-    return any(call[2] == _BACKWARD for call in calls)
+    return any(call.code.co_name == _BACKWARD for call in calls)
 
 
 def _calls(frame: FrameType | None) -> list[_Call]:
     calls = []
     while frame is not None:
         if not roots.is_own(frame.f_code.co_filename):
-            calls.append(_call(frame.f_code, frame.f_lineno))
+            calls.append(_Call(frame.f_code, frame.f_lineno or 0, frame.f_lasti))
         frame = frame.f_back
-    return calls
-
-
-def _calls_of_traceback(trace: TracebackType | None) -> list[_Call]:
-    calls = []
-    while trace is not None:
-        if not roots.is_own(trace.tb_frame.f_code.co_filename):
-            calls.append(_call(trace.tb_frame.f_code, trace.tb_lineno))
-        trace = trace.tb_next
-    calls.reverse()
     return calls
 
 
 def _place(calls: list[_Call]) -> dict[str, Any]:
     """The line of the user's code, the calls that led there, and the operation that failed."""
-    users = [call for call in calls if roots.is_users(call[0])]
-    operation = None
-    if _is_backward(calls):
-        operation = "backward"
-    elif calls and users and calls[0] is not users[0]:
-        operation = calls[0][3]
+    users = [call for call in calls if roots.is_users(call.file)]
     shown = users or calls
     return {
         "site": _site(shown[0]) if shown else None,
         "call_path": [_site(call) for call in shown[1:_MOST_CALLS]],
-        "operation": operation,
+        "operation": _operation(calls, users),
     }
 
 
+def _operation(calls: list[_Call], users: list[_Call]) -> str | None:
+    """The function that requested the memory: the innermost one of a library, or what the user's
+    line called where only compiled code or a dispatcher is below it."""
+    if _is_backward(calls):
+        return "backward"
+    if not users:
+        return None
+    if calls[0] is users[0] or _dispatches(calls[0].file):
+        try:
+            return _called(users[0])
+        except Exception:
+            # The source has changed, or positions are not known.
+            return None
+    return calls[0].name
+
+
+def _dispatches(file: str) -> bool:
+    return any(roots.is_part_of(file, name) for name in _DISPATCHERS)
+
+
+def _called(call: _Call) -> str | None:
+    """What the source calls at the instruction of a call; from Python 3.11 on."""
+    if not hasattr(call.code, "co_positions"):
+        return None
+    position = next(islice(call.code.co_positions(), call.instruction // 2, None))
+    first, last, begin, end = position
+    if first is None or last is None or begin is None or end is None:
+        return None
+    lines = [linecache.getline(call.file, number).encode() for number in range(first, last + 1)]
+    # In this order, because both may be the same line.
+    lines[-1] = lines[-1][:end]
+    lines[0] = lines[0][begin:]
+    expression = ast.parse(b"(" + b"".join(lines) + b")", mode="eval").body
+    called = expression.func if isinstance(expression, ast.Call) else expression
+    text = ast.unparse(called)[:_LONGEST_OPERATION]
+    return _core.sendable_text(text) if text else None
+
+
 def _site(call: _Call) -> dict[str, Any]:
-    file, line, function, _ = call
     try:
-        source = linecache.getline(file, line).strip()[:_LONGEST_SOURCE]
+        source = linecache.getline(call.file, call.line).strip()[:_LONGEST_SOURCE]
     except Exception:
         source = ""
     return {
-        "file": file,
-        "line": line,
-        "function": function,
+        "file": call.file,
+        "line": call.line,
+        "function": call.code.co_name,
         "source": _core.sendable_text(source) if source else None,
     }
 

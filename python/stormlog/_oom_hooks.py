@@ -1,8 +1,9 @@
 """Out-of-memory errors noticed without a line of the user's code.
 
 PyTorch calls an observer on the allocating thread before the exception is raised, so the
-bundle is whole before anybody can die of it. The hooks for uncaught exceptions are a second
-net for everything that is not PyTorch's.
+bundle is complete before the process can end. Errors of JAX are reported when they are raised,
+where this Python shows them (``_memory_errors``). The hooks for uncaught exceptions report all
+others.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from ._torch import loaded_torch
 logger = logging.getLogger("stormlog.oom_flight_recorder")
 
 
-
 class Watcher(Protocol):
     """A tracker that wants to know when memory runs out."""
+
+    # The runtime whose device is tracked.
+    backend: str
 
     def handle_exception(self, error: BaseException, /, *, context: str) -> object: ...
     def _on_allocator_oom(self, device: int, requested: int, limit: int, free: int) -> object: ...
@@ -93,20 +96,24 @@ def _on_torch_oom(device: int, requested: int, limit: int, free: int) -> None:
             logger.warning("cannot record the out-of-memory error: %s", error)
 
 
-def on_raised(error: BaseException) -> None:
-    """Report an error of a device that was just raised and may be caught."""
+def on_raised(error: BaseException) -> bool:
+    """Report an error of JAX that was just raised and may be caught; whether a device of JAX is
+    tracked. JAX on the CPU uses host memory, which no tracker of a device reports."""
     global _raised
-    _raised = (id(error), str(error))
-    _report(error, "exception")
+    trackers = [tracker for tracker in list(_watching) if tracker.backend == "jax"]
+    if trackers:
+        _raised = (id(error), str(error))
+        _report(error, "exception", trackers)
+    return bool(trackers)
 
 
 def _on_uncaught(error: BaseException | None) -> None:
     if error is not None and _raised != (id(error), str(error)):
-        _report(error, "uncaught exception")
+        _report(error, "uncaught exception", list(_watching))
 
 
-def _report(error: BaseException, context: str) -> None:
-    for tracker in list(_watching):
+def _report(error: BaseException, context: str, trackers: list[Watcher]) -> None:
+    for tracker in trackers:
         try:
             tracker.handle_exception(error, context=context)
         except Exception as failure:

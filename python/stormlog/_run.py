@@ -16,7 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from . import _cuda_start, _driver, _ledger, _memory_errors, _run_evidence, _run_phases
+from . import _core, _cuda_start, _driver, _ledger, _memory_errors, _run_evidence, _run_phases
+from ._evidence.budget import Budget
 from ._signals import left_to_the_program
 from ._torch import loaded_torch
 from ._track import rank_directory
@@ -31,13 +32,14 @@ _LAUNCHERS = (
     "deepspeed",
     "accelerate",
 )
-# How often devices are looked for until the first one is in use, and after that.
+# How often devices are looked for: until the first one is in use, for some seconds after a context
+# was created, and when one is in use. Each look takes the interpreter for 20 µs and a device.
 _LOOK_OFTEN_S = 0.1
+_LOOK_SOON_S, _SOON_FOR_S = 0.02, 3.0
 _LOOK_SELDOM_S = 1.0
-# Once CUDA has started, until a device is in use: a context is measured when it is new. A program
-# that starts CUDA and waits is looked at less often after a while.
-_LOOK_CLOSELY_S, _CLOSELY_FOR_S = 0.002, 3.0
-_LOOK_FOR_CONTEXT_S, _FOR_CONTEXT_S = 0.02, 60.0
+# Once CUDA has started, how often the driver is asked for new contexts, which are measured while they
+# are new: without the interpreter, in a microsecond for each device.
+_ASK_SOON_S, _ASK_S = 0.002, 0.02
 # The whole run is kept within this many bytes; its older part is thinned.
 _BUDGET_BYTES = 256 << 20
 # Set by ``stormlog diagnose --native-history``: where to write the files, and how many entries to
@@ -109,7 +111,9 @@ class _Recording:
         self._ledgers: list[_ledger.DeviceLedger] = []
         self._wakes = threading.Event()
         self._cuda_since: float | None = None
-        self._last_look = time.monotonic()
+        self._contexts: dict[int, _ledger.Context] = {}
+        # Until when no device without a known context had one, and when the newest was found.
+        self._none_until = self._newest = 0.0
         os.register_at_fork(after_in_child=self._after_fork)
 
     def begin(self) -> None:
@@ -120,7 +124,7 @@ class _Recording:
             folder = Path(os.environ[HISTORY_DIRECTORY]) / self._place().relative_to(self._root)
             entries = int(os.environ[HISTORY_ENTRIES])
             _run_history.begin(folder, entries, lambda: next(iter(_torch_devices()), None))
-        _cuda_start.notify(self._cuda_started)
+        _cuda_start.notify(self._cuda_starts, self._cuda_started)
         with suppress(Exception):
             _memory_errors.watch(self._inbox)
         thread = threading.Thread(target=self._look, name="stormlog-run", daemon=True)
@@ -133,11 +137,20 @@ class _Recording:
         self.trackers = {}
         self._evidence, self._ledgers = [], []
         self._wakes, self._cuda_since = threading.Event(), None
+        self._contexts = {}
         self._directory = None
         self.begin()
 
+    def _cuda_starts(self) -> None:
+        """Called on the thread that is about to start CUDA."""
+        # Another library may have used CUDA before, and allocated.
+        earlier, _ = _core.wait_for_contexts([], _ASK_S, 0.0)
+        reason = "it existed before PyTorch started CUDA"
+        self._contexts.update((index, _ledger.Context(None, reason)) for index in earlier)
+        self._none_until = time.monotonic()
+
     def _cuda_started(self) -> None:
-        """Called on the thread that starts CUDA, before it creates a context."""
+        """Called on the thread that has started CUDA, before it creates a context."""
         self._cuda_since = time.monotonic()
         self._wakes.set()
         if _driver.is_wanted():
@@ -145,27 +158,37 @@ class _Recording:
             if reason is not None:
                 _warn(f"the driver's allocations are not attributed: {reason}")
 
-    def _pause(self) -> float:
-        """The seconds until the next look."""
-        if self.trackers:
-            return _LOOK_SELDOM_S
+    def _pause(self) -> None:
+        """Wait until the next look is due."""
         if self._cuda_since is None:
-            return _LOOK_OFTEN_S
-        since = time.monotonic() - self._cuda_since
-        if since < _CLOSELY_FOR_S:
-            return _LOOK_CLOSELY_S
-        return _LOOK_FOR_CONTEXT_S if since < _FOR_CONTEXT_S else _LOOK_OFTEN_S
+            # Woken once, when CUDA starts.
+            self._wakes.wait(_LOOK_SELDOM_S if self.trackers else _LOOK_OFTEN_S)
+            return
+        now = time.monotonic()
+        is_soon = now - max(self._cuda_since, self._newest) < _SOON_FOR_S
+        if self.trackers:
+            pause = _LOOK_SELDOM_S
+        else:
+            pause = _LOOK_SOON_S if is_soon and self._contexts else _LOOK_OFTEN_S
+        every = _ASK_SOON_S if is_soon and not self._contexts else _ASK_S
+        found, last_without = _core.wait_for_contexts(list(self._contexts), every, pause)
+        if last_without is not None:
+            self._none_until = now + last_without
+        for index in found:
+            self._newest = time.monotonic()
+            self._contexts[index] = self._measured(index)
+
+    def _measured(self, index: int) -> _ledger.Context:
+        try:
+            return _ledger.measure_context(loaded_torch(), index, self._none_until)
+        except Exception as error:
+            return _ledger.Context(None, f"{type(error).__name__}: {error}")
 
     def _look(self) -> None:
         failed: set[_Device] = set()
         followed = 0.0
         while True:
-            pause = self._pause()
-            # Woken once, when CUDA starts.
-            if self._cuda_since is None and not self.trackers:
-                self._wakes.wait(pause)
-            else:
-                time.sleep(pause)
+            self._pause()
             if time.monotonic() - followed >= _LOOK_OFTEN_S:
                 followed = time.monotonic()
                 _run_phases.follow(self.phase)
@@ -181,7 +204,6 @@ class _Recording:
                 except Exception as error:
                     failed.add(device)
                     _warn(f"cannot record device {device[0]}:{device[1]}: {error}")
-            self._last_look = time.monotonic()
             for ledger in self._ledgers:
                 ledger.look()
 
@@ -189,8 +211,6 @@ class _Recording:
         from . import _cuda_history
 
         framework, index = device
-        # Before anything else: the program allocates meanwhile.
-        context = self._context_of(device)
         directory = self._place()
         if self.trackers:
             directory = directory / f"gpu-{index}"
@@ -213,32 +233,27 @@ class _Recording:
         tracker.start_tracking()
         self.trackers[device] = tracker
         self._mark("device")
-        if context is not None:
-            self._keep_ledger(index, tracker, context)
-        # A history that is always on makes evidence windows unnecessary.
-        if framework == "cuda" and not _wants_history():
-            with suppress(Exception):
-                evidence = _run_evidence.of_tracker(index, tracker)
-                self._evidence += [] if evidence is None else [evidence]
+        if framework == "cuda":
+            budget = Budget()
+            self._keep_ledger(index, tracker, budget)
+            # A history that is always on makes evidence windows unnecessary.
+            if not _wants_history():
+                with suppress(Exception):
+                    evidence = _run_evidence.of_tracker(index, tracker, budget)
+                    self._evidence += [] if evidence is None else [evidence]
 
-    def _context_of(self, device: _Device) -> _ledger.Context | None:
+    def _keep_ledger(self, index: int, tracker: Any, budget: Budget) -> None:
         torch: Any = loaded_torch()
-        framework, index = device
-        if framework != "cuda" or not hasattr(getattr(torch, "_C", None), "_cuda_memoryStats"):
-            return None
-        try:
-            unused_before_s = time.monotonic() - self._last_look
-            return _ledger.measure_context(torch, index, unused_before_s)
-        except Exception as error:
-            return _ledger.Context(None, f"{type(error).__name__}: {error}")
-
-    def _keep_ledger(self, index: int, tracker: Any, context: _ledger.Context) -> None:
+        if not hasattr(getattr(torch, "_C", None), "_cuda_memoryStats"):
+            return
+        unseen = _ledger.Context(None, "its creation was not seen")
         core = tracker._owner.core
         ledger = _ledger.DeviceLedger(
-            loaded_torch(),
+            torch,
             index,
-            context,
+            self._contexts.get(index, unseen),
             lambda text, metadata: core.record(_ledger.EVENT_TYPE, 0, text, metadata),
+            budget,
         )
         self._ledgers.append(ledger)
         # Before the tracker, whose own function was registered earlier, ends the session.

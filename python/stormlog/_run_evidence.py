@@ -19,26 +19,32 @@ FORCED_EVERY = "STORMLOG_EVIDENCE_EVERY"
 _FORCED_LIMIT_S = 30.0
 
 
-def of_tracker(index: int, tracker: Any) -> DeviceEvidence | None:
-    """The windows of a device that a tracker records; none where PyTorch cannot open them."""
+def of_tracker(index: int, tracker: Any, shared: budget.Budget) -> DeviceEvidence | None:
+    """The windows of a device that a tracker records, within a budget that others use too; none
+    where PyTorch cannot open them."""
     core: _core.Recorder = tracker._owner.core
     torch: Any = loaded_torch()
     needed = ("_cuda_memorySnapshot", "_cuda_memoryStats", "_cuda_isHistoryEnabled")
     hook = core.step_hook
     if hook is None or not all(hasattr(getattr(torch, "_C", None), name) for name in needed):
         return None
-    return DeviceEvidence(torch, index, core, hook)
+    return DeviceEvidence(torch, index, core, hook, shared)
 
 
 class DeviceEvidence:
     """The windows of one device, and requests for them."""
 
     def __init__(
-        self, torch: Any, index: int, core: _core.Recorder, hook: _core.StepHook
+        self,
+        torch: Any,
+        index: int,
+        core: _core.Recorder,
+        hook: _core.StepHook,
+        shared: budget.Budget,
     ) -> None:
         self._core, self._hook = core, hook
         self._request: str | None = None
-        self._windows = Windows(torch, index, hook, self._record)
+        self._windows = Windows(torch, index, hook, self._record, shared)
         self._windows.search.listener = self._answer
         self._every_s = _forced_every_s()
         self._next_forced = 0.0

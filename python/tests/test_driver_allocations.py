@@ -93,6 +93,63 @@ def test_allocations_are_followed_until_they_are_freed(libraries: Path) -> None:
     assert {one["library"] for one in held[0]} == {"ctypes"}
 
 
+def test_arrays_are_followed_and_have_no_size(libraries: Path) -> None:
+    held = ran(
+        libraries,
+        """
+        class Description(ctypes.Structure):
+            _fields_ = [(name, ctypes.c_size_t) for name in ("width", "height", "depth")]
+            _fields_ += [(name, ctypes.c_uint) for name in ("format", "channels", "flags")]
+
+        class Flat(ctypes.Structure):
+            _fields_ = [(name, ctypes.c_size_t) for name in ("width", "height")]
+            _fields_ += [(name, ctypes.c_uint) for name in ("format", "channels")]
+
+        def described(description):
+            places.append(description)
+            return ctypes.addressof(description)
+
+        assert _driver.start() is None
+        call("cuArrayCreate_v2", place(0x10), described(Flat(640, 480, 0x20, 4)))
+        call("cuArray3DCreate_v2", place(0x20), described(Description(64, 64, 8, 0x20, 4, 0)))
+        call("cuMipmappedArrayCreate", place(0x30), described(Description(64, 64, 0, 0x20, 4, 0)), 3)
+        # Without memory: sparse, and mapped later.
+        for number, flags in ((0x40, 0x40), (0x50, 0x80)):
+            call("cuArray3DCreate_v2", place(number), described(Description(9, 9, 9, 0x20, 4, flags)))
+        call("cuArrayCreate_v2", place(0x60), described(Flat(1, 1, 1, 1)), result=2)
+        call("cuArrayDestroy", 0x20)
+        # An address with the number of an array is another thing.
+        call("cuMemAlloc_v2", place(0x10), 70)
+        call("cuMemFree_v2", 0x10)
+        print(json.dumps(_core.driver_held()))
+        """,
+    )
+    [arrays] = held[0]
+    assert (arrays["kind"], arrays["bytes"], arrays["blocks"]) == ("array", None, 2)
+
+
+def test_new_contexts_are_waited_for(libraries: Path) -> None:
+    answers = ran(
+        libraries,
+        """
+        import threading
+        wait = _core.wait_for_contexts
+        answers = [wait([], 0.01, 0.0)]
+        driver.fake_contexts(0b0001)
+        answers.append(wait([], 0.01, 60.0))
+        answers.append(wait([0], 0.01, 0.05))
+        timer = threading.Timer(0.2, driver.fake_contexts, [0b1001])
+        timer.start()
+        answers.append(wait([0], 0.01, 60.0))
+        print(json.dumps(answers))
+        """,
+    )
+    assert [devices for devices, _ in answers] == [[], [0], [], [3]]
+    assert answers[1][1] is None, "it was there at the first look"
+    assert answers[2][1] >= 0.04
+    assert answers[3][1] >= 0.1
+
+
 def test_another_subscriber_is_reported(libraries: Path) -> None:
     reason, state = ran(
         libraries,

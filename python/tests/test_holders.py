@@ -419,3 +419,25 @@ def test_a_long_cache_is_extrapolated(program: types.ModuleType) -> None:
     cache = max(search().containers, key=lambda one: one.length if "parse" in str(one.place) else 0)
     assert cache.length == 3000
     assert 3000 * 1000 < cache.bytes < 3000 * 1300
+
+
+def test_old_optimizers_in_a_list_are_held_by_it(
+    torch: types.ModuleType, program: types.ModuleType
+) -> None:
+    def an_optimizer(number: int) -> Any:
+        optimizer = torch.optim.Optimizer()
+        parameter, moment = (torch.Tensor(0x1000 * number + at, nbytes=64) for at in (0, 0x800))
+        moment.requires_grad = False
+        optimizer.__dict__.update(
+            param_groups=[{"params": [parameter]}], state={parameter: {"exp_avg": moment}}
+        )
+        return optimizer
+
+    # The variable of the newest one is found before the list.
+    setattr(program, "opt", an_optimizer(3))  # noqa: B010
+    setattr(program, "restarts", [an_optimizer(1), an_optimizer(2), program.opt])  # noqa: B010
+    blocks = {0x1000 * number + at: 64 for number in (1, 2, 3) for at in (0, 0x800)}
+    located = _holders.locate(blocks, time.monotonic() + 60)
+    groups = {one.category: one for one in _holders.group(located.holders.values())}
+    assert groups["optimizer_state"].phrase == "`restarts` in `training`"
+    assert groups["optimizer_state"].storages == 3

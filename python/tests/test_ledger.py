@@ -6,13 +6,15 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from stormlog import _core, _ledger
+from stormlog import _core, _ledger, _run
+from stormlog._evidence.budget import LIMIT_S, Budget
 from stormlog.telemetry_sink import TelemetrySinkConfig
 from stormlog.tracker import MemoryTracker
 
@@ -81,15 +83,20 @@ class Allocator:
         }
 
 
+def measured(allocator: Allocator, age_s: float = 0.0) -> _ledger.Context:
+    """The context of a device that had none so many seconds ago."""
+    return _ledger.measure_context(allocator.torch, 0, time.monotonic() - age_s)
+
+
 def test_a_context_is_measured_when_it_is_new(driver: Driver) -> None:
-    assert _ledger.measure_context(Allocator().torch, 0, 0.002) == CONTEXT
+    assert measured(Allocator()) == CONTEXT
 
 
 def test_a_context_is_never_what_is_left_over(driver: Driver) -> None:
-    late = _ledger.measure_context(Allocator().torch, 0, 1.0)
+    late = measured(Allocator(), 1.0)
     assert late.bytes is None and late.reason is not None and "1.0 s" in late.reason
     driver.shares = {1: 5}
-    assert _ledger.measure_context(Allocator().torch, 0, 0.0).reason == (
+    assert measured(Allocator()).reason == (
         "the NVIDIA driver does not list this process"
     )
 
@@ -100,7 +107,7 @@ def test_a_context_is_not_measured_while_the_program_allocates(driver: Driver) -
         driver.shares[os.getpid()] += 2 * MIB
 
     driver.meanwhile = allocate
-    found = _ledger.measure_context(Allocator().torch, 0, 0.0)
+    found = measured(Allocator())
     assert found.bytes is None and found.reason is not None and "faster" in found.reason
 
 
@@ -112,14 +119,27 @@ def test_what_libraries_allocated_is_not_the_context(driver: Driver) -> None:
         {**of, "library": "libcublas.so.13", "bytes": 60 * MIB},
         {**of, "library": "a.so", "bytes": 999 * MIB, "kind": "managed"},
     ]
-    found = _ledger.measure_context(Allocator().torch, 0, 0.0)
-    assert found == _ledger.Context(540 * MIB, None)
+    assert measured(Allocator()) == _ledger.Context(540 * MIB, None)
+    driver.held.append({**of, "library": "libcudnn.so", "kind": "array", "bytes": None})
+    assert "arrays" in str(measured(Allocator()).reason)
 
 
-def recorded(torch: ModuleType) -> tuple[_ledger.DeviceLedger, list[dict[str, Any]]]:
+def test_a_context_alone_is_measured_when_it_is_surely_complete(driver: Driver) -> None:
+    began = time.monotonic()
+    assert measured(Allocator(0)) == _ledger.Context(700 * MIB, None)
+    assert time.monotonic() - began > 0.1
+
+
+def recorded(
+    torch: ModuleType, budget: Budget | None = None
+) -> tuple[_ledger.DeviceLedger, list[dict[str, Any]]]:
     found: list[dict[str, Any]] = []
     ledger = _ledger.DeviceLedger(
-        torch, 0, CONTEXT, lambda _, metadata: found.append(metadata["ledger"])
+        torch,
+        0,
+        CONTEXT,
+        lambda _, metadata: found.append(metadata["ledger"]),
+        budget or Budget(),
     )
     return ledger, found
 
@@ -142,12 +162,79 @@ def test_a_ledger_is_recorded_when_it_has_changed(
     monkeypatch.setattr(_ledger, "_FIRST_S", 0.0)
     ledger, found = recorded(Allocator().torch)
     ledger.look()
+    named: list[int] = []
+    monkeypatch.setattr(_core, "process_name", named.append)
     ledger.look()
     assert len(found) == 1
+    assert named == [], "no name is read for a ledger that is not recorded"
     assert driver.shares is not None
     driver.shares[4] = 900 * MIB
     ledger.look()
     assert len(found) == 2
+
+
+def test_a_snapshot_of_the_pools_is_part_of_the_budget_of_windows(driver: Driver) -> None:
+    budget = Budget()
+    ledger, found = recorded(Allocator().torch, budget)
+    ledger.record()
+    assert budget.total_s > 0 and found[0]["private_pools"] is not None
+    budget.spend(LIMIT_S, time.monotonic())
+    before = budget.total_s
+    ledger.record()
+    assert found[1]["private_pools"] is None, "unknown, as no time is left"
+    assert budget.total_s == before
+
+
+def test_arrays_are_recorded_without_a_size(driver: Driver) -> None:
+    driver.state = ("on", None)
+    of = {"device": 0, "library": "libcudnn.so.9", "blocks": 2}
+    driver.held = [{**of, "kind": "array", "bytes": None}, {**of, "kind": "device", "bytes": 5}]
+    ledger, found = recorded(Allocator().torch)
+    ledger.record()
+    kinds = {one["kind"]: one["bytes"] for one in found[0]["libraries"]}
+    assert kinds == {"array": None, "device": 5}
+
+
+class Run(_run._Recording):
+    """A recording that starts nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(Path(), Path(), 0.1)
+
+
+def test_the_context_of_every_device_is_measured_when_it_appears(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[list[int]] = []
+    # None at first, device 2 of another library; device 0, nothing, device 1 much later.
+    answers = [([2], None), ([0], 0.01), ([], 0.1), ([1], 0.9)]
+
+    def wait(known: list[int], every_s: float, patience_s: float) -> Any:
+        waits.append(known)
+        return answers.pop(0)
+
+    torch = Allocator().torch
+    monkeypatch.setattr(_core, "wait_for_contexts", wait)
+    monkeypatch.setattr(_run, "loaded_torch", lambda: torch)
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    clock = [50.0]
+    recording = Run()
+    recording._cuda_starts()
+    recording._cuda_started()
+    assert "before PyTorch" in str(recording._contexts[2].reason)
+    for now in (50.1, 50.2, 600.0):
+        clock[0] = now
+        if now == 600.0:
+            # The wait of 0.9 s ends when the context is there.
+            monkeypatch.setattr(time, "monotonic", ticking(600.0, 600.91))
+        recording._pause()
+    assert waits == [[], [2], [2, 0], [2, 0]]
+    assert recording._contexts[0] == recording._contexts[1] == CONTEXT
+
+
+def ticking(first: float, then: float) -> Any:
+    times = iter([first])
+    return lambda: next(times, then)
 
 
 def test_without_the_driver_nothing_is_recorded(driver: Driver) -> None:

@@ -1,4 +1,4 @@
-"""Errors of host memory that a program catches, which Python shows from version 3.12 on."""
+"""Errors of memory that a program catches, which Python shows from version 3.12 on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from conftest import FAKE_TORCH
-from stormlog import _core, _oom_hooks
+from stormlog import _core, _memory_errors, _oom_hooks
 from test_capture_commands import run
 from test_run import host_events, of_type, record
 
@@ -87,9 +87,86 @@ def test_an_error_that_ends_the_program_is_recorded_once(tmp_path: Path) -> None
     assert "Traceback" in result.stderr
 
 
+# As JAX fails: in a dispatcher, far below the function that the user called, raised again on its
+# way up.
+JAX = {
+    "__init__.py": """
+from jax._src.dispatch import apply
+
+class JaxRuntimeError(RuntimeError):
+    pass
+
+def ones(shape):
+    try:
+        return apply(JaxRuntimeError, shape)
+    except Exception as error:
+        raise error
+""",
+    "_src/__init__.py": "",
+    "_src/dispatch.py": """
+def apply(kind, shape):
+    return execute(kind, 4 * shape[0])
+
+def execute(kind, size):
+    raise kind(f"RESOURCE_EXHAUSTED: Out of memory allocating {size} bytes.")
+""",
+}
+
+
+def test_an_error_of_jax_on_the_cpu_names_what_the_user_called(tmp_path: Path) -> None:
+    for name, text in JAX.items():
+        path = tmp_path / "libraries" / "jax" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    script, out = tmp_path / "train.py", tmp_path / "out"
+    script.write_text(
+        "import jax\n"
+        "def load(size):\n"
+        "    return [jax.ones((size,))]\n"
+        "try:\n"
+        "    load(1 << 46)\n"
+        "except RuntimeError:\n"
+        "    print('went on')\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "libraries")}
+    result = record(out, PYTHON, script, env=environment)
+    assert (result.returncode, result.stdout) == (0, "went on\n"), result.stderr
+    (error,) = of_type(host_events(out), "error")
+    cause = error.metadata["oom"]["cause"]
+    assert (cause["site"]["line"], cause["operation"]) == (3, "jax.ones")
+    assert [call["line"] for call in cause["call_path"]] == [5]
+    shown = " ".join(run("analyze", out).stdout.split())
+    assert "went on at train.py:3 in `load`" in shown and "in `jax.ones`" in shown, shown
+    assert "tried to allocate 256 TiB" in shown
+
+
+def test_a_report_that_takes_long_is_made_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, reported = [100.0], []
+
+    def report(error: BaseException) -> bool:
+        clock[0] += 1.8
+        reported.append(error)
+        return True
+
+    monkeypatch.setattr(_oom_hooks, "on_raised", report)
+    monkeypatch.setattr(_memory_errors.time, "monotonic", lambda: clock[0])
+    reports = _memory_errors._Reports(tmp_path)
+    error = RuntimeError("RESOURCE_EXHAUSTED: out of memory")
+    for _ in range(5):
+        reports(error)
+        clock[0] += 0.5
+    assert reported == [error]
+    another = RuntimeError("RESOURCE_EXHAUSTED: out of memory")
+    reports(another)
+    assert reported == [error, another]
+
+
 def test_an_error_of_a_device_is_reported_once() -> None:
     class Tracker:
-        def __init__(self) -> None:
+        def __init__(self, backend: str) -> None:
+            self.backend = backend
             self.contexts: list[str] = []
 
         def handle_exception(self, error: BaseException, /, *, context: str) -> None:
@@ -98,14 +175,19 @@ def test_an_error_of_a_device_is_reported_once() -> None:
         def _on_allocator_oom(self, device: int, requested: int, limit: int, free: int) -> None:
             raise AssertionError("this is no error of PyTorch's allocator")
 
-    tracker, error = Tracker(), RuntimeError("RESOURCE_EXHAUSTED: out of memory")
-    _oom_hooks.watch(tracker)
+    tracker, other = Tracker("jax"), Tracker("cuda")
+    error = RuntimeError("RESOURCE_EXHAUSTED: out of memory")
+    _oom_hooks.watch(other)
     try:
-        _oom_hooks.on_raised(error)
+        assert not _oom_hooks.on_raised(error), "no device of JAX is tracked"
+        _oom_hooks.watch(tracker)
+        assert _oom_hooks.on_raised(error)
         _oom_hooks._on_uncaught(error)
+        assert other.contexts == [], "PyTorch's devices have nothing to do with it"
         _oom_hooks._on_uncaught(RuntimeError("RESOURCE_EXHAUSTED: another"))
     finally:
         _oom_hooks.unwatch(tracker)
+        _oom_hooks.unwatch(other)
     assert tracker.contexts == ["exception", "uncaught exception"]
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from browser import CHROMIUM, Browser, Tab
+from waiting import PATIENCE_S
 
 from stormlog.visualizer import MemoryVisualizer
 
@@ -263,3 +266,113 @@ def test_the_policy_forbids_what_the_page_does_not_do(open_page: Any) -> None:
     assert answer == "refused"
     assert any("Content Security Policy" in text for text in tab.complaints())
     assert all(url.startswith("file:") for url in tab.requests())
+
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+
+
+@pytest.fixture
+def open_run(browser: Browser, tmp_path: Path) -> Iterator[Any]:
+    """The page that `stormlog plot` makes of a fixture."""
+    tabs: list[Tab] = []
+
+    def page(name: str) -> Tab:
+        path = tmp_path / "page.html"
+        command = [sys.executable, "-m", "stormlog", "plot", str(FIXTURES / name), "-o", str(path)]
+        subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
+        tab = browser.open(path)
+        tab.wait_for("document.querySelector('#app').dataset.ready === '1'")
+        tabs.append(tab)
+        return tab
+
+    yield page
+    for tab in tabs:
+        tab.close()
+
+
+def test_what_uses_a_device_is_a_table(open_run: Any) -> None:
+    tab = open_run("runs/h200_ledger")
+    tab.screenshot(SCREENSHOTS / "ledger.png")
+    rows = tab.value("[...document.querySelectorAll('.ledger tr')].map((row) => row.innerText)")
+    cells = [tuple(part.strip() for part in row.split("\t")[:2]) for row in rows]
+    # The fixture's users with the most bytes first, then what no user explains.
+    assert cells == [
+        ("1.97 GiB", "process 5151 (python serve.py --model <b>)"),
+        ("700 MiB", "ctypes, called at train.py:31"),
+        ("608 MiB", "PyTorch's pool"),
+        ("530 MiB", "CUDA context of this process"),
+        ("100 MiB", "libcublas.so.13"),
+        ("36.0 MiB", "PyTorch's private pool (CUDA graphs)"),
+        ("28.0 MiB", "libcudnn_graph.so.9"),
+        ("198 MiB", "not explained (4.7 %)"),
+    ]
+    shares = tab.value("[...document.querySelectorAll('.ledger meter')].map((one) => one.value)")
+    assert shares[0] == pytest.approx(2018 / 4218) and sum(shares) == pytest.approx(1.0)
+    headings = tab.value("[...document.querySelectorAll('h2')].map((one) => one.innerText)")
+    assert "What uses GPU 0 (4.12 GiB at 2026-11-16 16:20:05 UTC)" in headings
+    assert tab.complaints() == []
+
+
+def test_a_flame_graph_is_zoomed_and_searched(open_run: Any) -> None:
+    tab = open_run("causes/leak_to_oom")
+    tab.value("document.querySelector('.held').scrollIntoView()")
+    tab.screenshot(SCREENSHOTS / "held.png")
+    graph = "document.querySelector('.held')"
+    boxes = f"[...{graph}.querySelectorAll('g')]"
+    shown = f"{boxes}.filter((one) => one.getAttribute('display') !== 'none')"
+    wide = f"{boxes}.filter((one) => one.querySelector('rect').getAttribute('width') === '1000')"
+    words = f"{graph}.querySelector('.words').innerText"
+    all_of_them = tab.value(f"{shown}.length")
+    assert tab.value(f"{graph}.querySelector('.reset').disabled")
+
+    # A box is described under the pointer, and fills the width when it is clicked.
+    name = tab.value(
+        f"(() => {{ const box = {shown}.filter((one) => one.dataset.name.startsWith('net.py')).at(-1);"
+        " box.id = 'chosen'; return box.dataset.name; })()"
+    )
+    box = tab.box("#chosen rect")
+    tab.mouse("mouseMoved", box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    tab.wait_for(f"{words}.startsWith({name!r})")
+    tab.click("#chosen rect")
+    assert tab.value(f"{graph}.dataset.zoom") == name
+    assert tab.value("document.querySelector('#chosen rect').getAttribute('width')") == "1000"
+    level = int(tab.value("document.querySelector('#chosen').getAttribute('aria-level')"))
+    # It and the calls above it.
+    assert tab.value(f"{wide}.length") >= level
+    assert tab.value(f"{graph}.querySelectorAll('.above').length") == level - 1
+    assert tab.value(f"{shown}.length") < all_of_them
+    tab.screenshot(SCREENSHOTS / "held-zoomed.png")
+    plots = span(tab)
+
+    # By keys: up, zoom there, everything again. The plots above do not move.
+    tab.key("ArrowUp")
+    assert tab.value("document.activeElement.getAttribute('aria-level')") == str(level - 1)
+    tab.key("Enter", "\r")
+    assert tab.value(f"{graph}.querySelectorAll('.above').length") == level - 2
+    tab.key("Home")
+    assert tab.value("document.activeElement.getAttribute('aria-level')") == "1"
+    tab.key("Escape")
+    assert tab.value(f"{shown}.length") == all_of_them
+    assert tab.value(f"{boxes}.filter((one) => one.tabIndex === 0).length") == 1
+    assert span(tab) == plots
+
+    # A search counts each byte once; Enter goes from match to match.
+    tab.value(f"{graph}.querySelector('input').focus()")
+    for letter in "net":
+        tab.key(letter, letter)
+    tab.wait_for(f"{words}.includes('match')")
+    found = re.search(r"\(([\d.]+) %\)", tab.value(words))
+    assert found is not None and 0 < float(found[1]) <= 100
+    assert tab.value(f"{graph}.querySelectorAll('.match').length") >= 2
+    tab.screenshot(SCREENSHOTS / "held-search.png")
+    tab.key("Enter", "\r")
+    assert "net.py" in tab.value("document.activeElement.dataset.name")
+    tab.value(f"{graph}.querySelector('input').focus()")
+    tab.key("Escape")
+    assert tab.value(f"{graph}.querySelectorAll('.match').length") == 0
+
+    # The button.
+    tab.click("#chosen rect")
+    tab.click(".held .reset")
+    assert tab.value(f"{shown}.length") == all_of_them
+    assert tab.complaints() == []

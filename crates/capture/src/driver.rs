@@ -9,6 +9,7 @@
 //! program starts.
 
 mod caller;
+mod contexts;
 mod cupti;
 mod holdings;
 mod questions;
@@ -17,6 +18,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+pub use self::contexts::{NewContexts, wait_for_contexts};
 pub use self::holdings::{Held, Kind, Site};
 pub use self::questions::Question;
 

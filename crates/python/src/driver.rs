@@ -75,7 +75,23 @@ pub(crate) fn process_name(pid: u32) -> Option<String> {
     tree::process_name(pid)
 }
 
-/// Starts to attribute the driver's allocations to libraries and lines; returns the reason if it
+/// Waits for a CUDA context of this process on a device other than these, and looks every so many
+/// seconds: the devices, and when, in seconds after the call, they were last seen without one.
+#[pyfunction]
+pub(crate) fn wait_for_contexts(
+    py: Python<'_>,
+    known: Vec<u32>,
+    every_s: f64,
+    patience_s: f64,
+) -> (Vec<u32>, Option<f64>) {
+    let duration = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    let (every, patience) = (duration(every_s), duration(patience_s));
+    let found = py.detach(|| driver::wait_for_contexts(&known, every, patience));
+    let last_without = found.last_without.map(|after| after.as_secs_f64());
+    (found.devices, last_without)
+}
+
+/// Attributes the driver's allocations to libraries and lines from now on; the reason why it
 /// cannot.
 #[pyfunction]
 pub(crate) fn driver_start(libraries: Vec<PathBuf>) -> Option<String> {
@@ -110,7 +126,7 @@ pub(crate) fn driver_held(py: Python<'_>) -> PyResult<(Vec<Bound<'_, PyDict>>, u
         map.insert("kind", one.kind.as_str());
         let library = one.library.as_deref().map(Text::from);
         map.insert("library", library);
-        map.insert("bytes", signed(one.bytes));
+        map.insert("bytes", one.bytes.map(signed));
         map.insert("blocks", signed(one.blocks));
         if let Some(site) = &one.site {
             let mut place = Map::new();

@@ -88,7 +88,7 @@ mod _core {
     #[pymodule_export]
     use crate::driver::{
         Around, device_shares, driver_answer, driver_held, driver_question, driver_start,
-        driver_state, driver_stop, process_name,
+        driver_state, driver_stop, process_name, wait_for_contexts,
     };
     #[pymodule_export]
     use crate::framework::{

@@ -4,11 +4,12 @@
    A file holds its data in the page; a served page passes data to `stormlogPlot.show`, again
    whenever the recording has grown. */
 (() => {
+  const { unitOf, human, exact } = stormlogBytes;
+  const { decoded, inflate, Reader, unpack, firstAtOrAfter } = stormlogPacked;
   const app = document.getElementById("app");
   const root = document.documentElement;
   let spec = null, LENGTH = 1, RIGHT = 14;
   const LEFT = 66, BOTTOM = 26, LANE = 20, PHASE = 15;
-  const UNITS = [["PiB", 2 ** 50], ["TiB", 2 ** 40], ["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 1024], ["B", 1]];
   const HEAT = ["440f5c", "46327e", "365c8d", "277f8e", "1fa187", "4ac16d", "a0da39", "e4e119", "fde725"]
     .map((hex) => [0, 2, 4].map((at) => parseInt(hex.slice(at, at + 2), 16)));
   const state = { from: 0, to: 1, cursor: null, mark: -1, hidden: new Set(), drag: null };
@@ -22,14 +23,6 @@
     for (const child of children) node.append(child);
     return node;
   };
-  const unitOf = (bytes) => UNITS.find(([, size]) => Math.abs(bytes) >= size) || UNITS[5];
-  const human = (bytes) => {
-    // Three significant digits, as human_bytes in Rust: from 999.5 on the next unit is used.
-    const [unit, size] = unitOf(Math.abs(bytes) < 1024 ? bytes : bytes * (1024 / 999.5));
-    const value = bytes / size, wide = Math.abs(value);
-    return value.toFixed(size === 1 || wide >= 99.95 ? 0 : wide >= 9.995 ? 1 : wide >= 0.9995 ? 2 : 3) + " " + unit;
-  };
-  const exact = new Intl.NumberFormat("en-US");
   const seconds = (ns) => {
     if (spec.axis === "step") return "step " + exact.format(Math.round(ns / 1e9));
     const s = ns / 1e9, range = (state.to - state.from) / 1e9;
@@ -46,60 +39,9 @@
 
   // ---- packed data ----
   const stores = [null, null];
-  const decoded = (text) => {
-    if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
-    const plain = atob(text), bytes = new Uint8Array(plain.length);
-    for (let i = 0; i < plain.length; i++) bytes[i] = plain.charCodeAt(i);
-    return bytes;
-  };
   const store = (place) => {
     if (!stores[place]) stores[place] = decoded(document.getElementById(place === 0 ? "overview" : "detail").textContent);
     return stores[place];
-  };
-  const inflate = async (bytes) => {
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
-    return new Uint8Array(await new Response(stream).arrayBuffer());
-  };
-  class Reader {
-    constructor(bytes) { this.bytes = bytes; this.at = 0; }
-    number() {
-      let value = 0, factor = 1, byte;
-      do { byte = this.bytes[this.at++]; value += (byte & 127) * factor; factor *= 128; } while (byte > 127);
-      return value;
-    }
-    values(count) {
-      const out = new Float64Array(count);
-      for (let i = 0, last = 0; i < count; i++) {
-        const packed = this.number();
-        if (packed === 0) { out[i] = NaN; continue; }
-        const zigzag = packed - 1;
-        last += zigzag % 2 === 0 ? zigzag / 2 : -(zigzag + 1) / 2;
-        out[i] = last;
-      }
-      return out;
-    }
-  }
-  // The script runs before the details behind it are read.
-  const whole = new Promise((done) => {
-    if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", done); else done();
-  });
-  const unpack = async (track, level, block) => {
-    const [count, , , offset, size] = block;
-    if (level.store === 1) await whole;
-    const reader = new Reader(await inflate(level.bytes().subarray(offset, offset + size)));
-    const start = new Float64Array(count);
-    for (let i = 0, last = 0; i < count; i++) start[i] = last += reader.number();
-    let end = start;
-    if (level.bucket > 1) {
-      end = new Float64Array(count);
-      for (let i = 0; i < count; i++) end[i] = start[i] + reader.number();
-    }
-    const low = [], high = [];
-    for (let s = 0; s < track.series.length; s++) {
-      low.push(reader.values(count));
-      high.push(level.bucket > 1 ? reader.values(count) : low[s]);
-    }
-    return { start, end, low, high, count };
   };
   // The block's columns when they are unpacked; else asks for them and draws again later.
   const MOST_BLOCKS = 400;
@@ -146,11 +88,6 @@
       }
     }
     return [];
-  };
-  const firstAtOrAfter = (times, at) => {
-    let low = 0, high = times.length;
-    while (low < high) { const middle = (low + high) >> 1; if (times[middle] < at) low = middle + 1; else high = middle; }
-    return low;
   };
   /** The sample nearest to a time, exact; null while it is being unpacked. */
   const nearest = (track, at) => {
@@ -759,7 +696,7 @@
     if (spec.verdict) app.append(el("p", { class: "verdict " + spec.verdict[0] }, spec.verdict[1]));
     for (const line of spec.cause || []) app.append(el("p", { class: "cause" }, line));
     if (spec.advice) app.append(el("p", { class: "advice" }, "What to do: " + spec.advice));
-    for (const line of [...(spec.notes || []), ...(spec.ledgers || [])]) app.append(el("p", { class: "advice" }, line));
+    for (const line of spec.notes || []) app.append(el("p", { class: "advice" }, line));
     const hasHost = spec.panels.some((panel) => panel.host);
     spec.panels.forEach((panel, place) => {
       panel.place = place;
@@ -815,6 +752,14 @@
     const facts = el("table", { class: "facts" });
     for (const [name, value] of spec.facts) facts.append(el("tr", {}, el("td", {}, name), el("td", {}, value)));
     if (spec.facts.length) lists.append(el("section", {}, el("h2", {}, "facts"), facts));
+    for (const { title, lines, unknown } of spec.ledgers || []) {
+      const table = el("table", { class: "ledger" });
+      for (const [size, name, share] of lines) {
+        const part = share === null ? "" : el("meter", { min: "0", max: "1", value: String(share), title: `${(share * 100).toFixed(1)} %` });
+        table.append(el("tr", {}, el("td", {}, size), el("td", {}, name), el("td", {}, part)));
+      }
+      lists.append(el("section", {}, el("h2", {}, title), table, unknown ? el("p", { class: "subtitle" }, unknown) : ""));
+    }
     app.append(lists);
     const keys = [["drag", "zoom in"], ["wheel", "zoom"], ["shift+drag", "pan"], ["double click, 0", "show all"], ["← →", "pan"], ["+ −", "zoom"], ["shift+← →", "sample by sample"], ["n p", "next, previous event"], ["t", "light or dark"]];
     const help = el("details", {}, el("summary", {}, "shortcuts"));

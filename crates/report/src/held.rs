@@ -17,11 +17,13 @@ const MOST_LEVELS: usize = 12;
 /// The width of a flame graph and the height of one level, in SVG units.
 const WIDTH: f64 = 1000.0;
 const LEVEL: f64 = 20.0;
-/// A box narrower than this is left out of the flame graph; a box with space for only a few letters
-/// of this width has no text.
+/// What is narrower is not shown until the reader zooms in; what is narrower than a few letters has
+/// no text.
 const NARROWEST: f64 = 1.0;
 const LETTER: f64 = 6.3;
-/// The number of box colours that the style sheet defines.
+/// Boxes of one graph. Our recorder writes at most 24 stacks of 12 frames; a file may have more.
+const MOST_BOXES: usize = 1000;
+/// Colours of boxes in the style sheet.
 const COLOURS: u32 = 6;
 
 /// One flame graph with its title.
@@ -179,56 +181,80 @@ pub(crate) fn sections(graphs: &[HeldGraph]) -> String {
         let height = LEVEL * graph.root.levels() as f64;
         out.push_str("<section class=\"held\"><h2>");
         escape(&mut out, &graph.title);
-        let _ = write!(
-            out,
-            "</h2><svg viewBox=\"0 0 {WIDTH} {height}\" role=\"list\">"
-        );
-        draw(&mut out, &graph.root, (0.0, 0), WIDTH, graph.root.bytes);
+        out.push_str("</h2><svg viewBox=\"0 0 ");
+        let _ = write!(out, "{WIDTH} {height}\" role=\"tree\" aria-label=\"");
+        escape(&mut out, &graph.title);
+        out.push_str("\">");
+        let mut drawing = Drawing {
+            out: &mut out,
+            all: graph.root.bytes,
+            left: MOST_BOXES,
+        };
+        drawing.add(&graph.root, (0.0, 0), WIDTH);
         out.push_str("</svg></section>");
     }
     out
 }
 
-/// Draws a box of a flame graph and the boxes below it; `at` is the left edge and the level of the
-/// box.
-fn draw(out: &mut String, node: &Node, at: (f64, usize), width: f64, all: i64) {
-    if width < NARROWEST {
-        return;
-    }
-    let (x, level) = at;
-    let y = LEVEL * level as f64;
-    let percent = node.bytes as f64 / all.max(1) as f64 * 100.0;
-    let mut words = format!(
-        "{}: {} ({percent:.1} %)",
-        node.name,
-        bytes::human(node.bytes)
-    );
-    if !node.detail.is_empty() {
-        let _ = write!(words, ", {}", node.detail);
-    }
-    let mut label = String::new();
-    escape(&mut label, &words);
-    let colour = colour(&node.name);
-    let _ = write!(
-        out,
-        "<g tabindex=\"0\" role=\"listitem\" aria-label=\"{label}\"><title>{label}</title>\
-         <rect class=\"held{colour}\" x=\"{x:.2}\" y=\"{y}\" width=\"{width:.2}\" height=\"{}\"/>",
-        LEVEL - 1.0
-    );
-    let letters = ((width - 6.0) / LETTER).floor();
-    if letters >= 4.0 {
-        let text = format!("{}, {}", node.name, bytes::human(node.bytes));
-        let shown: String = text.chars().take(letters as usize).collect();
-        let _ = write!(out, "<text x=\"{:.2}\" y=\"{}\">", x + 3.0, y + LEVEL - 6.0);
-        escape(out, &shown);
-        out.push_str("</text>");
-    }
-    out.push_str("</g>");
-    let mut left = x;
-    for child in &node.children {
-        let share = width * child.bytes as f64 / node.bytes.max(1) as f64;
-        draw(out, child, (left, level + 1), share, all);
-        left += share;
+/// A graph while its boxes are written.
+struct Drawing<'a> {
+    out: &'a mut String,
+    /// Bytes of the whole graph.
+    all: i64,
+    /// Boxes that may still be written.
+    left: usize,
+}
+
+impl Drawing<'_> {
+    /// Writes a box and then what is below it; `at` is its left edge and its level. held.js depends
+    /// on this order, and lays the boxes out again when the reader zooms.
+    fn add(&mut self, node: &Node, at: (f64, usize), width: f64) {
+        if self.left == 0 {
+            return;
+        }
+        self.left -= 1;
+        let (x, level) = at;
+        let y = LEVEL * level as f64;
+        let percent = node.bytes as f64 / self.all.max(1) as f64 * 100.0;
+        let size = bytes::human(node.bytes);
+        let mut words = format!("{}: {size} ({percent:.1} %)", node.name);
+        if !node.detail.is_empty() {
+            let _ = write!(words, ", {}", node.detail);
+        }
+        let mut label = String::new();
+        escape(&mut label, &words);
+        let mut name = String::new();
+        escape(&mut name, &node.name);
+        let colour = colour(&node.name);
+        let is_shown = width >= NARROWEST;
+        let display = if is_shown { "" } else { " display=\"none\"" };
+        // Arrow keys go on from the first.
+        let tab = if level == 0 { 0 } else { -1 };
+        let _ = write!(
+            self.out,
+            "<g tabindex=\"{tab}\" role=\"treeitem\" aria-level=\"{}\" aria-label=\"{label}\" \
+             data-name=\"{name}\" data-bytes=\"{}\"{display}><title>{label}</title>\
+             <rect class=\"held{colour}\" x=\"{x:.2}\" y=\"{y}\" width=\"{width:.2}\" height=\"{}\"/>\
+             <text x=\"{:.2}\" y=\"{}\">",
+            level + 1,
+            node.bytes,
+            LEVEL - 1.0,
+            x + 3.0,
+            y + LEVEL - 6.0
+        );
+        let letters = ((width - 6.0) / LETTER).floor();
+        if letters >= 4.0 {
+            let text = format!("{}, {size}", node.name);
+            let shown: String = text.chars().take(letters as usize).collect();
+            escape(self.out, &shown);
+        }
+        self.out.push_str("</text></g>");
+        let mut left = x;
+        for child in &node.children {
+            let share = width * child.bytes as f64 / node.bytes.max(1) as f64;
+            self.add(child, (left, level + 1), share);
+            left += share;
+        }
     }
 }
 
@@ -294,8 +320,34 @@ mod tests {
             "{page}"
         );
         assert!(!page.contains("style="), "the page's policy forbids it");
-        assert_eq!(page.matches("tabindex=\"0\"").count(), 4);
+        assert_eq!(page.matches("tabindex=\"0\"").count(), 1, "the first");
+        assert_eq!(page.matches("role=\"treeitem\"").count(), 4);
         assert!(page.contains("600 B (92.3 %)"), "{page}");
+    }
+
+    #[test]
+    fn narrow_boxes_are_there_for_those_who_zoom_in() {
+        let mut narrow = evidence();
+        narrow.windows[0].sites = vec![(0, 1_000_000), (1, 50)];
+        let root = by_stack(&narrow).unwrap();
+        let title = "a".to_owned();
+        let page = sections(&[HeldGraph { title, root }]);
+        assert_eq!(page.matches("display=\"none\"").count(), 1, "{page}");
+        assert!(
+            page.contains("data-bytes=\"50\" display=\"none\""),
+            "{page}"
+        );
+    }
+
+    #[test]
+    fn a_file_cannot_add_boxes_without_bound() {
+        let mut hostile = evidence();
+        hostile.stacks = (1..5000).map(|line| vec![site("/a.py", line)]).collect();
+        hostile.windows[0].sites = (0..4999).map(|stack| (stack, 1 << 20)).collect();
+        let root = by_stack(&hostile).unwrap();
+        let title = "a".to_owned();
+        let page = sections(&[HeldGraph { title, root }]);
+        assert_eq!(page.matches("<g ").count(), MOST_BOXES);
     }
 
     #[test]

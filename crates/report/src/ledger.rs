@@ -16,22 +16,33 @@ fn known(run: &Run) -> impl Iterator<Item = (&Track, &Ledger)> {
     devices.filter_map(|track| Some((track, track.ledger.as_ref()?)))
 }
 
-/// What uses the memory of one device, as text.
+/// What uses one device, in words.
+#[derive(Clone, Debug, PartialEq)]
 pub struct LedgerLines {
     /// `What uses GPU 0 (4.62 GiB at 2026-11-16 12:00:05 UTC)`.
     pub title: String,
-    /// The bytes and the name of each user of the device, the largest first; the bytes that no user
-    /// explains are last.
-    pub lines: Vec<(String, String)>,
-    /// Names the memory users whose bytes are unknown, in one sentence.
+    /// The most bytes first, and last what is not explained.
+    pub lines: Vec<LedgerLine>,
+    /// What could not be read, as one sentence.
     pub unknown: Option<String>,
+}
+
+/// A user of a device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LedgerLine {
+    /// How much it uses, in words.
+    pub size: String,
+    /// Who it is.
+    pub name: String,
+    /// The share of what is in use on the device, where both are known.
+    pub share: Option<f64>,
 }
 
 impl LedgerLines {
     /// The whole ledger in one line of text.
     pub fn sentence(&self) -> String {
         let lines = self.lines.iter();
-        let lines = lines.map(|(size, name)| format!("{size} {name}"));
+        let lines = lines.map(|line| format!("{} {}", line.size, line.name));
         let lines = lines.collect::<Vec<_>>().join(", ");
         let unknown = self.unknown.as_ref();
         let unknown = unknown.map_or(String::new(), |unknown| format!(". {unknown}"));
@@ -63,30 +74,40 @@ fn lines(track: &Track, ledger: &Ledger, several: bool) -> LedgerLines {
     let mut entries: Vec<&LedgerEntry> = ledger.entries.iter().collect();
     entries.sort_by_key(|entry| std::cmp::Reverse(entry.bytes));
     let rest = entries.split_off(entries.len().min(MOST_LINES));
-    let mut lines: Vec<(String, String)> = entries
-        .iter()
-        .map(|entry| (bytes::human(entry.bytes), name(&entry.owner)))
+    let of = |bytes: i64, name: String| LedgerLine {
+        size: bytes::human(bytes),
+        name,
+        share: ledger.used_bytes.and_then(|used| share(bytes, used)),
+    };
+    let shown = entries.iter();
+    let mut lines: Vec<LedgerLine> = shown
+        .map(|entry| of(entry.bytes, name(&entry.owner)))
         .collect();
     if !rest.is_empty() {
-        let sum = rest
-            .iter()
-            .map(|entry| entry.bytes)
-            .fold(0, i64::saturating_add);
-        lines.push((bytes::human(sum), format!("{} smaller ones", rest.len())));
+        let sizes = rest.iter().map(|entry| entry.bytes);
+        let sum = sizes.fold(0, i64::saturating_add);
+        lines.push(of(sum, format!("{} smaller ones", rest.len())));
     }
-    lines.push(match (ledger.rest_bytes, ledger.used_bytes) {
-        (Some(rest), Some(used)) if used > 0 => {
-            let percent = share(rest, used) * 100.0;
-            (
-                bytes::human(rest),
-                format!("not explained ({percent:.1} %)"),
-            )
+    lines.push(match ledger.rest_bytes {
+        Some(rest) => {
+            let mut line = of(rest, "not explained".to_owned());
+            if let Some(share) = line.share {
+                line.name = format!("not explained ({:.1} %)", share * 100.0);
+            }
+            line
         }
-        _ => ("unknown".to_owned(), "not explained".to_owned()),
+        None => LedgerLine {
+            size: "unknown".to_owned(),
+            name: "not explained".to_owned(),
+            share: None,
+        },
     });
     if ledger.managed_bytes > 0 {
         let what = "managed memory, on the device or on the host, in no sum";
-        lines.push((bytes::human(ledger.managed_bytes), what.to_owned()));
+        lines.push(LedgerLine {
+            share: None,
+            ..of(ledger.managed_bytes, what.to_owned())
+        });
     }
     let unknown =
         (!ledger.unknown.is_empty()).then(|| format!("Not known: {}", ledger.unknown.join(", ")));
@@ -98,8 +119,8 @@ fn lines(track: &Track, ledger: &Ledger, several: bool) -> LedgerLines {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a share for people")]
-fn share(part: i64, whole: i64) -> f64 {
-    part as f64 / whole as f64
+fn share(part: i64, whole: i64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
 }
 
 fn name(owner: &Owner) -> String {

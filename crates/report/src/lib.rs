@@ -67,7 +67,7 @@ pub use functions::{FunctionBars, FunctionRow, FunctionTable};
 pub use held::held_lines;
 pub use html::html_page;
 pub use label::clean;
-pub use ledger::{LedgerKeys, LedgerLines, ledger_lines, ledgers};
+pub use ledger::{LedgerKeys, LedgerLine, LedgerLines, ledger_lines, ledgers};
 pub use limits_of_recording::limits_of_recording;
 pub use mark::{Mark, MarkKind, marks_of, marks_of_diagnosis};
 pub use moment::parse_moment;

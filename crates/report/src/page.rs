@@ -16,6 +16,7 @@ use crate::gap;
 use crate::grid::Grid;
 use crate::heatmap;
 use crate::label::clean_paragraph;
+use crate::ledger::LedgerLines;
 use crate::mark::grouped;
 use crate::ranks;
 use crate::scale::Span;
@@ -122,11 +123,11 @@ pub(crate) fn data(story: &Story, kind: Kind) -> Result<PageData, DrawError> {
     if let Some(advice) = &story.advice {
         spec.insert("advice", Value::text(clean_paragraph(advice)));
     }
-    for (name, lines) in [
-        ("cause", &story.cause),
-        ("notes", &story.notes),
-        ("ledgers", &story.ledgers),
-    ] {
+    if !story.ledgers.is_empty() {
+        let ledgers = story.ledgers.iter().map(ledger).collect();
+        spec.insert("ledgers", Value::List(ledgers));
+    }
+    for (name, lines) in [("cause", &story.cause), ("notes", &story.notes)] {
         if !lines.is_empty() {
             let lines = lines.iter().map(|line| Value::text(clean_paragraph(line)));
             spec.insert(name, Value::List(lines.collect()));
@@ -138,6 +139,21 @@ pub(crate) fn data(story: &Story, kind: Kind) -> Result<PageData, DrawError> {
         overview: page.overview,
         detail: page.detail,
     })
+}
+
+/// What uses a device: the title, and size, name and share of each user.
+fn ledger(ledger: &LedgerLines) -> Value {
+    let mut map = Map::new();
+    let text = |text: &str| Value::text(clean_paragraph(text));
+    map.insert("title", text(&ledger.title));
+    let lines = ledger.lines.iter().map(|line| {
+        let share = line.share.map_or(Value::Null, Value::Float);
+        Value::List(vec![text(&line.size), text(&line.name), share])
+    });
+    map.insert("lines", Value::List(lines.collect()));
+    let unknown = ledger.unknown.as_deref();
+    map.insert("unknown", unknown.map_or(Value::Null, text));
+    Value::Map(map)
 }
 
 impl Builder {

@@ -101,9 +101,9 @@ pub struct Story {
     pub cause: Vec<String>,
     /// Notes on the run, as lines of text.
     pub notes: Vec<String>,
-    /// What uses the memory of each device, one line of text per device.
-    pub(crate) ledgers: Vec<String>,
-    /// Flame graphs of what holds memory, by call stack and by holder.
+    /// What uses each device.
+    pub(crate) ledgers: Vec<LedgerLines>,
+    /// What is held, by stack and holder.
     pub(crate) held: Vec<HeldGraph>,
     pub(crate) tracks: Vec<Track>,
     /// Host memory of ranks that have a device.
@@ -141,9 +141,8 @@ impl Story {
             facts.push(("damages".to_owned(), damaged.to_string()));
         }
         let (tracks, hosts) = split_tracks(run);
-        let ledgers = ledger_lines(run, MOST_LEDGERS);
         let mut story = Self {
-            ledgers: ledgers.iter().map(LedgerLines::sentence).collect(),
+            ledgers: ledger_lines(run, MOST_LEDGERS),
             held: held::graphs(run),
             tracks,
             hosts,

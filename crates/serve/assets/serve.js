@@ -40,13 +40,23 @@
     return run;
   };
   const note = (text) => { const box = byId("note"); box.hidden = !text; box.textContent = text || ""; };
-  /** Replaces markup where it differs; open details stay open. */
+  /** Replaces the elements of a box whose markup differs, so that what a reader does in the others
+      (zoom, search, focus) stays; open details stay open. */
   const put = (id, markup) => {
     const box = byId(id);
     if (box.markup === markup) return;
-    const open = [...box.querySelectorAll("details")].map((one) => one.open);
     box.markup = markup;
-    box.innerHTML = markup;
+    const open = [...box.querySelectorAll("details")].map((one) => one.open);
+    const fresh = document.createElement("template");
+    fresh.innerHTML = markup;
+    const parts = [...fresh.content.children];
+    parts.forEach((one, i) => {
+      one.markup = one.outerHTML;
+      const old = box.children[i];
+      if (!old) box.append(one);
+      else if (old.markup !== one.markup) old.replaceWith(one);
+    });
+    while (box.children.length > parts.length) box.lastElementChild.remove();
     box.querySelectorAll("details").forEach((one, i) => { one.open = Boolean(open[i]); });
   };
   /** The part of the drawing that a link names: #from=12.5&to=30, in seconds. */

@@ -43,10 +43,11 @@ class Windows:
         device: int,
         hook: _core.StepHook,
         record: Callable[[dict[str, Any]], None],
+        budget: Budget,
     ) -> None:
         self._hook = hook
         self._history = History(torch, device)
-        self.budget = Budget()
+        self.budget = budget
         self.search = Search(device, self._history, self.budget, record, self._give_turn)
         self._phase: Callable[[float], bool] = self._idle
         self._calls = 0

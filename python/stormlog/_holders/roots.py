@@ -42,11 +42,13 @@ def _is_users(file: str) -> bool:
     if file.startswith(_STANDARD):
         return False
     # A framework that was built from source is not among the packages.
-    for name in _FRAMEWORKS:
-        init = getattr(sys.modules.get(name), "__file__", None)
-        if type(init) is str and file.startswith(os.path.dirname(init) + os.sep):
-            return False
-    return True
+    return not any(is_part_of(file, name) for name in _FRAMEWORKS)
+
+
+def is_part_of(file: str, package: str) -> bool:
+    """Whether a file belongs to a package that is loaded."""
+    init = getattr(sys.modules.get(package), "__file__", None)
+    return type(init) is str and file.startswith(os.path.dirname(init) + os.sep)
 
 
 def modules() -> tuple[list[ModuleType], list[ModuleType]]:

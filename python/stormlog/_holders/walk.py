@@ -101,6 +101,8 @@ class Walk:
         self._queue: deque[_Waiting] = deque()
         self._graphs: deque[tuple[Any, Step]] = deque()
         self._seen: set[int] = set()
+        # Optimizers that were seen in no collection so far.
+        self._alone: set[int] = set()
         self._atoms: set[int] = set()
         self._checked = time.monotonic()
         self._level = 0
@@ -283,11 +285,25 @@ class Walk:
             facts = _jax_facts(thing)
             if facts is not None:
                 self._store(*facts, hint or OTHER, step, inside, weight)
-        elif id(thing) not in self._seen:
-            self._seen.add(id(thing))
+        elif not self._is_known(thing, role, step):
             if self._level < _DEEPEST:
                 level = self._level + 1
                 self._queue.append((thing, role, step, inside, weight, hint, level))
+
+    def _is_known(self, thing: Any, role: int, step: Step) -> bool:
+        """Whether a thing was followed before. An optimizer is followed again when it turns out
+        to be in a collection too, which may be what grows."""
+        key = id(thing)
+        if key not in self._seen:
+            self._seen.add(key)
+            if role == kinds.OPTIMIZER and self._prefers_collections:
+                if paths.container(step) is None:
+                    self._alone.add(key)
+            return False
+        if key in self._alone and paths.container(step) is not None:
+            self._alone.remove(key)
+            return False
+        return True
 
     def _drain(self) -> None:
         while self._queue:
@@ -743,6 +759,8 @@ def _jax_facts(thing: Any) -> tuple[int, int, str] | None:
     devices."""
     try:
         [device] = thing.devices()
-        return int(thing.unsafe_buffer_pointer()), int(thing.nbytes), f"jax:{device.id}"
+        # A process with GPUs has a device 0 of either kind.
+        name = "cpu" if device.platform == "cpu" else f"jax:{device.id}"
+        return int(thing.unsafe_buffer_pointer()), int(thing.nbytes), name
     except Exception:
         return None

@@ -21,6 +21,8 @@ struct data {
 static const char *NAMES[] = {
     "", "cuInit", "cuMemAlloc_v2", "cuMemFree_v2", "cuMemAllocManaged", "cuMemCreate",
     "cuMemRelease", "cuMemAllocPitch_v2", "cuMemAllocAsync", "cuMemFreeAsync",
+    "cuArrayCreate_v2", "cuArray3DCreate_v2", "cuMipmappedArrayCreate", "cuArrayDestroy",
+    "cuMipmappedArrayDestroy",
 };
 enum { COUNT = sizeof NAMES / sizeof *NAMES };
 
@@ -78,4 +80,20 @@ int fake_call(const char *name, const uint64_t *parameters, int result, uintptr_
         return 1;
     }
     return -1;
+}
+
+/* The devices with a context, as bits; -1 before the driver is initialised. */
+static int contexts = -1;
+
+void fake_contexts(int devices) { contexts = devices; }
+
+int cuDeviceGetCount(int *count) {
+    *count = 4;
+    return contexts < 0 ? 3 : 0;
+}
+
+int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active) {
+    *flags = 0;
+    *active = contexts >> device & 1;
+    return 0;
 }

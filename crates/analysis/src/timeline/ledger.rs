@@ -136,6 +136,7 @@ impl Ledger {
         }
         for one in list(ledger, "libraries") {
             let Some(size) = bytes(one, "bytes") else {
+                self.add_arrays(one);
                 continue;
             };
             if text(one, "kind").as_deref() == Some("managed") {
@@ -148,6 +149,18 @@ impl Ledger {
             };
             self.add(owner, size);
         }
+    }
+
+    /// CUDA arrays: the driver chooses their layout and does not report their size.
+    fn add_arrays(&mut self, one: &Map) {
+        let count = one.get("blocks").and_then(Value::as_int);
+        let Some(count) = count.filter(|&count| count > 0) else {
+            return;
+        };
+        let plural = if count == 1 { "" } else { "s" };
+        let library = text(one, "library").map_or_else(String::new, |name| format!(" of {name}"));
+        self.unknown
+            .push(format!("{count} CUDA array{plural}{library}"));
     }
 
     fn add_others(&mut self, ledger: &Map) {
@@ -173,6 +186,23 @@ mod tests {
             Ok(Value::Map(map)) => Ledger::of(7, &map),
             other => panic!("{other:?} is no object"),
         }
+    }
+
+    #[test]
+    fn arrays_have_no_size_and_are_not_forgotten() {
+        let found = read(
+            r#"{"ledger": {"version": 1, "used_bytes": 1000, "reserved_bytes": 300,
+            "context": {"bytes": 200, "reason": null}, "others": [],
+            "driver": {"state": "on", "reason": null},
+            "libraries": [{"library": "libcudnn.so.9", "kind": "array", "bytes": null, "blocks": 3},
+                {"library": null, "kind": "array", "bytes": null, "blocks": 1}]}}"#,
+        );
+        let found = found.unwrap();
+        assert_eq!(found.rest_bytes, Some(500));
+        assert_eq!(
+            found.unknown,
+            ["3 CUDA arrays of libcudnn.so.9", "1 CUDA array"]
+        );
     }
 
     #[test]

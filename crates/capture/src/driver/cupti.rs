@@ -26,6 +26,8 @@ const ENTER: u32 = 0;
 const EXIT: u32 = 1;
 /// For allocations smaller than this, the line of Python is not looked for.
 const SMALLEST_WITH_LINE: u64 = 1 << 20;
+/// `CUDA_ARRAY3D_SPARSE` and `CUDA_ARRAY3D_DEFERRED_MAPPING`: the array has no memory of its own.
+const WITHOUT_MEMORY: u32 = 0x40 | 0x80;
 /// `CU_MEM_LOCATION_TYPE_DEVICE`.
 const ON_DEVICE: c_int = 1;
 
@@ -67,15 +69,18 @@ enum Call {
     AllocPitch,
     /// Creates physical memory; the parameters are a pointer to the handle, bytes and properties.
     Create,
-    /// Frees memory; the parameter is the address.
+    /// Pointer to the handle, description with this many sizes before its format.
+    CreateArray(usize),
+    /// The address.
     Free,
     /// Releases physical memory; the parameter is the handle.
     Release,
+    /// The handle of an array.
+    Destroy,
 }
 
-/// The driver functions that allocate and free memory, also under the names for a default stream
-/// per thread.
-const FUNCTIONS: [(&str, Call); 12] = [
+/// The functions, also under the names for a default stream per thread.
+const FUNCTIONS: [(&str, Call); 17] = [
     ("cuMemAlloc_v2", Call::Alloc(Kind::Device)),
     ("cuMemAllocPitch_v2", Call::AllocPitch),
     ("cuMemAllocManaged", Call::Alloc(Kind::Managed)),
@@ -88,6 +93,11 @@ const FUNCTIONS: [(&str, Call); 12] = [
     ("cuMemFreeAsync", Call::Free),
     ("cuMemFreeAsync_ptsz", Call::Free),
     ("cuMemRelease", Call::Release),
+    ("cuArrayCreate_v2", Call::CreateArray(2)),
+    ("cuArray3DCreate_v2", Call::CreateArray(3)),
+    ("cuMipmappedArrayCreate", Call::CreateArray(3)),
+    ("cuArrayDestroy", Call::Destroy),
+    ("cuMipmappedArrayDestroy", Call::Destroy),
 ];
 
 /// CUPTI and the numbers of the driver functions; set before the first callback.
@@ -183,19 +193,19 @@ fn shown(path: &Path) -> String {
     format!("'{}'", path.display())
 }
 
-fn open(name: &CStr, flags: c_int) -> Option<*mut c_void> {
-    // SAFETY: the name ends with a zero byte. Loading runs the initialisation of CUPTI, as PyTorch
-    // does with the same library.
+pub(super) fn open(name: &CStr, flags: c_int) -> Option<*mut c_void> {
+    // SAFETY: the name ends with a zero byte. Loading runs the library's own initialisation, which
+    // is what PyTorch does with the same library.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | flags) };
     (!handle.is_null()).then_some(handle)
 }
 
-/// The address of a library's function, by its name.
-fn symbol(handle: *mut c_void, name: &CStr) -> std::result::Result<*mut c_void, String> {
+/// A function of a library by its name.
+pub(super) fn symbol(handle: *mut c_void, name: &CStr) -> std::result::Result<*mut c_void, String> {
     // SAFETY: the handle is that of a loaded library, which is never closed.
     let found = unsafe { libc::dlsym(handle, name.as_ptr()) };
     if found.is_null() {
-        return Err(format!("CUPTI has no {}", name.to_string_lossy()));
+        return Err(format!("the library has no {}", name.to_string_lossy()));
     }
     Ok(found)
 }
@@ -313,7 +323,11 @@ unsafe extern "C" fn on_call(
             (ENTER, Call::Free) => freed(Key::Address(unsafe { data.parameter(0) })),
             // SAFETY: this function has one handle as its first parameter.
             (ENTER, Call::Release) => freed(Key::Handle(unsafe { data.parameter(0) })),
-            (EXIT, Call::Alloc(_) | Call::AllocPitch | Call::Create) => allocated(data, *call),
+            // SAFETY: as above.
+            (ENTER, Call::Destroy) => freed(Key::Array(unsafe { data.parameter(0) })),
+            (EXIT, Call::Alloc(_) | Call::AllocPitch | Call::Create | Call::CreateArray(_)) => {
+                allocated(data, *call);
+            }
             _ => {}
         }
     }));
@@ -377,7 +391,20 @@ fn allocated(data: &CallbackData, call: Call) {
                     return;
                 }
                 let device = u32::try_from(*properties.add(3)).ok();
-                (Key::Handle(result), data.parameter(1), Kind::Device, device)
+                let bytes = Some(data.parameter(1));
+                (Key::Handle(result), bytes, Kind::Device, device)
+            }
+            Call::CreateArray(sizes) => {
+                let description = data.pointer::<u64>(1);
+                if description.is_null() {
+                    return;
+                }
+                // Format and number of channels, then the flags where there are three sizes.
+                let rest = description.add(sizes).cast::<u32>();
+                if sizes == 3 && *rest.add(2) & WITHOUT_MEMORY != 0 {
+                    return;
+                }
+                (Key::Array(result), None, Kind::Array, device())
             }
             Call::AllocPitch => {
                 let pitch = data.pointer::<u64>(1);
@@ -385,14 +412,18 @@ fn allocated(data: &CallbackData, call: Call) {
                 let bytes = pitch
                     .max(data.parameter(2))
                     .saturating_mul(data.parameter(3));
-                (Key::Address(result), bytes, Kind::Device, device())
+                (Key::Address(result), Some(bytes), Kind::Device, device())
             }
-            Call::Alloc(kind) => (Key::Address(result), data.parameter(1), kind, device()),
-            Call::Free | Call::Release => return,
+            Call::Alloc(kind) => {
+                let bytes = Some(data.parameter(1));
+                (Key::Address(result), bytes, kind, device())
+            }
+            Call::Free | Call::Release | Call::Destroy => return,
         }
     };
     let library = caller::library();
-    let asks = bytes >= SMALLEST_WITH_LINE && !is_of_pytorch(library.as_deref());
+    let is_large = bytes.is_none_or(|bytes| bytes >= SMALLEST_WITH_LINE);
+    let asks = is_large && !is_of_pytorch(library.as_deref());
     let site = asks
         .then(|| DESK.ask(this_thread()))
         .flatten()

@@ -27,6 +27,8 @@ pub enum Kind {
     Pool,
     /// Managed memory, which the driver moves between device and host.
     Managed,
+    /// A CUDA array. The driver chooses its layout and reports no size.
+    Array,
 }
 
 impl Kind {
@@ -36,6 +38,7 @@ impl Kind {
             Self::Device => "device",
             Self::Pool => "pool",
             Self::Managed => "managed",
+            Self::Array => "array",
         }
     }
 }
@@ -45,13 +48,15 @@ impl Kind {
 pub(super) enum Key {
     Address(u64),
     Handle(u64),
+    Array(u64),
 }
 
 /// One allocation that is in use.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
-    pub(super) bytes: u64,
-    /// The device, by its index in the process; `None` where it is not known.
+    /// None where the driver does not report it.
+    pub(super) bytes: Option<u64>,
+    /// The device by the number that the process gives it; none where it is not known.
     pub(super) device: Option<u32>,
     pub(super) kind: Kind,
     /// The library that asked for the allocation; `None` where no caller was found.
@@ -70,9 +75,9 @@ pub struct Held {
     pub library: Option<String>,
     /// The line of Python that led to the allocation, where it is known.
     pub site: Option<Site>,
-    /// The number of bytes that are held.
-    pub bytes: u64,
-    /// The number of allocations that make up these bytes.
+    /// How much it is; none where the driver does not report it.
+    pub bytes: Option<u64>,
+    /// In how many allocations.
     pub blocks: u64,
 }
 
@@ -102,11 +107,12 @@ impl Holdings {
 
     /// The memory in use, summed by device, kind, library and line, most bytes first.
     pub(super) fn summed(&self) -> Vec<Held> {
-        let mut sums: BTreeMap<_, (u64, u64)> = BTreeMap::new();
+        let mut sums: BTreeMap<_, (Option<u64>, u64)> = BTreeMap::new();
         for block in self.blocks.values() {
             let owner = (block.device, block.kind, &block.library, &block.site);
-            let sum = sums.entry(owner).or_default();
-            sum.0 = sum.0.saturating_add(block.bytes);
+            let sum = sums.entry(owner).or_insert((Some(0), 0));
+            let bytes = sum.0.zip(block.bytes);
+            sum.0 = bytes.map(|(sum, bytes)| sum.saturating_add(bytes));
             sum.1 += 1;
         }
         let sums = sums
@@ -138,7 +144,7 @@ mod tests {
 
     fn block(bytes: u64, library: &str) -> Block {
         Block {
-            bytes,
+            bytes: Some(bytes),
             device: Some(0),
             kind: Kind::Device,
             library: Some(library.into()),
@@ -162,8 +168,8 @@ mod tests {
         assert_eq!(
             held,
             [
-                (Some("libcublas.so.13"), 20, 1),
-                (Some("libnccl.so.2"), 5, 1)
+                (Some("libcublas.so.13"), Some(20), 1),
+                (Some("libnccl.so.2"), Some(5), 1)
             ]
         );
     }
@@ -174,7 +180,7 @@ mod tests {
         holdings.add(Key::Address(1), block(10, "a.so"));
         holdings.add(Key::Address(1), block(30, "b.so"));
         assert_eq!(holdings.summed().len(), 1);
-        assert_eq!(holdings.summed()[0].bytes, 30);
+        assert_eq!(holdings.summed()[0].bytes, Some(30));
     }
 
     #[test]

@@ -108,8 +108,8 @@ fn run(out: &mut String, run: &RunReport, named: bool, paint: Paint, width: usiz
 /// Prints how much memory each user of a device holds.
 pub fn ledger(out: &mut String, ledger: &LedgerLines, width: usize) {
     let _ = writeln!(out, "\n{}:", wrap(&for_terminal(&ledger.title), "", width));
-    for (size, name) in &ledger.lines {
-        let _ = writeln!(out, "  {size:>10}  {}", for_terminal(name));
+    for line in &ledger.lines {
+        let _ = writeln!(out, "  {:>10}  {}", line.size, for_terminal(&line.name));
     }
     if let Some(unknown) = &ledger.unknown {
         let _ = writeln!(out, "{}", wrap(&for_terminal(unknown), "  ", width));

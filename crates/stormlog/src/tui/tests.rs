@@ -2,6 +2,7 @@
 
 mod mouse;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use ratatui::Terminal;
@@ -10,7 +11,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use stormlog_analysis::analyze::{AnalyzeOptions, analyze};
 use stormlog_analysis::issue::{EvidenceLink, Issue};
 use stormlog_analysis::query::{SessionRow, SourceKind};
-use stormlog_analysis::{EventRef, Events, Loaded, LoadedSession};
+use stormlog_analysis::{EventRef, Events, LoadOptions, Loaded, LoadedSession, gather};
 use stormlog_format::{Counters, Event, Map, SessionStatus, SessionSummary, Version};
 use stormlog_report::Story;
 
@@ -238,6 +239,18 @@ fn every_tab_at_both_sizes() {
             let name = format!("{}_{width}x{height}", tab.name().to_lowercase());
             insta::assert_snapshot!(name, screen(&model, width, height));
         }
+    }
+}
+
+#[test]
+fn what_uses_a_device_is_on_the_first_screen() {
+    let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs");
+    let paths = [runs.join("h200_ledger")];
+    let gathered = gather(&paths, &LoadOptions::default()).unwrap();
+    let model = showing(&gathered.loaded[0].sessions);
+    for (width, height) in [(80, 24), (120, 40)] {
+        let name = format!("ledger_{width}x{height}");
+        insta::assert_snapshot!(name, screen(&model, width, height));
     }
 }
 

@@ -7,7 +7,7 @@ use ratatui::widgets::{Paragraph, Wrap};
 use stormlog_analysis::issue::Issue;
 use stormlog_report::analyze::note_line;
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{Measure, bytes, ledger_lines, time};
+use stormlog_report::{LedgerLines, Measure, bytes, ledger_lines, time};
 
 use super::timeline::Timeline;
 use super::{below_header, framed, inside, line_at, nothing_yet, recent};
@@ -16,14 +16,57 @@ use crate::tui::outline::Outline;
 use crate::tui::points::columns;
 
 const ROWS: [Constraint; 2] = [Constraint::Length(10), Constraint::Min(4)];
+/// The plot and what uses the device, on a screen that has room for both.
+const LOWER: [Constraint; 2] = [Constraint::Min(50), Constraint::Length(56)];
+const WIDE: u16 = 110;
+const HIGH: u16 = 16;
 
 pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let [upper, lower] = Layout::vertical(ROWS).areas(area);
     let columns = [Constraint::Percentage(42), Constraint::Percentage(58)];
     let [left, right] = Layout::horizontal(columns).areas(upper);
     facts(model, frame, left);
-    verdict(model, frame, right);
-    plot(model, frame, lower);
+    let ledger = ledger_of(model);
+    match ledger {
+        Some(ledger) if lower.width >= WIDE && lower.height >= HIGH => {
+            verdict(model, frame, right, None);
+            let [left, right] = Layout::horizontal(LOWER).areas(lower);
+            plot(model, frame, left);
+            users(model, frame, right, &ledger);
+        }
+        ledger => {
+            verdict(model, frame, right, ledger.as_ref());
+            plot(model, frame, lower);
+        }
+    }
+}
+
+/// What uses the device with the most memory in use.
+fn ledger_of(model: &Model) -> Option<LedgerLines> {
+    let run = model.run.as_ref()?.shown()?;
+    ledger_lines(&run.timeline, 1).into_iter().next()
+}
+
+/// Draws what uses a device, a line each.
+fn users(model: &Model, frame: &mut Frame<'_>, area: Rect, ledger: &LedgerLines) {
+    let inner = framed(model, frame, area, &for_terminal(&ledger.title));
+    let mut lines: Vec<Line<'_>> = ledger
+        .lines
+        .iter()
+        .map(|line| {
+            Line::from(vec![
+                Span::styled(format!("{:>9}  ", line.size), model.palette.muted()),
+                Span::raw(for_terminal(&line.name).into_owned()),
+            ])
+        })
+        .collect();
+    if let Some(unknown) = &ledger.unknown {
+        lines.push(Line::styled(
+            for_terminal(unknown).into_owned(),
+            model.palette.muted(),
+        ));
+    }
+    frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }), inner);
 }
 
 /// The index of the recent run at a position of the screen, while recent runs are listed.
@@ -88,7 +131,8 @@ fn facts(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(lines), inner);
 }
 
-fn verdict(model: &Model, frame: &mut Frame<'_>, area: Rect) {
+/// Draws the verdict, and in the same frame what uses a device where that has no frame of its own.
+fn verdict(model: &Model, frame: &mut Frame<'_>, area: Rect, ledger: Option<&LedgerLines>) {
     let issues = model.issues.as_ref().map_or_else(String::new, |issues| {
         let is_open = |issue: &&Issue| ["open", "regressed"].contains(&issue.state);
         let open = issues.iter().filter(is_open).count();
@@ -131,7 +175,7 @@ fn verdict(model: &Model, frame: &mut Frame<'_>, area: Rect) {
                 let line = note_line(note);
                 lines.push(Line::from(for_terminal(&line).into_owned()));
             }
-            for ledger in ledger_lines(&run.timeline, 1) {
+            if let Some(ledger) = ledger {
                 let line = ledger.sentence();
                 lines.push(Line::from(for_terminal(&line).into_owned()));
             }

@@ -1,0 +1,99 @@
+//! On which devices this process has a CUDA context. Asking creates none and needs no interpreter.
+
+#![expect(
+    unsafe_code,
+    reason = "the driver is a C library: functions are found by name"
+)]
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::cupti::{open, symbol};
+
+/// More devices than a process has.
+const MOST_DEVICES: c_int = 64;
+
+type GetCount = unsafe extern "C" fn(*mut c_int) -> c_int;
+type GetState = unsafe extern "C" fn(c_int, *mut c_uint, *mut c_int) -> c_int;
+
+/// Functions of the driver.
+struct Driver {
+    count: GetCount,
+    state: GetState,
+}
+
+impl Driver {
+    /// The driver that the process has loaded, if it has.
+    fn loaded() -> Option<Self> {
+        let handle = open(c"libcuda.so.1", libc::RTLD_NOLOAD)?;
+        let count = symbol(handle, c"cuDeviceGetCount").ok()?;
+        let state = symbol(handle, c"cuDevicePrimaryCtxGetState").ok()?;
+        // SAFETY: the functions have these types in every version of CUDA since 7.0.
+        unsafe {
+            Some(Self {
+                count: std::mem::transmute::<*mut c_void, GetCount>(count),
+                state: std::mem::transmute::<*mut c_void, GetState>(state),
+            })
+        }
+    }
+
+    /// The devices with a context; nothing before the driver is initialised.
+    fn active(&self) -> Vec<u32> {
+        let mut count = 0;
+        // SAFETY: the function writes one number, and fails before `cuInit`.
+        if unsafe { (self.count)(&raw mut count) } != 0 {
+            return Vec::new();
+        }
+        let is_active = |device: &c_int| {
+            let (mut flags, mut active) = (0, 0);
+            // SAFETY: the function writes both numbers; a device is its number.
+            let result = unsafe { (self.state)(*device, &raw mut flags, &raw mut active) };
+            result == 0 && active != 0
+        };
+        let devices = 0..count.clamp(0, MOST_DEVICES);
+        let devices = devices.filter(is_active);
+        devices.filter_map(|one| u32::try_from(one).ok()).collect()
+    }
+}
+
+/// Devices that got a context.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewContexts {
+    /// Their numbers in this process.
+    pub devices: Vec<u32>,
+    /// When, after the begin of the wait, they were last seen without one; none where the first
+    /// look found them.
+    pub last_without: Option<Duration>,
+}
+
+/// Looks every so often for contexts on devices other than those that are known, until there are
+/// some or the time is over. One look takes less than a microsecond for each device.
+pub fn wait_for_contexts(known: &[u32], every: Duration, patience: Duration) -> NewContexts {
+    let began = Instant::now();
+    let Some(driver) = Driver::loaded() else {
+        thread::sleep(patience);
+        return NewContexts::default();
+    };
+    let mut last_without = None;
+    loop {
+        let at = began.elapsed();
+        let mut devices = driver.active();
+        devices.retain(|device| !known.contains(device));
+        if !devices.is_empty() {
+            return NewContexts {
+                devices,
+                last_without,
+            };
+        }
+        last_without = Some(at);
+        let left = patience.saturating_sub(began.elapsed());
+        if left.is_zero() {
+            return NewContexts {
+                devices,
+                last_without,
+            };
+        }
+        thread::sleep(left.min(every.max(Duration::from_millis(1))));
+    }
+}
