@@ -157,10 +157,7 @@ pub(crate) fn select(
     options: &AnalyzeOptions,
 ) -> Result<Selected, AnalyzeError> {
     choose(&mut sessions, options)?;
-    let members = sessions.iter().map(|(artifact, session)| Member {
-        artifact: *artifact,
-        session,
-    });
+    let members = sessions.iter().map(Member::of_pair);
     let runs = timeline::runs(members);
     Ok((sessions, runs))
 }

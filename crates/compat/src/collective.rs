@@ -162,7 +162,7 @@ fn samples_by_rank(events: &Events) -> BTreeMap<i64, Vec<Sample>> {
             timestamp_ns: event.timestamp_ns(),
             place,
             gap,
-            ratio: device_total(event).map(|total| real(gap) / real(total)),
+            ratio: device_total(event).map(|total| gap as f64 / total as f64),
         });
     }
     for (_, of_rank) in &mut ranks {
@@ -174,7 +174,7 @@ fn samples_by_rank(events: &Events) -> BTreeMap<i64, Vec<Sample>> {
 /// Whether any sample of a rank has a significant gap. Without a significant gap, there is no spike
 /// to search for.
 fn may_spike(samples: &[Sample], config: &CollectiveConfig) -> bool {
-    real_count(samples.len()) >= config.min_samples_per_rank
+    samples.len() as f64 >= config.min_samples_per_rank
         && samples.iter().any(|sample| is_significant(sample, config))
 }
 
@@ -182,7 +182,7 @@ fn is_significant(sample: &Sample, config: &CollectiveConfig) -> bool {
     sample
         .ratio
         .is_some_and(|ratio| ratio >= config.min_gap_ratio)
-        || real(sample.gap) >= config.min_gap_bytes
+        || sample.gap as f64 >= config.min_gap_bytes
 }
 
 /// The times of events that mention a collective, by rank and in order.
@@ -205,14 +205,14 @@ fn spikes(samples: &[Sample], markers: &[i64], config: &CollectiveConfig) -> Vec
     if !may_spike(samples, config) {
         return Vec::new();
     }
-    let gaps: Vec<f64> = samples.iter().map(|sample| real(sample.gap)).collect();
+    let gaps: Vec<f64> = samples.iter().map(|sample| sample.gap as f64).collect();
     let scale = RobustScale::of(&gaps);
     let significant = samples
         .iter()
         .filter(|sample| is_significant(sample, config));
     significant
         .filter_map(|sample| {
-            let zscore = scale.score(real(sample.gap));
+            let zscore = scale.score(sample.gap as f64);
             (zscore >= config.robust_zscore_threshold).then(|| Spike {
                 timestamp_ns: sample.timestamp_ns,
                 place: sample.place,
@@ -227,7 +227,7 @@ fn spikes(samples: &[Sample], markers: &[i64], config: &CollectiveConfig) -> Vec
 
 /// The times within a window around `at_ns`. The times are sorted.
 fn near(times: &[i64], at_ns: i64, window_ns: f64) -> &[i64] {
-    let apart = |time: i64| real(time.saturating_sub(at_ns));
+    let apart = |time: i64| time.saturating_sub(at_ns) as f64;
     let first = times.partition_point(|time| apart(*time) < -window_ns);
     let last = times.partition_point(|time| apart(*time) <= window_ns);
     &times[first..last.max(first)]
@@ -298,7 +298,7 @@ impl Synchrony {
 
     /// The number of ranks with a spike within the window, including the spike's own rank.
     fn ranks_near(&self, spike: &Spike) -> usize {
-        let apart = |(at_ns, _): &(i64, i64)| real(at_ns.saturating_sub(spike.timestamp_ns));
+        let apart = |(at_ns, _): &(i64, i64)| at_ns.saturating_sub(spike.timestamp_ns) as f64;
         let first = self
             .spikes
             .partition_point(|at| apart(at) < -self.window_ns);
@@ -321,12 +321,12 @@ fn score(
     config: &CollectiveConfig,
 ) -> Option<CollectiveAttribution> {
     let synchrony = if world_size > 1 {
-        (real_count(ranks) - 1.0) / (real(world_size) - 1.0)
+        (ranks as f64 - 1.0) / (world_size as f64 - 1.0)
     } else {
         0.0
     };
     let alone = world_size <= 1 || ranks <= 1;
-    let by_bytes = share(real(spike.gap), config.min_gap_bytes);
+    let by_bytes = share(spike.gap as f64, config.min_gap_bytes);
     let by_ratio = spike
         .ratio
         .map_or(0.0, |ratio| share(ratio, config.min_gap_ratio));
@@ -434,17 +434,4 @@ impl CollectiveAttribution {
         ours.robust_zscore = ours.robust_zscore.max(theirs.robust_zscore);
         self.phase = phases::merge(self.phase.take(), other.phase);
     }
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "stormlog 0.3.9 computes in floats"
-)]
-fn real(value: i64) -> f64 {
-    value as f64
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
-fn real_count(value: usize) -> f64 {
-    value as f64
 }

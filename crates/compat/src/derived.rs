@@ -81,16 +81,11 @@ impl SessionFields {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "lengths stay below 2^52")]
 fn mean(numbers: &[f64]) -> Option<f64> {
     let sum = numbers.iter().fold(0.0, |sum, number| sum + number);
     (!numbers.is_empty()).then(|| sum / numbers.len() as f64)
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "divided by a float, the count becomes a float too"
-)]
 fn utilization(allocated: i64, total: DeviceTotal) -> Option<f64> {
     match total {
         DeviceTotal::Bytes(total) => (total > 0).then(|| ratio(allocated, total)),
@@ -110,10 +105,6 @@ fn is_degraded(collector: &Text) -> bool {
 /// Dividing the counts as floats would round three times. Here the dividend is shifted to the top
 /// of 128 bits, so that the quotient has at least 64 bits, more than a float. A remainder sets the
 /// lowest bit, so that the quotient does not look exact.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "the result must round exactly once"
-)]
 fn ratio(dividend: i64, divisor: i64) -> f64 {
     let sign = if (dividend < 0) == (divisor < 0) {
         1.0
@@ -141,7 +132,6 @@ mod tests {
     #[test]
     fn ratios_are_exact() {
         for (dividend, divisor) in [(1, 3), (5, 40), (978_249_595, 10_000_000_000), (-7, 3)] {
-            #[expect(clippy::cast_precision_loss, reason = "both numbers fit into a float")]
             let plain = dividend as f64 / divisor as f64;
             assert_eq!(ratio(dividend, divisor).to_bits(), plain.to_bits());
         }

@@ -273,7 +273,6 @@ impl Levels {
 }
 
 /// Nanoseconds since the epoch as seconds.
-#[expect(clippy::cast_precision_loss, reason = "microseconds are exact enough")]
 pub(crate) fn seconds(at_ns: i64) -> Number {
     Number::Float((at_ns / 1000) as f64 / 1e6)
 }

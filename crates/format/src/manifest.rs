@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
+use crate::json::map_of;
 use crate::number::{IntegerError, python_int};
 use crate::session::SessionSummary;
 use crate::sink_names::SinkNames;
@@ -18,38 +19,47 @@ pub const SINK_FORMAT: &str = "stormlog.append_only_telemetry_sink";
 pub const MANIFEST_VERSION: i64 = 2;
 
 /// The contents of a sink's `manifest.json`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Manifest {
     /// The version of the manifest. Version 1 has no sessions.
     pub schema_version: i64,
     /// The format name.
     pub format: Text,
     /// The sessions recorded in the sink.
+    #[serde(serialize_with = "with_recorders")]
     pub sessions: Vec<SessionSummary>,
     /// The segment files.
     pub segments: Vec<Segment>,
     /// Number of events that could not be recorded. The key is written only when it is not zero.
+    #[serde(skip_serializing_if = "is_zero")]
     pub dropped_event_count: i64,
     /// The size in bytes that the sink is thinned to, or zero. The key is written only when the
     /// size is not zero. A later sink in the directory keeps the limit, so that retention does not
     /// delete what thinning kept.
+    #[serde(skip_serializing_if = "is_zero")]
     pub thinning_budget_bytes: i64,
     /// What thinning removed. The key is written only when something was removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub thinned: Option<Thinned>,
     /// What was deleted from a thinned sink. The key is written only when something was deleted.
     /// Ordinary sinks do not have the key, because stormlog 0.3.9 does not write it. For these
     /// sinks the value is derived from the segment numbers, see
     /// [`pruned_segments`](Self::pruned_segments).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pruned: Option<Pruned>,
     /// Number of sessions removed from the list because none of their segments is left. The key is
     /// written only when it is not zero.
+    #[serde(skip_serializing_if = "is_zero")]
     pub pruned_sessions: i64,
     /// A rewrite of segments that is about to happen or was interrupted.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rewriting: Option<Rewriting>,
     /// Segments whose lines have moved to another segment. The manifest file does not contain this
     /// list.
+    #[serde(skip)]
     pub replaced: Vec<Text>,
     /// Invalid entries that were left out, for a warning.
+    #[serde(skip)]
     pub ignored: Vec<String>,
 }
 
@@ -76,7 +86,7 @@ pub struct Pruned {
 
 /// A rewrite of one or more segments into one. The manifest records it before any file is changed.
 /// The rewrite has happened if and only if the segment has the size given here.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Rewriting {
     /// The segment that is replaced.
     pub segment: Text,
@@ -90,6 +100,7 @@ pub struct Rewriting {
     /// The interval of the segment after the rewrite, see [`Segment::thinned_interval_ns`].
     pub thinned_interval_ns: i64,
     /// What the rewrite removes.
+    #[serde(flatten)]
     pub thinned: Thinned,
 }
 
@@ -116,15 +127,6 @@ impl Thinned {
     pub fn reported(self) -> Option<Self> {
         (self.samples_dropped > 0).then_some(self)
     }
-
-    /// The entry as written, with its keys in order.
-    pub fn to_map(self) -> Map {
-        let mut map = Map::new();
-        map.insert("samples_dropped", self.samples_dropped);
-        map.insert("segments", self.segments);
-        map.insert("until_ns", self.until_ns);
-        map
-    }
 }
 
 impl Pruned {
@@ -150,14 +152,6 @@ impl Pruned {
     pub fn reported(self) -> Option<Self> {
         (self.segments > 0).then_some(self)
     }
-
-    /// The entry as written, with its keys in order.
-    pub fn to_map(self) -> Map {
-        let mut map = Map::new();
-        map.insert("segments", self.segments);
-        map.insert("events", self.events);
-        map
-    }
 }
 
 impl Rewriting {
@@ -175,20 +169,6 @@ impl Rewriting {
             thinned: Thinned::from_map(map),
         })
     }
-
-    fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("segment", self.segment.clone());
-        let replaces = self.replaces.iter().cloned().map(Value::Text);
-        map.insert("replaces", Value::List(replaces.collect()));
-        map.insert("event_count", self.event_count);
-        map.insert("size_bytes", self.size_bytes);
-        map.insert("thinned_interval_ns", self.thinned_interval_ns);
-        for (key, value) in self.thinned.to_map() {
-            map.insert(key, value);
-        }
-        map
-    }
 }
 
 /// A count in one of our own entries. An invalid value counts as zero.
@@ -198,7 +178,7 @@ fn count_in(map: &Map, key: &str) -> i64 {
 }
 
 /// One segment file of a sink.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Segment {
     /// File name inside the sink.
     pub filename: Text,
@@ -212,6 +192,7 @@ pub struct Segment {
     pub session_id: Option<Text>,
     /// In each interval of this length, only some samples are left. Zero when no samples were
     /// removed; the key is written only when it is not zero.
+    #[serde(skip_serializing_if = "is_zero")]
     pub thinned_interval_ns: i64,
 }
 
@@ -332,39 +313,24 @@ impl Manifest {
 
     /// The manifest as written, with its keys in order.
     pub fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("schema_version", self.schema_version);
-        map.insert("format", self.format.clone());
-        let sessions = self
-            .sessions
-            .iter()
-            .map(|session| Value::Map(session.to_manifest_map()));
-        map.insert("sessions", Value::List(sessions.collect()));
-        let segments = self
-            .segments
-            .iter()
-            .map(|segment| Value::Map(segment.to_map()));
-        map.insert("segments", Value::List(segments.collect()));
-        if self.dropped_event_count > 0 {
-            map.insert("dropped_event_count", self.dropped_event_count);
-        }
-        if self.thinning_budget_bytes > 0 {
-            map.insert("thinning_budget_bytes", self.thinning_budget_bytes);
-        }
-        if let Some(thinned) = self.thinned.and_then(Thinned::reported) {
-            map.insert("thinned", Value::Map(thinned.to_map()));
-        }
-        if let Some(pruned) = self.pruned.and_then(Pruned::reported) {
-            map.insert("pruned", Value::Map(pruned.to_map()));
-        }
-        if self.pruned_sessions > 0 {
-            map.insert("pruned_sessions", self.pruned_sessions);
-        }
-        if let Some(rewriting) = &self.rewriting {
-            map.insert("rewriting", Value::Map(rewriting.to_map()));
-        }
-        map
+        map_of(self)
     }
+}
+
+/// Serializes sessions with the processes that record them.
+fn with_recorders<S: Serializer>(
+    sessions: &[SessionSummary],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(sessions.iter().map(SessionSummary::to_manifest_map))
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde calls it with a reference"
+)]
+fn is_zero(count: &i64) -> bool {
+    *count == 0
 }
 
 fn entry_in<'a>(map: &'a Map, key: &str) -> Option<&'a Map> {
@@ -391,20 +357,6 @@ impl Segment {
             session_id: map.get("session_id").and_then(Value::as_text).cloned(),
             thinned_interval_ns: count_in(map, "thinned_interval_ns"),
         })
-    }
-
-    /// The entry as written, with its keys in order.
-    pub fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("filename", self.filename.clone());
-        map.insert("event_count", self.event_count);
-        map.insert("size_bytes", self.size_bytes);
-        map.insert("closed", Value::Bool(self.closed));
-        map.insert("session_id", self.session_id.clone());
-        if self.thinned_interval_ns > 0 {
-            map.insert("thinned_interval_ns", self.thinned_interval_ns);
-        }
-        map
     }
 }
 

@@ -8,8 +8,10 @@ pub use process::ProcessIdentity;
 pub use select::SelectionKey;
 pub use span::SessionSpan;
 
+use serde::Serialize;
 use uuid::Uuid;
 
+use crate::json::{map_of, value_of};
 use crate::number::{IntegerError, python_int};
 use crate::text::Text;
 use crate::value::{Map, Value};
@@ -86,7 +88,7 @@ pub enum SessionError {
 }
 
 /// The summary of a session without its events.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[expect(
     missing_docs,
     reason = "the fields are the keys in files, described in docs/schemas"
@@ -105,6 +107,7 @@ pub struct SessionSummary {
     pub source: Text,
     /// The process that records the session. The recorder is known and written only while the
     /// session is running.
+    #[serde(skip)]
     pub recorder: Option<ProcessIdentity>,
 }
 
@@ -153,19 +156,7 @@ impl SessionSummary {
 
     /// The summary as written, with its keys in order.
     pub fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("session_id", self.session_id.clone());
-        map.insert("status", self.status.as_str());
-        map.insert("started_at_ns", self.started_at_ns);
-        map.insert("ended_at_ns", self.ended_at_ns);
-        map.insert("host", self.host.clone());
-        map.insert("pid", self.pid);
-        map.insert("job_id", self.job_id.clone());
-        map.insert("rank", self.rank);
-        map.insert("local_rank", self.local_rank);
-        map.insert("world_size", self.world_size);
-        map.insert("source", self.source.clone());
-        map
+        map_of(self)
     }
 
     /// The summary as written in manifests of sinks. While the session is running, it includes the
@@ -173,7 +164,7 @@ impl SessionSummary {
     pub fn to_manifest_map(&self) -> Map {
         let mut map = self.to_map();
         if let (SessionStatus::Running, Some(recorder)) = (self.status, &self.recorder) {
-            map.insert("recorder", Value::Map(recorder.to_map()));
+            map.insert("recorder", value_of(recorder));
         }
         map
     }

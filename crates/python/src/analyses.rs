@@ -14,7 +14,7 @@ use stormlog_compat::cross_rank::{self, CrossRank, FirstCause};
 use stormlog_format::Text;
 
 use crate::any_events::AnyEvents;
-use crate::convert::{text_from_python, text_to_python};
+use crate::convert::{dict_of, text_from_python, text_to_python};
 use crate::errors::raise;
 use crate::phases::{Resolver, attribution_fields, path};
 use crate::rows::EventRows;
@@ -164,20 +164,7 @@ fn cause_fields<'py>(py: Python<'py>, cause: &FirstCause) -> PyResult<Bound<'py,
             "supporting_ranks_at_or_before_onset",
             suspect.supporting_ranks,
         )?;
-        let fields = PyDict::new(py);
-        fields.set_item("rank", suspect.rank)?;
-        fields.set_item("first_spike_timestamp_ns", suspect.first_spike_timestamp_ns)?;
-        fields.set_item(
-            "aligned_first_spike_timestamp_ns",
-            suspect.aligned_first_spike_timestamp_ns,
-        )?;
-        fields.set_item("peak_delta_bytes", suspect.peak_delta_bytes)?;
-        fields.set_item("spike_window_samples", suspect.spike_window_samples)?;
-        fields.set_item(
-            "lead_over_cluster_onset_ns",
-            suspect.lead_over_cluster_onset_ns,
-        )?;
-        fields.set_item("confidence", suspect.confidence.as_str())?;
+        let fields = dict_of(py, suspect)?;
         fields.set_item("evidence", evidence)?;
         fields.set_item("phase_attribution", phase(py, suspect.phase.as_ref())?)?;
         Ok(fields)
@@ -226,24 +213,7 @@ fn collective_fields<'py>(
     py: Python<'py>,
     found: &CollectiveAttribution,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let numbers = &found.evidence;
-    let evidence = PyDict::new(py);
-    evidence.set_item("marker_hits", numbers.marker_hits)?;
-    evidence.set_item("synchronized_ranks", numbers.synchronized_ranks)?;
-    evidence.set_item("expected_world_size", numbers.expected_world_size)?;
-    evidence.set_item("synchrony_ratio", numbers.synchrony_ratio)?;
-    evidence.set_item("peak_gap_bytes", numbers.peak_gap_bytes)?;
-    evidence.set_item("peak_gap_ratio", numbers.peak_gap_ratio)?;
-    evidence.set_item("robust_zscore", numbers.robust_zscore)?;
-    let fields = PyDict::new(py);
-    fields.set_item("rank", found.rank)?;
-    fields.set_item("interval_start_ns", found.interval_start_ns)?;
-    fields.set_item("interval_end_ns", found.interval_end_ns)?;
-    fields.set_item("classification", found.class.as_str())?;
-    fields.set_item("confidence", found.confidence)?;
-    let reasons: Vec<&str> = found.reason_codes.iter().copied().collect();
-    fields.set_item("reason_codes", reasons)?;
-    fields.set_item("evidence", evidence)?;
+    let fields = dict_of(py, found)?;
     fields.set_item("phase_attribution", phase(py, found.phase.as_ref())?)?;
     Ok(fields)
 }
@@ -253,10 +223,7 @@ fn collective_fields<'py>(
 pub(crate) fn collective_preset(name: &Bound<'_, PyAny>) -> PyResult<(&'static str, [f64; 9])> {
     let preset = Preset::of_name(&text_from_python(name.cast()?)?)
         .map_err(|error| invalid_config(name.py(), &error))?;
-    Ok((
-        preset.name(),
-        preset.config().named().map(|(_, value)| value),
-    ))
+    Ok((preset.name(), preset.config().values()))
 }
 
 /// Rejects names that are not limits.

@@ -18,7 +18,7 @@ use stormlog_capture::record::{self, AlertListener, Detail, EventQuery, RecordOp
 use stormlog_capture::store::host_name;
 use stormlog_format::{DistributedIdentity, Map, SessionStatus, Text, Value};
 
-use crate::convert::{Objects, Reading, text_from_python, text_to_python};
+use crate::convert::{Objects, Reading, dict_of, text_from_python, text_to_python};
 use crate::errors::raise;
 use crate::sink::sink_config;
 use crate::sources::collector_of;
@@ -330,10 +330,7 @@ impl Recorder {
     /// The summary fields of the running or the last session.
     fn session<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let session = py.detach(|| self.core.session());
-        let session = session.map(|session| session.to_map());
-        session
-            .map(|session| Objects::default().map_to_python(py, &session))
-            .transpose()
+        session.map(|session| dict_of(py, &session)).transpose()
     }
 }
 

@@ -11,7 +11,7 @@ use pyo3::types::{PyDict, PyString};
 use stormlog::{Finished, Request, Services};
 use stormlog_format::Event;
 
-use crate::convert::{Objects, text_from_python, text_to_python};
+use crate::convert::{Objects, dict_of, text_from_python, text_to_python};
 
 /// The services that are available through Python libraries.
 pub(crate) struct PythonServices;
@@ -45,7 +45,7 @@ impl Services for PythonServices {
                     let records = records
                         .map(|record| objects.map_to_python(py, &record))
                         .collect::<PyResult<Vec<Bound<'_, PyDict>>>>()?;
-                    let session = objects.map_to_python(py, &tracked.session.to_map())?;
+                    let session = dict_of(py, &tracked.session)?;
                     let statistics = objects.map_to_python(py, &tracked.statistics)?;
                     let paths = (&tracked.output, &tracked.sink, &tracked.oom_bundle);
                     let arguments = (

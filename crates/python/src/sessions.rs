@@ -7,7 +7,7 @@ use stormlog_format::{
     EventType, SelectionKey, SessionError, SessionSpan, SessionStatus, SessionSummary, Text, Value,
 };
 
-use crate::convert::{Objects, scalar, text_of, text_to_python};
+use crate::convert::{Objects, dict_of, scalar, text_of, text_to_python};
 use crate::errors::invalid_session;
 
 /// The fields of a summary that are numbers.
@@ -68,7 +68,7 @@ pub(crate) fn session_from_mapping<'py>(
         }
     }
     let summary = SessionSummary::from_map(&map).map_err(|error| invalid_session(py, &error))?;
-    let fields = objects.map_to_python(py, &summary.to_map())?;
+    let fields = dict_of(py, &summary)?;
     let job_id = map.get("job_id").unwrap_or(&Value::Null);
     fields.set_item("job_id", objects.to_python(py, job_id)?)?;
     Ok(fields)

@@ -15,7 +15,7 @@ use stormlog_capture::store::record_lines::Named;
 use stormlog_capture::store::{self, SinkConfig, SinkError, Thinning};
 use stormlog_format::{SessionStatus, SessionSummary, Text, Value};
 
-use crate::convert::{Objects, scalar, text_of};
+use crate::convert::{dict_of, scalar, text_of};
 use crate::json_text::record_session;
 use crate::record_lines::{self, Lines};
 
@@ -71,15 +71,13 @@ impl Sink {
     ) -> PyResult<Bound<'py, PyDict>> {
         let summary = summary.map(session_summary).transpose()?;
         let started = py.detach(|| self.sink.start_session(summary));
-        session_fields(py, started.map_err(|error| sink_error(&error))?)
+        dict_of(py, &started.map_err(|error| sink_error(&error))?)
     }
 
     /// The fields of the active session.
     fn current<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let session = py.detach(|| self.sink.current_session());
-        session
-            .map(|session| session_fields(py, session))
-            .transpose()
+        session.map(|session| dict_of(py, &session)).transpose()
     }
 
     /// Append a record of the active session; without one, the record's session begins.
@@ -204,15 +202,6 @@ fn whole(limit: f64) -> u64 {
 /// Converts seconds, which may exceed what the machine can count.
 fn duration(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(u64::from(u32::MAX)))
-}
-
-/// The fields of `SessionSummary`, which are those of stormlog 0.3.9: the recorder is none of them.
-fn session_fields(py: Python<'_>, session: SessionSummary) -> PyResult<Bound<'_, PyDict>> {
-    let known = SessionSummary {
-        recorder: None,
-        ..session
-    };
-    Objects::default().map_to_python(py, &known.to_map())
 }
 
 /// Reads a session's summary. The sink itself decides whether and how its session ended.

@@ -18,12 +18,6 @@ const MOST_LINES: usize = 8;
 pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let span = story.shown()?;
     let theme = canvas.theme;
-    let taken = chart::verdict_height(story.verdict.as_ref(), f64::from(canvas.width) - 48.0);
-    let height = canvas.height.unwrap_or(460 + taken as u32);
-    let mut scene = Scene::new(canvas.width, height, theme.background());
-    let whole = Area::new(0.0, 0.0, f64::from(canvas.width), f64::from(height));
-    let page = whole.inset(24.0, 18.0, 24.0, 14.0);
-    let title = story.heading("Hidden device memory");
     let what = if story.tracks.iter().all(Track::knows_own) {
         "used by this process minus allocator reserved: CUDA context, libraries"
     } else {
@@ -31,18 +25,11 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     };
     let mut subtitle = vec![story.subtitle(), what.into()];
     subtitle.extend(story.skew_note());
-    let y = chart::heading(&mut scene, page, theme, &title, &subtitle);
-    let y = chart::verdict_below(&mut scene, page, theme, y, story.verdict.as_ref());
+    let (mut scene, rest) = chart::sheet(story, canvas, 460, "Hidden device memory", &subtitle);
     let chosen = widest(&story.tracks, span);
-    let rest = Area::new(page.x, y, page.width, page.bottom() - y);
     let several_devices = story.ranks().len() < story.tracks.len();
-    let y = chart::legend(
-        &mut scene,
-        rest,
-        theme,
-        &keys(&chosen, several_devices, span, theme),
-    );
-    let area = Area::new(page.x, y, page.width, page.bottom() - y);
+    let keys = keys(&chosen, several_devices, span, theme);
+    let area = chart::legend(&mut scene, rest, theme, &keys);
     panel(&mut scene, area, theme, &chosen, &story.shown_marks(), span);
     Ok(scene)
 }

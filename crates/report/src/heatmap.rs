@@ -24,23 +24,15 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let span = story.shown()?;
     let theme = canvas.theme;
     let rows = story.tracks.len() as u32;
-    let taken = chart::verdict_height(story.verdict.as_ref(), f64::from(canvas.width) - 48.0);
-    let height = canvas
-        .height
-        .unwrap_or(190 + (rows * 26).clamp(104, 420) + taken as u32);
-    let mut scene = Scene::new(canvas.width, height, theme.background());
-    let whole = Area::new(0.0, 0.0, f64::from(canvas.width), f64::from(height));
-    let page = whole.inset(24.0, 18.0, 24.0, 14.0);
     let measure = measure_of(&story.tracks);
     let mut subtitle = vec![
         story.subtitle(),
         format!("maximum {} per interval", measure.name()),
     ];
     subtitle.extend(story.skew_note());
-    let title = story.heading("Memory by rank and time");
-    let y = chart::heading(&mut scene, page, theme, &title, &subtitle);
-    let y = chart::verdict_below(&mut scene, page, theme, y, story.verdict.as_ref());
-    let area = Area::new(page.x, y, page.width, page.bottom() - y);
+    let height = 190 + (rows * 26).clamp(104, 420);
+    let title = "Memory by rank and time";
+    let (mut scene, area) = chart::sheet(story, canvas, height, title, &subtitle);
     panel(&mut scene, area, theme, &story.tracks, measure, span);
     Ok(scene)
 }

@@ -95,7 +95,6 @@ fn lines(track: &Track, ledger: &Ledger, several: bool) -> LedgerLines {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a share for people")]
 fn share(part: i64, whole: i64) -> f64 {
     part as f64 / whole as f64
 }

@@ -4,7 +4,6 @@
 //! file, reads no clock, and uses neither the terminal nor the network.
 
 #![expect(
-    clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
     clippy::cast_sign_loss,

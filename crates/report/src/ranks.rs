@@ -26,24 +26,15 @@ const ENVELOPE_COLUMNS: usize = 480;
 pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let span = story.shown()?;
     let theme = canvas.theme;
-    let taken = chart::verdict_height(story.verdict.as_ref(), f64::from(canvas.width) - 48.0);
-    let height = canvas.height.unwrap_or(560 + taken as u32);
-    let mut scene = Scene::new(canvas.width, height, theme.background());
-    let whole = Area::new(0.0, 0.0, f64::from(canvas.width), f64::from(height));
-    let page = whole.inset(24.0, 18.0, 24.0, 14.0);
     let mut subtitle = vec![story.subtitle()];
     subtitle.extend(story.skew_note());
     subtitle.push(format!(
         "{}, all ranks on one clock",
         measure_of(&story.tracks).name()
     ));
-    let title = story.heading("Memory across ranks");
-    let y = chart::heading(&mut scene, page, theme, &title, &subtitle);
-    let y = chart::verdict_below(&mut scene, page, theme, y, story.verdict.as_ref());
+    let (mut scene, rest) = chart::sheet(story, canvas, 560, "Memory across ranks", &subtitle);
     let view = View::new(story, span);
-    let rest = Area::new(page.x, y, page.width, page.bottom() - y);
-    let y = chart::legend(&mut scene, rest, theme, &view.keys(theme));
-    let area = Area::new(page.x, y, page.width, page.bottom() - y);
+    let area = chart::legend(&mut scene, rest, theme, &view.keys(theme));
     view.draw(&mut scene, area, theme, &story.shown_marks());
     Ok(scene)
 }

@@ -34,15 +34,6 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let hosts: Vec<&Track> = story.hosts.iter().collect();
     let per_panel = if shown.len() == 1 { 360 } else { 220 };
     let host_height = if hosts.is_empty() { 0 } else { HOST_HEIGHT };
-    let inner = f64::from(canvas.width) - 48.0;
-    let verdict_height = chart::verdict_height(story.verdict.as_ref(), inner);
-    let default_height =
-        170 + per_panel * shown.len() as u32 + host_height + verdict_height.ceil() as u32;
-    let height = canvas.height.unwrap_or(default_height);
-    let mut scene = Scene::new(canvas.width, height, theme.background());
-    let whole = Area::new(0.0, 0.0, f64::from(canvas.width), f64::from(height));
-    let page = whole.inset(24.0, 18.0, 24.0, 14.0);
-
     let mut subtitle = vec![story.subtitle()];
     if story.tracks.len() > MOST_PANELS {
         subtitle.push(format!(
@@ -51,20 +42,16 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
         ));
     }
     subtitle.extend(story.skew_note());
-    let title = story.heading("Memory timeline");
-    let y = chart::heading(&mut scene, page, theme, &title, &subtitle);
-    let y = chart::verdict_below(&mut scene, page, theme, y, story.verdict.as_ref());
-    let keys = keys_of(&shown, span, theme);
-    let rest = Area::new(page.x, y, page.width, page.bottom() - y);
-    let y = chart::legend(&mut scene, rest, theme, &keys);
+    let height = 170 + per_panel * shown.len() as u32 + host_height;
+    let (mut scene, rest) = chart::sheet(story, canvas, height, "Memory timeline", &subtitle);
+    let plots = chart::legend(&mut scene, rest, theme, &keys_of(&shown, span, theme));
 
     let marks = story.shown_marks();
     let (on_host, marks): (Vec<Mark>, Vec<Mark>) = marks
         .into_iter()
         .partition(|mark| mark.on_host && !hosts.is_empty());
-    let room = page.bottom() - y;
-    let lane_height = f64::from(host_height).min(room / 2.0);
-    let each = (room - lane_height) / shown.len() as f64;
+    let lane_height = f64::from(host_height).min(plots.height / 2.0);
+    let each = (plots.height - lane_height) / shown.len() as f64;
     let requests: Vec<Vec<FailedRequest>> = shown
         .iter()
         .map(|track| story.requests_for(track))
@@ -76,7 +63,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
         .max();
     let several_devices = story.ranks().len() < story.tracks.len();
     for (index, track) in shown.iter().enumerate() {
-        let area = Area::new(page.x, y + index as f64 * each, page.width, each);
+        let area = plots.strip(index, each);
         let is_last = index + 1 == shown.len() && hosts.is_empty();
         let panel = Panel {
             track,
@@ -91,13 +78,12 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
         panel.draw(&mut scene, area, theme);
     }
     if !hosts.is_empty() {
-        let y = page.bottom() - lane_height;
         let lane = HostLane {
             tracks: hosts,
             marks: &on_host,
             span,
         };
-        let area = Area::new(page.x, y, page.width, lane_height);
+        let area = plots.below(plots.bottom() - lane_height);
         lane.draw(&mut scene, area, theme);
     }
     Ok(scene)

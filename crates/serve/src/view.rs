@@ -7,7 +7,7 @@ use stormlog_analysis::analyze::diagnosed;
 use stormlog_analysis::detect::{self, Diagnosis, Severity};
 use stormlog_analysis::query::effective_status;
 use stormlog_analysis::timeline::{self, Member, Run, newest_first};
-use stormlog_analysis::{Damage, EventRef, LoadOptions, LoadedSession, OnError, gather};
+use stormlog_analysis::{Damage, EventRef, LoadOptions, LoadedSession, gather};
 use stormlog_report::Story;
 
 use crate::live::LiveRuns;
@@ -33,10 +33,7 @@ impl View {
         machine: &dyn Machine,
         live: &LiveRuns,
     ) -> Result<Self, String> {
-        let options = LoadOptions {
-            on_error: OnError::Skip,
-            ..LoadOptions::default()
-        };
+        let options = LoadOptions::skipping();
         let recordings = match live.read(entry) {
             Some(recordings) => recordings,
             None => {
@@ -56,10 +53,7 @@ impl View {
         sessions.retain(|(_, one)| ids.is_empty() || ids.contains(&one.summary.session_id));
         settle(&mut sessions, machine);
         newest_first(&mut sessions, |(_, session)| session);
-        let members = sessions.iter().map(|(artifact, session)| Member {
-            artifact: *artifact,
-            session,
-        });
+        let members = sessions.iter().map(Member::of_pair);
         let newest = timeline::runs(members).into_iter().next();
         let mut chosen = newest.unwrap_or_default();
         chosen.sort_by_key(|&one| sessions[one].1.summary.rank);

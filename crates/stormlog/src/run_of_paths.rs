@@ -52,10 +52,7 @@ pub fn load_run(
 /// The indices of the sessions of the newest run, or of the run of a given session, in order of
 /// rank. Other sessions of the same rank and resource are then left out.
 fn run_among(sessions: &[(usize, LoadedSession)], session_id: Option<&str>) -> Vec<usize> {
-    let members = sessions.iter().map(|(artifact, session)| Member {
-        artifact: *artifact,
-        session,
-    });
+    let members = sessions.iter().map(Member::of_pair);
     let runs = timeline::runs(members);
     let named = |index: usize| {
         let id = &sessions[index].1.summary.session_id;

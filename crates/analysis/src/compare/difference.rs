@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use stormlog_format::whole;
 
 use super::profile::RankProfile;
 use crate::detect::{Levels, Measure, Metric, Unit};
@@ -103,11 +104,7 @@ enum Amount {
 impl Amount {
     fn of(unit: Unit, value: f64) -> Self {
         match unit {
-            #[expect(
-                clippy::cast_possible_truncation,
-                reason = "float-to-int casts saturate"
-            )]
-            Unit::Bytes => Self::Whole(value.round() as i64),
+            Unit::Bytes => Self::Whole(whole(value.round())),
             Unit::BytesPerSecond | Unit::BytesPerStep => Self::Real(value),
         }
     }
@@ -168,10 +165,6 @@ impl Yardstick {
         let peaks = Metric::ALL.into_iter().filter(of_device);
         let peaks = peaks.filter_map(|metric| base.levels.get(metric));
         Self {
-            #[expect(
-                clippy::cast_precision_loss,
-                reason = "a share of a device needs fewer than 53 bits"
-            )]
             device: totals.into_iter().flatten().min().map(|bytes| bytes as f64),
             peak: peaks.map(|peak| peak.value).fold(0.0, f64::max),
             seconds: base.seconds.min(new.seconds),

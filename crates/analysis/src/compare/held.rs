@@ -28,7 +28,6 @@ pub struct KnownHolder {
 }
 
 /// The holders and lines that a finding names.
-#[expect(clippy::cast_precision_loss, reason = "only three digits are shown")]
 pub(super) fn holders_of(finding: &Finding) -> Vec<KnownHolder> {
     let Some(cause) = &finding.cause else {
         return Vec::new();

@@ -55,7 +55,6 @@ impl<'e> Company<'e> {
     }
 
     /// Whether at least half of the other ranks rose as high during an excursion of one rank.
-    #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
     pub(super) fn shares(
         &self,
         subject: &Subject,

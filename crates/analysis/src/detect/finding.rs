@@ -5,9 +5,9 @@ use std::fmt;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use stormlog_format::json::by_name;
 
 use super::cause::Cause;
-use crate::document::by_name;
 
 /// The kind of problem, the most urgent first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

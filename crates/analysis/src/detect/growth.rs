@@ -130,7 +130,6 @@ impl Growth {
     /// Like [`Self::meets`], among `tracks` tracks. With more tracks, chance looks like growth more
     /// often.
     pub(super) fn meets_among(&self, demand: &Demand, tracks: usize) -> bool {
-        #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
         let chances = CHANCE_OF_TRACK * (tracks.max(1) as f64).ln();
         self.matters
             && self.odds + self.odds_of_fit() >= demand.odds + chances
@@ -261,7 +260,6 @@ fn rise_of(knots: &[Knot], trend: &Trend, period: f64) -> Rise {
     let early = &knots[..knots.partition_point(|k| k.t < until)];
     let late = &knots[knots.partition_point(|k| k.t < split)..];
     let mean = |knots: &[Knot]| {
-        #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
         let count = knots.len().max(1) as f64;
         knots.iter().map(|k| trend.lift(k.t)).sum::<f64>() / count
     };
@@ -292,7 +290,6 @@ fn unexplained(knots: &[Knot], levels: &[f64], trend: &Trend) -> f64 {
 
 /// Misfit of the best two-level fit, as a share of the misfit of a flat floor. A jump too small to
 /// be reported must not be taken for growth.
-#[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn two_levels_leave(levels: &[f64]) -> f64 {
     let misfit = |part: &[f64]| {
         let level = median(part);

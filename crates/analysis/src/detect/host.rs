@@ -3,6 +3,8 @@
 //! None of the numbers include file-backed memory, which the kernel can reclaim. Start-up is not
 //! judged, because imports and loads take their memory once and keep it.
 
+use stormlog_format::whole;
+
 use super::finding::{Finding, Kind, Severity, Verdict};
 use super::straight::{self, Line};
 use super::{confidence, draft, host_cause, words};
@@ -268,12 +270,7 @@ fn grows_most(t: &[f64], y: &[f64], line: &Line) -> bool {
 }
 
 fn at(start_ns: i64, seconds: f64) -> i64 {
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "float-to-int casts saturate"
-    )]
-    let offset = (seconds * 1e9) as i64;
-    start_ns.saturating_add(offset)
+    start_ns.saturating_add(whole(seconds * 1e9))
 }
 
 impl HostGrowth<'_> {

@@ -4,6 +4,8 @@
 //! A cause is named only when it explains most of the growth, because a wrong name is worse than
 //! none.
 
+use stormlog_format::grouped;
+
 use super::cause::{Cause, Site};
 use super::{draft, words};
 use crate::timeline::{HostHolder, HostLook, float};
@@ -70,7 +72,7 @@ fn held(look: &HostLook, bytes_per_s: f64) -> Option<HostCause> {
 fn size(holder: &HostHolder) -> String {
     let bytes = words::bytes(float(holder.bytes));
     if holder.items_gained > 0 {
-        format!("{} items, {bytes}", words::count(holder.items))
+        format!("{} items, {bytes}", grouped(holder.items))
     } else {
         bytes
     }

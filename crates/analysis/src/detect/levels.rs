@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
+use stormlog_format::whole_count;
 
 use super::floor::Floor;
 use super::order;
@@ -396,7 +397,6 @@ fn stretches_of(values: &[f64]) -> f64 {
     count(changes + 1)
 }
 
-#[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn count(count: usize) -> f64 {
     count as f64
 }
@@ -406,12 +406,7 @@ fn peak_scatter(y: &[f64], period: f64) -> Option<f64> {
     if y.len() < 2 * FEWEST_STRETCHES {
         return None;
     }
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "the value is a small positive count of samples"
-    )]
-    let steps = (STEPS_IN_STRETCH * period).ceil() as usize;
+    let steps = whole_count((STEPS_IN_STRETCH * period).ceil());
     let length = y.len().div_ceil(MOST_STRETCHES).max(steps).max(2);
     let length = length.min(y.len() / FEWEST_STRETCHES);
     // A shorter part at the end may contain no peak.

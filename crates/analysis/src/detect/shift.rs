@@ -6,6 +6,8 @@
 //! happens to be in step with the training steps, it can hide the floor for long, but then it hides
 //! the peaks too.
 
+use stormlog_format::whole_count;
+
 use super::series::Series;
 
 /// Largest log-likelihood that one step without a visit to the old floor contributes.
@@ -106,22 +108,15 @@ fn absence(before: &[f64], after: &[f64], rise: &Rise) -> f64 {
 }
 
 /// Whether each step falls below `line`. A step need not last a whole number of samples.
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "counts stay below 2^52"
-)]
 fn visits(samples: &[f64], line: f64, period: f64) -> Vec<bool> {
-    let mut visits = vec![false; (samples.len() as f64 / period).ceil() as usize];
+    let mut visits = vec![false; whole_count((samples.len() as f64 / period).ceil())];
     let last = visits.len() - 1;
     for (i, _) in samples.iter().enumerate().filter(|(_, y)| **y < line) {
-        visits[((i as f64 / period) as usize).min(last)] = true;
+        visits[whole_count(i as f64 / period).min(last)] = true;
     }
     visits
 }
 
-#[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn share_of(visits: &[bool]) -> f64 {
     visits.iter().filter(|&&visit| visit).count() as f64 / visits.len().max(1) as f64
 }
@@ -129,7 +124,6 @@ fn share_of(visits: &[bool]) -> f64 {
 /// The probability that a step without a visit follows a step without a visit. Few such steps are
 /// weak evidence, so the overall share of steps without a visit is added with the weight of
 /// [`KNOWN_STEPS`] steps.
-#[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn stays_away(visits: &[bool], away: f64) -> f64 {
     let after_away = visits.windows(2).filter(|pair| !pair[0]).count() as f64;
     let twice_away = visits
@@ -152,7 +146,6 @@ fn moved_along(before: &[f64], after: &[f64], shift: f64, figure: fn(&[f64]) -> 
     (moved.powi(2) - (moved - shift).powi(2)) / (2.0 * variance)
 }
 
-#[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
@@ -161,7 +154,6 @@ fn highest(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
 }
 
-#[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn variance_of_mean(values: &[f64]) -> f64 {
     let centre = mean(values);
     let squares: f64 = values.iter().map(|v| (v - centre).powi(2)).sum();

@@ -3,6 +3,7 @@
 //! out, never replaced.
 
 use rayon::prelude::*;
+use stormlog_format::whole;
 
 use super::evidence::Channel;
 use super::floor::Floor;
@@ -78,13 +79,7 @@ impl Signals<'_> {
 
     /// Converts seconds to a timestamp of the track's clock.
     pub(super) fn ns(&self, seconds: f64) -> i64 {
-        #[allow(
-            clippy::cast_possible_truncation,
-            reason = "float-to-int casts saturate"
-        )]
-        let offset = (seconds * 1e9).round() as i128;
-        let at = i128::from(self.start_ns).saturating_add(offset);
-        i64::try_from(at).unwrap_or(if at > 0 { i64::MAX } else { i64::MIN })
+        self.start_ns.saturating_add(whole((seconds * 1e9).round()))
     }
 
     /// Converts a timestamp of the track's clock to seconds.
@@ -162,10 +157,6 @@ pub(super) fn read_tracks<'a>(tracks: &[&'a Track]) -> Vec<Signals<'a>> {
 }
 
 /// Seconds from one timestamp to another.
-#[allow(
-    clippy::cast_precision_loss,
-    reason = "53 bits hold a time difference in nanoseconds exactly enough"
-)]
 pub(super) fn seconds_between(from_ns: i64, to_ns: i64) -> f64 {
     (i128::from(to_ns) - i128::from(from_ns)) as f64 / 1e9
 }

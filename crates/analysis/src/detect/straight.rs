@@ -347,7 +347,6 @@ fn largest_fall(levels: &[f64]) -> f64 {
     })
 }
 
-#[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn share_of_rises(levels: &[f64]) -> f64 {
     let rises = levels.windows(2).filter(|w| w[1] > w[0]).count();
     rises as f64 / (levels.len().saturating_sub(1)).max(1) as f64

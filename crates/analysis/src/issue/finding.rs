@@ -101,9 +101,7 @@ fn former_ids(finding: &Finding, dimensions: &Map) -> Vec<Text> {
     let id = |severity: Severity| {
         let mut former = Map::new();
         former.insert("severity", severity.as_str());
-        for (key, value) in dimensions.iter() {
-            former.insert(key.clone(), value.clone());
-        }
+        former.extend(dimensions.clone());
         let former = normalize_dimensions(&former).ok()?;
         Some(fingerprint_id(kind.as_str(), &former, &Value::Int(1)))
     };

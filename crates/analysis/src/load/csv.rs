@@ -6,7 +6,7 @@ use std::path::Path;
 use stormlog_format::json::parse;
 use stormlog_format::spreadsheet::unprotected;
 use stormlog_format::{
-    Map, RecordDefaults, Text, Value, event_from_record, stable_legacy_session_id,
+    Map, RecordDefaults, Text, Value, event_from_record, stable_legacy_session_id, truncate,
 };
 
 use super::bytes::{open, read_error};
@@ -215,20 +215,11 @@ fn integer(name: &str, cell: &str) -> Result<Value, String> {
         return Ok(Value::Int(value));
     }
     match text.parse::<f64>() {
-        Ok(value) if text.contains(['e', 'E']) => truncated(value).ok_or_else(wrong),
+        Ok(value) if text.contains(['e', 'E']) => {
+            truncate(value).map(Value::Int).map_err(|_| wrong())
+        }
         _ => Err(wrong()),
     }
-}
-
-/// The number without its fraction; `None` when it does not fit.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the range is checked first"
-)]
-fn truncated(value: f64) -> Option<Value> {
-    let limit = 9_223_372_036_854_775_808.0;
-    let fits = (-limit..limit).contains(&value);
-    fits.then_some(Value::Int(value as i64))
 }
 
 fn metadata(cell: &str) -> Result<Value, String> {

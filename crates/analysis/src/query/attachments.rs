@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use hashbrown::HashMap;
+use serde::Serialize;
+use stormlog_format::json::map_of;
 use stormlog_format::rollup::ROLLUP_FILENAME;
 use stormlog_format::{Manifest, Map, SessionSummary, Text, Value};
 
@@ -13,7 +15,7 @@ use super::runs::{IdentityIndex, RunContext};
 use super::sessions::SessionRow;
 
 /// An attachment of a run, as a row of a result.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(
     missing_docs,
     reason = "the fields are the keys of rows, described in docs/schemas"
@@ -41,31 +43,6 @@ pub struct RunAttachmentRow {
 }
 
 impl RunAttachmentRow {
-    /// The row as a map, with its keys in order.
-    pub fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("run_id", self.run_id.clone());
-        map.insert("title", self.title.clone());
-        map.insert("kind", self.kind.clone());
-        map.insert("storage", self.storage.clone());
-        map.insert("attachment_id", self.attachment_id.clone());
-        map.insert("url", self.url.clone());
-        map.insert("path", self.path.clone());
-        map.insert("session_id", self.session_id.clone());
-        map.insert("job_id", self.job_id.clone());
-        map.insert("rank", self.rank);
-        map.insert("local_rank", self.local_rank);
-        map.insert("world_size", self.world_size);
-        map.insert("start_ns", self.start_ns);
-        map.insert("end_ns", self.end_ns);
-        map.insert("source_path", self.source_path.clone());
-        map.insert("source_kind", self.source_kind);
-        map.insert("source_namespace", self.source_namespace.clone());
-        map.insert("source_ref", self.source_ref.clone());
-        map.insert("metadata", Value::Map(self.metadata.clone()));
-        map
-    }
-
     /// A local file or directory.
     fn local(
         run_id: Text,
@@ -277,7 +254,7 @@ impl super::Store {
                     source_kind: "oom_bundle",
                     source_namespace: Some("stormlog".into()),
                     source_ref: None,
-                    metadata: bundle.to_map(),
+                    metadata: map_of(bundle),
                 })
             })
             .collect()

@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
 use stormlog_format::{Manifest, Map, SessionSummary, SinkNames, Text, Value};
 
 use super::envelope::{self, RunEnvelope};
@@ -111,22 +112,12 @@ impl Source {
 }
 
 /// A problem with a path that may affect the results.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CatalogWarning {
     /// The path.
     pub path: Text,
     /// Description of the problem.
     pub message: String,
-}
-
-impl CatalogWarning {
-    /// The warning as shown in rows.
-    pub fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("path", self.path.clone());
-        map.insert("message", self.message.as_str());
-        map
-    }
 }
 
 /// The contents of the given paths.

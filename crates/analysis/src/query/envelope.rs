@@ -1,12 +1,17 @@
 //! Parses `stormlog_run.json`, which a user or a tool writes to describe a run. One unknown key or
 //! invalid value is enough to reject the whole file.
+#![expect(
+    missing_docs,
+    reason = "the fields are the keys of the file, described in docs/schemas"
+)]
 
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
 use stormlog_format::{Map, Text, Value};
 
-use super::payload::{path_text, texts};
 use super::sidecar::attachment_path;
+use crate::document::shown_path;
 
 /// The name of the file.
 pub(crate) const FILE_NAME: &str = "stormlog_run.json";
@@ -68,13 +73,10 @@ const ATTACHMENT_KEYS: [&str; 19] = [
 ];
 
 /// A run described by an envelope.
-#[derive(Clone, Debug, PartialEq)]
-#[expect(
-    missing_docs,
-    reason = "the fields are the keys of the file, described in docs/schemas"
-)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunEnvelope {
     pub run_id: Text,
+    #[serde(serialize_with = "shown_path")]
     pub path: PathBuf,
     pub title: Option<Text>,
     pub description: Option<Text>,
@@ -92,11 +94,7 @@ pub struct RunEnvelope {
 }
 
 /// A session of a run.
-#[derive(Clone, Debug, PartialEq)]
-#[expect(
-    missing_docs,
-    reason = "the fields are the keys of the file, described in docs/schemas"
-)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunSessionRef {
     pub session_id: Text,
     pub job_id: Option<Text>,
@@ -110,11 +108,7 @@ pub struct RunSessionRef {
 }
 
 /// An attachment of a run.
-#[derive(Clone, Debug, PartialEq)]
-#[expect(
-    missing_docs,
-    reason = "the fields are the keys of the file, described in docs/schemas"
-)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunAttachment {
     pub title: Text,
     pub kind: Text,
@@ -147,8 +141,12 @@ impl RunEnvelope {
 
     /// Parses an envelope; `None` when any part of it is invalid.
     pub fn read(document: &Map, file: &Path) -> Option<Self> {
+        Self::parse(document, file).ok()
+    }
+
+    fn parse(document: &Map, file: &Path) -> Result<Self, Invalid> {
         if !Self::is_one(document) {
-            return None;
+            return Err(Invalid);
         }
         let fields = Fields::of(document, &RUN_KEYS)?;
         let run_id = fields.name("run_id")?;
@@ -156,10 +154,10 @@ impl RunEnvelope {
         let attachments = fields
             .objects("attachments")?
             .into_iter()
-            .map(|entry| RunAttachment::read(entry, &run_id, file))
-            .collect::<Option<_>>()?;
+            .map(|entry| RunAttachment::parse(entry, &run_id, file))
+            .collect::<Result<_, _>>()?;
         let sessions = fields.objects("sessions")?;
-        Some(Self {
+        Ok(Self {
             path: file.to_path_buf(),
             title: fields.name_or_null("title")?,
             description: fields.text_or_null("description")?,
@@ -173,44 +171,19 @@ impl RunEnvelope {
             tags: fields.tags()?,
             sessions: sessions
                 .into_iter()
-                .map(RunSessionRef::read)
-                .collect::<Option<_>>()?,
+                .map(RunSessionRef::parse)
+                .collect::<Result<_, _>>()?,
             attachments,
             metadata: fields.metadata()?,
             run_id,
         })
     }
-
-    /// The envelope as shown in the catalog.
-    pub fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("run_id", self.run_id.clone());
-        map.insert("path", path_text(&self.path));
-        map.insert("title", self.title.clone());
-        map.insert("description", self.description.clone());
-        map.insert("job_id", self.job_id.clone());
-        map.insert("started_at_ns", self.started_at_ns);
-        map.insert("ended_at_ns", self.ended_at_ns);
-        map.insert("created_at_utc", self.created_at_utc.clone());
-        map.insert("updated_at_utc", self.updated_at_utc.clone());
-        map.insert("source_namespace", self.source_namespace.clone());
-        map.insert("source_ref", self.source_ref.clone());
-        map.insert("tags", texts(&self.tags));
-        let sessions = self.sessions.iter();
-        let sessions = sessions.map(|session| Value::Map(session.to_map()));
-        map.insert("sessions", Value::List(sessions.collect()));
-        let attachments = self.attachments.iter();
-        let attachments = attachments.map(|attachment| Value::Map(attachment.to_map()));
-        map.insert("attachments", Value::List(attachments.collect()));
-        map.insert("metadata", Value::Map(self.metadata.clone()));
-        map
-    }
 }
 
 impl RunSessionRef {
-    fn read(entry: &Map) -> Option<Self> {
+    fn parse(entry: &Map) -> Result<Self, Invalid> {
         let fields = Fields::of(entry, &SESSION_KEYS)?;
-        Some(Self {
+        Ok(Self {
             session_id: fields.name("session_id")?,
             job_id: fields.name_or_null("job_id")?,
             rank: fields.at_least("rank", 0)?,
@@ -222,37 +195,23 @@ impl RunSessionRef {
             metadata: fields.metadata()?,
         })
     }
-
-    fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("session_id", self.session_id.clone());
-        map.insert("job_id", self.job_id.clone());
-        map.insert("rank", self.rank);
-        map.insert("local_rank", self.local_rank);
-        map.insert("world_size", self.world_size);
-        map.insert("role", self.role.clone());
-        map.insert("source_namespace", self.source_namespace.clone());
-        map.insert("source_ref", self.source_ref.clone());
-        map.insert("metadata", Value::Map(self.metadata.clone()));
-        map
-    }
 }
 
 impl RunAttachment {
-    fn read(entry: &Map, run_id: &Text, file: &Path) -> Option<Self> {
+    fn parse(entry: &Map, run_id: &Text, file: &Path) -> Result<Self, Invalid> {
         let fields = Fields::of(entry, &ATTACHMENT_KEYS)?;
         let url = fields.name_if_present("url")?;
         let path = fields.name_if_present("path")?;
         if url.is_none() && path.is_none() {
-            return None;
+            return Err(Invalid);
         }
         let (start_ns, end_ns) = fields.span("start_ns", "end_ns")?;
         let storage = fields.name("storage")?;
         if storage != "reference" && storage != "copy" {
-            return None;
+            return Err(Invalid);
         }
         let owner = fields.name_or_null("run_id")?;
-        Some(Self {
+        Ok(Self {
             title: fields.name("title")?,
             kind: fields.name("kind")?,
             storage,
@@ -274,133 +233,101 @@ impl RunAttachment {
             metadata: fields.metadata()?,
         })
     }
-
-    fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("title", self.title.clone());
-        map.insert("kind", self.kind.clone());
-        map.insert("storage", self.storage.clone());
-        map.insert("attachment_id", self.attachment_id.clone());
-        map.insert("url", self.url.clone());
-        map.insert("path", self.path.clone());
-        map.insert("run_id", self.run_id.clone());
-        map.insert("session_id", self.session_id.clone());
-        map.insert("job_id", self.job_id.clone());
-        map.insert("rank", self.rank);
-        map.insert("local_rank", self.local_rank);
-        map.insert("world_size", self.world_size);
-        map.insert("start_ns", self.start_ns);
-        map.insert("end_ns", self.end_ns);
-        map.insert("created_at_utc", self.created_at_utc.clone());
-        map.insert("updated_at_utc", self.updated_at_utc.clone());
-        map.insert("source_namespace", self.source_namespace.clone());
-        map.insert("source_ref", self.source_ref.clone());
-        map.insert("metadata", Value::Map(self.metadata.clone()));
-        map
-    }
 }
 
-/// An object without unknown keys. Each method returns `None` when the value is invalid. For
-/// optional values, the inner option shows whether the value is present.
+/// A value that is invalid, so that the whole file is.
+struct Invalid;
+
+/// An object without unknown keys.
 struct Fields<'a>(&'a Map);
 
 impl<'a> Fields<'a> {
-    fn of(map: &'a Map, keys: &[&str]) -> Option<Self> {
+    fn of(map: &'a Map, keys: &[&str]) -> Result<Self, Invalid> {
         let is_known = |key: &Text| keys.iter().any(|known| key == known);
-        map.iter()
-            .all(|(key, _)| is_known(key))
-            .then_some(Self(map))
+        if map.iter().all(|(key, _)| is_known(key)) {
+            Ok(Self(map))
+        } else {
+            Err(Invalid)
+        }
     }
 
     /// A non-empty text.
-    fn name(&self, key: &str) -> Option<Text> {
-        let text = self.0.get(key)?.as_text()?;
-        (!text.as_bytes().is_empty()).then(|| text.clone())
+    fn name(&self, key: &str) -> Result<Text, Invalid> {
+        match self.0.get(key) {
+            Some(Value::Text(text)) if !text.as_bytes().is_empty() => Ok(text.clone()),
+            _ => Err(Invalid),
+        }
     }
 
     /// A non-empty text. The key may be missing and the value may be null.
-    #[expect(
-        clippy::option_option,
-        reason = "the outer option is validity, the inner one presence"
-    )]
-    fn name_or_null(&self, key: &str) -> Option<Option<Text>> {
+    fn name_or_null(&self, key: &str) -> Result<Option<Text>, Invalid> {
         match self.0.get(key) {
-            None | Some(Value::Null) => Some(None),
-            Some(_) => self.name(key).map(Some),
+            Some(Value::Null) => Ok(None),
+            _ => self.name_if_present(key),
         }
     }
 
     /// A non-empty text. The key may be missing, but the value must not be null.
-    #[expect(
-        clippy::option_option,
-        reason = "the outer option is validity, the inner one presence"
-    )]
-    fn name_if_present(&self, key: &str) -> Option<Option<Text>> {
+    fn name_if_present(&self, key: &str) -> Result<Option<Text>, Invalid> {
         match self.0.get(key) {
-            None => Some(None),
+            None => Ok(None),
             Some(_) => self.name(key).map(Some),
         }
     }
 
     /// A text, possibly empty. The key may be missing and the value may be null.
-    #[expect(
-        clippy::option_option,
-        reason = "the outer option is validity, the inner one presence"
-    )]
-    fn text_or_null(&self, key: &str) -> Option<Option<Text>> {
+    fn text_or_null(&self, key: &str) -> Result<Option<Text>, Invalid> {
         match self.0.get(key) {
-            None | Some(Value::Null) => Some(None),
-            Some(Value::Text(text)) => Some(Some(text.clone())),
-            Some(_) => None,
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Text(text)) => Ok(Some(text.clone())),
+            Some(_) => Err(Invalid),
         }
     }
 
-    #[expect(
-        clippy::option_option,
-        reason = "the outer option is validity, the inner one presence"
-    )]
-    fn at_least(&self, key: &str, minimum: i64) -> Option<Option<i64>> {
+    fn at_least(&self, key: &str, minimum: i64) -> Result<Option<i64>, Invalid> {
         match self.0.get(key) {
-            None | Some(Value::Null) => Some(None),
-            Some(Value::Int(value)) if *value >= minimum => Some(Some(*value)),
-            Some(_) => None,
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Int(value)) if *value >= minimum => Ok(Some(*value)),
+            Some(_) => Err(Invalid),
         }
     }
 
     /// Two timestamps, of which the second must not be earlier.
-    fn span(&self, start: &str, end: &str) -> Option<(Option<i64>, Option<i64>)> {
-        let (start, end) = (self.at_least(start, 0)?, self.at_least(end, 0)?);
-        match (start, end) {
-            (Some(start), Some(end)) if end < start => None,
-            span => Some(span),
+    fn span(&self, start: &str, end: &str) -> Result<(Option<i64>, Option<i64>), Invalid> {
+        match (self.at_least(start, 0)?, self.at_least(end, 0)?) {
+            (Some(start), Some(end)) if end < start => Err(Invalid),
+            span => Ok(span),
         }
     }
 
-    fn tags(&self) -> Option<Vec<Text>> {
+    fn tags(&self) -> Result<Vec<Text>, Invalid> {
         let mut tags: Vec<Text> = Vec::new();
         for tag in self.list("tags")? {
-            let tag = tag.as_text().filter(|tag| !tag.as_bytes().is_empty())?;
-            if tags.contains(tag) {
-                return None;
+            match tag {
+                Value::Text(tag) if !tag.as_bytes().is_empty() && !tags.contains(tag) => {
+                    tags.push(tag.clone());
+                }
+                _ => return Err(Invalid),
             }
-            tags.push(tag.clone());
         }
-        Some(tags)
+        Ok(tags)
     }
 
-    fn objects(&self, key: &str) -> Option<Vec<&'a Map>> {
-        self.list(key)?.iter().map(Value::as_map).collect()
+    fn objects(&self, key: &str) -> Result<Vec<&'a Map>, Invalid> {
+        let items = self.list(key)?.iter();
+        items.map(|item| item.as_map().ok_or(Invalid)).collect()
     }
 
-    fn list(&self, key: &str) -> Option<&'a [Value]> {
+    fn list(&self, key: &str) -> Result<&'a [Value], Invalid> {
         match self.0.get(key) {
-            None => Some(&[]),
-            Some(Value::List(items)) => Some(items),
-            Some(_) => None,
+            None => Ok(&[]),
+            Some(Value::List(items)) => Ok(items),
+            Some(_) => Err(Invalid),
         }
     }
 
-    fn metadata(&self) -> Option<Map> {
-        self.0.get("metadata")?.as_map().cloned()
+    fn metadata(&self) -> Result<Map, Invalid> {
+        let metadata = self.0.get("metadata").and_then(Value::as_map);
+        metadata.cloned().ok_or(Invalid)
     }
 }

@@ -1,5 +1,7 @@
 //! Parses ISO 8601 times in the forms that Python accepts.
 
+use stormlog_format::whole;
+
 /// Microseconds since the epoch. A time without a zone is UTC.
 pub(crate) fn iso_to_micros(text: &str) -> Option<i64> {
     if !text.is_ascii() {
@@ -17,12 +19,7 @@ pub(crate) fn iso_to_micros(text: &str) -> Option<i64> {
 /// Nanoseconds since the epoch, with the rounding of Python's floating-point seconds.
 pub fn iso_to_ns(text: &str) -> Option<i64> {
     let micros = iso_to_micros(text)?;
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        reason = "years have four digits, so the product fits; Python loses the same digits"
-    )]
-    Some((micros as f64 / 1e6 * 1e9) as i64)
+    Some(whole(micros as f64 / 1e6 * 1e9))
 }
 
 /// Days since the epoch, and the text after the date.

@@ -51,8 +51,3 @@ pub(crate) fn metadata(map: &Map) -> Map {
 pub(crate) fn path_text(path: &Path) -> Text {
     pack::shown(path).to_string_lossy().into_owned().into()
 }
-
-/// Texts as a list value.
-pub(crate) fn texts(items: &[Text]) -> Value {
-    Value::List(items.iter().cloned().map(Value::Text).collect())
-}

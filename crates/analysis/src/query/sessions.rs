@@ -4,6 +4,8 @@ use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use hashbrown::HashMap;
+use serde::Serialize;
+use stormlog_format::json::map_of;
 use stormlog_format::{Manifest, Map, SessionStatus, SessionSummary, Text, Value};
 
 use super::catalog::{Source, SourceKind};
@@ -13,12 +15,11 @@ use super::payload::{path_text, text};
 use super::uncounted_events::uncounted_events;
 
 /// A session as a row of a result.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SessionRow {
     /// The summary of the session.
+    #[serde(flatten)]
     pub summary: SessionSummary,
-    /// The status at the time when the row was created.
-    pub effective_status: SessionStatus,
     /// The path where the session was found.
     pub source_path: Text,
     /// The type of the session's source.
@@ -31,20 +32,14 @@ pub struct SessionRow {
     pub event_count: Option<i64>,
     /// Number of OOM bundles with this session id.
     pub oom_bundle_count: i64,
+    /// The status at the time when the row was created.
+    pub effective_status: SessionStatus,
 }
 
 impl SessionRow {
     /// The row as a map, with its keys in order.
     pub fn to_map(&self) -> Map {
-        let mut map = self.summary.to_map();
-        map.insert("source_path", self.source_path.clone());
-        map.insert("source_kind", self.source_kind.as_str());
-        map.insert("source_count", self.source_count);
-        map.insert("warning_count", self.warning_count);
-        map.insert("event_count", self.event_count);
-        map.insert("oom_bundle_count", self.oom_bundle_count);
-        map.insert("effective_status", self.effective_status.as_str());
-        map
+        map_of(self)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use serde::Serialize;
+use stormlog_format::json::map_of;
 use stormlog_format::{Map, Text, Value};
 
 use super::payload::{self, integer, text};
@@ -13,7 +15,7 @@ pub(crate) const FILE_NAME: &str = "stormlog_attachments.json";
 const FORMAT: &str = "stormlog.attachments";
 
 /// A link to data outside of the telemetry.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(
     missing_docs,
     reason = "the fields are the keys of rows, described in docs/schemas"
@@ -42,26 +44,7 @@ pub struct ExternalAttachment {
 impl ExternalAttachment {
     /// The attachment as shown in rows.
     pub fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("title", self.title.clone());
-        map.insert("kind", self.kind.clone());
-        map.insert("attachment_id", self.attachment_id.clone());
-        map.insert("url", self.url.clone());
-        map.insert("path", self.path.clone());
-        map.insert("run_id", self.run_id.clone());
-        map.insert("session_id", self.session_id.clone());
-        map.insert("job_id", self.job_id.clone());
-        map.insert("rank", self.rank);
-        map.insert("start_ns", self.start_ns);
-        map.insert("end_ns", self.end_ns);
-        map.insert("created_at_utc", self.created_at_utc.clone());
-        map.insert("updated_at_utc", self.updated_at_utc.clone());
-        map.insert("storage", self.storage.clone());
-        map.insert("source_namespace", self.source_namespace.clone());
-        map.insert("source_ref", self.source_ref.clone());
-        map.insert("metadata", Value::Map(self.metadata.clone()));
-        map.insert("sidecar_path", self.sidecar_path.clone());
-        map
+        map_of(self)
     }
 
     /// Reads what [`to_map`](Self::to_map) wrote.

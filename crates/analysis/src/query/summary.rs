@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use rayon::prelude::*;
+use serde::Serialize;
+use stormlog_format::json::map_of;
 use stormlog_format::{Map, Text, Value};
 
 use super::about;
@@ -96,7 +98,7 @@ impl GroupBy {
 pub(crate) type Group = (Option<Text>, Option<i64>, Option<Text>);
 
 /// A number and its group.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(
     missing_docs,
     reason = "the fields are the keys of rows, described in docs/schemas"
@@ -108,6 +110,7 @@ pub struct SummaryRow {
     pub rank: Option<i64>,
     pub status: Option<Text>,
     pub value: i64,
+    #[serde(flatten)]
     pub details: Map,
 }
 
@@ -132,17 +135,7 @@ impl SummaryRow {
 
     /// The row as a map, with its keys in order.
     pub fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("metric", self.metric.as_str());
-        map.insert("group_by", self.group_by.as_str());
-        map.insert("session_id", self.session_id.clone());
-        map.insert("rank", self.rank);
-        map.insert("status", self.status.clone());
-        map.insert("value", self.value);
-        for (key, value) in self.details.iter() {
-            map.insert(key.clone(), value.clone());
-        }
-        map
+        map_of(self)
     }
 
     /// Sorts rows as answers list them.

@@ -1,7 +1,7 @@
 //! Inspections of a process's host memory while it ran: which containers grew, and which memory was
 //! mapped meanwhile.
 
-use stormlog_format::{Map, Value};
+use stormlog_format::{Map, Value, whole};
 
 /// Maximum number of holders and mappings read per inspection.
 const MOST: usize = 16;
@@ -107,11 +107,7 @@ fn bytes(map: &Map, key: &str) -> Option<i64> {
 
 fn millis(map: &Map, key: &str) -> Option<i64> {
     let seconds = map.get(key)?.as_number()?;
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "float-to-int casts saturate"
-    )]
-    let millis = (seconds * 1000.0) as i64;
+    let millis = whole(seconds * 1000.0);
     (millis > 0).then_some(millis)
 }
 

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use stormlog_format::json::by_name;
 use stormlog_format::{Map, Value};
 
 use super::track::OomMark;
 use super::windows::site;
-use crate::document::by_name;
 
 /// Longest text in characters and longest lists that are kept.
 const LONGEST_TEXT: usize = 300;

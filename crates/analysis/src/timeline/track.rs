@@ -436,10 +436,6 @@ impl Track {
 }
 
 /// Converts an integer for calculations.
-#[allow(
-    clippy::cast_precision_loss,
-    reason = "53 bits are exact enough for bytes and nanoseconds"
-)]
 pub(crate) fn float(value: i64) -> f64 {
     value as f64
 }

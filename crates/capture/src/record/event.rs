@@ -64,9 +64,7 @@ impl TrackedEvent {
         // The host's events say nothing of a collector that works, as they always have.
         let is_silent = self.source.is_host() || self.is_brief;
         if !is_silent || *self.health != Health::default() {
-            for (key, value) in self.health.to_map() {
-                metadata.insert(key, value);
-            }
+            metadata.extend(self.health.to_map());
         }
         metadata
     }

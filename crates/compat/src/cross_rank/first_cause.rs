@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use stormlog_analysis::phases::PhaseAttribution;
-use stormlog_format::{Map, Text, names};
+use stormlog_format::{Map, Text, names, whole};
 
 use super::{CrossRank, RankSamples, ResolvePhase, listed};
 
@@ -196,7 +196,8 @@ impl RankSamples {
             return None;
         }
         let largest = self.samples.iter().filter_map(|sample| sample.used).max()?;
-        let threshold = FEWEST_BYTES.max(tenth(largest));
+        // stormlog 0.3.9 computes `int(largest * 0.1)`.
+        let threshold = FEWEST_BYTES.max(whole(largest as f64 * 0.1));
         let mut previous = None;
         let (mut rise, mut steps) = (0_i64, 0);
         for (place, sample) in self.samples.iter().enumerate() {
@@ -215,14 +216,4 @@ impl RankSamples {
         }
         None
     }
-}
-
-/// A tenth, computed in floats and truncated as in stormlog 0.3.9.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    reason = "stormlog 0.3.9 computes int(max * 0.1)"
-)]
-fn tenth(bytes: i64) -> i64 {
-    (bytes as f64 * 0.1) as i64
 }

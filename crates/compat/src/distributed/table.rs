@@ -5,6 +5,7 @@ use std::path::Path;
 
 use stormlog_analysis::{Loaded, absolute, loaded_of_events, read_whole};
 use stormlog_format::json::parse;
+use stormlog_format::whole;
 use stormlog_format::{
     Map, RecordDefaults, Text, Value, event_from_record, stable_legacy_session_id, strip,
 };
@@ -92,9 +93,4 @@ fn number(cell: &str) -> Result<f64, String> {
     let number = cell.parse::<f64>().ok();
     let number = number.filter(|number| number.is_finite());
     number.ok_or_else(|| format!("could not convert string to float: '{cell}'"))
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "the conversion saturates")]
-fn whole(value: f64) -> i64 {
-    value as i64
 }

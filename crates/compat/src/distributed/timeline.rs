@@ -5,6 +5,7 @@ use std::path::Path;
 use stormlog_analysis::Events;
 use stormlog_analysis::{LoadedSession, absolute, read_whole};
 use stormlog_format::json::parse;
+use stormlog_format::whole;
 use stormlog_format::{
     Counters, Event, EventType, Map, SessionStatus, SessionSummary, Text, Value, Version,
     file_names, session_integer, stable_legacy_session_id,
@@ -219,9 +220,4 @@ fn unknown_session() -> SessionSummary {
 
 fn nanoseconds(seconds: f64) -> i64 {
     whole(seconds * 1e9)
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "the conversion saturates")]
-fn whole(value: f64) -> i64 {
-    value as i64
 }

@@ -10,7 +10,6 @@ const FEWEST_FOR_PATTERNS: usize = 20;
 const CHUNKS: usize = 4;
 
 /// Signs of a leak in a series of megabytes. The growth rate is reported as given.
-#[expect(clippy::cast_precision_loss, reason = "lengths stay below 2^52")]
 pub fn leaks(usage: &[f64], growth_rate: Value) -> Vec<Map> {
     let mut leaks = Vec::new();
     if usage.len() < FEWEST_FOR_LEAKS {
@@ -64,7 +63,6 @@ fn finding(kind: &str, severity: &str, description: &str) -> Map {
 }
 
 /// Whether usage repeats periodically, and whether it rises in steps.
-#[expect(clippy::cast_precision_loss, reason = "lengths stay below 2^52")]
 pub fn patterns(usage: &[f64]) -> Vec<Map> {
     let mut patterns = Vec::new();
     if usage.len() < FEWEST_FOR_PATTERNS {

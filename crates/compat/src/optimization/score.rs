@@ -2,9 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use stormlog_format::Map;
 
-use super::{Insight, Pattern, count};
+use super::{Insight, Pattern};
 
 /// How well a program uses memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -14,18 +13,6 @@ pub struct Score {
     pub grade: &'static str,
     pub description: &'static str,
     pub issues_found: usize,
-}
-
-impl Score {
-    /// The score as written in reports.
-    pub fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("score", self.score);
-        map.insert("grade", self.grade);
-        map.insert("description", self.description);
-        map.insert("issues_found", count(self.issues_found));
-        map
-    }
 }
 
 /// A recommendation.

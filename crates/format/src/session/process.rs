@@ -1,12 +1,14 @@
 //! The process that records a session, identified uniquely.
 
+use serde::Serialize;
+
 use crate::number::python_int;
 use crate::text::Text;
 use crate::value::{Map, Value};
 
 /// The identity of a process. The pid alone is not unique: later processes, other machines and
 /// other containers use it again.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProcessIdentity {
     /// The id of the process.
     pub pid: i64,
@@ -28,16 +30,6 @@ impl ProcessIdentity {
             pid_namespace: number("pid_namespace")?,
             boot_id: map.get("boot_id").and_then(Value::as_text)?.clone(),
         })
-    }
-
-    /// The identity as written, with its keys in order.
-    pub fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("pid", self.pid);
-        map.insert("start_ticks", self.start_ticks);
-        map.insert("pid_namespace", self.pid_namespace);
-        map.insert("boot_id", self.boot_id.clone());
-        map
     }
 
     /// Whether the pids of two processes can be compared: they are on the same machine since its

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use stormlog_analysis::analyze::Report;
+use stormlog_format::counted;
 
 use super::words::{self, RANK_COLUMNS};
 use crate::limits_of_recording::limits_of_recording;
@@ -41,7 +42,7 @@ pub fn report(report: &Report) -> String {
         let _ = writeln!(
             out,
             "\n<details><summary>{}</summary>\n",
-            words::counted(run.ranks.len(), "rank")
+            counted(run.ranks.len(), "rank")
         );
         let _ = writeln!(out, "| {} |", RANK_COLUMNS.join(" | "));
         let _ = writeln!(out, "|{}", "---|".repeat(RANK_COLUMNS.len()));

@@ -3,6 +3,7 @@
 use stormlog_analysis::analyze::{Report, RunReport};
 use stormlog_analysis::detect::{Cause, Failure, Finding, Note, Severity, Site};
 use stormlog_analysis::timeline::RankCoverage;
+use stormlog_format::counted;
 
 use crate::{bytes, time};
 
@@ -190,12 +191,6 @@ pub(super) fn coverage(report: &Report) -> String {
         counted(most_ranks, "rank"),
         counted(report.runs.len(), "run"),
     )
-}
-
-/// A count with its noun: `1 sample`, `2 samples`.
-pub(super) fn counted(count: usize, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {noun}{plural}")
 }
 
 /// One row of the table of ranks.

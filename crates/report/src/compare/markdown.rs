@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use stormlog_analysis::compare::{Change, Comparison, Difference, RankComparison};
+use stormlog_format::counted;
 
 use super::words;
 use crate::markdown::escaped;
@@ -35,7 +36,7 @@ pub fn comparison(comparison: &Comparison) -> String {
         let _ = writeln!(
             out,
             "\n<details><summary>{} without a change</summary>\n",
-            words::counted(rest.len(), "number")
+            counted(rest.len(), "number")
         );
         table(&mut out, &rest);
         let _ = writeln!(out, "\n</details>");

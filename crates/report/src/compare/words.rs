@@ -5,6 +5,7 @@ use stormlog_analysis::compare::{
     RankComparison, Side,
 };
 use stormlog_analysis::detect::{Measure, Metric};
+use stormlog_format::counted;
 
 use crate::bytes;
 
@@ -191,12 +192,6 @@ pub(super) fn side(side: &Side) -> String {
         counted(ranks.len(), "rank"),
         counted(profile.samples(), "sample"),
     )
-}
-
-/// A count with its noun: `1 sample`, `2 samples`.
-pub(super) fn counted(count: usize, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {noun}{plural}")
 }
 
 /// A finding in one line: `allocator_leak on rank 0: sentence`.

@@ -325,7 +325,6 @@ fn size(text: &str) -> Result<u64, String> {
         _ => return Err(wrong()),
     };
     let number: f64 = number.parse().map_err(|_| wrong())?;
-    #[expect(clippy::cast_precision_loss, reason = "sizes are round")]
     let bytes = number * (1_u64 << shift) as f64;
     if !(1.0..1e18).contains(&bytes) {
         return Err(wrong());

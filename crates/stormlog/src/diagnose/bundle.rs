@@ -5,14 +5,13 @@ use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 use stormlog_analysis::analyze::{AnalyzeOptions, Report, analyze};
 use stormlog_capture::record::clock::seconds;
 use stormlog_capture::redact::redacted;
 use stormlog_compat::{Analyses, Document};
-use stormlog_format::json::{Layout, Writer, value_of};
+use stormlog_format::json::{Layout, Writer, map_of, value_of};
 use stormlog_format::{
     Map, SessionStatus, SessionSummary, Text, Value, file_names, new_session_id,
 };
@@ -182,10 +181,7 @@ impl Bundle {
         Outcome {
             directory: self.directory,
             exit,
-            summary: match value_of(&summary) {
-                Some(Value::Map(map)) => map,
-                _ => Map::new(),
-            },
+            summary: map_of(&summary),
             raised: summary.raised,
             report: Some(document),
             error,
@@ -198,8 +194,8 @@ impl Bundle {
         summary: &Summary,
         report: &serde_json::Value,
     ) -> anyhow::Result<()> {
-        self.write(file_names::TIMELINE, as_value(timeline)?)?;
-        self.write(file_names::SUMMARY, as_value(summary)?)?;
+        self.write(file_names::TIMELINE, value_of(timeline))?;
+        self.write(file_names::SUMMARY, value_of(summary))?;
         self.write_text(file_names::REPORT, &pretty(report))
     }
 
@@ -249,7 +245,7 @@ impl Bundle {
             session: session.map(SessionSummary::to_map),
             error,
         };
-        let text = Writer::new(Layout::Indented).to_string(&as_value(&manifest)?);
+        let text = Writer::new(Layout::Indented).to_string(&value_of(&manifest));
         write_whole(&self.directory.join(file_names::MANIFEST), text.as_bytes())
     }
 }
@@ -281,10 +277,6 @@ pub(crate) struct Manifest<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     error: Option<&'a str>,
-}
-
-fn as_value(document: &impl Serialize) -> anyhow::Result<Value> {
-    value_of(document).context("the document is no JSON")
 }
 
 /// The status of the diagnosed session: that of its recorder, unless the recording was cut short.

@@ -170,10 +170,6 @@ impl Point {
     }
 
     /// The used share of the device, 0 to 1.
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "rounding the last byte does not matter in a ratio"
-    )]
     pub(super) fn utilization(&self) -> Option<f64> {
         let counters = &self.counters;
         let used = counters
@@ -184,10 +180,6 @@ impl Point {
     }
 
     /// The unused share of reserved memory, 0 to 1.
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "rounding the last byte does not matter in a ratio"
-    )]
     pub(super) fn fragmentation(&self) -> Option<f64> {
         let counters = &self.counters;
         let reserved = counters

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use clap::Args;
 use stormlog_analysis::issue::{EvidenceLink, Issue};
 use stormlog_analysis::query::Store;
+use stormlog_format::whole;
 use stormlog_format::{Map, Text, Value};
 use stormlog_report::escape::for_terminal;
 use stormlog_report::rows::cell;
@@ -122,9 +123,7 @@ fn detail_text(key: &str, value: &Value) -> String {
 
 /// Formats computed bytes, which may be fractional.
 fn size(value: f64) -> String {
-    #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
-    let whole = value as i64;
-    bytes::human(whole)
+    bytes::human(whole(value))
 }
 
 /// The time, the session and the file of a piece of evidence.

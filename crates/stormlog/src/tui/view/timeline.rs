@@ -46,10 +46,6 @@ pub(super) fn dots(area: Rect) -> Rect {
 }
 
 impl Timeline<'_> {
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "a dot is coarser than the rounding error"
-    )]
     pub(super) fn draw(&self, frame: &mut Frame<'_>, area: Rect) {
         let plot = dots(area);
         let count = usize::from(plot.width) * 2;
@@ -157,7 +153,6 @@ impl Timeline<'_> {
 
 /// The row of a value, counted from the top.
 #[expect(
-    clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "a row is coarser than the rounding error"
@@ -167,10 +162,6 @@ fn row_of(value: i64, height: f64, rows: u16) -> u16 {
     ((share * f64::from(rows)) as u16).min(rows.saturating_sub(1))
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a dot is coarser than the rounding error"
-)]
 fn curve(context: &mut Context<'_>, pen: Pen, columns: &Columns) {
     let mut last: Option<(f64, f64)> = None;
     for (index, column) in columns.iter().enumerate() {

@@ -210,10 +210,6 @@ impl Tracked {
         sizes.fold(0.0, f64::max)
     }
 
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "a count of samples is exact as a float"
-    )]
     fn average(&self) -> f64 {
         let sum: f64 = self.samples.iter().map(|sample| sample.megabytes()).sum();
         sum / self.samples.len().max(1) as f64
