@@ -1,6 +1,7 @@
 //! Markers for a timeline: single events, and spans of phases.
 
 use hashbrown::HashMap;
+use serde::Serialize;
 use stormlog_format::{EventType, Text, Value, metadata_keys};
 
 use crate::columns::Events;
@@ -8,7 +9,7 @@ use crate::loose::LooseEvent;
 use crate::phases::{PhaseReplay, PhaseSpan, path_text};
 
 /// An event at one time, or a phase between two times.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct Marker {
     pub session_id: Text,
@@ -20,6 +21,7 @@ pub struct Marker {
     pub rank: Option<i64>,
     pub local_rank: Option<i64>,
     pub world_size: Option<i64>,
+    #[serde(skip)]
     pub subject: Subject,
 }
 

@@ -1,5 +1,6 @@
 //! Computes gaps and ratios from an event's counters.
 
+use serde::Serialize;
 use stormlog_format::{EventType, Text};
 
 /// A collector whose name contains one of these words does not measure everything.
@@ -12,7 +13,7 @@ const DEGRADED_COLLECTORS: [&str; 5] = [
 ];
 
 /// The values derived from one event.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct EventFields {
     /// Bytes that the allocator reserved but that are not in use.
     pub allocator_gap_bytes: i64,
@@ -52,7 +53,7 @@ impl EventFields {
 }
 
 /// The values derived from all events of a session.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SessionFields {
     /// The highest utilization of any event.
     pub peak_utilization_ratio: Option<f64>,

@@ -28,7 +28,9 @@ mod text;
 mod value;
 
 pub use byte_text::{byte_text, counted, grouped, human_bytes};
-pub use event::{Counters, Event, FIELDS, IDENTITY_FIELDS, LATEST_VERSION, Version};
+pub use event::{
+    Counters, Event, FIELDS, IDENTITY_FIELDS, INTEGER_COLUMNS, LATEST_VERSION, Version,
+};
 pub use event_type::EventType;
 pub use identity::{DistributedIdentity, IdentityInput, resolve};
 pub use manifest::{MANIFEST_VERSION, Manifest, Pruned, Rewriting, SINK_FORMAT, Segment, Thinned};

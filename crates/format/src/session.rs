@@ -37,8 +37,8 @@ crate::names!(SessionStatus {
 });
 
 impl SessionStatus {
-    /// Parses the word for a status, ignoring case and surrounding white space.
-    pub fn parse(value: &Value) -> Result<Self, SessionError> {
+    /// Reads a status, ignoring case and surrounding white space.
+    pub fn of_value(value: &Value) -> Result<Self, SessionError> {
         let text = value
             .as_text()
             .filter(|text| !text.is_blank())
@@ -49,9 +49,7 @@ impl SessionStatus {
 
     /// Parses the exact word for a status in files.
     pub fn from_word(word: &Text) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|status| *word == status.as_str())
+        Self::parse(word.as_str()?)
     }
 
     /// The status after a normal end. An earlier problem stays recorded.
@@ -124,7 +122,7 @@ impl SessionSummary {
         };
         let session_id = name("session_id")?;
         let source = name("source")?;
-        let status = SessionStatus::parse(map.get("status").unwrap_or(&Value::Null))?;
+        let status = SessionStatus::of_value(map.get("status").unwrap_or(&Value::Null))?;
         let started_at_ns = match map.get("started_at_ns") {
             None | Some(Value::Null) => return Err(SessionError::MissingStart),
             Some(value) => session_integer("started_at_ns", value)?,

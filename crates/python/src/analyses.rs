@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{IntoPyDict, PyDict, PyList};
 use stormlog_analysis::gap::{self, GapThresholds, Number};
 use stormlog_analysis::markers::{self, Marker, Subject};
 use stormlog_analysis::phases::PhaseAttribution;
@@ -116,18 +116,10 @@ fn merge_fields<'py>(
     cross: &CrossRank,
     with_points: bool,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let fields = PyDict::new(py);
     let job_id = cross.job_id.as_ref();
     let counts: Vec<(i64, usize)> = cross.rank_sample_counts().collect();
     let ranks: Vec<i64> = counts.iter().map(|(rank, _)| *rank).collect();
-    let by_rank = PyDict::new(py);
-    for (rank, count) in counts {
-        by_rank.set_item(rank, count)?;
-    }
-    let offsets = PyDict::new(py);
-    for (rank, offset) in &cross.alignment_offsets_ns {
-        offsets.set_item(rank, offset)?;
-    }
+    let fields = PyDict::new(py);
     fields.set_item(
         "job_id",
         job_id.map(|id| text_to_python(py, id)).transpose()?,
@@ -135,8 +127,8 @@ fn merge_fields<'py>(
     fields.set_item("world_size", cross.world_size)?;
     fields.set_item("participating_ranks", ranks)?;
     fields.set_item("missing_ranks", &cross.missing_ranks)?;
-    fields.set_item("rank_sample_counts", by_rank)?;
-    fields.set_item("alignment_offsets_ns", offsets)?;
+    fields.set_item("rank_sample_counts", counts.into_py_dict(py)?)?;
+    fields.set_item("alignment_offsets_ns", &cross.alignment_offsets_ns)?;
     let points = PyList::empty(py);
     if with_points {
         for p in cross.points() {
@@ -282,17 +274,8 @@ fn marker_fields<'py>(
     py: Python<'py>,
     marker: &Marker,
 ) -> PyResult<(Bound<'py, PyDict>, Option<usize>)> {
-    let fields = PyDict::new(py);
-    fields.set_item("session_id", text_to_python(py, &marker.session_id)?)?;
-    fields.set_item("start_ns", marker.start_ns)?;
-    fields.set_item("end_ns", marker.end_ns)?;
-    fields.set_item("kind", marker.kind)?;
+    let fields = dict_of(py, marker)?;
     fields.set_item("source", marker.source())?;
-    fields.set_item("severity", marker.severity)?;
-    fields.set_item("label", text_to_python(py, &marker.label)?)?;
-    fields.set_item("rank", marker.rank)?;
-    fields.set_item("local_rank", marker.local_rank)?;
-    fields.set_item("world_size", marker.world_size)?;
     let (event_type, place) = match &marker.subject {
         Subject::Event { place, event_type } => (event_type.clone(), Some(*place)),
         Subject::Phase(span) => {

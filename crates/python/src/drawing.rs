@@ -146,8 +146,7 @@ impl Drawing {
     }
 
     fn html(&self, py: Python<'_>, theme: &str) -> PyResult<String> {
-        let known = [Theme::System, Theme::Light, Theme::Dark];
-        let Some(theme) = known.into_iter().find(|known| known.name() == theme) else {
+        let Some(theme) = Theme::parse(theme) else {
             let message = format!("unknown theme '{theme}': choose system, light or dark");
             return Err(raise(py, "InvalidValueError", message));
         };
@@ -170,8 +169,7 @@ impl Drawing {
         kind: &str,
         title: Option<String>,
     ) -> PyResult<Self> {
-        let named = Kind::ALL.into_iter().find(|known| known.name() == kind);
-        let Some(kind) = named else {
+        let Some(kind) = Kind::parse(kind) else {
             let message = format!("unknown kind of picture: '{kind}'");
             return Err(raise(py, "InvalidValueError", message));
         };
@@ -180,7 +178,7 @@ impl Drawing {
         }
         Ok(Self {
             what: What::Story(kind),
-            title: story.title.clone().unwrap_or_else(|| kind.name().into()),
+            title: story.title.clone().unwrap_or_else(|| kind.as_str().into()),
             story,
             functions: FunctionTable::new(Vec::new()),
         })

@@ -143,8 +143,7 @@ where
 }
 
 fn fail_on_of(py: Python<'_>, name: &str) -> PyResult<FailOn> {
-    let known = FailOn::ALL.into_iter().find(|it| it.as_str() == name);
-    known.ok_or_else(|| {
+    FailOn::parse(name).ok_or_else(|| {
         let all = FailOn::ALL.map(FailOn::as_str).join(", ");
         let message = format!("'{name}' is nothing to fail on; there are {all}");
         raise(py, "InvalidValueError", message)

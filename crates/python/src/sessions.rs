@@ -127,7 +127,7 @@ pub(crate) fn session_order(summaries: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<us
 
 fn parse_status(status: &Bound<'_, PyAny>) -> PyResult<SessionStatus> {
     let value = scalar(status)?.unwrap_or(Value::Null);
-    SessionStatus::parse(&value).map_err(|error| invalid_session(status.py(), &error))
+    SessionStatus::of_value(&value).map_err(|error| invalid_session(status.py(), &error))
 }
 
 /// Converts a value as Python's `int` does; unchanged when that is not possible.

@@ -128,7 +128,7 @@ impl Sink {
     fn end(&self, py: Python<'_>, session_status: &Bound<'_, PyAny>) -> PyResult<()> {
         let status = scalar(session_status)?.unwrap_or(Value::Null);
         py.detach(|| {
-            let status = match SessionStatus::parse(&status) {
+            let status = match SessionStatus::of_value(&status) {
                 Err(error) if self.sink.current_session().is_some() => {
                     // Recorded events are kept even if the status is invalid.
                     self.sink.seal().map_err(|error| sink_error(&error))?;

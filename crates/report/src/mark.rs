@@ -44,14 +44,6 @@ stormlog_format::names!(MarkKind {
     Onset => "onset",
 });
 
-impl MarkKind {
-    /// Parses the word; an unknown word is a finding.
-    pub fn parse(text: &str) -> Self {
-        let found = Self::ALL.into_iter().find(|kind| kind.as_str() == text);
-        found.unwrap_or(Self::Finding)
-    }
-}
-
 /// A moment or a time span with a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {

@@ -3,6 +3,7 @@
 use stormlog_analysis::LoadedSession;
 use stormlog_analysis::detect::{Diagnosis, Severity};
 use stormlog_analysis::timeline::{Run, run_of};
+use stormlog_format::names;
 
 use crate::analyze::{cause_lines, note_line};
 use crate::error::DrawError;
@@ -40,29 +41,14 @@ pub enum Kind {
     Dashboard,
 }
 
-impl Kind {
-    /// All kinds.
-    pub const ALL: [Self; 6] = [
-        Self::Timeline,
-        Self::Ranks,
-        Self::Heatmap,
-        Self::Gap,
-        Self::Steps,
-        Self::Dashboard,
-    ];
-
-    /// The kind's name, as on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Timeline => "timeline",
-            Self::Ranks => "ranks",
-            Self::Heatmap => "heatmap",
-            Self::Gap => "gap",
-            Self::Steps => "steps",
-            Self::Dashboard => "dashboard",
-        }
-    }
-}
+names!(Kind {
+    Timeline => "timeline",
+    Ranks => "ranks",
+    Heatmap => "heatmap",
+    Gap => "gap",
+    Steps => "steps",
+    Dashboard => "dashboard",
+});
 
 /// The size and the colours of a picture.
 #[derive(Clone, Copy, Debug)]

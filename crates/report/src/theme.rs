@@ -1,6 +1,7 @@
 //! Colours: two themes that work in print, on a projector and for colour-blind readers.
 
 use stormlog_analysis::detect::Severity;
+use stormlog_format::names;
 
 use crate::track::Measure;
 
@@ -15,6 +16,12 @@ pub enum Theme {
     /// Pages follow the setting of the system; pictures cannot and are light.
     System,
 }
+
+names!(Theme {
+    Light => "light",
+    Dark => "dark",
+    System => "system",
+});
 
 /// A colour with its opacity.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,15 +63,6 @@ const HEAT: [u32; 9] = [
 ];
 
 impl Theme {
-    /// The theme's name, as on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Light => "light",
-            Self::Dark => "dark",
-            Self::System => "system",
-        }
-    }
-
     fn pick(self, light: u32, dark: u32) -> Ink {
         Ink::solid(match self {
             Self::Light | Self::System => light,

@@ -6,7 +6,8 @@ use std::path::Path;
 use stormlog_format::json::parse;
 use stormlog_format::spreadsheet::unprotected;
 use stormlog_format::{
-    Map, RecordDefaults, Text, Value, event_from_record, stable_legacy_session_id, truncate,
+    INTEGER_COLUMNS, Map, RecordDefaults, Text, Value, event_from_record, stable_legacy_session_id,
+    truncate,
 };
 
 use super::bytes::{open, read_error};
@@ -16,31 +17,6 @@ use super::python_literal;
 use super::sessions::{ReadParts, absolute};
 use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder};
-
-/// Columns with integers. Decimal text is accepted and truncated.
-const INTEGERS: [&str; 21] = [
-    "schema_version",
-    "timestamp_ns",
-    "sampling_interval_ms",
-    "pid",
-    "rank",
-    "local_rank",
-    "world_size",
-    "device_id",
-    "allocator_allocated_bytes",
-    "allocator_reserved_bytes",
-    "allocator_active_bytes",
-    "allocator_inactive_bytes",
-    "allocator_change_bytes",
-    "device_used_bytes",
-    "device_free_bytes",
-    "device_total_bytes",
-    "memory_allocated",
-    "memory_reserved",
-    "memory_change",
-    "total_memory",
-    "device_total",
-];
 
 /// Columns with decimal numbers.
 const NUMBERS: [&str; 2] = ["timestamp", "memory_mb"];
@@ -187,7 +163,7 @@ fn record_of(
             } else {
                 Value::Null
             }
-        } else if INTEGERS.contains(&name) {
+        } else if INTEGER_COLUMNS.contains(&name) || name == "device_total" {
             integer(name, cell)?
         } else if NUMBERS.contains(&name) {
             Value::Float(

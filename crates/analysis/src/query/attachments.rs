@@ -15,7 +15,7 @@ use super::runs::{IdentityIndex, RunContext};
 use super::sessions::SessionRow;
 
 /// An attachment of a run, as a row of a result.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[expect(
     missing_docs,
     reason = "the fields are the keys of rows, described in docs/schemas"
@@ -40,40 +40,6 @@ pub struct RunAttachmentRow {
     pub source_namespace: Option<Text>,
     pub source_ref: Option<Text>,
     pub metadata: Map,
-}
-
-impl RunAttachmentRow {
-    /// A local file or directory.
-    fn local(
-        run_id: Text,
-        title: Text,
-        kind: &str,
-        path: Text,
-        session_id: &Text,
-        session: Option<&SessionSummary>,
-    ) -> Self {
-        Self {
-            run_id,
-            title,
-            kind: kind.into(),
-            storage: "copy".into(),
-            attachment_id: None,
-            url: None,
-            path: Some(path.clone()),
-            session_id: Some(session_id.clone()),
-            job_id: session.and_then(|session| session.job_id.clone()),
-            rank: session.map(|session| session.rank),
-            local_rank: session.map(|session| session.local_rank),
-            world_size: session.map(|session| session.world_size),
-            start_ns: session.map(|session| session.started_at_ns),
-            end_ns: session.and_then(|session| session.ended_at_ns),
-            source_path: path,
-            source_kind: "",
-            source_namespace: Some("stormlog".into()),
-            source_ref: None,
-            metadata: Map::new(),
-        }
-    }
 }
 
 /// Which attachments to list. A field without a value does not filter.
@@ -232,29 +198,14 @@ impl super::Store {
             .filter_map(|bundle| {
                 let id = bundle.session_id.as_ref()?;
                 let session = sessions.get(id).map(|row| &row.summary);
-                let job = session.and_then(|session| session.job_id.as_ref());
-                let run_id = index.owner(None, Some(id), job, None)?;
                 let path = path_text(&bundle.bundle_path);
+                let what = ("OOM bundle".into(), "oom_bundle", path);
                 Some(RunAttachmentRow {
-                    run_id,
-                    title: "OOM bundle".into(),
-                    kind: "oom_bundle".into(),
-                    storage: "copy".into(),
-                    attachment_id: None,
-                    url: None,
-                    path: Some(path.clone()),
-                    session_id: Some(id.clone()),
-                    job_id: job.cloned(),
-                    rank: session.map(|session| session.rank),
-                    local_rank: session.map(|session| session.local_rank),
-                    world_size: session.map(|session| session.world_size),
                     start_ns: bundle.created_ns(),
                     end_ns: bundle.created_ns(),
-                    source_path: path,
                     source_kind: "oom_bundle",
-                    source_namespace: Some("stormlog".into()),
-                    source_ref: None,
                     metadata: map_of(bundle),
+                    ..local_of(index, what, id, session)?
                 })
             })
             .collect()
@@ -338,10 +289,23 @@ fn local_of(
     session: Option<&SessionSummary>,
 ) -> Option<RunAttachmentRow> {
     let job = session.and_then(|session| session.job_id.as_ref());
-    let run_id = index.owner(None, Some(session_id), job, None)?;
-    Some(RunAttachmentRow::local(
-        run_id, title, kind, path, session_id, session,
-    ))
+    Some(RunAttachmentRow {
+        run_id: index.owner(None, Some(session_id), job, None)?,
+        title,
+        kind: kind.into(),
+        storage: "copy".into(),
+        path: Some(path.clone()),
+        session_id: Some(session_id.clone()),
+        job_id: job.cloned(),
+        rank: session.map(|session| session.rank),
+        local_rank: session.map(|session| session.local_rank),
+        world_size: session.map(|session| session.world_size),
+        start_ns: session.map(|session| session.started_at_ns),
+        end_ns: session.and_then(|session| session.ended_at_ns),
+        source_path: path,
+        source_namespace: Some("stormlog".into()),
+        ..RunAttachmentRow::default()
+    })
 }
 
 fn of_diagnose(source: &Source, index: &IdentityIndex) -> Option<RunAttachmentRow> {
@@ -373,19 +337,11 @@ fn of_file(
             .iter()
             .filter(|session| session.source_path == path && session.source_kind == source.kind);
         for session in of_this_file {
-            let id = &session.summary.session_id;
-            let job = session.summary.job_id.as_ref();
-            let Some(run_id) = index.owner(None, Some(id), job, None) else {
+            let summary = &session.summary;
+            let what = (title.clone(), "telemetry_file", path.clone());
+            let Some(mut row) = local_of(index, what, &summary.session_id, Some(summary)) else {
                 continue;
             };
-            let mut row = RunAttachmentRow::local(
-                run_id,
-                title.clone(),
-                "telemetry_file",
-                path.clone(),
-                id,
-                Some(&session.summary),
-            );
             row.source_kind = source.kind.as_str();
             row.metadata.insert("event_count", session.event_count);
             rows.push(row);

@@ -44,11 +44,6 @@ stormlog_format::names!(SourceKind {
 });
 
 impl SourceKind {
-    /// The kind of a word in rows.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
-    }
-
     /// The type of a session's recording, from the name of its first file. If the file is a
     /// segment, the recording is a sink.
     pub(crate) fn of_recording(file: &Path) -> Self {

@@ -25,21 +25,15 @@ stormlog_format::names!(Scope {
     Distributed => "distributed",
 });
 
-impl Scope {
-    /// Parses the name of a scope in requests.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|scope| scope.as_str() == word)
-    }
-}
-
 /// How certain it is that evidence is related to a point in time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Confidence {
     /// The evidence has the same session or job, and the same rank.
     High,
     /// The evidence has the same session or job.
     Medium,
     /// Only the time matches.
+    #[default]
     Low,
 }
 

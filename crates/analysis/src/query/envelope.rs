@@ -5,6 +5,7 @@
     reason = "the fields are the keys of the file, described in docs/schemas"
 )]
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -18,59 +19,6 @@ pub(crate) const FILE_NAME: &str = "stormlog_run.json";
 
 /// The value of the key `format`.
 const FORMAT: &str = "stormlog.run_envelope";
-
-const RUN_KEYS: [&str; 16] = [
-    "schema_version",
-    "format",
-    "run_id",
-    "metadata",
-    "title",
-    "description",
-    "job_id",
-    "started_at_ns",
-    "ended_at_ns",
-    "created_at_utc",
-    "updated_at_utc",
-    "source_namespace",
-    "source_ref",
-    "tags",
-    "sessions",
-    "attachments",
-];
-
-const SESSION_KEYS: [&str; 9] = [
-    "session_id",
-    "metadata",
-    "job_id",
-    "role",
-    "source_namespace",
-    "source_ref",
-    "rank",
-    "local_rank",
-    "world_size",
-];
-
-const ATTACHMENT_KEYS: [&str; 19] = [
-    "title",
-    "kind",
-    "storage",
-    "metadata",
-    "url",
-    "path",
-    "attachment_id",
-    "run_id",
-    "session_id",
-    "job_id",
-    "rank",
-    "local_rank",
-    "world_size",
-    "start_ns",
-    "end_ns",
-    "created_at_utc",
-    "updated_at_utc",
-    "source_namespace",
-    "source_ref",
-];
 
 /// A run described by an envelope.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -148,7 +96,7 @@ impl RunEnvelope {
         if !Self::is_one(document) {
             return Err(Invalid);
         }
-        let fields = Fields::of(document, &RUN_KEYS)?;
+        let fields = Fields::of(document, &["schema_version", "format"]);
         let run_id = fields.name("run_id")?;
         let (started_at_ns, ended_at_ns) = fields.span("started_at_ns", "ended_at_ns")?;
         let attachments = fields
@@ -157,7 +105,7 @@ impl RunEnvelope {
             .map(|entry| RunAttachment::parse(entry, &run_id, file))
             .collect::<Result<_, _>>()?;
         let sessions = fields.objects("sessions")?;
-        Ok(Self {
+        let read = Self {
             path: file.to_path_buf(),
             title: fields.name_or_null("title")?,
             description: fields.text_or_null("description")?,
@@ -176,14 +124,15 @@ impl RunEnvelope {
             attachments,
             metadata: fields.metadata()?,
             run_id,
-        })
+        };
+        fields.complete(read)
     }
 }
 
 impl RunSessionRef {
     fn parse(entry: &Map) -> Result<Self, Invalid> {
-        let fields = Fields::of(entry, &SESSION_KEYS)?;
-        Ok(Self {
+        let fields = Fields::of(entry, &[]);
+        let read = Self {
             session_id: fields.name("session_id")?,
             job_id: fields.name_or_null("job_id")?,
             rank: fields.at_least("rank", 0)?,
@@ -193,13 +142,14 @@ impl RunSessionRef {
             source_namespace: fields.name_or_null("source_namespace")?,
             source_ref: fields.name_or_null("source_ref")?,
             metadata: fields.metadata()?,
-        })
+        };
+        fields.complete(read)
     }
 }
 
 impl RunAttachment {
     fn parse(entry: &Map, run_id: &Text, file: &Path) -> Result<Self, Invalid> {
-        let fields = Fields::of(entry, &ATTACHMENT_KEYS)?;
+        let fields = Fields::of(entry, &[]);
         let url = fields.name_if_present("url")?;
         let path = fields.name_if_present("path")?;
         if url.is_none() && path.is_none() {
@@ -211,7 +161,7 @@ impl RunAttachment {
             return Err(Invalid);
         }
         let owner = fields.name_or_null("run_id")?;
-        Ok(Self {
+        let read = Self {
             title: fields.name("title")?,
             kind: fields.name("kind")?,
             storage,
@@ -231,61 +181,77 @@ impl RunAttachment {
             source_namespace: fields.name_or_null("source_namespace")?,
             source_ref: fields.name_or_null("source_ref")?,
             metadata: fields.metadata()?,
-        })
+        };
+        fields.complete(read)
     }
 }
 
 /// A value that is invalid, so that the whole file is.
 struct Invalid;
 
-/// An object without unknown keys.
-struct Fields<'a>(&'a Map);
+/// An object whose keys are all known: those that were read.
+struct Fields<'a> {
+    map: &'a Map,
+    known: RefCell<Vec<&'static str>>,
+}
 
 impl<'a> Fields<'a> {
-    fn of(map: &'a Map, keys: &[&str]) -> Result<Self, Invalid> {
-        let is_known = |key: &Text| keys.iter().any(|known| key == known);
-        if map.iter().all(|(key, _)| is_known(key)) {
-            Ok(Self(map))
+    fn of(map: &'a Map, known: &[&'static str]) -> Self {
+        let known = RefCell::new(known.to_vec());
+        Self { map, known }
+    }
+
+    fn get(&self, key: &'static str) -> Option<&'a Value> {
+        self.known.borrow_mut().push(key);
+        self.map.get(key)
+    }
+
+    /// Returns what was read, unless there are other keys.
+    fn complete<T>(self, read: T) -> Result<T, Invalid> {
+        let known = self.known.into_inner();
+        let is_known = |key: &Text| known.iter().any(|known| key == known);
+        if self.map.iter().all(|(key, _)| is_known(key)) {
+            Ok(read)
         } else {
             Err(Invalid)
         }
     }
 
     /// A non-empty text.
-    fn name(&self, key: &str) -> Result<Text, Invalid> {
-        match self.0.get(key) {
+    fn name(&self, key: &'static str) -> Result<Text, Invalid> {
+        match self.get(key) {
             Some(Value::Text(text)) if !text.as_bytes().is_empty() => Ok(text.clone()),
             _ => Err(Invalid),
         }
     }
 
     /// A non-empty text. The key may be missing and the value may be null.
-    fn name_or_null(&self, key: &str) -> Result<Option<Text>, Invalid> {
-        match self.0.get(key) {
+    fn name_or_null(&self, key: &'static str) -> Result<Option<Text>, Invalid> {
+        match self.get(key) {
             Some(Value::Null) => Ok(None),
             _ => self.name_if_present(key),
         }
     }
 
     /// A non-empty text. The key may be missing, but the value must not be null.
-    fn name_if_present(&self, key: &str) -> Result<Option<Text>, Invalid> {
-        match self.0.get(key) {
+    fn name_if_present(&self, key: &'static str) -> Result<Option<Text>, Invalid> {
+        match self.get(key) {
             None => Ok(None),
             Some(_) => self.name(key).map(Some),
         }
     }
 
     /// A text, possibly empty. The key may be missing and the value may be null.
-    fn text_or_null(&self, key: &str) -> Result<Option<Text>, Invalid> {
-        match self.0.get(key) {
+    fn text_or_null(&self, key: &'static str) -> Result<Option<Text>, Invalid> {
+        match self.get(key) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::Text(text)) => Ok(Some(text.clone())),
             Some(_) => Err(Invalid),
         }
     }
 
-    fn at_least(&self, key: &str, minimum: i64) -> Result<Option<i64>, Invalid> {
-        match self.0.get(key) {
+    fn at_least(&self, key: &'static str, minimum: i64) -> Result<Option<i64>, Invalid> {
+        match self.get(key) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::Int(value)) if *value >= minimum => Ok(Some(*value)),
             Some(_) => Err(Invalid),
@@ -293,7 +259,11 @@ impl<'a> Fields<'a> {
     }
 
     /// Two timestamps, of which the second must not be earlier.
-    fn span(&self, start: &str, end: &str) -> Result<(Option<i64>, Option<i64>), Invalid> {
+    fn span(
+        &self,
+        start: &'static str,
+        end: &'static str,
+    ) -> Result<(Option<i64>, Option<i64>), Invalid> {
         match (self.at_least(start, 0)?, self.at_least(end, 0)?) {
             (Some(start), Some(end)) if end < start => Err(Invalid),
             span => Ok(span),
@@ -313,13 +283,13 @@ impl<'a> Fields<'a> {
         Ok(tags)
     }
 
-    fn objects(&self, key: &str) -> Result<Vec<&'a Map>, Invalid> {
+    fn objects(&self, key: &'static str) -> Result<Vec<&'a Map>, Invalid> {
         let items = self.list(key)?.iter();
         items.map(|item| item.as_map().ok_or(Invalid)).collect()
     }
 
-    fn list(&self, key: &str) -> Result<&'a [Value], Invalid> {
-        match self.0.get(key) {
+    fn list(&self, key: &'static str) -> Result<&'a [Value], Invalid> {
+        match self.get(key) {
             None => Ok(&[]),
             Some(Value::List(items)) => Ok(items),
             Some(_) => Err(Invalid),
@@ -327,7 +297,7 @@ impl<'a> Fields<'a> {
     }
 
     fn metadata(&self) -> Result<Map, Invalid> {
-        let metadata = self.0.get("metadata").and_then(Value::as_map);
+        let metadata = self.get("metadata").and_then(Value::as_map);
         metadata.cloned().ok_or(Invalid)
     }
 }

@@ -23,7 +23,7 @@ pub const EVIDENCE_KINDS: [&str; 7] = [
 ];
 
 /// Something that may be related to a point in time.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[expect(
     missing_docs,
     reason = "the fields are the keys of rows, described in docs/schemas"
@@ -53,20 +53,9 @@ impl Evidence {
 
     pub(crate) fn new(kind: &'static str, title: impl Into<Text>) -> Self {
         Self {
-            evidence_id: Text::default(),
             kind,
             title: title.into(),
-            session_id: None,
-            job_id: None,
-            rank: None,
-            world_size: None,
-            start_ns: None,
-            end_ns: None,
-            source_path: Text::default(),
-            source_kind: Text::default(),
-            metadata: Map::new(),
-            confidence: Confidence::Low,
-            reasons: Vec::new(),
+            ..Self::default()
         }
     }
 

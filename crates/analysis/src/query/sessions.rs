@@ -276,7 +276,7 @@ pub(crate) fn diagnosed(manifest: &Map) -> Option<SessionSummary> {
     }
     let status = match manifest.get("session_status") {
         None => SessionStatus::Incomplete,
-        Some(value) => SessionStatus::parse(value).ok()?,
+        Some(value) => SessionStatus::of_value(value).ok()?,
     };
     Some(SessionSummary {
         session_id: text(manifest, "session_id")?,

@@ -40,11 +40,6 @@ stormlog_format::names!(Metric {
 });
 
 impl Metric {
-    /// Parses the name used in requests.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|metric| metric.as_str() == word)
-    }
-
     /// The counter whose peak is computed.
     pub(crate) fn counter(self, event: EventRef<'_>) -> Option<i64> {
         match self {
@@ -78,11 +73,6 @@ stormlog_format::names!(GroupBy {
 });
 
 impl GroupBy {
-    /// Parses the name used in requests.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|group| group.as_str() == word)
-    }
-
     pub(crate) fn key(self, session: &Text, rank: i64, status: &str) -> Group {
         let session = || Some(session.clone());
         match self {

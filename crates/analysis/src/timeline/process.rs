@@ -20,18 +20,6 @@ stormlog_format::names!(Role {
     Subprocess => "subprocess",
 });
 
-impl Role {
-    /// Parses the role in a recording.
-    #[must_use]
-    pub fn parse(word: &str) -> Self {
-        match word {
-            "worker" => Self::Worker,
-            "subprocess" => Self::Subprocess,
-            _ => Self::Program,
-        }
-    }
-}
-
 /// A process of a run, with the samples of its own memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Process {

@@ -368,7 +368,8 @@ impl Tracks {
         let text = |key: &str| Some(about.get(key)?.as_text()?.to_str_lossy().into_owned());
         if let Some(process) = self.process(pid, event.origin()) {
             process.name = text("name").unwrap_or_default();
-            process.role = text("role").map_or(process.role, |word| Role::parse(&word));
+            let role = text("role").map(|word| Role::parse(&word).unwrap_or_default());
+            process.role = role.unwrap_or(process.role);
             // A reused pid belongs to another process.
             process.exited_ns = None;
         }

@@ -186,7 +186,7 @@ fn bundle_session(directory: &Path, first_ns: i64) -> Option<SessionSummary> {
     let session_id = manifest.get("session_id").and_then(Value::as_text);
     let session_id = session_id.filter(|id| !id.is_blank())?;
     let status = manifest.get("session_status").unwrap_or(&Value::Null);
-    let status = SessionStatus::parse(status).unwrap_or(SessionStatus::Incomplete);
+    let status = SessionStatus::of_value(status).unwrap_or(SessionStatus::Incomplete);
     let created = manifest.get("created_iso").and_then(Value::as_text);
     let created_ns = created
         .and_then(Text::as_str)

@@ -97,13 +97,7 @@ fn gates(out: &mut String, comparison: &Comparison) {
 }
 
 fn findings(out: &mut String, comparison: &Comparison) {
-    let changes = &comparison.findings;
-    let lists = [
-        ("new", &changes.new),
-        ("gone", &changes.gone),
-        ("unknown whether gone", &changes.unanswered),
-        ("still there", &changes.shared),
-    ];
+    let lists = words::finding_lists(comparison);
     if lists.iter().all(|(_, findings)| findings.is_empty()) {
         return;
     }

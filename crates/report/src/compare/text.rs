@@ -114,13 +114,7 @@ fn table(out: &mut String, differences: &[Difference], paint: Paint) {
 }
 
 fn findings(out: &mut String, comparison: &Comparison, width: usize) {
-    let changes = &comparison.findings;
-    let lists = [
-        ("new", &changes.new),
-        ("gone", &changes.gone),
-        ("unknown whether gone", &changes.unanswered),
-        ("still there", &changes.shared),
-    ];
+    let lists = words::finding_lists(comparison);
     if lists.iter().all(|(_, findings)| findings.is_empty()) {
         return;
     }

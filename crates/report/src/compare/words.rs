@@ -204,6 +204,17 @@ pub(super) fn finding(finding: &KnownFinding) -> String {
     )
 }
 
+/// The findings of both sides, by what became of them.
+pub(super) fn finding_lists(comparison: &Comparison) -> [(&'static str, &[KnownFinding]); 4] {
+    let changes = &comparison.findings;
+    [
+        ("new", &changes.new),
+        ("gone", &changes.gone),
+        ("unknown whether gone", &changes.unanswered),
+        ("still there", &changes.shared),
+    ]
+}
+
 /// The ranks of a finding: `on rank 0`, `on all ranks`.
 pub(super) fn whose(finding: &KnownFinding) -> String {
     match finding.rank {

@@ -68,7 +68,7 @@ fn parts(area: Rect) -> [Rect; 3] {
 fn tabs(model: &Model) -> Line<'static> {
     let mut spans = Vec::new();
     for (index, tab) in Tab::ALL.into_iter().enumerate() {
-        let text = format!(" {} {}", index + 1, tab.name());
+        let text = format!(" {} {}", index + 1, tab.as_str());
         let style = if tab == model.tab {
             model.palette.heading().add_modifier(Modifier::REVERSED)
         } else {
@@ -126,7 +126,7 @@ fn tab_at(column: u16) -> Option<Tab> {
     let mut end = 0;
     Tab::ALL.into_iter().find(|tab| {
         // The name, its number and the spaces before them.
-        end += tab.name().len() + 3;
+        end += tab.as_str().len() + 3;
         usize::from(column) < end
     })
 }

@@ -11,7 +11,7 @@ use stormlog_report::escape::for_terminal;
 use stormlog_report::rows::cell;
 use stormlog_report::{bytes, issues as render, time, wrap};
 
-use super::{ArtifactSet, Form, Format, json, timeline};
+use super::{ArtifactSet, Form, ListFormat, json, timeline};
 use crate::Exit;
 use crate::console::Console;
 
@@ -37,10 +37,10 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let found = arguments.set.find(console)?;
     let issue = found.named(&arguments.id)?;
     let text = match arguments.form.format() {
-        Format::Json => json(&Value::Map(issue.to_map())),
-        Format::Md => render::markdown(std::slice::from_ref(issue)),
-        Format::Github => render::github(std::iter::once((issue.state, issue))),
-        Format::Text => {
+        ListFormat::Json => json(&Value::Map(issue.to_map())),
+        ListFormat::Md => render::markdown(std::slice::from_ref(issue)),
+        ListFormat::Github => render::github(std::iter::once((issue.state, issue))),
+        ListFormat::Text => {
             let width = console.terminal(None).width;
             text(issue, &found.store, arguments.evidence, width)
         }

@@ -16,7 +16,7 @@ const MOUSE: [&str; 3] = [
 
 pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, body: Rect) {
     frame.render_widget(Clear, body);
-    let title = format!(" {} shortcuts (any key closes) ", model.tab.name());
+    let title = format!(" {} shortcuts (any key closes) ", model.tab.as_str());
     let block = Block::bordered().title(title);
     let inner = block.inner(body);
     frame.render_widget(block, body);

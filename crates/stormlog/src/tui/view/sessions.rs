@@ -16,7 +16,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         "Sessions ({} of {}), by {}",
         rows.len(),
         model.sessions.len(),
-        model.session_sort.name()
+        model.session_sort.as_str()
     );
     if !model.session_filter.is_empty() {
         title += ", with '";

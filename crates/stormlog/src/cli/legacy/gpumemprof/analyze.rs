@@ -32,9 +32,9 @@ pub(super) struct Arguments {
     /// Write the report to this file
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Format of the report
-    #[arg(long, value_enum, default_value_t = Format::Json)]
-    format: Format,
+    /// FileFormat of the report
+    #[arg(long, value_enum, default_value_t = FileFormat::Json)]
+    format: FileFormat,
     /// Analyze only this session
     #[arg(long, value_name = "ID")]
     session_id: Option<String>,
@@ -53,11 +53,12 @@ pub(super) struct Arguments {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum FileFormat {
     /// Everything
     Json,
     /// The printed lines
-    Txt,
+    #[value(name = "txt")]
+    Text,
 }
 
 /// What a file contains.
@@ -113,8 +114,8 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     }
     if let Some(file) = &arguments.output {
         let content = match arguments.format {
-            Format::Json => serde_json::to_string_pretty(&document(&outcome))?,
-            Format::Txt => lines.join("\n") + "\n",
+            FileFormat::Json => serde_json::to_string_pretty(&document(&outcome))?,
+            FileFormat::Text => lines.join("\n") + "\n",
         };
         write_whole(file, content.as_bytes())?;
         let file = file.display().to_string();
