@@ -146,14 +146,14 @@ impl Series {
             gaps: Vec::new(),
             fragmentation: Vec::new(),
         };
-        for (place, event, _) in events.of_type(is_sample) {
+        for (index, event, _) in events.of_type(is_sample) {
             let Some((gap, _)) = share_of_device(event) else {
                 continue;
             };
             if let Some(ratio) = fragmentation(event) {
                 series.fragmentation.push((series.gaps.len(), ratio));
             }
-            series.places.push(place);
+            series.places.push(index);
             series.times_ns.push(event.timestamp_ns());
             series.gaps.push(gap);
         }

@@ -16,6 +16,8 @@ pub struct Marker {
     pub start_ns: i64,
     pub end_ns: Option<i64>,
     pub kind: &'static str,
+    /// `telemetry_event` or `phase_replay`.
+    pub source: &'static str,
     pub severity: &'static str,
     pub label: Text,
     pub rank: Option<i64>,
@@ -31,22 +33,12 @@ pub enum Subject {
     /// A single event.
     Event {
         /// Index of the event.
-        place: usize,
+        index: usize,
         /// Type of the event, without surrounding white space.
         event_type: Text,
     },
     /// A span of a replayed phase.
     Phase(PhaseSpan),
-}
-
-impl Marker {
-    /// The source of the marker: `telemetry_event` or `phase_replay`.
-    pub fn source(&self) -> &'static str {
-        match self.subject {
-            Subject::Event { .. } => "telemetry_event",
-            Subject::Phase(_) => "phase_replay",
-        }
-    }
 }
 
 /// Creates the markers of loaded events.
@@ -56,7 +48,7 @@ pub fn of_events(events: &Events, include_phases: bool) -> Vec<Marker> {
         .enumerate()
         // Most events are samples, and only the others are converted.
         .filter(|(_, event)| may_be_point(event.event_type()))
-        .filter_map(|(place, event)| point(place, &LooseEvent::of_row(event)))
+        .filter_map(|(index, event)| point(index, &LooseEvent::of_row(event)))
         .collect();
     if include_phases {
         let replay = PhaseReplay::of_events(events);
@@ -80,7 +72,7 @@ pub fn of_events(events: &Events, include_phases: bool) -> Vec<Marker> {
 pub fn of_loose(events: &[LooseEvent], include_phases: bool) -> Vec<Marker> {
     let points = events.iter().enumerate();
     let mut markers: Vec<Marker> = points
-        .filter_map(|(place, event)| point(place, event))
+        .filter_map(|(index, event)| point(index, event))
         .collect();
     if include_phases {
         let replay = PhaseReplay::of_moments(events.iter().filter_map(LooseEvent::moment));
@@ -114,7 +106,7 @@ fn may_be_point(event_type: &[u8]) -> bool {
     )
 }
 
-fn point(place: usize, event: &LooseEvent) -> Option<Marker> {
+fn point(index: usize, event: &LooseEvent) -> Option<Marker> {
     let event_type = event.event_type.as_ref()?.stripped();
     let (mut kind, severity, fallback) = match EventType::of(event_type.as_bytes())? {
         EventType::Start => ("lifecycle", "info", "Tracking started"),
@@ -151,12 +143,13 @@ fn point(place: usize, event: &LooseEvent) -> Option<Marker> {
         start_ns: event.timestamp_ns?,
         end_ns: None,
         kind,
+        source: "telemetry_event",
         severity,
         label,
         rank: event.rank.number(),
         local_rank: event.local_rank,
         world_size: event.world_size,
-        subject: Subject::Event { place, event_type },
+        subject: Subject::Event { index, event_type },
     })
 }
 
@@ -177,6 +170,7 @@ fn phases<'a>(
                 start_ns: span.start_ns,
                 end_ns: Some(span.end_ns),
                 kind: "phase",
+                source: "phase_replay",
                 severity: "info",
                 label: Text::from_bytes(&[b"Phase: ", path.as_bytes()].concat()),
                 rank: Some(span.rank),

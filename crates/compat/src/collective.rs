@@ -79,14 +79,14 @@ pub struct CollectiveAttribution {
 
 struct Sample {
     timestamp_ns: i64,
-    place: usize,
+    index: usize,
     gap: i64,
     ratio: Option<f64>,
 }
 
 struct Spike {
     timestamp_ns: i64,
-    place: usize,
+    index: usize,
     gap: i64,
     ratio: Option<f64>,
     zscore: f64,
@@ -129,7 +129,7 @@ pub fn attribute(
             score(*rank, spike, ranks, world_size, start_ns, config)
         };
         let phased = of_rank.iter().filter_map(move |spike| {
-            let session_id = &events.get(spike.place)?.origin().session_id;
+            let session_id = &events.get(spike.index)?.origin().session_id;
             let phase = |found: &CollectiveAttribution| -> Option<PhaseAttribution> {
                 resolve?(spike.timestamp_ns, session_id, found.rank)
             };
@@ -146,7 +146,7 @@ fn samples_by_rank(events: &Events) -> BTreeMap<i64, Vec<Sample>> {
     let mut places: HashMap<i64, usize> = HashMap::new();
     let mut ranks: Vec<(i64, Vec<Sample>)> = Vec::new();
     let mut of_origin: Vec<Option<usize>> = vec![None; events.origin_count()];
-    for (place, event, origin) in events.of_type(is_sample) {
+    for (index, event, origin) in events.of_type(is_sample) {
         let Some(gap) = device_gap(event) else {
             continue;
         };
@@ -160,7 +160,7 @@ fn samples_by_rank(events: &Events) -> BTreeMap<i64, Vec<Sample>> {
         });
         ranks[rank].1.push(Sample {
             timestamp_ns: event.timestamp_ns(),
-            place,
+            index,
             gap,
             ratio: device_total(event).map(|total| gap as f64 / total as f64),
         });
@@ -215,7 +215,7 @@ fn spikes(samples: &[Sample], markers: &[i64], config: &CollectiveConfig) -> Vec
             let zscore = scale.score(sample.gap as f64);
             (zscore >= config.robust_zscore_threshold).then(|| Spike {
                 timestamp_ns: sample.timestamp_ns,
-                place: sample.place,
+                index: sample.index,
                 gap: sample.gap,
                 ratio: sample.ratio,
                 zscore: rounding::python(zscore, 4),

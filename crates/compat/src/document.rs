@@ -19,7 +19,7 @@ use crate::optimization::{self, Score};
 /// The report: the keys of stormlog 0.3.9 and our own. Stormlog records no profiled functions, so the
 /// keys for them are empty.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Document<'a> {
+pub struct ReportDocument<'a> {
     /// The keys that stormlog 0.3.9 does not have.
     #[serde(flatten)]
     pub own: analyze::Document<'a>,
@@ -45,7 +45,7 @@ pub struct Document<'a> {
     session: Sessions<'a>,
 }
 
-impl<'a> Document<'a> {
+impl<'a> ReportDocument<'a> {
     /// The document of a report.
     pub fn of(report: &'a Report, analyses: &'a Analyses) -> Self {
         let ranks = analyses.ranks.as_ref();

@@ -87,11 +87,11 @@ fn by_function(calls: &[ProfiledCall]) -> Vec<(&Text, Vec<&ProfiledCall>)> {
     let mut places: HashMap<&Text, usize> = HashMap::new();
     let mut functions: Vec<(&Text, Vec<&ProfiledCall>)> = Vec::new();
     for call in calls {
-        let place = *places.entry(&call.function).or_insert_with(|| {
+        let index = *places.entry(&call.function).or_insert_with(|| {
             functions.push((&call.function, Vec::new()));
             functions.len() - 1
         });
-        functions[place].1.push(call);
+        functions[index].1.push(call);
     }
     functions
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use crate::json::map_of;
 use crate::number::{IntegerError, python_int};
 use crate::session::SessionSummary;
 use crate::sink_names::SinkNames;
@@ -309,11 +308,6 @@ impl Manifest {
         let thinned = self.thinned.unwrap_or_default().plus(rewriting.thinned);
         self.thinned = thinned.reported();
         rewriting.replaces
-    }
-
-    /// The manifest as written, with its keys in order.
-    pub fn to_map(&self) -> Map {
-        map_of(self)
     }
 }
 

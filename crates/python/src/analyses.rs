@@ -16,7 +16,7 @@ use stormlog_format::Text;
 use crate::any_events::AnyEvents;
 use crate::convert::{dict_of, text_from_python, text_to_python};
 use crate::errors::raise;
-use crate::phases::{Resolver, attribution_fields, path};
+use crate::phases::{Resolver, attribution_fields};
 use crate::rows::EventRows;
 
 /// The fields of a gap finding for Python: those of `GapFinding` without remediation and phase, and
@@ -215,7 +215,7 @@ fn collective_fields<'py>(
 pub(crate) fn collective_preset(name: &Bound<'_, PyAny>) -> PyResult<(&'static str, [f64; 9])> {
     let preset = Preset::of_name(&text_from_python(name.cast()?)?)
         .map_err(|error| invalid_config(name.py(), &error))?;
-    Ok((preset.name(), preset.config().values()))
+    Ok((preset.as_str(), preset.config().values()))
 }
 
 /// Rejects names that are not limits.
@@ -275,21 +275,13 @@ fn marker_fields<'py>(
     marker: &Marker,
 ) -> PyResult<(Bound<'py, PyDict>, Option<usize>)> {
     let fields = dict_of(py, marker)?;
-    fields.set_item("source", marker.source())?;
-    let (event_type, place) = match &marker.subject {
-        Subject::Event { place, event_type } => (event_type.clone(), Some(*place)),
+    let (event_type, index) = match &marker.subject {
+        Subject::Event { index, event_type } => (event_type.clone(), Some(*index)),
         Subject::Phase(span) => {
-            let metadata = PyDict::new(py);
-            metadata.set_item("phase_path", path(py, &span.path)?.to_list())?;
-            metadata.set_item("scope_id", text_to_python(py, &span.scope_id)?)?;
-            metadata.set_item("thread_id", span.thread_id)?;
-            metadata.set_item("thread_name", text_to_python(py, &span.thread_name)?)?;
-            metadata.set_item("sequence", span.sequence)?;
-            metadata.set_item("synthetic_end", span.synthetic_end)?;
-            fields.set_item("metadata", metadata)?;
+            fields.set_item("metadata", dict_of(py, &span.metadata())?)?;
             (Text::from("phase"), None)
         }
     };
     fields.set_item("event_type", text_to_python(py, &event_type)?)?;
-    Ok((fields, place))
+    Ok((fields, index))
 }

@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 use stormlog_analysis::analyze::diagnosed;
 use stormlog_analysis::{LoadedSession, detect};
 use stormlog_report::{
-    Canvas, DrawError, FunctionBars, FunctionRow, FunctionTable, Kind, Scene, Story, Theme, Track,
-    draw, html_page, to_png, to_svg,
+    Canvas, DrawError, DrawnTrack, FunctionBars, FunctionRow, FunctionTable, Kind, Scene, Story,
+    Theme, draw, html_page, to_png, to_svg,
 };
 
 use crate::errors::raise;
@@ -79,7 +79,7 @@ impl Drawing {
     /// Draws samples of a profiler.
     #[staticmethod]
     fn of_points(py: Python<'_>, points: Vec<PointFields>, title: String) -> PyResult<Self> {
-        let story = Story::of_tracks(vec![Track::from_points(points)]);
+        let story = Story::of_tracks(vec![DrawnTrack::from_points(points)]);
         Self::of_story(py, story, "timeline", Some(title))
     }
 
@@ -113,7 +113,7 @@ impl Drawing {
     fn of_profile(points: Vec<PointFields>, calls: Vec<CallFields>) -> Self {
         Self {
             what: What::FunctionDashboard,
-            story: Story::of_tracks(vec![Track::from_points(points)]),
+            story: Story::of_tracks(vec![DrawnTrack::from_points(points)]),
             functions: table(calls),
             title: "Memory profile".into(),
         }

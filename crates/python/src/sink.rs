@@ -189,14 +189,9 @@ pub(crate) fn sink_config(config: &Bound<'_, PyAny>) -> PyResult<SinkConfig> {
     })
 }
 
-/// The smallest integer that is not below a limit.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the cast saturates, and limits are positive"
-)]
+/// The smallest integer that is not below a limit, which is positive.
 fn whole(limit: f64) -> u64 {
-    limit.ceil() as u64
+    stormlog_format::whole(limit.ceil()).unsigned_abs()
 }
 
 /// Converts seconds, which may exceed what the machine can count.

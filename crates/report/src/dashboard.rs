@@ -16,7 +16,7 @@ use crate::story::{Canvas, Story};
 use crate::theme::Theme;
 use crate::time;
 use crate::timeline::{Panel, keys_of, marks_for, phases_for};
-use crate::track::{Measure, Track};
+use crate::track::{DrawnTrack, Measure};
 
 /// Height of one row of the verdict, and its most rows.
 const BANNER_ROW: f64 = 19.0;
@@ -118,7 +118,7 @@ fn timeline_panel(
     area: Area,
     theme: Theme,
     story: &Story,
-    track: &Track,
+    track: &DrawnTrack,
     span: Span,
 ) {
     let inside = |time: i64| time >= span.from && time <= span.end_with_slack();

@@ -10,7 +10,7 @@ use crate::scale::{Span, byte_ceiling};
 use crate::scene::{Area, Scene, Stroke, TextStyle};
 use crate::story::{Canvas, Story};
 use crate::theme::Theme;
-use crate::track::{Measure, Track, track_name};
+use crate::track::{DrawnTrack, Measure, track_name};
 
 /// The most lines; more could not be distinguished.
 const MOST_LINES: usize = 8;
@@ -18,7 +18,7 @@ const MOST_LINES: usize = 8;
 pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let span = story.shown()?;
     let theme = canvas.theme;
-    let what = if story.tracks.iter().all(Track::knows_own) {
+    let what = if story.tracks.iter().all(DrawnTrack::knows_own) {
         "used by this process minus allocator reserved: CUDA context, libraries"
     } else {
         "device used minus allocator reserved: CUDA context, libraries, other processes"
@@ -35,8 +35,8 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
 }
 
 /// The tracks with the most hidden memory, in order of rank.
-pub(crate) fn widest(tracks: &[Track], span: Span) -> Vec<&Track> {
-    let mut known: Vec<(i64, &Track)> = tracks
+pub(crate) fn widest(tracks: &[DrawnTrack], span: Span) -> Vec<&DrawnTrack> {
+    let mut known: Vec<(i64, &DrawnTrack)> = tracks
         .iter()
         .filter_map(|track| {
             let (_, high) = track.extremes(Measure::Hidden, track.within(span))?;
@@ -49,9 +49,9 @@ pub(crate) fn widest(tracks: &[Track], span: Span) -> Vec<&Track> {
     known.into_iter().map(|(_, track)| track).collect()
 }
 
-fn keys(tracks: &[&Track], several_devices: bool, span: Span, theme: Theme) -> Vec<Key> {
+fn keys(tracks: &[&DrawnTrack], several_devices: bool, span: Span, theme: Theme) -> Vec<Key> {
     let one = tracks.len() == 1;
-    let key = |(index, track): (usize, &&Track)| {
+    let key = |(index, track): (usize, &&DrawnTrack)| {
         let values = track.values(Measure::Hidden);
         let values = values[track.within(span)].iter().copied();
         let mut known = values.filter(|value| *value != crate::track::UNKNOWN);
@@ -90,7 +90,7 @@ pub(crate) fn panel(
     scene: &mut Scene,
     area: Area,
     theme: Theme,
-    tracks: &[&Track],
+    tracks: &[&DrawnTrack],
     marks: &[Mark],
     span: Span,
 ) {

@@ -9,7 +9,7 @@ use crate::scale::Span;
 use crate::scene::{Anchor, Area, Scene, Shape, Stroke, TextStyle};
 use crate::story::{Canvas, Story};
 use crate::theme::{Theme, heat};
-use crate::track::{Measure, Track};
+use crate::track::{DrawnTrack, Measure};
 
 /// Number of time columns; more could not be distinguished.
 pub(crate) const COLUMNS: usize = 300;
@@ -55,7 +55,7 @@ pub(crate) fn panel(
     scene: &mut Scene,
     area: Area,
     theme: Theme,
-    tracks: &[Track],
+    tracks: &[DrawnTrack],
     measure: Measure,
     span: Span,
 ) {
@@ -121,7 +121,7 @@ fn rank_axis(
     scene: &mut Scene,
     plot: Area,
     theme: Theme,
-    tracks: &[Track],
+    tracks: &[DrawnTrack],
     share: impl Fn(usize) -> usize,
     lines: usize,
 ) {

@@ -40,6 +40,7 @@ pub mod markdown;
 mod marks_lane;
 mod moment;
 mod page;
+mod paint;
 mod phase;
 mod png;
 mod ranks;
@@ -81,5 +82,5 @@ pub use served::{
 pub use story::{Canvas, Kind, Story, draw};
 pub use svg::to_svg;
 pub use theme::Theme;
-pub use track::{Measure, Track, UNKNOWN};
+pub use track::{DrawnTrack, Measure, UNKNOWN};
 pub use wrap::{Terminal, wrap};

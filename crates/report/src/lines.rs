@@ -4,11 +4,11 @@ use crate::reduce;
 use crate::scale::{Span, TimeScale, ValueScale};
 use crate::scene::{Point, Scene, Stroke};
 use crate::theme::Ink;
-use crate::track::{Measure, Track, UNKNOWN};
+use crate::track::{DrawnTrack, Measure, UNKNOWN};
 
 /// The line of a measure in pixels, in pieces.
 pub(crate) fn pieces(
-    track: &Track,
+    track: &DrawnTrack,
     measure: Measure,
     time: TimeScale,
     value: ValueScale,
@@ -32,7 +32,7 @@ pub(crate) fn pieces(
 /// Draws a measure as a line.
 pub(crate) fn line(
     scene: &mut Scene,
-    track: &Track,
+    track: &DrawnTrack,
     measure: Measure,
     time: TimeScale,
     value: ValueScale,
@@ -45,7 +45,7 @@ pub(crate) fn line(
 /// zero.
 pub(crate) fn between(
     scene: &mut Scene,
-    track: &Track,
+    track: &DrawnTrack,
     (upper, lower): (Measure, Option<Measure>),
     time: TimeScale,
     value: ValueScale,
@@ -66,7 +66,7 @@ pub(crate) fn between(
 type Edges = Vec<Option<(f64, i64, i64)>>;
 
 /// One edge for each pixel column that has samples.
-fn edges(track: &Track, upper: Measure, lower: Option<Measure>, time: TimeScale) -> Edges {
+fn edges(track: &DrawnTrack, upper: Measure, lower: Option<Measure>, time: TimeScale) -> Edges {
     let mut edges: Edges = Vec::new();
     let mut last: Option<i64> = None;
     for index in track.within(time.span) {
@@ -96,7 +96,7 @@ fn edges(track: &Track, upper: Measure, lower: Option<Measure>, time: TimeScale)
 }
 
 /// The same scale on the rank's own clock.
-fn own_scale(track: &Track, time: TimeScale) -> TimeScale {
+fn own_scale(track: &DrawnTrack, time: TimeScale) -> TimeScale {
     TimeScale {
         span: Span::new(
             time.span.from.saturating_sub(track.skew_ns),

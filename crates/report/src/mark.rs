@@ -176,8 +176,8 @@ pub(crate) fn grouped(marks: &[Mark]) -> Vec<MarkGroup> {
         let words: String = mark.label.chars().filter(|c| !c.is_ascii_digit()).collect();
         let key = (words, mark.kind, mark.severity, mark.rank, mark.on_host);
         let known = places.get(&key).filter(|_| mark.kind != MarkKind::Finding);
-        if let Some(place) = known {
-            let group: &mut MarkGroup = &mut groups[*place];
+        if let Some(index) = known {
+            let group: &mut MarkGroup = &mut groups[*index];
             group.times.push(mark.time_ns);
             continue;
         }

@@ -20,7 +20,7 @@ use crate::ranks;
 use crate::scale::Span;
 use crate::story::{Kind, Story};
 use crate::timeline::{panels_of, series_of};
-use crate::track::{Measure, Track, UNKNOWN, track_name};
+use crate::track::{DrawnTrack, Measure, UNKNOWN, track_name};
 
 /// The most lines of host memory; more could not be distinguished.
 const MOST_HOSTS: usize = 8;
@@ -315,7 +315,7 @@ impl Builder {
     }
 
     /// Adds the shown part of a track; returns its index.
-    fn track(&mut self, track: &Track, label: &str, lines: &[Line]) -> i64 {
+    fn track(&mut self, track: &DrawnTrack, label: &str, lines: &[Line]) -> i64 {
         let places = track.within(self.span);
         let times = track.times()[places.clone()]
             .iter()

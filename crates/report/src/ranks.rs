@@ -14,7 +14,7 @@ use crate::scale::{Span, TimeScale, ValueScale, byte_ceiling};
 use crate::scene::{Area, Point, Scene, Stroke};
 use crate::story::{Canvas, Story};
 use crate::theme::{Ink, Theme};
-use crate::track::{Measure, Track, track_name};
+use crate::track::{DrawnTrack, Measure, track_name};
 
 /// The most ranks with a line each; more are drawn as an envelope.
 pub(crate) const MOST_LINES: usize = 16;
@@ -50,7 +50,7 @@ pub(crate) struct Envelope {
 pub(crate) struct View<'a> {
     pub(crate) envelope: Option<Envelope>,
     /// Ranks with their own line.
-    pub(crate) lines: Vec<&'a Track>,
+    pub(crate) lines: Vec<&'a DrawnTrack>,
     pub(crate) measure: Measure,
     several_devices: bool,
     ranks: usize,
@@ -164,7 +164,7 @@ impl<'a> View<'a> {
         time: TimeScale,
         value: ValueScale,
     ) {
-        let of_rank = |track: &&&Track| Some(track.rank) == mark.rank;
+        let of_rank = |track: &&&DrawnTrack| Some(track.rank) == mark.rank;
         let Some(track) = self.lines.iter().find(of_rank) else {
             return;
         };
@@ -182,12 +182,12 @@ impl<'a> View<'a> {
 /// The measure by which ranks are compared. Used memory per process is best if all shares are
 /// known, because ranks on one device have the same total. If shares are unknown, ranks are
 /// compared by the device's used memory, or by the allocator's counter.
-pub(crate) fn measure_of(tracks: &[Track]) -> Measure {
-    if tracks.iter().all(Track::knows_own) && !tracks.is_empty() {
+pub(crate) fn measure_of(tracks: &[DrawnTrack]) -> Measure {
+    if tracks.iter().all(DrawnTrack::knows_own) && !tracks.is_empty() {
         return Measure::Own;
     }
     let known = |measure: Measure| {
-        let any = |track: &Track| track.extremes(measure, 0..track.times().len()).is_some();
+        let any = |track: &DrawnTrack| track.extremes(measure, 0..track.times().len()).is_some();
         tracks.iter().any(any)
     };
     let measures = [Measure::Used, Measure::Reserved, Measure::Allocated];
@@ -269,11 +269,11 @@ fn band(
 
 /// The ranks that are furthest from the middle of the envelope; suspects come first.
 fn outliers<'a>(
-    tracks: &'a [Track],
+    tracks: &'a [DrawnTrack],
     grid: &Grid,
     envelope: &Envelope,
     suspects: &[i64],
-) -> Vec<&'a Track> {
+) -> Vec<&'a DrawnTrack> {
     // A distance below a twentieth of the peak is noise.
     let noise = grid.peak() / 20;
     let distance = |row: &Vec<Option<i64>>| {
@@ -284,7 +284,7 @@ fn outliers<'a>(
         });
         outside.max().unwrap_or(0)
     };
-    let mut far: Vec<(bool, i64, &Track)> = tracks
+    let mut far: Vec<(bool, i64, &DrawnTrack)> = tracks
         .iter()
         .zip(&grid.rows)
         .map(|(track, row)| (suspects.contains(&track.rank), distance(row), track))

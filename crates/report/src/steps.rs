@@ -10,7 +10,7 @@ use crate::scene::{Anchor, Area, Scene, Stroke, TextStyle};
 use crate::story::{Canvas, Story};
 use crate::theme::Theme;
 use crate::timeline::MOST_PANELS;
-use crate::track::{Measure, Track, track_name};
+use crate::track::{DrawnTrack, Measure, track_name};
 
 /// Height of a plot.
 const PANEL: u32 = 300;
@@ -51,7 +51,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
 }
 
 /// The first few tracks that have steps in the shown time.
-pub(crate) fn tracks_of(story: &Story, span: Span) -> Vec<&Track> {
+pub(crate) fn tracks_of(story: &Story, span: Span) -> Vec<&DrawnTrack> {
     let with_steps = story
         .tracks
         .iter()
@@ -59,7 +59,7 @@ pub(crate) fn tracks_of(story: &Story, span: Span) -> Vec<&Track> {
     with_steps.take(MOST_PANELS).collect()
 }
 
-fn keys(tracks: &[&Track], span: Span, theme: Theme) -> Vec<Key> {
+fn keys(tracks: &[&DrawnTrack], span: Span, theme: Theme) -> Vec<Key> {
     let steps = || tracks.iter().flat_map(|track| track.steps_within(span));
     let floor = steps().map(|step| step.floor).max().unwrap_or(0);
     let peak = steps().map(|step| step.peak).max().unwrap_or(0);
@@ -81,7 +81,7 @@ fn panel(
     scene: &mut Scene,
     area: Area,
     theme: Theme,
-    track: &Track,
+    track: &DrawnTrack,
     span: Span,
     (top, name): (i64, Option<String>),
 ) {

@@ -17,7 +17,7 @@ use crate::scale::Span;
 use crate::scene::Scene;
 use crate::theme::Theme;
 use crate::time;
-use crate::track::{Measure, Track, split_tracks};
+use crate::track::{DrawnTrack, Measure, split_tracks};
 use crate::{dashboard, gap, heatmap, ranks, steps, timeline};
 
 /// Events up to this long after the last sample are always part of the picture.
@@ -91,9 +91,9 @@ pub struct Story {
     pub(crate) ledgers: Vec<String>,
     /// What is held, by stack and holder.
     pub(crate) held: Vec<HeldGraph>,
-    pub(crate) tracks: Vec<Track>,
+    pub(crate) tracks: Vec<DrawnTrack>,
     /// Host memory of ranks that have a device.
-    pub(crate) hosts: Vec<Track>,
+    pub(crate) hosts: Vec<DrawnTrack>,
     /// Requests that failed for lack of memory.
     pub(crate) requests: Vec<FailedRequest>,
     pub(crate) marks: Vec<Mark>,
@@ -143,7 +143,7 @@ impl Story {
     }
 
     /// The story of tracks that do not come from sessions.
-    pub fn of_tracks(tracks: Vec<Track>) -> Self {
+    pub fn of_tracks(tracks: Vec<DrawnTrack>) -> Self {
         let mut story = Self {
             tracks,
             ..Self::default()
@@ -204,7 +204,7 @@ impl Story {
     }
 
     /// The tracks, in order of rank.
-    pub fn tracks(&self) -> &[Track] {
+    pub fn tracks(&self) -> &[DrawnTrack] {
         &self.tracks
     }
 
@@ -269,7 +269,7 @@ impl Story {
 
     fn whole_span(&self) -> Option<Span> {
         let tracks = self.tracks.iter().chain(&self.hosts);
-        let spans = tracks.filter_map(Track::span);
+        let spans = tracks.filter_map(DrawnTrack::span);
         let sampled = spans.reduce(|a, b| Span::new(a.from.min(b.from), a.to.max(b.to)))?;
         Some(Span::new(sampled.from, self.end_after(sampled)))
     }
@@ -299,7 +299,7 @@ impl Story {
     }
 
     /// The failed requests of a track, on the shared clock.
-    pub(crate) fn requests_for(&self, track: &Track) -> Vec<FailedRequest> {
+    pub(crate) fn requests_for(&self, track: &DrawnTrack) -> Vec<FailedRequest> {
         let mine = self.requests.iter().filter(|request| request.is_of(track));
         mine.map(|request| FailedRequest {
             time_ns: request.time_ns.saturating_add(track.skew_ns),
@@ -356,7 +356,7 @@ impl Story {
         match self.ranks().as_slice() {
             [] => {}
             [rank] => {
-                if self.tracks.iter().all(Track::is_host) {
+                if self.tracks.iter().all(DrawnTrack::is_host) {
                     parts.push(format!("rank {rank}, host memory"));
                 } else if !self.tracks.iter().all(|track| track.host.is_empty()) {
                     parts.push(format!("rank {rank}"));
@@ -415,7 +415,7 @@ mod tests {
     #[test]
     fn a_job_that_nobody_named_is_not_in_the_heading() {
         let heading = |job: &str| {
-            let mut track = Track::default();
+            let mut track = DrawnTrack::default();
             track.job_id = Some(job.to_owned());
             let story = Story {
                 tracks: vec![track],
@@ -431,7 +431,7 @@ mod tests {
     fn what_ended_a_run_is_in_the_picture_and_an_odd_clock_is_not() {
         const SECOND: i64 = 1_000_000_000;
         let points = (0..8).map(|second| (second * SECOND, 1, 1, String::new()));
-        let mut story = Story::of_tracks(vec![Track::from_points(points.collect())]);
+        let mut story = Story::of_tracks(vec![DrawnTrack::from_points(points.collect())]);
         let killed = |time_ns| Mark {
             time_ns,
             end_ns: None,

@@ -137,9 +137,9 @@ impl Theme {
 
 /// The colour between low (0) and high (1) values.
 pub(crate) fn heat(share: f64) -> Ink {
-    let place = share.clamp(0.0, 1.0) * (HEAT.len() - 1) as f64;
-    let below = (place as usize).min(HEAT.len() - 2);
-    let part = place - below as f64;
+    let index = share.clamp(0.0, 1.0) * (HEAT.len() - 1) as f64;
+    let below = (index as usize).min(HEAT.len() - 2);
+    let part = index - below as f64;
     let mix = |shift: u32| {
         let channel = |rgb: u32| f64::from(rgb >> shift & 0xff);
         let value = channel(HEAT[below]) * (1.0 - part) + channel(HEAT[below + 1]) * part;

@@ -13,7 +13,7 @@ use crate::scale::{Span, ValueScale, byte_ceiling};
 use crate::scene::{Anchor, Area, Scene, Stroke, TextStyle};
 use crate::story::{Canvas, Story};
 use crate::theme::Theme;
-use crate::track::{Measure, Track, UNKNOWN, track_name};
+use crate::track::{DrawnTrack, Measure, UNKNOWN, track_name};
 
 /// The most ranks with a panel each. The others are named below the title.
 pub(crate) const MOST_PANELS: usize = 4;
@@ -31,7 +31,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let span = story.shown()?;
     let theme = canvas.theme;
     let shown = panels_of(story);
-    let hosts: Vec<&Track> = story.hosts.iter().collect();
+    let hosts: Vec<&DrawnTrack> = story.hosts.iter().collect();
     let per_panel = if shown.len() == 1 { 360 } else { 220 };
     let host_height = if hosts.is_empty() { 0 } else { HOST_HEIGHT };
     let mut subtitle = vec![story.subtitle()];
@@ -90,10 +90,10 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
 }
 
 /// The tracks that get a panel: all if they are few, otherwise those with a finding or an error.
-pub(crate) fn panels_of(story: &Story) -> Vec<&Track> {
-    let mut tracks: Vec<&Track> = story.tracks.iter().collect();
+pub(crate) fn panels_of(story: &Story) -> Vec<&DrawnTrack> {
+    let mut tracks: Vec<&DrawnTrack> = story.tracks.iter().collect();
     if tracks.len() > MOST_PANELS {
-        let severity = |track: &Track| {
+        let severity = |track: &DrawnTrack| {
             let mine = story
                 .marks
                 .iter()
@@ -108,7 +108,7 @@ pub(crate) fn panels_of(story: &Story) -> Vec<&Track> {
 }
 
 /// The highest value drawn for a track. A request far above the level in use is cut at the top.
-fn peak_of(track: &Track, requests: &[FailedRequest], span: Span) -> i64 {
+fn peak_of(track: &DrawnTrack, requests: &[FailedRequest], span: Span) -> i64 {
     let most = |measure| Some(track.extremes(measure, track.within(span))?.1);
     let measures = [Measure::Allocated, Measure::Reserved, Measure::Used];
     let peak = measures.into_iter().filter_map(most).max().unwrap_or(0);
@@ -119,13 +119,13 @@ fn peak_of(track: &Track, requests: &[FailedRequest], span: Span) -> i64 {
 }
 
 /// The marks of a track's rank. Marks for all ranks are on the first panel.
-pub(crate) fn marks_for(marks: &[Mark], track: &Track, is_first: bool) -> Vec<Mark> {
+pub(crate) fn marks_for(marks: &[Mark], track: &DrawnTrack, is_first: bool) -> Vec<Mark> {
     let mine = |mark: &&Mark| mark.rank.map_or(is_first, |rank| rank == track.rank);
     marks.iter().filter(mine).cloned().collect()
 }
 
 /// The phases of a track's rank, on the shared clock.
-pub(crate) fn phases_for(phases: &[Phase], track: &Track) -> Vec<Phase> {
+pub(crate) fn phases_for(phases: &[Phase], track: &DrawnTrack) -> Vec<Phase> {
     let mine = phases.iter().filter(|phase| phase.rank == track.rank);
     mine.map(|phase| Phase {
         start_ns: phase.start_ns.saturating_add(track.skew_ns),
@@ -136,7 +136,7 @@ pub(crate) fn phases_for(phases: &[Phase], track: &Track) -> Vec<Phase> {
 }
 
 /// The lines of a track: all known measures, with equal ones as one line.
-pub(crate) fn series_of(track: &Track) -> Vec<Series> {
+pub(crate) fn series_of(track: &DrawnTrack) -> Vec<Series> {
     let is_known = |measure: &Measure| {
         let places = 0..track.times().len();
         track.extremes(*measure, places).is_some()
@@ -172,7 +172,7 @@ pub(crate) fn series_of(track: &Track) -> Vec<Series> {
     series
 }
 
-pub(crate) fn keys_of(tracks: &[&Track], span: Span, theme: Theme) -> Vec<Key> {
+pub(crate) fn keys_of(tracks: &[&DrawnTrack], span: Span, theme: Theme) -> Vec<Key> {
     let Some(first) = tracks.first() else {
         return Vec::new();
     };
@@ -192,7 +192,7 @@ pub(crate) fn keys_of(tracks: &[&Track], span: Span, theme: Theme) -> Vec<Key> {
             look: Look::Line,
         })
         .collect();
-    let devices: Vec<&&Track> = tracks.iter().filter(|track| !track.is_host()).collect();
+    let devices: Vec<&&DrawnTrack> = tracks.iter().filter(|track| !track.is_host()).collect();
     let cached = devices
         .iter()
         .filter_map(|track| most_cached(track, span))
@@ -231,7 +231,7 @@ pub(crate) fn keys_of(tracks: &[&Track], span: Span, theme: Theme) -> Vec<Key> {
 }
 
 /// The most memory that the allocator held beyond what was in use.
-fn most_cached(track: &Track, span: Span) -> Option<i64> {
+fn most_cached(track: &DrawnTrack, span: Span) -> Option<i64> {
     let places = track.within(span);
     let reserved = &track.values(Measure::Reserved)[places.clone()];
     let pairs = reserved
@@ -256,7 +256,7 @@ fn opacity_of(measure: Measure) -> f32 {
 
 /// One rank's plot with its axis, bands and marks.
 pub(crate) struct Panel<'a> {
-    pub(crate) track: &'a Track,
+    pub(crate) track: &'a DrawnTrack,
     pub(crate) marks: &'a [Mark],
     pub(crate) phases: &'a [Phase],
     pub(crate) span: Span,

@@ -71,7 +71,7 @@ impl Measure {
 
 /// The samples of one rank and device of one session, in order of time.
 #[derive(Clone, Debug, Default)]
-pub struct Track {
+pub struct DrawnTrack {
     /// The session of the samples.
     pub session_id: String,
     /// The host on which they were taken.
@@ -103,7 +103,7 @@ pub struct Track {
     pub(crate) has_parts: bool,
 }
 
-impl Track {
+impl DrawnTrack {
     /// The limit of the resource, as last recorded.
     pub fn limit(&self) -> Option<i64> {
         let known = self.values(Measure::Capacity).iter().rev();
@@ -333,7 +333,7 @@ impl Track {
 
 /// The tracks of a run, one for each resource of each session, in order of rank. The host memory of
 /// ranks that have a device comes separately.
-pub(crate) fn split_tracks(run: &Run) -> (Vec<Track>, Vec<Track>) {
+pub(crate) fn split_tracks(run: &Run) -> (Vec<DrawnTrack>, Vec<DrawnTrack>) {
     let crowded = CrowdedDevices::of(&run.tracks);
     let with_device: BTreeSet<u32> = run
         .tracks
@@ -342,14 +342,14 @@ pub(crate) fn split_tracks(run: &Run) -> (Vec<Track>, Vec<Track>) {
         .map(|track| track.rank)
         .collect();
     let corrections = run.clock_corrections_ns();
-    let mut tracks: Vec<Track> = Vec::new();
-    let mut hosts: Vec<Track> = Vec::new();
+    let mut tracks: Vec<DrawnTrack> = Vec::new();
+    let mut hosts: Vec<DrawnTrack> = Vec::new();
     for (track, skew_ns) in run.tracks.iter().zip(corrections) {
         if track.t_ns.is_empty() {
             continue;
         }
         let is_beside = track.resource() == Resource::Host && with_device.contains(&track.rank);
-        let drawn = Track::of(track, skew_ns, crowded.knows_hidden(track));
+        let drawn = DrawnTrack::of(track, skew_ns, crowded.knows_hidden(track));
         if is_beside {
             hosts.push(drawn);
         } else {
@@ -363,7 +363,7 @@ pub(crate) fn split_tracks(run: &Run) -> (Vec<Track>, Vec<Track>) {
 }
 
 /// The name of a track among others.
-pub(crate) fn track_name(track: &Track, several_devices: bool) -> String {
+pub(crate) fn track_name(track: &DrawnTrack, several_devices: bool) -> String {
     if several_devices {
         format!("rank {} device {}", track.rank, track.device_id)
     } else {

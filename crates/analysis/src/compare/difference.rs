@@ -4,8 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use stormlog_format::whole;
 
-use super::profile::RankProfile;
-use crate::detect::{Levels, Measure, Metric, Unit};
+use crate::detect::{Levels, Measure, Metric, TrackLevels, Unit};
 
 /// A change counts when it exceeds this many standard deviations of the combined noise.
 const SIGMAS: f64 = 3.0;
@@ -159,7 +158,7 @@ pub(super) struct Yardstick {
 }
 
 impl Yardstick {
-    pub(super) fn of(base: &RankProfile, new: &RankProfile) -> Self {
+    pub(super) fn of(base: &TrackLevels, new: &TrackLevels) -> Self {
         let totals = [base, new].map(|side| side.device_total_bytes);
         let of_device = |metric: &Metric| metric.is_peak() && *metric != Metric::HostPeak;
         let peaks = Metric::ALL.into_iter().filter(of_device);

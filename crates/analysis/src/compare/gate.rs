@@ -2,10 +2,9 @@
 
 use super::difference::{Change, is_above_noise};
 use super::{
-    Comparison, Difference, GrowthLimit, KnownFinding, RankComparison, RankProfile, SlopeLimit,
-    StepLimit,
+    Comparison, Difference, GrowthLimit, KnownFinding, RankComparison, SlopeLimit, StepLimit,
 };
-use crate::detect::{Measure, Metric};
+use crate::detect::{Measure, Metric, TrackLevels};
 
 /// Conditions besides limits that fail a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -295,7 +294,7 @@ fn slopes(comparison: &Comparison, limit: f64) -> Vec<Miss> {
 }
 
 /// The device of a rank; `None` when the rank has only one.
-fn named_device(rank: &RankProfile, ranks: &[RankProfile]) -> Option<i64> {
+fn named_device(rank: &TrackLevels, ranks: &[TrackLevels]) -> Option<i64> {
     let same = ranks.iter().filter(|other| other.rank == rank.rank).count();
     (same > 1).then_some(rank.device_id)
 }
@@ -307,7 +306,7 @@ fn leaks(comparison: &Comparison, limit: f64) -> Vec<Miss> {
     if ranks.is_empty() {
         return vec![Miss::NoRank];
     }
-    let leak_of = |rank: &RankProfile| {
+    let leak_of = |rank: &TrackLevels| {
         let leak = rank.levels.get(Metric::LeakPerStep)?;
         Some((leak, is_above_noise(leak)?))
     };
@@ -398,11 +397,11 @@ mod tests {
     }
 
     fn with(
-        mut profile: RankProfile,
+        mut profile: TrackLevels,
         metric: Metric,
         value: f64,
         noise: Option<f64>,
-    ) -> RankProfile {
+    ) -> TrackLevels {
         profile.levels.set(metric, Some(Measure { value, noise }));
         profile
     }

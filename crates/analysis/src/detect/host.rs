@@ -378,7 +378,7 @@ impl HostGrowth<'_> {
         let found = self
             .process
             .filter(|_| self.part != Part::Shared)
-            .and_then(|process| host_cause::of(&process.looks, line.rate));
+            .and_then(|process| host_cause::of(&process.inspections, line.rate));
         let cause = found.as_ref().map(|found| &*found.words);
         let (name, part) = (self.name(has_ranks), self.part.words());
         let (rate, grown) = (words::rate(line.rate), words::bytes(line.grown));

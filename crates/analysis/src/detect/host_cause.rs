@@ -1,4 +1,4 @@
-//! Finds the cause of a process's host memory growth in the inspections ([`HostLook`]) made while
+//! Finds the cause of a process's host memory growth in the inspections ([`HostInspection`]) made while
 //! it ran.
 //!
 //! A cause is named only when it explains most of the growth, because a wrong name is worse than
@@ -8,7 +8,7 @@ use stormlog_format::grouped;
 
 use super::cause::{Cause, Site};
 use super::{draft, words};
-use crate::timeline::{HostHolder, HostLook, float};
+use crate::timeline::{HostHolder, HostInspection, float};
 
 /// Smallest share of the growth that a container (`MOST_OF_IT`) or a single array or text
 /// (`NEARLY_ALL`) must explain. The limit for a single object is higher because its variable may
@@ -30,13 +30,13 @@ pub(super) struct HostCause {
 }
 
 /// The cause of growth at `bytes_per_s`, from the latest inspection that shows one.
-pub(super) fn of(looks: &[HostLook], bytes_per_s: f64) -> Option<HostCause> {
-    let mut looks = looks.iter().rev();
-    looks.find_map(|look| held(look, bytes_per_s).or_else(|| native(look, bytes_per_s)))
+pub(super) fn of(inspections: &[HostInspection], bytes_per_s: f64) -> Option<HostCause> {
+    let mut inspections = inspections.iter().rev();
+    inspections.find_map(|look| held(look, bytes_per_s).or_else(|| native(look, bytes_per_s)))
 }
 
 /// A single container or object that explains most of the growth.
-fn held(look: &HostLook, bytes_per_s: f64) -> Option<HostCause> {
+fn held(look: &HostInspection, bytes_per_s: f64) -> Option<HostCause> {
     let expected = bytes_per_s * seconds(look.inside_ms?);
     let holder = look.holders.iter().max_by_key(|one| one.bytes_gained)?;
     let share = float(holder.bytes_gained) / expected;
@@ -79,7 +79,7 @@ fn size(holder: &HostHolder) -> String {
 }
 
 /// Growth of mapped memory that no Python object holds.
-fn native(look: &HostLook, bytes_per_s: f64) -> Option<HostCause> {
+fn native(look: &HostInspection, bytes_per_s: f64) -> Option<HostCause> {
     if look.is_python {
         let expected = bytes_per_s * seconds(look.inside_ms?);
         if !look.is_complete || float(look.objects_bytes?) > LITTLE * expected {
@@ -127,8 +127,8 @@ mod tests {
 
     const MIB: i64 = 1 << 20;
 
-    fn look(gained_mib: i64) -> HostLook {
-        HostLook {
+    fn look(gained_mib: i64) -> HostInspection {
+        HostInspection {
             inside_ms: Some(4000),
             objects_bytes: Some(gained_mib * MIB),
             is_complete: true,
@@ -184,7 +184,7 @@ mod tests {
             found.cause.holder.as_deref(),
             Some("native memory ([heap])")
         );
-        let program = HostLook {
+        let program = HostInspection {
             is_python: false,
             is_complete: false,
             inside_ms: None,
@@ -205,23 +205,23 @@ mod tests {
         // Either not all objects were examined, or nothing was mapped because a buffer reserved
         // earlier fills up.
         for uncertain in [
-            HostLook {
+            HostInspection {
                 is_complete: false,
                 ..look(1)
             },
-            HostLook {
+            HostInspection {
                 objects_bytes: None,
                 ..look(1)
             },
-            HostLook {
+            HostInspection {
                 mapped_bytes: Some(2 * MIB),
                 ..look(1)
             },
-            HostLook {
+            HostInspection {
                 mapped_bytes: None,
                 ..look(1)
             },
-            HostLook {
+            HostInspection {
                 mappings: Vec::new(),
                 ..look(1)
             },

@@ -179,8 +179,9 @@ pub struct PhaseLevels {
     pub levels: Levels,
 }
 
-/// The numbers of one track.
-#[derive(Debug, Clone, PartialEq)]
+/// The numbers of one rank on one device.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "RankProfile")]
 pub struct TrackLevels {
     /// The rank.
     pub rank: u32,
@@ -188,16 +189,17 @@ pub struct TrackLevels {
     pub device_id: i64,
     /// Number of samples.
     pub samples: usize,
-    /// Seconds from the first sample to the last that was used.
+    /// Recorded seconds.
     pub seconds: f64,
-    /// The size of the device; `None` when it was not recorded.
+    /// The size of the device, when known.
     pub device_total_bytes: Option<i64>,
     /// The metrics of the whole track.
     pub levels: Levels,
-    /// The metrics of the track's phases, sorted by name.
+    /// The metrics of the phases, sorted by name.
     pub phases: Vec<PhaseLevels>,
     /// Number of phases left out because the track has more than [`MOST_PHASES`]. The phases with
     /// the fewest samples are left out.
+    #[serde(skip)]
     pub phases_left_out: usize,
 }
 

@@ -135,7 +135,7 @@ impl States {
         document.insert("issues", Value::Null);
         let places = entries.iter().enumerate();
         Ok(Self {
-            places: places.map(|(place, (id, _))| (id.clone(), place)).collect(),
+            places: places.map(|(index, (id, _))| (id.clone(), index)).collect(),
             document,
             entries,
         })
@@ -152,8 +152,8 @@ impl States {
 
     /// What is kept of an issue.
     pub fn entry(&self, id: &Text) -> Option<&Map> {
-        let place = *self.places.get(id)?;
-        Some(&self.entries[place].1)
+        let index = *self.places.get(id)?;
+        Some(&self.entries[index].1)
     }
 
     /// What is kept of an issue under its id, or under one that an earlier version gave it.
@@ -243,11 +243,11 @@ impl States {
     fn entry_mut(&mut self, issue: &Issue) -> &mut Map {
         let id = &issue.fingerprint_id;
         let kept = self.entry_of(issue).cloned().unwrap_or_default();
-        let place = *self.places.entry(id.clone()).or_insert_with(|| {
+        let index = *self.places.entry(id.clone()).or_insert_with(|| {
             self.entries.push((id.clone(), kept));
             self.entries.len() - 1
         });
-        &mut self.entries[place].1
+        &mut self.entries[index].1
     }
 }
 

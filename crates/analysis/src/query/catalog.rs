@@ -388,8 +388,8 @@ impl Discovery {
             return;
         }
         let known = &mut self.catalog.run_envelopes;
-        if let Some(place) = known.iter().position(|known| known.run_id == id) {
-            let first = known.remove(place);
+        if let Some(index) = known.iter().position(|known| known.run_id == id) {
+            let first = known.remove(index);
             self.repeated_runs.insert(id);
             self.warn(&first.path, repeated.clone());
             self.warn(file, repeated);

@@ -59,7 +59,7 @@ fn time_and_zone(text: &[u8]) -> Option<(i64, i64)> {
         .iter()
         .position(|byte| matches!(byte, b'Z' | b'z' | b'+' | b'-'));
     let (time, zone) = match zone {
-        Some(place) => text.split_at(place),
+        Some(index) => text.split_at(index),
         None => (text, &[][..]),
     };
     let offset = match zone {
@@ -106,7 +106,7 @@ fn fraction(digits: &[u8]) -> Option<i64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    let micros = (0..6).map(|place| digits.get(place).map_or(0, |digit| i64::from(digit - b'0')));
+    let micros = (0..6).map(|index| digits.get(index).map_or(0, |digit| i64::from(digit - b'0')));
     Some(micros.fold(0, |value, digit| value * 10 + digit))
 }
 

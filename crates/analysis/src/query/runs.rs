@@ -166,11 +166,11 @@ pub(crate) fn run_contexts(sessions: &[SessionRow], envelopes: &[RunEnvelope]) -
             Some(job) => format!("job:{job}").into(),
             None => format!("session:{}", summary.session_id).into(),
         };
-        let place = *known.entry(id.clone()).or_insert_with(|| {
+        let index = *known.entry(id.clone()).or_insert_with(|| {
             groups.push((id, job, Vec::new()));
             groups.len() - 1
         });
-        groups[place].2.push(row);
+        groups[index].2.push(row);
     }
     let mut taken: HashSet<Text> = runs.iter().map(|run| run.run_id.clone()).collect();
     for (id, job, members) in groups {
@@ -376,11 +376,11 @@ impl<K> Default for Claims<K> {
 
 impl<K: Clone + Eq + std::hash::Hash> Claims<K> {
     fn claim(&mut self, key: K, run: &Text) {
-        let place = *self.places.entry(key.clone()).or_insert_with(|| {
+        let index = *self.places.entry(key.clone()).or_insert_with(|| {
             self.claims.push((key, Vec::new()));
             self.claims.len() - 1
         });
-        let runs = &mut self.claims[place].1;
+        let runs = &mut self.claims[index].1;
         if !runs.contains(run) {
             runs.push(run.clone());
         }

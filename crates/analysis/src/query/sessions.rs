@@ -95,8 +95,8 @@ impl super::Store {
             return given.to_vec();
         }
         let mut rows = Vec::new();
-        for (place, source) in self.catalog().sources.iter().enumerate() {
-            rows.extend(self.sessions_of(place, source, surroundings));
+        for (index, source) in self.catalog().sources.iter().enumerate() {
+            rows.extend(self.sessions_of(index, source, surroundings));
         }
         joined(rows, &self.catalog().oom_bundles)
     }
@@ -180,10 +180,10 @@ pub(super) fn joined(mut rows: Vec<SessionRow>, oom_bundles: &[OomBundle]) -> Ve
 /// Joins rows of the same session: a diagnose bundle may contain the sink that it was made from.
 fn join_what_bundles_hold(rows: &mut Vec<SessionRow>) {
     let mut bundles: HashMap<Text, Vec<usize>> = HashMap::new();
-    for (place, row) in rows.iter().enumerate() {
+    for (index, row) in rows.iter().enumerate() {
         if row.source_kind == SourceKind::DiagnoseBundle {
             let id = row.summary.session_id.clone();
-            bundles.entry(id).or_default().push(place);
+            bundles.entry(id).or_default().push(index);
         }
     }
     let holder_of = |row: &SessionRow| {
@@ -191,9 +191,9 @@ fn join_what_bundles_hold(rows: &mut Vec<SessionRow>) {
         named.copied().find(|bundle| is_inside(row, &rows[*bundle]))
     };
     let holders: Vec<Option<usize>> = rows.iter().map(holder_of).collect();
-    for (place, holder) in holders.iter().enumerate() {
+    for (index, holder) in holders.iter().enumerate() {
         let Some(holder) = *holder else { continue };
-        let (events, warnings) = (rows[place].event_count, rows[place].warning_count);
+        let (events, warnings) = (rows[index].event_count, rows[index].warning_count);
         let holder = &mut rows[holder];
         holder.event_count = holder.event_count.or(events);
         holder.warning_count += warnings;

@@ -105,22 +105,22 @@ pub(crate) fn read(document: &Map, file: &Path, roots: &[PathBuf]) -> Outcome {
             .push("attachment sidecar attachments must be a list".into());
         return outcome;
     };
-    for (place, entry) in entries.iter().enumerate() {
+    for (index, entry) in entries.iter().enumerate() {
         let Some(entry) = entry.as_map() else {
             outcome
                 .warnings
-                .push(format!("attachment {place} is not an object"));
+                .push(format!("attachment {index} is not an object"));
             continue;
         };
         if leaves(entry, file, roots) {
-            outcome.warnings.push(refusal(place));
+            outcome.warnings.push(refusal(index));
             continue;
         }
         match attachment(entry, file) {
             Some(attachment) => outcome.attachments.push(attachment),
             None => outcome
                 .warnings
-                .push(format!("attachment {place} is invalid")),
+                .push(format!("attachment {index} is invalid")),
         }
     }
     outcome

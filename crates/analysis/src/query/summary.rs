@@ -229,7 +229,7 @@ fn seen_at_home(metric: Metric, group_by: GroupBy, home: &Home) -> Vec<(Group, S
             metric => metric.counter(event),
         };
         let Some(value) = value else { continue };
-        let place = *of_origin[origin].get_or_insert_with(|| {
+        let index = *of_origin[origin].get_or_insert_with(|| {
             let origin = event.origin();
             let group = group_by.key(&origin.session_id, origin.rank, home.session_status);
             *places.entry(group.clone()).or_insert_with(|| {
@@ -237,7 +237,7 @@ fn seen_at_home(metric: Metric, group_by: GroupBy, home: &Home) -> Vec<(Group, S
                 groups.len() - 1
             })
         });
-        groups[place].1.add(value, event);
+        groups[index].1.add(value, event);
     }
     groups
 }

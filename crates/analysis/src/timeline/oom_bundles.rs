@@ -46,8 +46,8 @@ pub fn fill_oom_marks(run: &mut Run, mut bundles: Vec<BundleNumbers>) {
         for mark in track.ooms.iter_mut().filter(|mark| lacks(mark)) {
             // Bundles are named by time, so the first bundle belongs to the first error.
             let own = |bundle: &BundleNumbers| bundle.session_id == track.session_id;
-            if let Some(place) = bundles.iter().position(own) {
-                bundles.remove(place).fill(mark);
+            if let Some(index) = bundles.iter().position(own) {
+                bundles.remove(index).fill(mark);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! A process of a run, with its own host memory.
 
-use super::host_look::HostLook;
+use super::host_inspection::HostInspection;
 
 /// The role of a process in the program.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -45,5 +45,5 @@ pub struct Process {
     /// Shared memory at each sample.
     pub shared: Vec<i64>,
     /// Inspections of the process's memory while it ran, in order of time.
-    pub looks: Vec<HostLook>,
+    pub inspections: Vec<HostInspection>,
 }

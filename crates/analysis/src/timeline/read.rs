@@ -9,7 +9,7 @@ use stormlog_format::{
 };
 
 use super::end::{Facts, RankEnd};
-use super::host_look::HostLook;
+use super::host_inspection::HostInspection;
 use super::ledger::Ledger;
 use super::oom_cause;
 use super::process::{Process, Role};
@@ -28,7 +28,7 @@ const FIRST_EVENTS: usize = 16;
 /// Maximum number of processes per run whose memory is tracked separately.
 const MOST_PROCESSES: usize = 4096;
 /// Maximum number of inspections kept per process.
-const MOST_LOOKS: usize = 16;
+const MOST_INSPECTIONS: usize = 16;
 
 /// Builds a run from the sessions of one job. Every rank and device of every session becomes a
 /// track.
@@ -251,8 +251,8 @@ impl Tracks {
             Some(EventType::PhaseExit) => self.leave(event),
             Some(EventType::MemoryEvidence) => {
                 let metadata = event.metadata();
-                if let Some((pid, look)) = HostLook::of(&metadata) {
-                    self.add_look(pid, look);
+                if let Some((pid, look)) = HostInspection::of(&metadata) {
+                    self.add_inspection(pid, look);
                 } else if let Some(evidence) = WindowEvidence::of(&metadata) {
                     self.track(event.origin()).add_evidence(evidence);
                 }
@@ -384,10 +384,12 @@ impl Tracks {
         }
     }
 
-    fn add_look(&mut self, pid: i64, look: HostLook) {
+    fn add_inspection(&mut self, pid: i64, look: HostInspection) {
         let process = self.processes.get_mut(&pid);
-        if let Some(process) = process.filter(|process| process.looks.len() < MOST_LOOKS) {
-            process.looks.push(look);
+        if let Some(process) =
+            process.filter(|process| process.inspections.len() < MOST_INSPECTIONS)
+        {
+            process.inspections.push(look);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The thresholds for attributing gaps to collectives.
 
-use stormlog_format::{Text, whole};
+use stormlog_format::{Text, names, whole};
 
 const MEBIBYTE: f64 = 1024.0 * 1024.0;
 const MILLISECOND: f64 = 1e6;
@@ -16,6 +16,12 @@ pub enum Preset {
     /// High sensitivity: reports many gaps.
     High,
 }
+
+names!(Preset {
+    Low => "low",
+    Medium => "medium",
+    High => "high",
+});
 
 /// The thresholds. Callers may give fractions for values that are usually whole numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,21 +71,11 @@ impl Preset {
     /// Parses the name of a preset. An empty name means the medium preset.
     pub fn of_name(name: &Text) -> Result<Self, ConfigError> {
         let word = name.stripped().lowercased();
-        match word.as_str() {
-            Some("low") => Ok(Self::Low),
-            Some("" | "medium") => Ok(Self::Medium),
-            Some("high") => Ok(Self::High),
-            _ => Err(ConfigError::UnknownPreset(name.to_str_lossy().into_owned())),
-        }
-    }
-
-    /// The name of the preset.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-        }
+        let preset = match word.as_str() {
+            Some("") => Some(Self::default()),
+            word => word.and_then(Self::parse),
+        };
+        preset.ok_or_else(|| ConfigError::UnknownPreset(name.to_str_lossy().into_owned()))
     }
 
     /// The thresholds of the preset.

@@ -159,8 +159,8 @@ impl CrossRank {
             .ranks
             .iter()
             .filter_map(|(rank, of_rank)| {
-                let (place, rise, steps) = of_rank.first_rise()?;
-                let sample = &of_rank.samples[place];
+                let (index, rise, steps) = of_rank.first_rise()?;
+                let sample = &of_rank.samples[index];
                 let event = self.events.event(sample.id);
                 Some(Candidate {
                     rank: *rank,
@@ -200,7 +200,7 @@ impl RankSamples {
         let threshold = FEWEST_BYTES.max(whole(largest as f64 * 0.1));
         let mut previous = None;
         let (mut rise, mut steps) = (0_i64, 0);
-        for (place, sample) in self.samples.iter().enumerate() {
+        for (index, sample) in self.samples.iter().enumerate() {
             let Some(used) = sample.used else { continue };
             let step = previous.map_or(0, |previous| used.saturating_sub(previous));
             previous = Some(used);
@@ -211,7 +211,7 @@ impl RankSamples {
             rise = rise.saturating_add(step);
             steps += 1;
             if rise >= threshold {
-                return Some((place, rise, steps));
+                return Some((index, rise, steps));
             }
         }
         None

@@ -9,7 +9,7 @@ use crate::label::clean;
 use crate::mark::{Mark, MarkKind};
 use crate::phase::Phase;
 use crate::story::Story;
-use crate::track::Track;
+use crate::track::DrawnTrack;
 
 /// A pause longer than the whole time divided by this is drawn as a horizontal line.
 const STEPS: i64 = 500;
@@ -34,7 +34,7 @@ pub(super) fn story(account: &Account, limits: &AllocatorLimits) -> Story {
         let (held, total) = (moment.allocated_bytes, moment.reserved_bytes);
         points.push((moment.time_ns, held, total, words(account, index)));
     }
-    let mut story = Story::of_tracks(vec![Track::from_points(points)]);
+    let mut story = Story::of_tracks(vec![DrawnTrack::from_points(points)]);
     story.title = Some(super::title(account));
     story.is_history = true;
     story.phases = account

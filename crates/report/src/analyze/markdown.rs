@@ -24,7 +24,7 @@ pub fn report(report: &Report) -> String {
                 let _ = writeln!(
                     out,
                     "| {} | {} | {} {since} | {:.0} % | {} | {} |",
-                    words::label(finding.severity),
+                    finding.severity.as_str(),
                     finding.kind,
                     escaped(&words::whose(finding, run)),
                     finding.confidence * 100.0,
@@ -47,7 +47,11 @@ pub fn report(report: &Report) -> String {
         let _ = writeln!(out, "| {} |", RANK_COLUMNS.join(" | "));
         let _ = writeln!(out, "|{}", "---|".repeat(RANK_COLUMNS.len()));
         for row in &rows {
-            let _ = writeln!(out, "| {} |", row.cells().map(escaped).join(" | "));
+            let _ = writeln!(
+                out,
+                "| {} |",
+                row.each_ref().map(|cell| escaped(cell)).join(" | ")
+            );
         }
         if left_out > 0 {
             let _ = writeln!(out, "\nand {left_out} more ranks");

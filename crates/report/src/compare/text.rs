@@ -6,6 +6,7 @@ use stormlog_analysis::compare::{Change, Comparison, Difference, GateStatus};
 
 use super::words;
 use crate::escape::for_terminal;
+use crate::paint::Paint;
 use crate::{Terminal, wrap};
 
 /// Renders the comparison as text.
@@ -123,22 +124,6 @@ fn findings(out: &mut String, comparison: &Comparison, width: usize) {
         for finding in findings {
             let line = format!("{heading}: {}", words::finding(finding));
             let _ = writeln!(out, "{}", wrap(&for_terminal(&line), "  ", width));
-        }
-    }
-}
-
-/// Whether text is coloured.
-#[derive(Clone, Copy, Debug)]
-struct Paint {
-    colours: bool,
-}
-
-impl Paint {
-    fn with(self, code: &str, text: &str) -> String {
-        if self.colours {
-            format!("\u{1b}[{code}m{text}\u{1b}[0m")
-        } else {
-            text.to_owned()
         }
     }
 }

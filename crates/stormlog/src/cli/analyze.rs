@@ -9,7 +9,7 @@ use stormlog_analysis::Loaded;
 use stormlog_analysis::analyze::{AnalyzeOptions, Report, analyze};
 use stormlog_analysis::detect::Kind;
 use stormlog_analysis::issue::read_states_of;
-use stormlog_compat::{Analyses, Document};
+use stormlog_compat::{Analyses, ReportDocument};
 use stormlog_report::analyze::{to_markdown, to_text};
 use stormlog_report::document::pretty;
 use stormlog_report::escape::for_terminal;
@@ -165,7 +165,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         }
         ReportFormat::Json => {
             let analyses = Analyses::of(&report.selected_run);
-            let mut document = Document::of(&report, &analyses);
+            let mut document = ReportDocument::of(&report, &analyses);
             document.visualizations = arguments.visualization.then_some(pictures);
             pretty(&document)
         }

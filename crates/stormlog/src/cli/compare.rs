@@ -204,7 +204,7 @@ fn read(
     for loaded in &gathered.loaded {
         warn_of_damage(&loaded.damage, console)?;
     }
-    warn_of_skipped(&gathered.passed_over, console)?;
+    warn_of_skipped(&gathered.skipped, console)?;
     Ok(side)
 }
 

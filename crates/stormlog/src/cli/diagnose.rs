@@ -10,7 +10,7 @@ use serde_json::Value;
 use stormlog_analysis::detect::Finding;
 use stormlog_capture::collect::nvml::Share;
 use stormlog_capture::redact::redacted_words;
-use stormlog_format::{Map, names};
+use stormlog_format::{Map, names, whole};
 use stormlog_report::analyze::Verdict;
 use stormlog_report::escape::for_terminal;
 
@@ -329,12 +329,7 @@ fn size(text: &str) -> Result<u64, String> {
     if !(1.0..1e18).contains(&bytes) {
         return Err(wrong());
     }
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "the range is checked"
-    )]
-    Ok(bytes as u64)
+    Ok(whole(bytes).unsigned_abs())
 }
 
 #[cfg(test)]

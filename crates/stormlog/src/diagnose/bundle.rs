@@ -10,7 +10,7 @@ use serde::Serialize;
 use stormlog_analysis::analyze::{AnalyzeOptions, Report, analyze};
 use stormlog_capture::record::clock::seconds;
 use stormlog_capture::redact::redacted;
-use stormlog_compat::{Analyses, Document};
+use stormlog_compat::{Analyses, ReportDocument};
 use stormlog_format::json::{Layout, Writer, map_of, value_of};
 use stormlog_format::{
     Map, SessionStatus, SessionSummary, Text, Value, file_names, new_session_id,
@@ -142,7 +142,7 @@ impl Bundle {
         };
         let summary = Summary::of(seen, &subject, &report);
         let analyses = Analyses::of(&report.selected_run);
-        let document = to_value(&Document::of(&report, &analyses));
+        let document = to_value(&ReportDocument::of(&report, &analyses));
         let session = subject.session.clone().map(|mut session| {
             session.status = status(&session, &seen.ending);
             session

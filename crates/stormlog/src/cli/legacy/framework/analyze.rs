@@ -12,7 +12,7 @@ use stormlog_format::json::{Layout, Writer};
 use stormlog_format::whole;
 use stormlog_format::{Map, Value as Recorded};
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{Kind, Story, Track};
+use stormlog_report::{DrawnTrack, Kind, Story};
 
 use super::names;
 use crate::Exit;
@@ -130,7 +130,7 @@ impl Recording {
             let bytes = whole(size * MB);
             (whole(time * 1e9), bytes, bytes, String::new())
         });
-        Story::of_tracks(vec![Track::from_points(points.collect())])
+        Story::of_tracks(vec![DrawnTrack::from_points(points.collect())])
     }
 }
 

@@ -9,7 +9,7 @@ use stormlog_analysis::analyze::{AnalyzeOptions, Report, analyze};
 use stormlog_analysis::{
     LoadError, LoadOptions, Loaded, device_artifacts_at, load_sessions, regular_file,
 };
-use stormlog_compat::{Analyses, Document};
+use stormlog_compat::{Analyses, ReportDocument};
 use stormlog_report::Kind;
 use stormlog_report::document::to_value;
 use stormlog_report::escape::for_terminal;
@@ -235,7 +235,7 @@ fn top_level_keys(file: &Path) -> Vec<String> {
 
 fn document(outcome: &Outcome) -> Value {
     match outcome {
-        Outcome::Analyzed(report, analyses, _) => to_value(&Document::of(report, analyses)),
+        Outcome::Analyzed(report, analyses, _) => to_value(&ReportDocument::of(report, analyses)),
         Outcome::Other(keys) => json!({
             "summary": {
                 "analysis_timestamp": null,

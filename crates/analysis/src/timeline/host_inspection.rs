@@ -27,7 +27,7 @@ pub struct HostHolder {
 
 /// One inspection of a process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct HostLook {
+pub struct HostInspection {
     /// Length of the inspection of Python objects in milliseconds; `None` for a process that was
     /// only measured from outside.
     pub inside_ms: Option<i64>,
@@ -49,7 +49,7 @@ pub struct HostLook {
     pub anonymous_bytes: Option<i64>,
 }
 
-impl HostLook {
+impl HostInspection {
     /// Parses the pid and the inspection from the metadata of an event.
     pub(super) fn of(metadata: &Map) -> Option<(i64, Self)> {
         let about = metadata.get("evidence")?.as_map()?;
@@ -84,14 +84,14 @@ impl HostHolder {
     fn of(about: &Map) -> Option<Self> {
         let line = about.get("line").and_then(Value::as_int);
         let line = line.and_then(|line| u32::try_from(line).ok());
-        let place = line.zip(text(about, "file")).zip(text(about, "function"));
+        let index = line.zip(text(about, "file")).zip(text(about, "function"));
         Some(Self {
             name: text(about, "name")?,
             items: bytes(about, "items")?,
             items_gained: bytes(about, "items_gained")?,
             bytes: bytes(about, "bytes")?,
             bytes_gained: bytes(about, "bytes_gained")?,
-            added_at: place.map(|((line, file), function)| (file, line, function)),
+            added_at: index.map(|((line, file), function)| (file, line, function)),
         })
     }
 }
@@ -115,9 +115,9 @@ fn millis(map: &Map, key: &str) -> Option<i64> {
 mod tests {
     use super::*;
 
-    fn of(json: &str) -> Option<(i64, HostLook)> {
+    fn of(json: &str) -> Option<(i64, HostInspection)> {
         match stormlog_format::json::parse(json.as_bytes()) {
-            Ok(Value::Map(map)) => HostLook::of(&map),
+            Ok(Value::Map(map)) => HostInspection::of(&map),
             other => panic!("{other:?} is no object"),
         }
     }
