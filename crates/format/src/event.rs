@@ -124,6 +124,11 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Bytes in use: the allocator's counter, or the device's if that is unknown.
+    pub fn level(&self) -> Option<i64> {
+        self.allocator_allocated_bytes.or(self.device_used_bytes)
+    }
+
     /// Names and values, in the order of serialisation.
     pub fn named(&self) -> [(&'static str, Option<i64>); 8] {
         [

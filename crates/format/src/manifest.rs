@@ -155,13 +155,10 @@ impl Pruned {
 
 impl Rewriting {
     fn from_map(map: &Map) -> Option<Self> {
-        let replaces = match map.get("replaces") {
-            Some(Value::List(names)) => names.iter().filter_map(Value::as_text).cloned().collect(),
-            _ => Vec::new(),
-        };
+        let replaces = map.list("replaces").iter().filter_map(Value::as_text);
         Some(Self {
             segment: map.get("segment")?.as_text()?.clone(),
-            replaces,
+            replaces: replaces.cloned().collect(),
             event_count: count_in(map, "event_count"),
             size_bytes: count_in(map, "size_bytes"),
             thinned_interval_ns: count_in(map, "thinned_interval_ns"),

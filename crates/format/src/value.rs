@@ -178,6 +178,14 @@ impl Map {
             .map(|(_, value)| value)
     }
 
+    /// The items of a list; none when the value is no list.
+    pub fn list(&self, key: &str) -> &[Value] {
+        match self.get(key) {
+            Some(Value::List(items)) => items,
+            _ => &[],
+        }
+    }
+
     /// Whether the key is present.
     pub fn contains(&self, key: &str) -> bool {
         self.get(key).is_some()

@@ -124,11 +124,7 @@ impl Recorder {
     }
 
     fn stop(&self, py: Python<'_>, status: &str) {
-        let status = match status {
-            "interrupted" => SessionStatus::Interrupted,
-            "incomplete" => SessionStatus::Incomplete,
-            _ => SessionStatus::Completed,
-        };
+        let status = SessionStatus::parse(status).unwrap_or(SessionStatus::Completed);
         py.detach(|| self.core.stop(status));
     }
 

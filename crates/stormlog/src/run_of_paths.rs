@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use stormlog_analysis::timeline::{self, Member, newest_first};
-use stormlog_analysis::{Damage, LoadError, LoadOptions, LoadedSession, OnError, gather};
+use stormlog_analysis::{Damage, LoadError, LoadOptions, LoadedSession, gather};
 
 use crate::machine::settle_statuses;
 
@@ -25,9 +25,8 @@ pub fn load_run(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<RunOfPaths, (PathBuf, LoadError)> {
     let options = LoadOptions {
-        on_error: OnError::Skip,
         progress,
-        ..LoadOptions::default()
+        ..LoadOptions::skipping()
     };
     let mut run = RunOfPaths::default();
     for path in paths {

@@ -58,8 +58,8 @@ impl Owners {
 }
 
 fn owner(entry: &Map) -> Owner {
-    let names = list(entry, "names").iter().filter_map(text);
-    let first = list(entry, "tensors").first().and_then(Value::as_map);
+    let names = entry.list("names").iter().filter_map(text);
+    let first = entry.list("tensors").first().and_then(Value::as_map);
     let dtype = first.and_then(|tensor| tensor.get("dtype")).and_then(text);
     Owner {
         names: names.take(MOST_NAMES).collect(),
@@ -79,13 +79,6 @@ fn shape(tensor: &Map) -> Option<String> {
         .map(|size| size.to_string())
         .collect();
     Some(format!("[{}]", sizes.join(", ")))
-}
-
-fn list<'a>(map: &'a Map, key: &str) -> &'a [Value] {
-    match map.get(key) {
-        Some(Value::List(items)) => items,
-        _ => &[],
-    }
 }
 
 fn text(value: &Value) -> Option<String> {

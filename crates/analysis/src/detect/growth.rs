@@ -8,7 +8,7 @@ use super::floor::{Floor, Knot};
 use super::series::Series;
 use super::shift::{self, Rise};
 use super::signals::Signals;
-use super::stats::{isotonic, median, theil_sen};
+use super::stats::{isotonic, largest_fall, median, theil_sen};
 use super::straight::Line;
 use super::trend::{self, SHAPES, Trend};
 
@@ -316,15 +316,6 @@ fn two_levels_leave(levels: &[f64]) -> f64 {
         Some(k) if flat > 0.0 => (misfit(&levels[..k]) + misfit(&levels[k..])) / flat,
         _ => 1.0,
     }
-}
-
-/// Largest fall from a level to any later one.
-fn largest_fall(levels: &[f64]) -> f64 {
-    let mut highest = f64::NEG_INFINITY;
-    levels.iter().fold(0.0, |fall: f64, &level| {
-        highest = highest.max(level);
-        fall.max(highest - level)
-    })
 }
 
 /// Rise from the median of the first three levels to the median of the last three.

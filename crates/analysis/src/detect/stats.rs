@@ -118,6 +118,15 @@ pub(super) fn isotonic(values: &[f64]) -> Vec<f64> {
         .collect()
 }
 
+/// Largest fall from a level to any later one.
+pub(super) fn largest_fall(levels: &[f64]) -> f64 {
+    let mut highest = f64::NEG_INFINITY;
+    levels.iter().fold(0.0, |fall: f64, &level| {
+        highest = highest.max(level);
+        fall.max(highest - level)
+    })
+}
+
 /// Replaces each value by the median of itself and its two neighbours. The first and last value
 /// stay.
 pub(super) fn smooth3(values: &[f64]) -> Vec<f64> {

@@ -4,7 +4,7 @@
 //! Random changes, garbage collection, a cache that fills up, and growth that flattens out all fail
 //! at least one of the conditions below. Therefore no minimum share of the device is required.
 
-use super::stats::{median, theil_sen};
+use super::stats::{largest_fall, median, theil_sen};
 
 /// Longest series that is examined sample by sample. Longer series are reduced to minima first.
 const MAX_CELLS: usize = 960;
@@ -337,14 +337,6 @@ pub(super) fn slope_of_floor(t: &[f64], y: &[f64], from: f64, blocks: usize) -> 
     let first = t.partition_point(|&at| at < from);
     let (x, v) = floors(&t[first..], &y[first..], blocks);
     theil_sen(&x, &v)
-}
-
-fn largest_fall(levels: &[f64]) -> f64 {
-    let mut highest = f64::NEG_INFINITY;
-    levels.iter().fold(0.0, |fall: f64, &level| {
-        highest = highest.max(level);
-        fall.max(highest - level)
-    })
 }
 
 fn share_of_rises(levels: &[f64]) -> f64 {

@@ -74,13 +74,12 @@ impl Issue {
     pub fn from_map(map: &Map) -> Option<Self> {
         let text = |key: &str| map.get(key)?.as_text().cloned();
         let object = |key: &str| map.get(key)?.as_map().cloned();
-        let list = |key: &str| match map.get(key) {
-            Some(Value::List(items)) => items.as_slice(),
-            _ => &[],
-        };
-        let evidence = list("evidence").iter().filter_map(Value::as_map);
+        let evidence = map.list("evidence").iter().filter_map(Value::as_map);
         let evidence: Vec<EvidenceLink> = evidence.map(EvidenceLink::from_map).collect();
-        let sessions = list("affected_sessions").iter().filter_map(Value::as_text);
+        let sessions = map
+            .list("affected_sessions")
+            .iter()
+            .filter_map(Value::as_text);
         let mut affected_sessions: Vec<Text> = sessions.cloned().collect();
         affected_sessions.sort();
         affected_sessions.dedup();

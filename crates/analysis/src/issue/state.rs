@@ -258,10 +258,7 @@ impl States {
 /// moves as the session goes on: there it takes another session as well.
 fn was_seen_again(issue: &Issue, entry: &Map) -> bool {
     let known_until = entry.get("resolved_until_ns").and_then(Value::as_int);
-    let known_sessions = match entry.get("resolved_sessions") {
-        Some(Value::List(sessions)) => sessions.as_slice(),
-        _ => &[],
-    };
+    let known_sessions = entry.list("resolved_sessions");
     let is_known = |session: &Text| {
         known_sessions
             .iter()

@@ -4,6 +4,9 @@
 
 use stormlog_format::{ProcessIdentity, SessionStatus, SessionSummary};
 
+use crate::columns::EventRef;
+use crate::load::LoadedSession;
+
 /// A session without writes for this long counts as ended, if its process cannot be checked because
 /// it is on another machine or in another container. A recorder writes every few seconds; ten
 /// minutes allow for clocks that differ.
@@ -26,6 +29,20 @@ pub enum Process {
     },
     /// The state is unknown.
     Unknown,
+}
+
+/// Gives loaded sessions their statuses as they are now: open sessions whose process has ended are
+/// interrupted.
+pub fn settle_statuses<'a>(
+    sessions: impl IntoIterator<Item = &'a mut LoadedSession>,
+    here: &Surroundings<'_>,
+) {
+    for session in sessions {
+        let last = session.events.len().checked_sub(1);
+        let last = last.and_then(|index| session.events.get(index));
+        let last_ns = last.map(EventRef::timestamp_ns);
+        session.summary.status = effective_status(&session.summary, last_ns, Some(here));
+    }
 }
 
 /// The machine on which the recording is read.

@@ -58,11 +58,8 @@ impl HostInspection {
         }
         let is_set = |key: &str| about.get(key) == Some(&Value::Bool(true));
         let maps = |key: &str| {
-            let list = match about.get(key) {
-                Some(Value::List(list)) => &list[..],
-                _ => &[],
-            };
-            list.iter().take(MOST).filter_map(Value::as_map)
+            let list = about.list(key).iter();
+            list.take(MOST).filter_map(Value::as_map)
         };
         let mapping = |one: &Map| Some((text(one, "name")?, bytes(one, "grown_bytes")?));
         let look = Self {

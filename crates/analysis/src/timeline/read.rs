@@ -438,11 +438,7 @@ fn mark(event: EventRef<'_>, metadata: &Map) -> OomMark {
 /// The name of the phase in the metadata of a boundary.
 fn phase_name(metadata: &Map) -> Option<String> {
     let scope = metadata.get(metadata_keys::PHASE_SCOPE)?.as_map()?;
-    let last = match scope.get("path") {
-        Some(Value::List(path)) => path.last(),
-        _ => None,
-    };
-    let name = scope.get("name").or(last)?.as_text()?;
+    let name = scope.get("name").or(scope.list("path").last())?.as_text()?;
     (!name.is_blank()).then(|| name.to_str_lossy().into_owned())
 }
 

@@ -229,10 +229,9 @@ fn list_unknown(metadata: &mut Map, unknown: &[&'static str]) {
     if unknown.is_empty() {
         return;
     }
-    let mut names = match metadata.get(metadata_keys::COLLECTOR_PARTIAL_FIELDS) {
-        Some(Value::List(names)) => names.clone(),
-        _ => Vec::new(),
-    };
+    let mut names = metadata
+        .list(metadata_keys::COLLECTOR_PARTIAL_FIELDS)
+        .to_vec();
     for name in unknown {
         let name = Value::from(*name);
         if !names.contains(&name) {

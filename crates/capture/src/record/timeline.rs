@@ -36,8 +36,7 @@ pub fn timeline<'a>(
             open = Some(bucket);
         }
         let counters = &event.counters;
-        let allocated = counters.allocator_allocated_bytes;
-        let allocated = allocated.or(counters.device_used_bytes).unwrap_or(0);
+        let allocated = counters.level().unwrap_or(0);
         timeline.allocated.push(allocated);
         let reserved = counters.allocator_reserved_bytes.unwrap_or(allocated);
         timeline.reserved.push(reserved);

@@ -124,12 +124,8 @@ enum Severity {
 
 impl Severity {
     fn admits(self, issue: &Issue) -> bool {
-        let most: u8 = match self {
-            Self::Critical => 0,
-            Self::Warning => 1,
-            Self::Info => 2,
-        };
-        severity_rank(&issue.severity) <= most
+        // The worst severity has rank 0, the least one rank 2.
+        severity_rank(&issue.severity) <= 2 - self as u8
     }
 }
 

@@ -301,7 +301,7 @@ impl Timeline {
     fn of(seen: &Seen, subject: &Subject) -> Self {
         let mut timeline = Self::default();
         for point in subject.points.iter().filter(|_| seen.has_window) {
-            let Some(level) = point.level() else {
+            let Some(level) = point.counters.level() else {
                 continue;
             };
             let reserved = point.counters.allocator_reserved_bytes;

@@ -161,14 +161,6 @@ impl Subject {
 }
 
 impl Point {
-    /// Bytes in use: the allocator's counter, or the device's if that is unknown.
-    pub(super) fn level(&self) -> Option<i64> {
-        let counters = &self.counters;
-        counters
-            .allocator_allocated_bytes
-            .or(counters.device_used_bytes)
-    }
-
     /// The used share of the device, 0 to 1.
     pub(super) fn utilization(&self) -> Option<f64> {
         let counters = &self.counters;

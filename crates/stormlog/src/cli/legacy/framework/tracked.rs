@@ -160,11 +160,9 @@ struct Sample {
 
 impl Sample {
     fn of(event: &Arc<TrackedEvent>) -> Self {
-        let counters = &event.counters;
-        let bytes = counters.allocator_allocated_bytes;
         Self {
             time: seconds(event.timestamp_ns),
-            bytes: bytes.or(counters.device_used_bytes).unwrap_or(0),
+            bytes: event.counters.level().unwrap_or(0),
         }
     }
 
