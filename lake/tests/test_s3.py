@@ -75,6 +75,31 @@ def test_a_lake_in_object_storage(lake, tmp_path, server):
     assert lake.json("doctor", "--at", "s3://fleet/plain", env=env)["problems"] == []
 
 
+def test_workers_read_object_storage_with_credentials_of_their_own(lake, tmp_path, server):
+    for rank in range(3):
+        Sink(tmp_path / f"runs/{rank}", f"session-{rank}", rank).sample(50)
+    env = environment(server)
+    at = ("--at", "s3://fleet/shared")
+    lake("ingest", tmp_path / "runs", "--to", "s3://fleet/shared", env=env)
+    question = "SELECT rank, count(*) AS samples, max(timestamp_ns) AS last FROM samples GROUP BY rank ORDER BY rank"
+    alone = lake.json("sql", question, *at, env=env)
+    assert [row["samples"] for row in alone] == [50, 50, 50]
+    cluster = subprocess.Popen(
+        [PROGRAM, "cluster", *at], env={**os.environ, **env}, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        addresses = cluster.stdout.readline().strip()
+        engine = ("--engine", addresses, "--bytes-per-task", 1)
+        assert lake.json("sql", question, *at, *engine, env=env) == alone
+        plan = lake("sql", question, "--explain", *at, *engine, env=env).stdout
+    finally:
+        cluster.terminate()
+        assert cluster.wait(timeout=60) == 0
+    # The question was shared out, and its plan carries neither the place of the lake nor a key to it.
+    assert "NetworkShuffleExec" in plan
+    assert "s3" not in plan and "test-key" not in plan and SECRET not in plan
+
+
 def test_a_network_that_fails_loses_and_doubles_nothing(lake, tmp_path, server):
     proxy = FlakyProxy(server, rate=0.1)
     sinks = [Sink(tmp_path / f"runs/{rank}", f"session-{rank}", rank) for rank in range(3)]

@@ -30,8 +30,8 @@ pub enum AskError {
     /// There is no moment to look around.
     #[error(transparent)]
     Moment(#[from] CorrelationError),
-    /// Executors failed; a question that runs on a cluster was tried again without them.
-    #[error("the cluster failed: {0}")]
+    /// The cluster has no worker that can be used.
+    #[error("{0}")]
     Cluster(String),
 }
 

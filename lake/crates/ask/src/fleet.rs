@@ -1,6 +1,6 @@
 //! Questions about a fleet: the views, chosen and ordered.
 
-use datafusion::prelude::DataFrame;
+use datafusion::execution::SendableRecordBatchStream;
 
 use crate::asker::{Asker, quoted};
 use crate::error::AskError;
@@ -43,13 +43,13 @@ pub struct Filter {
 }
 
 impl Asker {
-    /// Plans the answer to a question about the fleet.
+    /// The answer to a question about the fleet.
     pub async fn fleet(
         &self,
         question: &FleetQuestion,
         filter: &Filter,
         limit: usize,
-    ) -> Result<DataFrame, AskError> {
+    ) -> Result<SendableRecordBatchStream, AskError> {
         let conditions: Vec<String> = [
             ("job_id", &filter.job_id),
             ("owner", &filter.owner),

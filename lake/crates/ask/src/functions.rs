@@ -1,4 +1,4 @@
-//! Functions of our own in SQL. Executors of a cluster register the same ones.
+//! Functions of our own in SQL. Workers of a cluster register the same ones.
 
 mod diagnose_run;
 mod is_alert;
@@ -11,12 +11,12 @@ use datafusion::prelude::SessionContext;
 pub(crate) use diagnose_run::ARGUMENTS as DIAGNOSED;
 
 /// The functions of one row.
-pub fn scalar_functions() -> Vec<ScalarUDF> {
+pub(crate) fn scalar_functions() -> Vec<ScalarUDF> {
     vec![is_alert::IsAlert::default().into()]
 }
 
 /// The functions of many rows.
-pub fn aggregate_functions() -> Vec<AggregateUDF> {
+pub(crate) fn aggregate_functions() -> Vec<AggregateUDF> {
     vec![
         session_events::SessionEvents::default().into(),
         diagnose_run::DiagnoseRun::default().into(),

@@ -5,6 +5,7 @@
 //! code that answers `stormlog query`, so that both give the same rows.
 
 mod asker;
+mod cluster;
 mod columns;
 mod diagnose;
 mod error;
@@ -18,9 +19,9 @@ mod values;
 mod views;
 
 pub use asker::Asker;
+pub use cluster::{Cluster, serve};
 pub use diagnose::{DiagnoseOptions, RunDiagnosis};
 pub use error::AskError;
 pub use fleet::{Filter, FleetQuestion, OomGroup};
-pub use functions::{aggregate_functions, scalar_functions};
 pub use values::rows_of;
 pub use views::VIEWS;

@@ -11,8 +11,8 @@ use stormlog_lake_ask::{DiagnoseOptions, RunDiagnosis};
 use stormlog_report::escape::for_terminal;
 use stormlog_report::wrap;
 
+use crate::lake_args::LakeArgs;
 use crate::output;
-use crate::place::Place;
 use crate::rows::terminal_width;
 
 /// Find memory problems of runs, with the detectors of `stormlog analyze`.
@@ -26,7 +26,7 @@ Examples:
 )]
 pub(crate) struct DiagnoseArgs {
     #[command(flatten)]
-    place: Place,
+    lake: LakeArgs,
     /// Only this run
     #[arg(long)]
     run_id: Option<String>,
@@ -54,7 +54,7 @@ pub(crate) async fn run(args: DiagnoseArgs) -> Result<ExitCode> {
         job_id: args.job_id,
         oom_horizon_hours: args.oom_horizon,
     };
-    let runs = args.place.open().await?.diagnose(&options).await?;
+    let runs = args.lake.open().await?.diagnose(&options).await?;
     if args.json {
         print_json(&runs)?;
     } else {

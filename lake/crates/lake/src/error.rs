@@ -4,6 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use deltalake::DeltaTableError;
+use stormlog_lake_ask::AskError;
 use stormlog_lake_tables::LakeError;
 use stormlog_report::escape::for_terminal;
 
@@ -49,6 +50,12 @@ pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(FAILURE)
 }
 
+/// Prints a warning.
+pub(crate) fn warn(text: &str) {
+    let text = for_terminal(&without_secrets(text)).into_owned();
+    let _ = writeln!(std::io::stderr().lock(), "warning: {text}");
+}
+
 /// A panic of a library as an error.
 pub(crate) fn of_panic(panic: &(dyn std::any::Any + Send)) -> anyhow::Error {
     let text = panic
@@ -60,6 +67,9 @@ pub(crate) fn of_panic(panic: &(dyn std::any::Any + Send)) -> anyhow::Error {
 }
 
 fn hint(error: &anyhow::Error) -> Option<&'static str> {
+    if let Some(AskError::Cluster(_)) = error.downcast_ref() {
+        return Some("'stormlog lake cluster --at URL' starts workers on this machine");
+    }
     let lake = error.downcast_ref::<LakeError>()?;
     Some(match lake {
         LakeError::NotFound(_) => {

@@ -9,14 +9,14 @@ use stormlog_format::Map;
 use stormlog_lake_ask::{Filter, FleetQuestion, OomGroup, rows_of};
 use stormlog_report::rows::Rows;
 
-use crate::place::Place;
-use crate::rows::Flat;
+use crate::lake_args::LakeArgs;
+use crate::rows::{Flat, column_names};
 
 /// Flags that all of these questions have.
 #[derive(Args)]
 struct Common {
     #[command(flatten)]
-    place: Place,
+    lake: LakeArgs,
     #[command(flatten)]
     output: Flat,
     /// At most this many rows
@@ -144,11 +144,10 @@ pub(crate) async fn regressions(args: RegressionsArgs) -> Result<ExitCode> {
 }
 
 async fn answer(question: &FleetQuestion, filter: Filter, common: &Common) -> Result<ExitCode> {
-    let asker = common.place.open().await?;
+    let asker = common.lake.open().await?;
     let answer = asker.fleet(question, &filter, common.limit).await?;
-    let names = answer.schema().fields().iter();
-    let names: Vec<String> = names.map(|field| field.name().clone()).collect();
-    let batches: Vec<_> = answer.execute_stream().await?.try_collect().await?;
+    let names = column_names(&answer);
+    let batches: Vec<_> = answer.try_collect().await?;
     let mut rows: Vec<Map> = Vec::new();
     for batch in &batches {
         rows.extend(rows_of(batch)?);

@@ -29,7 +29,7 @@ use datafusion::prelude::SessionContext;
 use hashbrown::HashMap;
 use serde_json::{Value, json};
 use stormlog_analysis::query::Catalog;
-use stormlog_lake_tables::{Lake, Table, delta_error};
+use stormlog_lake_tables::{Lake, Table, register_table};
 
 use crate::output;
 use derive::{Cluster, Derived};
@@ -185,11 +185,8 @@ pub(crate) async fn known(lake: &Lake) -> Result<Known> {
     let Some(sources) = lake.table(Table::Sources).await? else {
         return Ok(known);
     };
-    let session = SessionContext::new();
-    let failed = |error| delta_error(Table::Sources, error);
-    let state = session.state();
-    sources.update_datafusion_session(&state).map_err(failed)?;
-    session.register_table("sources", sources.table_provider().await?)?;
+    let session = SessionContext::from(lake.state()?.build());
+    register_table(&session, Table::Sources, &sources)?;
     let question = "SELECT path, streams FROM sources ORDER BY path";
     for batch in session.sql(question).await?.collect().await? {
         let paths = cast(batch.column(0), &DataType::Utf8)?;

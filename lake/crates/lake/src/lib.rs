@@ -1,17 +1,19 @@
 //! The commands of `stormlog-lake`, one file each.
 
+mod cluster;
 mod diagnose;
 mod doctor;
 mod error;
 mod fleet;
 mod ingest;
+mod lake_args;
 mod optimize;
 mod output;
-mod place;
 mod query;
 mod rows;
 mod sql;
 mod vacuum;
+mod worker;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -48,6 +50,10 @@ enum Command {
     Query(query::QueryArgs),
     /// Find memory problems of runs, with the detectors of 'stormlog analyze'
     Diagnose(diagnose::DiagnoseArgs),
+    /// Start workers on this machine and print how to ask them
+    Cluster(cluster::ClusterArgs),
+    /// Run one worker of a cluster
+    Worker(worker::WorkerArgs),
     /// List runs whose memory grows without end
     Leaks(fleet::LeaksArgs),
     /// List memory that is reserved and not used, by job and user
@@ -66,10 +72,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return error::usage(&error),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build();
-    let runtime = match runtime {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if let Command::Worker(args) = &cli.command {
+        runtime.worker_threads(args.threads());
+    }
+    let runtime = match runtime.enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return error::failed(&error.into()),
     };
@@ -94,6 +101,8 @@ async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Sql(args) => sql::run(args).await,
         Command::Query(args) => query::run(args).await,
         Command::Diagnose(args) => diagnose::run(args).await,
+        Command::Cluster(args) => cluster::run(args).await,
+        Command::Worker(args) => worker::run(args).await,
         Command::Leaks(args) => fleet::leaks(args).await,
         Command::Waste(args) => fleet::waste(args).await,
         Command::Ooms(args) => fleet::ooms(args).await,

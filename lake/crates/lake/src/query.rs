@@ -13,7 +13,7 @@ use stormlog_analysis::query::{
 use stormlog_format::Text;
 use stormlog_report::rows::{Columns, Rows};
 
-use crate::place::Place;
+use crate::lake_args::LakeArgs;
 use crate::rows::{Flat, Nested};
 
 /// Ask the questions of `stormlog query` over a lake.
@@ -43,7 +43,7 @@ enum Question {
 #[derive(Args)]
 struct Sessions {
     #[command(flatten)]
-    place: Place,
+    lake: LakeArgs,
     #[command(flatten)]
     output: Flat,
     /// Only this session
@@ -76,7 +76,7 @@ struct Sessions {
 #[derive(Args)]
 struct Ooms {
     #[command(flatten)]
-    place: Place,
+    lake: LakeArgs,
     #[command(flatten)]
     output: Flat,
     /// Only of this session
@@ -100,7 +100,7 @@ struct Ooms {
 #[derive(Args)]
 struct Issues {
     #[command(flatten)]
-    place: Place,
+    lake: LakeArgs,
     #[command(flatten)]
     output: Nested,
     /// Only this issue
@@ -124,7 +124,7 @@ struct Issues {
 #[derive(Args)]
 struct Summary {
     #[command(flatten)]
-    place: Place,
+    lake: LakeArgs,
     #[command(flatten)]
     output: Nested,
     /// What to compute
@@ -139,7 +139,7 @@ struct Summary {
 #[derive(Args)]
 struct Correlate {
     #[command(flatten)]
-    place: Place,
+    lake: LakeArgs,
     #[command(flatten)]
     output: Nested,
     #[command(flatten)]
@@ -208,7 +208,7 @@ async fn sessions(question: Sessions) -> Result<()> {
         has_oom_bundle,
         source_kind: text(question.source_kind),
     };
-    let rows = question.place.open().await?.sessions(&filter).await?;
+    let rows = question.lake.open().await?.sessions(&filter).await?;
     let rows = rows.iter().map(SessionRow::to_map);
     question.output.print(Rows::new(Columns::SESSIONS, rows))
 }
@@ -221,7 +221,7 @@ async fn ooms(question: Ooms) -> Result<()> {
         created_after: text(question.created_after),
         created_before: text(question.created_before),
     };
-    let rows = question.place.open().await?.ooms(&filter).await?;
+    let rows = question.lake.open().await?.ooms(&filter).await?;
     let rows = rows.iter().map(OomRow::to_map);
     question.output.print(Rows::new(Columns::OOMS, rows))
 }
@@ -234,7 +234,7 @@ async fn issues(question: Issues) -> Result<()> {
         severity: text(question.severity),
         session_id: text(question.session_id),
     };
-    let rows = question.place.open().await?.issues(&filter).await?;
+    let rows = question.lake.open().await?.issues(&filter).await?;
     let rows = rows.iter().map(Issue::to_map);
     question.output.print(Rows::new(Columns::ISSUES, rows))
 }
@@ -243,7 +243,7 @@ async fn summary(question: Summary) -> Result<()> {
     let metric = Metric::parse(&question.metric)
         .ok_or_else(|| anyhow::anyhow!("unknown metric '{}'", question.metric))?;
     let group_by = question.group_by.as_deref().and_then(GroupBy::parse);
-    let asker = question.place.open().await?;
+    let asker = question.lake.open().await?;
     let rows = asker.summary(metric, group_by.unwrap_or_default()).await?;
     let rows = rows.iter().map(SummaryRow::to_map);
     question.output.print(Rows::new(Columns::SUMMARY, rows))
@@ -261,7 +261,7 @@ async fn correlate(question: Correlate) -> Result<()> {
         kinds: question.kind.into_iter().map(Text::from).collect(),
         limit: question.limit,
     };
-    let result = question.place.open().await?.correlate(&filter).await?;
+    let result = question.lake.open().await?.correlate(&filter).await?;
     let rows = result.evidence.iter().map(Evidence::to_map);
     let rows = Rows::new(Columns::CORRELATE, rows).with_document(result.to_map());
     question.output.print(rows)

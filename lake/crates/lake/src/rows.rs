@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
+use datafusion::execution::SendableRecordBatchStream;
 use stormlog_format::Map;
 use stormlog_report::rows::{Form, Printer, Rows};
 
@@ -120,6 +121,13 @@ fn print(
         }
     }
     Ok(())
+}
+
+/// The names of the columns of an answer.
+pub(crate) fn column_names(answer: &SendableRecordBatchStream) -> Vec<String> {
+    let schema = answer.schema();
+    let names = schema.fields().iter().map(|field| field.name().clone());
+    names.collect()
 }
 
 /// The width of the terminal, as far as it is known.

@@ -6,15 +6,17 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use datafusion::execution::SendableRecordBatchStream;
 use datafusion::parquet::arrow::ArrowWriter;
-use datafusion::prelude::DataFrame;
+
 use futures::TryStreamExt;
 use stormlog_format::Map;
 use stormlog_lake_ask::rows_of;
 use stormlog_report::rows::Rows;
 
-use crate::place::Place;
-use crate::rows::Flat;
+use crate::lake_args::LakeArgs;
+use crate::output;
+use crate::rows::{Flat, column_names};
 
 /// Run one SQL statement that only reads.
 #[derive(Args)]
@@ -31,16 +33,24 @@ pub(crate) struct SqlArgs {
     /// The statement
     statement: String,
     #[command(flatten)]
-    place: Place,
+    lake: LakeArgs,
     #[command(flatten)]
     output: Flat,
     /// Write the rows to a Parquet file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "jsonl", "csv", "table", "output", "raw"])]
     parquet: Option<PathBuf>,
+    /// Print how the statement would be answered instead of its rows
+    #[arg(long, conflicts_with_all = ["json", "jsonl", "csv", "table", "output", "raw", "parquet"])]
+    explain: bool,
 }
 
 pub(crate) async fn run(args: SqlArgs) -> Result<ExitCode> {
-    let asker = args.place.open().await?;
+    let asker = args.lake.open().await?;
+    if args.explain {
+        let plan = asker.explain(&args.statement).await?;
+        output::lines(&[plan.trim_end().to_owned()])?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let answer = asker.sql(&args.statement).await?;
     match &args.parquet {
         Some(path) => write_parquet(answer, path).await?,
@@ -50,15 +60,13 @@ pub(crate) async fn run(args: SqlArgs) -> Result<ExitCode> {
 }
 
 /// Prints the rows as they come; only the first ones, which set the widths of a table, are held.
-async fn print(answer: DataFrame, output: &Flat) -> Result<()> {
-    let names = answer.schema().fields().iter();
-    let names: Vec<String> = names.map(|field| field.name().clone()).collect();
-    let stream = answer.execute_stream().await?;
+async fn print(answer: SendableRecordBatchStream, output: &Flat) -> Result<()> {
+    let names = column_names(&answer);
     // Two batches at most wait for the printer, however slow its reader is.
     let (sender, receiver) = std::sync::mpsc::sync_channel::<Vec<Map>>(2);
     let reading = tokio::spawn(async move {
-        let mut stream = stream;
-        while let Some(batch) = stream.try_next().await? {
+        let mut answer = answer;
+        while let Some(batch) = answer.try_next().await? {
             let sender = sender.clone();
             let rows = rows_of(&batch)?;
             let sent = tokio::task::spawn_blocking(move || sender.send(rows)).await;
@@ -75,12 +83,11 @@ async fn print(answer: DataFrame, output: &Flat) -> Result<()> {
     printed
 }
 
-async fn write_parquet(answer: DataFrame, path: &Path) -> Result<()> {
+async fn write_parquet(mut answer: SendableRecordBatchStream, path: &Path) -> Result<()> {
     let context = || format!("cannot write '{}'", path.display());
-    let mut stream = answer.execute_stream().await?;
     let file = File::create(path).with_context(context)?;
-    let mut writer = ArrowWriter::try_new(file, stream.schema(), None).with_context(context)?;
-    while let Some(batch) = stream.try_next().await? {
+    let mut writer = ArrowWriter::try_new(file, answer.schema(), None).with_context(context)?;
+    while let Some(batch) = answer.try_next().await? {
         writer.write(&batch).with_context(context)?;
     }
     writer.close().with_context(context)?;

@@ -1,8 +1,11 @@
 //! Where the tables lie, and how they are opened.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use deltalake::kernel::engine::arrow_conversion::{TryIntoArrow, TryIntoKernel};
 use deltalake::kernel::{StructField, StructType};
@@ -11,7 +14,9 @@ use deltalake::{DeltaTable, DeltaTableBuilder, DeltaTableError};
 use url::Url;
 
 use crate::error::LakeError;
+use crate::files::{PARTITION, TableFiles};
 use crate::schema::Table;
+use crate::store::OnlyLake;
 
 /// A lake: a directory, or a prefix of an object store, with one directory per table.
 #[derive(Clone, Debug)]
@@ -116,7 +121,7 @@ impl Lake {
         let created = empty
             .create()
             .with_columns(columns)
-            .with_partition_columns(["date"])
+            .with_partition_columns([PARTITION])
             .with_table_name(table.name())
             .with_save_mode(SaveMode::Ignore)
             .await;
@@ -132,25 +137,52 @@ impl Lake {
 
     /// A session in which every table of the lake can be asked under its name.
     pub async fn session(&self) -> Result<SessionContext, LakeError> {
-        let config = SessionConfig::new().with_information_schema(true);
-        let session = SessionContext::new_with_config(config);
+        let session = SessionContext::from(self.state()?.build());
         self.register(&session).await?;
         Ok(session)
     }
 
-    /// Registers every table of the lake in a session.
+    /// The state of a session that reads the files of the lake and nothing else. It has no tables yet.
+    pub fn state(&self) -> Result<SessionStateBuilder, LakeError> {
+        let config = SessionConfig::new().with_information_schema(true);
+        Ok(SessionStateBuilder::new()
+            .with_config(config)
+            .with_runtime_env(self.runtime()?)
+            .with_default_features())
+    }
+
+    /// What plans need to read the files of the lake.
+    pub fn runtime(&self) -> Result<Arc<RuntimeEnv>, LakeError> {
+        let files = DeltaTableBuilder::from_url(self.root.clone())
+            .and_then(|builder| builder.build_storage())
+            .map_err(|error| LakeError::Address {
+                address: self.address(),
+                reason: error.to_string(),
+            })?;
+        let registry = OnlyLake::new(files.object_store(None));
+        let runtime = RuntimeEnvBuilder::new().with_object_store_registry(Arc::new(registry));
+        Ok(runtime.build_arc()?)
+    }
+
+    /// Registers every table of the lake in a session made of [`Lake::state`].
     pub async fn register(&self, session: &SessionContext) -> Result<(), LakeError> {
         for table in Table::ALL {
             let opened = self.existing(table).await?;
-            let failed = |error| delta_error(table, error);
-            opened
-                .update_datafusion_session(&session.state())
-                .map_err(failed)?;
-            let provider = opened.table_provider().await?;
-            session.register_table(table.name(), provider)?;
+            register_table(session, table, &opened)?;
         }
         Ok(())
     }
+}
+
+/// Registers one table, as of the version that is loaded, in a session made of [`Lake::state`].
+pub fn register_table(
+    session: &SessionContext,
+    table: Table,
+    opened: &DeltaTable,
+) -> Result<(), LakeError> {
+    let files = TableFiles::of(table, opened)?;
+    session.register_table(table.name(), Arc::new(files))?;
+    Ok(())
 }
 
 /// An error of a table's library.
@@ -175,16 +207,20 @@ fn shown(url: &Url) -> String {
     format!("{}://{host}{}", url.scheme(), url.path())
 }
 
-/// Every column that this version reads must be there with its type.
-fn check_columns(table: Table, opened: &DeltaTable) -> Result<(), LakeError> {
+/// The columns of a table by its log. The log is untrusted: a type that Arrow does not have is an error
+/// here, and a panic in `arrow_schema`.
+pub(crate) fn columns_of(table: Table, opened: &DeltaTable) -> Result<Schema, LakeError> {
     let failed = |error| delta_error(table, error);
-    // The log is untrusted: a type that Arrow does not have is an error here, and a panic in
-    // `arrow_schema`.
     let found = opened.snapshot().map_err(failed)?.snapshot().schema();
-    let found: Schema = found
+    found
         .as_ref()
         .try_into_arrow()
-        .map_err(|error| failed(DeltaTableError::from(error)))?;
+        .map_err(|error| failed(DeltaTableError::from(error)))
+}
+
+/// Every column that this version reads must be there with its type.
+fn check_columns(table: Table, opened: &DeltaTable) -> Result<(), LakeError> {
+    let found = columns_of(table, opened)?;
     for wanted in table.schema().fields() {
         let is_there = found.field_with_name(wanted.name()).is_ok_and(|field| {
             let is_text = |data_type: &DataType| {

@@ -4,14 +4,16 @@
 //! NULL, never zero. All times are Unix nanoseconds.
 
 mod error;
+mod files;
 mod lake;
 mod ledger;
 mod metadata;
 mod properties;
 mod schema;
+mod store;
 
 pub use error::LakeError;
-pub use lake::{Lake, delta_error};
+pub use lake::{Lake, delta_error, register_table};
 pub use ledger::{Ledger, read_ledger};
 pub use metadata::{COVERED, Covered, join_metadata, split_metadata};
 pub use properties::writer_properties;

@@ -3,11 +3,14 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use stormlog_analysis::query::Store;
+use stormlog_analysis::query::{EventFilter, SessionFilter, Store};
 use stormlog_format::json::{Layout, Writer};
-use stormlog_format::{Counters, Event, Map, Text, Version};
+use stormlog_format::{Counters, Event, Map, Text, Value, Version};
 
-use crate::questions::{asker, compare_questions, ingested};
+use crate::questions::{askers, compare_questions, ingested};
+
+/// Events of each session.
+const EVENTS: i64 = 40;
 
 /// Sessions of the fleet: enough for every case in CI; the environment may ask for more.
 fn sessions() -> u64 {
@@ -41,14 +44,16 @@ fn write_session(folder: &Path, number: u64) {
         "collector_degraded",
         "error",
     ];
-    for place in 0..40 {
-        let kind = match place {
+    for index in 0..EVENTS {
+        let kind = match index {
             0 => "start",
-            39 if number.is_multiple_of(3) => "stop",
+            last if last == EVENTS - 1 && number.is_multiple_of(3) => "stop",
             _ => types[usize::try_from(numbers.below(6)).unwrap()],
         };
         let mut metadata = Map::new();
         metadata.insert("backend", "cuda");
+        // Records with unknown counters state what can be measured.
+        metadata.insert("memory_capabilities", Value::Map(Map::new()));
         if kind == "error" && numbers.below(2) == 0 {
             metadata.insert("oom_reason", "cuda_oom");
         }
@@ -61,7 +66,7 @@ fn write_session(folder: &Path, number: u64) {
             version: Version::V4,
             session_id: format!("session-{number:05}").as_str().into(),
             // Some events happen together.
-            timestamp_ns: begin + (place / 2) * 1_000_000_000,
+            timestamp_ns: begin + (index / 2) * 1_000_000_000,
             event_type: kind.into(),
             collector: "stormlog.cuda".into(),
             sampling_interval_ms: 1000,
@@ -98,6 +103,17 @@ async fn a_generated_fleet_has_the_same_answers() {
     }
     let paths = [folder.path().canonicalize().unwrap()];
     let lake = ingested(&paths);
-    let asker = asker(lake.path()).await;
-    compare_questions("fleet", &asker, &Store::open(&paths)).await;
+    let (askers, _workers) = askers(lake.path()).await;
+    let store = Store::open(&paths);
+    let recorded = store.sessions(&SessionFilter::default(), None);
+    assert_eq!(recorded.len() as u64, sessions());
+    let filter = EventFilter::default();
+    assert_eq!(
+        store.events(&filter).len() as u64,
+        sessions() * EVENTS.unsigned_abs(),
+        "every event is read"
+    );
+    for (name, asker) in &askers {
+        compare_questions(name, asker, &store).await;
+    }
 }

@@ -3,4 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod generated;
+mod lost_worker;
 mod questions;
+mod workers;

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use datafusion::arrow::array::RecordBatch;
+use futures::TryStreamExt;
 use stormlog_analysis::analyze::{AnalyzeOptions, analyze};
 use stormlog_analysis::issue::{Issue, IssueFilter};
 use stormlog_analysis::query::{
@@ -15,6 +17,8 @@ use stormlog_format::Map;
 use stormlog_format::json::{Layout, Writer, parse};
 use stormlog_lake_ask::{Asker, DiagnoseOptions};
 use stormlog_lake_tables::Lake;
+
+use crate::workers::Workers;
 
 /// Recordings of different sessions.
 const FIXTURES: [&str; 15] = [
@@ -45,7 +49,7 @@ const FORMS: [&str; 5] = [
     "runs/torn_last_line",
 ];
 
-fn fixture(name: &str) -> PathBuf {
+pub(crate) fn fixture(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fixtures");
     root.canonicalize().unwrap().join(name)
 }
@@ -67,7 +71,15 @@ pub(crate) fn ingested(paths: &[PathBuf]) -> tempfile::TempDir {
 
 pub(crate) async fn asker(lake: &Path) -> Asker {
     let lake = Lake::at(lake.to_str().unwrap()).unwrap();
-    Asker::new(lake.session().await.unwrap()).await.unwrap()
+    Asker::here(&lake).await.unwrap()
+}
+
+/// The askers that must agree: this process alone, and two workers.
+pub(crate) async fn askers(lake: &Path) -> ([(&'static str, Asker); 2], Workers) {
+    let workers = Workers::start(lake, 2);
+    let alone = ("one process", asker(lake).await);
+    let together = ("two workers", workers.asker(lake).await);
+    ([alone, together], workers)
 }
 
 fn texts(rows: impl IntoIterator<Item = Map>) -> Vec<String> {
@@ -79,10 +91,10 @@ fn texts(rows: impl IntoIterator<Item = Map>) -> Vec<String> {
 
 /// Fails with the first rows that differ.
 fn assert_same(question: &str, lake: &[String], files: &[String]) {
-    for (place, (lake, files)) in lake.iter().zip(files).enumerate() {
+    for (index, (lake, files)) in lake.iter().zip(files).enumerate() {
         assert_eq!(
             lake, files,
-            "{question}: row {place} (left: lake, right: files)"
+            "{question}: row {index} (left: lake, right: files)"
         );
     }
     assert_eq!(lake.len(), files.len(), "{question}: number of rows");
@@ -153,25 +165,28 @@ async fn compare_moment(name: &str, asker: &Asker, store: &Store, filter: &Corre
 async fn questions_have_the_answers_of_the_files() {
     let paths: Vec<PathBuf> = FIXTURES.iter().map(|name| fixture(name)).collect();
     let lake = ingested(&paths);
-    let (asker, store) = (asker(lake.path()).await, Store::open(&paths));
-    compare_questions("fixtures", &asker, &store).await;
-    // A moment in the middle of some sessions, one of them with phases.
+    let (askers, _workers) = askers(lake.path()).await;
+    let store = Store::open(&paths);
     let sessions = store.sessions(&SessionFilter::default(), None);
-    for row in sessions.iter().step_by(9) {
-        let summary = &row.summary;
-        let end = summary.ended_at_ns.unwrap_or(summary.started_at_ns);
-        let filter = CorrelationFilter {
-            at_ns: Some(summary.started_at_ns.midpoint(end)),
-            window_ns: 5_000_000_000,
-            scope: Scope::Distributed,
-            ..CorrelationFilter::default()
-        };
-        compare_moment("fixtures", &asker, &store, &filter).await;
-        let filter = CorrelationFilter {
-            session_id: Some(summary.session_id.clone()),
-            ..filter
-        };
-        compare_moment("fixtures", &asker, &store, &filter).await;
+    for (name, asker) in &askers {
+        compare_questions(name, asker, &store).await;
+        // A moment in the middle of some sessions, one of them with phases.
+        for row in sessions.iter().step_by(9) {
+            let summary = &row.summary;
+            let end = summary.ended_at_ns.unwrap_or(summary.started_at_ns);
+            let filter = CorrelationFilter {
+                at_ns: Some(summary.started_at_ns.midpoint(end)),
+                window_ns: 5_000_000_000,
+                scope: Scope::Distributed,
+                ..CorrelationFilter::default()
+            };
+            compare_moment(name, asker, &store, &filter).await;
+            let filter = CorrelationFilter {
+                session_id: Some(summary.session_id.clone()),
+                ..filter
+            };
+            compare_moment(name, asker, &store, &filter).await;
+        }
     }
 }
 
@@ -217,7 +232,7 @@ async fn a_diagnosis_has_the_findings_of_analyze() {
     let names = FIXTURES.iter().filter(|name| **name != "runs/oom_bundle");
     let paths: Vec<PathBuf> = names.map(|name| fixture(name)).collect();
     let lake = ingested(&paths);
-    let asker = asker(lake.path()).await;
+    let (askers, _workers) = askers(lake.path()).await;
     let options = LoadOptions {
         on_error: OnError::Skip,
         ..LoadOptions::default()
@@ -229,20 +244,20 @@ async fn a_diagnosis_has_the_findings_of_analyze() {
         document.as_map().unwrap().clone()
     });
     let mut expected = texts(expected);
-    let diagnosed = asker
-        .diagnose(&DiagnoseOptions {
-            run_id: None,
-            job_id: None,
-            oom_horizon_hours: AnalyzeOptions::default().oom_horizon_hours,
-        })
-        .await
-        .unwrap();
-    let found = diagnosed.iter().flat_map(|run| &run.findings);
-    let mut found = texts(found.cloned());
     expected.sort();
-    found.sort();
     assert!(expected.len() > 5, "the fixtures have findings");
-    assert_same("diagnose", &found, &expected);
+    let options = DiagnoseOptions {
+        run_id: None,
+        job_id: None,
+        oom_horizon_hours: AnalyzeOptions::default().oom_horizon_hours,
+    };
+    for (name, asker) in &askers {
+        let diagnosed = asker.diagnose(&options).await.unwrap();
+        let found = diagnosed.iter().flat_map(|run| &run.findings);
+        let mut found = texts(found.cloned());
+        found.sort();
+        assert_same(&format!("{name}: diagnose"), &found, &expected);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -263,7 +278,8 @@ async fn sql_only_reads() {
         assert!(error.to_string().contains("only reads"), "{error}");
     }
     let counted = asker.sql("SELECT count(*) FROM samples").await.unwrap();
-    assert_eq!(counted.collect().await.unwrap()[0].num_rows(), 1);
+    let counted: Vec<RecordBatch> = counted.try_collect().await.unwrap();
+    assert_eq!(counted[0].num_rows(), 1);
 }
 
 /// What the program prints.

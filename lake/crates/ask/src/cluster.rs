@@ -1,0 +1,237 @@
+//! The workers of a cluster, as the process that asks sees them.
+//!
+//! The engine between processes is `datafusion-distributed`: this process plans and coordinates, workers
+//! run parts of plans and stream rows to each other. Workers keep nothing between questions, so a
+//! question that lost a worker is asked again of those that are left.
+
+mod channels;
+mod worker;
+
+use std::fmt::Write as _;
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use datafusion::error::{DataFusionError, Result as EngineResult};
+use datafusion::execution::SessionStateBuilder;
+use datafusion_distributed::{
+    ChannelResolver, DistributedExt, GetWorkerInfoRequest, SessionStateBuilderExt, WorkerResolver,
+};
+use futures::future::join_all;
+use url::Url;
+
+use channels::Channels;
+pub use worker::serve;
+
+use crate::error::AskError;
+
+/// How long a worker may take to answer that it is there.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How much of the files a task reads, unless asked otherwise.
+const BYTES_PER_TASK: usize = 16 << 20;
+
+/// The workers of a cluster.
+#[derive(Clone)]
+pub struct Cluster {
+    /// Every address that was given, and the workers behind its name.
+    named: Vec<(String, Vec<Url>)>,
+    live: LiveWorkers,
+    channels: Channels,
+    /// Threads of the largest worker.
+    threads: usize,
+    bytes_per_task: usize,
+    warnings: Vec<String>,
+}
+
+/// The workers that answered last.
+#[derive(Clone, Default)]
+struct LiveWorkers(Arc<RwLock<Vec<Url>>>);
+
+impl LiveWorkers {
+    fn get(&self) -> Vec<Url> {
+        let live = self.0.read();
+        live.map_or_else(|error| error.into_inner().clone(), |live| live.clone())
+    }
+
+    fn set(&self, urls: Vec<Url>) {
+        match self.0.write() {
+            Ok(mut live) => *live = urls,
+            Err(error) => *error.into_inner() = urls,
+        }
+    }
+}
+
+impl WorkerResolver for LiveWorkers {
+    fn get_urls(&self) -> EngineResult<Vec<Url>, DataFusionError> {
+        Ok(self.get())
+    }
+}
+
+impl Cluster {
+    /// Finds the workers at addresses `http://HOST:PORT`, several of them separated by commas. A name with
+    /// several addresses stands for a worker at each.
+    pub async fn at(addresses: &str) -> Result<Self, AskError> {
+        let mut named = Vec::new();
+        for address in addresses.split(',') {
+            let address = address.trim();
+            named.push((address.to_owned(), workers_behind(address).await?));
+        }
+        let mut cluster = Self {
+            named,
+            live: LiveWorkers::default(),
+            channels: Channels::default(),
+            threads: 1,
+            bytes_per_task: BYTES_PER_TASK,
+            warnings: Vec::new(),
+        };
+        cluster.connect().await?;
+        Ok(cluster)
+    }
+
+    /// Sets how much of the files a task reads; less of it uses more workers.
+    #[must_use]
+    pub fn with_bytes_per_task(mut self, bytes: usize) -> Self {
+        self.bytes_per_task = bytes.max(1);
+        self
+    }
+
+    /// Addresses without a worker that can be used, and why.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Asks every worker for its version and its threads.
+    async fn connect(&mut self) -> Result<(), AskError> {
+        let mut live = Vec::new();
+        for (address, urls) in &self.named {
+            let answers = join_all(urls.iter().map(|url| self.info(url))).await;
+            let mut reasons = String::new();
+            let mut found = false;
+            for (url, answer) in urls.iter().zip(answers) {
+                match answer {
+                    Ok(threads) => {
+                        found = true;
+                        self.threads = self.threads.max(threads);
+                        live.push(url.clone());
+                    }
+                    Err(reason) => {
+                        let _ = write!(reasons, "; {reason}");
+                    }
+                }
+            }
+            if !found {
+                let warning = format!("no worker at '{address}' can be used{reasons}");
+                self.warnings.push(warning);
+            }
+        }
+        if live.is_empty() {
+            return Err(AskError::Cluster(self.warnings.join("; ")));
+        }
+        self.live.set(live);
+        Ok(())
+    }
+
+    /// The threads of a worker of this version.
+    async fn info(&self, url: &Url) -> Result<usize, String> {
+        let asked = async {
+            let mut worker = self.channels.get_worker_client_for_url(url).await?;
+            worker.get_worker_info(GetWorkerInfoRequest {}).await
+        };
+        let answer = tokio::time::timeout(PATIENCE, asked).await;
+        let answer = answer.map_err(|_| format!("no answer within {} s", PATIENCE.as_secs()))?;
+        let answer = answer.map_err(|error| reason_of(&error))?;
+        worker::threads_of(&answer.version)
+    }
+
+    /// Whether workers that were there are gone. Later questions use those that are left.
+    pub(crate) async fn has_lost_workers(&self) -> Result<bool, AskError> {
+        let before = self.live.get();
+        let answers = join_all(before.iter().map(|url| self.info(url))).await;
+        let left = before.iter().zip(answers);
+        let left: Vec<Url> = left
+            .filter_map(|(url, answer)| answer.ok().map(|_| url.clone()))
+            .collect();
+        if left.is_empty() {
+            return Err(AskError::Cluster("every worker was lost".to_owned()));
+        }
+        let lost = left.len() < before.len();
+        self.live.set(left);
+        Ok(lost)
+    }
+
+    /// A state whose plans run on the workers.
+    pub(crate) fn planning(&self, state: SessionStateBuilder) -> EngineResult<SessionStateBuilder> {
+        let mut state = state;
+        // Plans are cut for the workers, whatever machine this process runs on. A plan of one partition
+        // exchanges nothing, and so would run here as a whole.
+        let config = state.config().take().unwrap_or_default();
+        let state = state
+            .with_config(config.with_target_partitions(self.threads.max(2)))
+            .with_distributed_worker_resolver(self.live.clone())
+            .with_distributed_channel_resolver(self.channels.clone())
+            .with_distributed_file_scan_config_bytes_per_partition(self.bytes_per_task)?
+            .with_distributed_planner();
+        Ok(state)
+    }
+}
+
+/// The workers behind an address, one for each address of its host.
+async fn workers_behind(address: &str) -> Result<Vec<Url>, AskError> {
+    let wrong = |reason: &str| {
+        AskError::Cluster(format!(
+            "'{address}' is no address of a worker: {reason}; write http://HOST:PORT"
+        ))
+    };
+    let url = Url::parse(address).map_err(|error| wrong(&error.to_string()))?;
+    if url.scheme() != "http" {
+        return Err(wrong("only 'http' is supported"));
+    }
+    let host = url.host_str().ok_or_else(|| wrong("it has no host"))?;
+    let port = url.port().ok_or_else(|| wrong("it has no port"))?;
+    let host = host.trim_matches(['[', ']']);
+    let found = tokio::net::lookup_host((host, port)).await;
+    let found = found.map_err(|error| wrong(&error.to_string()))?;
+    let urls = found.filter_map(|address| Url::parse(&format!("http://{address}")).ok());
+    let mut urls: Vec<Url> = urls.collect();
+    urls.sort();
+    urls.dedup();
+    Ok(urls)
+}
+
+/// The innermost cause: messages of the transport repeat each other.
+fn reason_of(error: &DataFusionError) -> String {
+    let text = error.strip_backtrace();
+    let innermost = text.rsplit(": ").next().unwrap_or(&text);
+    innermost.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_address_names_a_host_and_a_port() {
+        let found = workers_behind("http://127.0.0.1:7000").await.unwrap();
+        assert_eq!(found, [Url::parse("http://127.0.0.1:7000").unwrap()]);
+        for wrong in [
+            "127.0.0.1",
+            "s3://bucket",
+            "http://127.0.0.1",
+            "localhost:70",
+        ] {
+            let error = workers_behind(wrong).await.unwrap_err().to_string();
+            assert!(error.contains(wrong), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_cluster_without_workers_is_an_error() {
+        // A port that was free a moment ago.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        drop(listener);
+        let error = Cluster::at(&address).await.err().unwrap().to_string();
+        assert!(error.contains(&address), "{error}");
+        assert!(error.contains("refused"), "{error}");
+    }
+}

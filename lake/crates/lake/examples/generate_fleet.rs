@@ -1,0 +1,132 @@
+//! Writes recordings of a generated fleet, for measurements of a size that no recording has.
+//!
+//! `generate_fleet FOLDER FIRST_RANK RANKS SAMPLES START_SECONDS` writes one file of JSON lines for each rank:
+//! one sample a second with the counters and metadata that `stormlog run` records, steps, an evaluation every
+//! ten minutes, a leak in one rank of 97, an out-of-memory error in one of 501. Ranks of 256 form a job.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use stormlog_format::json::{Layout, Writer};
+use stormlog_format::{Counters, Event, Map, Value, Version};
+
+const RANKS_A_JOB: i64 = 256;
+const DEVICES_A_HOST: i64 = 8;
+const MIB: i64 = 1 << 20;
+const DEVICE_BYTES: i64 = 80 * 1024 * MIB;
+
+/// Numbers that look random and are the same every time.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, most: u64) -> i64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        i64::try_from((self.0 >> 33) % most).unwrap_or(0)
+    }
+}
+
+/// The event of a rank at a second.
+fn event(rank: i64, second: i64, start_s: i64, kind: &str, numbers: &mut Numbers) -> Event {
+    let job = rank / RANKS_A_JOB;
+    let weights = (20 + job % 16) * 1024 * MIB;
+    let leaked = if rank % 97 == 5 { second * 2 * MIB } else { 0 };
+    let evaluating = second % 600 < 20;
+    let activations = if evaluating {
+        2048
+    } else {
+        6 * 1024 + numbers.below(512)
+    } * MIB;
+    let allocated = (weights + activations + leaked).min(DEVICE_BYTES - 1024 * MIB);
+    let peak = weights + leaked + 7 * 1024 * MIB;
+    let reserved = peak.min(DEVICE_BYTES - 768 * MIB);
+    let used = reserved + 600 * MIB;
+    let mut host = Map::new();
+    host.insert(
+        "anonymous",
+        Value::Int(4096 * MIB + numbers.below(4096) * 4096),
+    );
+    host.insert("file", Value::Int(900 * MIB));
+    host.insert("shared", Value::Int(512 * MIB));
+    let timestamp_ns = (start_s + second) * 1_000_000_000 + numbers.below(900_000);
+    let mut metadata = Map::new();
+    metadata.insert("allocator_peak_bytes", Value::Int(peak));
+    metadata.insert(
+        "allocator_read_ns",
+        Value::Int(timestamp_ns - numbers.below(400_000)),
+    );
+    metadata.insert("backend", "cuda");
+    metadata.insert("host_memory", Value::Map(host));
+    metadata.insert("optimizer", Value::Int(0));
+    metadata.insert("process_device_used_bytes", Value::Int(used));
+    metadata.insert("step", Value::Int(second * 3));
+    metadata.insert("step_count", Value::Int(second * 3));
+    Event {
+        version: Version::V3,
+        session_id: format!("fleet-{rank:05}").as_str().into(),
+        timestamp_ns,
+        event_type: kind.into(),
+        collector: "stormlog.cuda_tracker".into(),
+        sampling_interval_ms: 1000,
+        pid: 10_000 + rank % DEVICES_A_HOST,
+        host: format!("node-{:04}", rank / DEVICES_A_HOST).as_str().into(),
+        job_id: Some(format!("job-{job}").as_str().into()),
+        rank: rank % RANKS_A_JOB,
+        local_rank: rank % DEVICES_A_HOST,
+        world_size: RANKS_A_JOB,
+        device_id: rank % DEVICES_A_HOST,
+        counters: Counters {
+            allocator_allocated_bytes: Some(allocated),
+            allocator_reserved_bytes: Some(reserved),
+            allocator_active_bytes: Some(allocated + 12 * MIB),
+            allocator_inactive_bytes: Some(reserved - allocated),
+            allocator_change_bytes: Some(numbers.below(64) * MIB),
+            device_used_bytes: Some(used),
+            device_free_bytes: Some(DEVICE_BYTES - used),
+            device_total_bytes: Some(DEVICE_BYTES),
+        },
+        context: Some("Collected telemetry sample.".into()),
+        metadata,
+    }
+}
+
+fn write_rank(folder: &Path, rank: i64, samples: i64, start_s: i64) -> io::Result<()> {
+    let seed = u64::try_from(rank * 1_000_003 + start_s).unwrap_or(0);
+    let mut numbers = Numbers(seed);
+    let writer = Writer::new(Layout::Line).sorted();
+    let file = File::create(folder.join(format!("events-{rank:05}.jsonl")))?;
+    let mut file = BufWriter::with_capacity(1 << 20, file);
+    for second in 0..samples {
+        let kind = match second {
+            0 => "start",
+            _ if second == samples - 1 && rank % 501 == 7 => "error",
+            _ => "sample",
+        };
+        let mut event = event(rank, second, start_s, kind, &mut numbers);
+        if kind == "error" {
+            event.metadata.insert("oom_reason", "cuda_oom");
+        }
+        writeln!(file, "{}", writer.map_to_string(&event.to_record()))?;
+    }
+    file.flush()
+}
+
+fn main() -> io::Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let usage = || io::Error::other("generate_fleet FOLDER FIRST_RANK RANKS SAMPLES START_SECONDS");
+    let folder = arguments.next().ok_or_else(usage)?;
+    let mut number = || {
+        let text = arguments.next();
+        text.and_then(|text| text.parse::<i64>().ok())
+            .ok_or_else(usage)
+    };
+    let (first, ranks, samples, start_s) = (number()?, number()?, number()?, number()?);
+    std::fs::create_dir_all(&folder)?;
+    for rank in first..first + ranks {
+        write_rank(Path::new(&folder), rank, samples, start_s)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! A table as the Parquet files that its log lists.
+//!
+//! The provider of the Delta library plans a scan of its own, which no other process can run. A scan of
+//! plain Parquet files is what every engine distributes, so this one is used in one process too.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::stats::Precision;
+use datafusion::common::{ScalarValue, Statistics};
+use datafusion::datasource::TableType;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::datasource::table_schema::TableSchema;
+use datafusion::error::Result;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::logical_expr::Expr;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
+use deltalake::DeltaTable;
+
+use crate::error::LakeError;
+use crate::lake::{columns_of, delta_error};
+use crate::schema::Table;
+use crate::store;
+
+/// The column by which tables are partitioned. It is in the paths of files, not in them.
+pub(crate) const PARTITION: &str = "date";
+
+/// The option of a table whose files name columns differently.
+const COLUMN_MAPPING: &str = "delta.columnMapping.mode";
+
+/// The files of one version of a table.
+#[derive(Debug)]
+pub(crate) struct TableFiles {
+    /// The columns in the order of the table.
+    schema: SchemaRef,
+    /// The columns of the files, then the partition.
+    scanned: TableSchema,
+    /// For each column of the table its index in `scanned`.
+    indices: Vec<usize>,
+    files: Vec<PartitionedFile>,
+    rows: Precision<usize>,
+}
+
+impl TableFiles {
+    /// Lists the files of the version that is loaded.
+    pub(crate) fn of(table: Table, opened: &DeltaTable) -> Result<Self, LakeError> {
+        let failed = |error| delta_error(table, error);
+        let refused = |reason: &str| LakeError::Log {
+            table: table.name(),
+            reason: reason.to_owned(),
+        };
+        let snapshot = opened.snapshot().map_err(failed)?;
+        let options = snapshot.metadata().configuration();
+        if options
+            .get(COLUMN_MAPPING)
+            .is_some_and(|mode| mode != "none")
+        {
+            return Err(refused(
+                "its files have other names of columns than the table",
+            ));
+        }
+        let columns = columns_of(table, opened)?;
+        let (partition, in_files): (Vec<_>, Vec<_>) = columns
+            .fields()
+            .iter()
+            .cloned()
+            .partition(|field| field.name() == PARTITION);
+        let in_files: Vec<_> = in_files.iter().map(|field| as_view(field)).collect();
+        let scanned = TableSchema::builder(Arc::new(Schema::new(in_files)))
+            .with_table_partition_cols(partition)
+            .build();
+        let order = scanned.table_schema();
+        let names = columns.fields().iter().map(|field| field.name().as_str());
+        let indices: Vec<usize> = names.filter_map(|name| order.index_of(name).ok()).collect();
+        let schema = Arc::new(order.project(&indices).map_err(|error| LakeError::Log {
+            table: table.name(),
+            reason: error.to_string(),
+        })?);
+        let mut files = Vec::new();
+        let mut rows = Precision::Exact(0);
+        for file in snapshot.log_data().iter() {
+            if file.deletion_vector_descriptor().is_some() {
+                return Err(refused("it has deletion vectors; rewrite it without them"));
+            }
+            let values = file.partition_values_map();
+            let date = values.get(PARTITION).and_then(Option::as_ref);
+            let date = match date {
+                Some(text) => ScalarValue::try_from_string(text.clone(), &DataType::Date32)
+                    .map_err(|_| refused("a file has a partition that is no date"))?,
+                None => ScalarValue::Date32(None),
+            };
+            let size = u64::try_from(file.size()).unwrap_or_default();
+            let path = format!("{}/{}", table.name(), file.object_store_path());
+            files.push(PartitionedFile::new(path, size).with_partition_values(vec![date]));
+            let counted = file
+                .num_records()
+                .map_or(Precision::Absent, Precision::Exact);
+            rows = rows.add(&counted);
+        }
+        Ok(Self {
+            schema,
+            scanned,
+            indices,
+            files,
+            rows,
+        })
+    }
+}
+
+/// Texts as views: a filter or a group then copies no text.
+fn as_view(field: &Field) -> Arc<Field> {
+    let field = field.clone();
+    Arc::new(match field.data_type() {
+        DataType::Utf8 | DataType::LargeUtf8 => field.with_data_type(DataType::Utf8View),
+        _ => field,
+    })
+}
+
+#[async_trait::async_trait]
+impl TableProvider for TableFiles {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    /// Filters reach the scan later, by a rule of the engine, which skips files, row groups and pages by
+    /// them.
+    async fn scan(
+        &self,
+        session: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let indices: Vec<usize> = match projection {
+            Some(wanted) => wanted.iter().map(|&index| self.indices[index]).collect(),
+            None => self.indices.clone(),
+        };
+        if self.files.is_empty() {
+            let schema = self.scanned.table_schema().project(&indices)?;
+            return Ok(Arc::new(EmptyExec::new(Arc::new(schema))));
+        }
+        let statistics = Statistics {
+            num_rows: self.rows,
+            ..Statistics::new_unknown(self.scanned.table_schema())
+        };
+        let parallel = session.config().target_partitions().max(1);
+        let groups = FileGroup::new(self.files.clone()).split_files(parallel);
+        let options = session.default_table_options().parquet;
+        let source = ParquetSource::new(self.scanned.clone()).with_table_parquet_options(options);
+        let store = ObjectStoreUrl::parse(store::ADDRESS)?;
+        let scan = FileScanConfigBuilder::new(store, Arc::new(source))
+            .with_file_groups(groups)
+            .with_statistics(statistics)
+            .with_projection_indices(Some(indices))?
+            .with_limit(limit)
+            .build();
+        Ok(DataSourceExec::from_data_source(scan))
+    }
+}
