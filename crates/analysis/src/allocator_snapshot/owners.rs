@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_makes_no_sense_is_passed_over() {
+    fn what_makes_no_sense_is_skipped() {
         let document = br#"{"attributed_storage_pointers": [
             {"storage_ptr_int": 256, "names": ["fc.weight", 7], "tensors": [
                 {"shape": [512, 64, "x"], "dtype": "torch.float32"}, {"shape": [1]}]},
