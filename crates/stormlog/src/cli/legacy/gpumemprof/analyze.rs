@@ -32,7 +32,7 @@ pub(super) struct Arguments {
     /// Write the report to this file
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// FileFormat of the report
+    /// Format of the report
     #[arg(long, value_enum, default_value_t = FileFormat::Json)]
     format: FileFormat,
     /// Analyze only this session
