@@ -197,10 +197,10 @@ pub(crate) fn dict_of<'py>(
 }
 
 /// Documents as fresh dictionaries.
-pub(crate) fn dicts_of<'py>(
-    py: Python<'py>,
+pub(crate) fn dicts_of(
+    py: Python<'_>,
     documents: impl IntoIterator<Item = impl Serialize>,
-) -> PyResult<Vec<Bound<'py, PyDict>>> {
+) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let dicts = documents.into_iter();
     dicts.map(|document| dict_of(py, &document)).collect()
 }
