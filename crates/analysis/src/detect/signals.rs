@@ -2,9 +2,6 @@
 //! the first sample, with the warm-up and the device's size determined. Unknown values are left
 //! out, never replaced.
 
-use rayon::prelude::*;
-use stormlog_format::whole;
-
 use super::evidence::Channel;
 use super::floor::Floor;
 use super::interruptions::Interruptions;
@@ -15,6 +12,7 @@ use super::warm_up::WarmUp;
 #[cfg(test)]
 use crate::timeline::Run;
 use crate::timeline::{Column, CrowdedDevices, Track, float};
+use rayon::prelude::*;
 
 /// A track with at least this share of the longest track's length is assumed to cover the same run,
 /// with a later start.
@@ -79,7 +77,13 @@ impl Signals<'_> {
 
     /// Converts seconds to a timestamp of the track's clock.
     pub(super) fn ns(&self, seconds: f64) -> i64 {
-        self.start_ns.saturating_add(whole((seconds * 1e9).round()))
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "float-to-int casts saturate"
+        )]
+        let offset = (seconds * 1e9).round() as i128;
+        let at = i128::from(self.start_ns).saturating_add(offset);
+        i64::try_from(at).unwrap_or(if at > 0 { i64::MAX } else { i64::MIN })
     }
 
     /// Converts a timestamp of the track's clock to seconds.
