@@ -103,9 +103,9 @@ pub fn analyze(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Report,
     let runs: Vec<Vec<Member<'_>>> = runs
         .into_iter()
         .map(|run| {
-            let members = run.into_iter().map(|place| Member {
-                artifact: sessions[place].0,
-                session: &sessions[place].1,
+            let members = run.into_iter().map(|index| Member {
+                artifact: sessions[index].0,
+                session: &sessions[index].1,
             });
             members.collect()
         })
@@ -160,10 +160,7 @@ pub(crate) fn select(
     options: &AnalyzeOptions,
 ) -> Result<Selected, AnalyzeError> {
     choose(&mut sessions, options)?;
-    let members = sessions.iter().map(|(artifact, session)| Member {
-        artifact: *artifact,
-        session,
-    });
+    let members = sessions.iter().map(Member::of_pair);
     let runs = timeline::runs(members);
     Ok((sessions, runs))
 }
@@ -173,8 +170,8 @@ pub(crate) fn in_order(artifacts: &[Loaded]) -> Numbered {
     let mut sessions: Numbered = artifacts
         .iter()
         .enumerate()
-        .flat_map(|(place, loaded)| loaded.sessions.iter().map(move |session| (place, session)))
-        .map(|(place, session)| (place, session.clone()))
+        .flat_map(|(index, loaded)| loaded.sessions.iter().map(move |session| (index, session)))
+        .map(|(index, session)| (index, session.clone()))
         .collect();
     newest_first(&mut sessions, |(_, session)| session);
     sessions

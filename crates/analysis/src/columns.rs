@@ -291,9 +291,9 @@ impl Events {
     ) -> impl Iterator<Item = (usize, EventRef<'a>, usize)> + 'a {
         let mut sieve = self.sieve(accepts);
         let rows = self.rows.iter().enumerate();
-        rows.filter_map(move |(place, id)| {
+        rows.filter_map(move |(index, id)| {
             let (event, origin) = sieve(*id)?;
-            Some((place, event, origin))
+            Some((index, event, origin))
         })
     }
 

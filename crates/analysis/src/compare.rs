@@ -35,10 +35,10 @@ pub use findings::FindingChanges;
 pub use gate::{FailOn, GateKind, GateOutcome, GateStatus, Gates, Miss};
 pub use held::KnownHolder;
 pub use limit::{BadLimit, GrowthLimit, SlopeLimit, StepLimit};
-pub use profile::{KnownFinding, Profile, RankProfile, profile_of};
+pub use profile::{KnownFinding, Profile, profile_of};
 pub use side::{Side, SideError, read_side};
 
-use crate::detect::PhaseLevels;
+use crate::detect::{PhaseLevels, TrackLevels};
 use difference::Yardstick;
 
 /// A phase of a rank, with its numbers on both sides of the comparison.
@@ -181,7 +181,7 @@ pub fn compare(base: Side, new: Side, gates: &Gates) -> Comparison {
 }
 
 type Matched<'a> = (
-    Vec<(&'a RankProfile, &'a RankProfile)>,
+    Vec<(&'a TrackLevels, &'a TrackLevels)>,
     Vec<LoneRank>,
     Vec<LoneRank>,
 );
@@ -189,7 +189,7 @@ type Matched<'a> = (
 /// Matches the ranks of both sides by number. A rank with one device on each side is matched even
 /// when the device numbers differ, because a scheduler may assign a different device in each run.
 fn match_ranks<'a>(base: &'a Profile, new: &'a Profile) -> Matched<'a> {
-    let of = |profile: &'a Profile, rank: u32| -> &'a [RankProfile] {
+    let of = |profile: &'a Profile, rank: u32| -> &'a [TrackLevels] {
         let ranks = &profile.ranks;
         let first = ranks.partition_point(|one| one.rank < rank);
         let end = ranks.partition_point(|one| one.rank <= rank);
@@ -208,7 +208,7 @@ fn match_ranks<'a>(base: &'a Profile, new: &'a Profile) -> Matched<'a> {
             both.push((old, now));
             continue;
         }
-        let on = |ranks: &'a [RankProfile], device: i64| {
+        let on = |ranks: &'a [TrackLevels], device: i64| {
             ranks.iter().find(|one| one.device_id == device)
         };
         for one in old {
@@ -218,7 +218,7 @@ fn match_ranks<'a>(base: &'a Profile, new: &'a Profile) -> Matched<'a> {
             }
         }
         let lone = now.iter().filter(|one| on(old, one.device_id).is_none());
-        only_new.extend(lone.map(RankProfile::place));
+        only_new.extend(lone.map(TrackLevels::place));
     }
     (both, only_base, only_new)
 }
@@ -228,12 +228,12 @@ fn has_several(profile: &Profile, rank: u32) -> bool {
     devices.count() > 1
 }
 
-fn compare_rank(base: &RankProfile, new: &RankProfile, one_of_several: bool) -> RankComparison {
+fn compare_rank(base: &TrackLevels, new: &TrackLevels, one_of_several: bool) -> RankComparison {
     let yardstick = Yardstick::of(base, new);
-    let phase = |profile: &RankProfile, name: &str| -> Option<usize> {
+    let phase = |profile: &TrackLevels, name: &str| -> Option<usize> {
         profile.phases.iter().position(|phase| phase.name == name)
     };
-    let lone = |profile: &RankProfile, other: &RankProfile| -> Vec<String> {
+    let lone = |profile: &TrackLevels, other: &TrackLevels| -> Vec<String> {
         profile
             .phases
             .iter()
@@ -277,7 +277,7 @@ fn notes(base: &Side, new: &Side) -> Vec<String> {
     notes
 }
 
-fn devices_differ(base: &RankProfile, new: &RankProfile) -> Option<String> {
+fn devices_differ(base: &TrackLevels, new: &TrackLevels) -> Option<String> {
     let (old, now) = (base.device_total_bytes?, new.device_total_bytes?);
     (old != now).then(|| {
         format!(
@@ -292,14 +292,14 @@ mod tests {
     use super::*;
     use crate::detect::{Levels, Measure, Metric};
 
-    pub(super) fn rank(rank: u32, device_id: i64, peak: f64) -> RankProfile {
+    pub(super) fn rank(rank: u32, device_id: i64, peak: f64) -> TrackLevels {
         let mut levels = Levels::default();
         let measure = Measure {
             value: peak,
             noise: Some(0.0),
         };
         levels.set(Metric::PeakUsed, Some(measure));
-        RankProfile {
+        TrackLevels {
             rank,
             device_id,
             samples: 100,
@@ -307,10 +307,11 @@ mod tests {
             device_total_bytes: Some(80 << 30),
             levels,
             phases: Vec::new(),
+            phases_left_out: 0,
         }
     }
 
-    pub(super) fn side(ranks: Vec<RankProfile>) -> Side {
+    pub(super) fn side(ranks: Vec<TrackLevels>) -> Side {
         Side {
             source: "a".into(),
             profile: Profile {

@@ -154,9 +154,9 @@ fn decode(bytes: &[u8]) -> Result<Vec<Allocation>, ProfileError> {
 
 impl Tables<'_> {
     fn name(&self, function: u64) -> Arc<str> {
-        let place = self.functions.get(&function);
-        let place = place.and_then(|place| usize::try_from(*place).ok());
-        let name = place.and_then(|place| self.strings.get(place));
+        let index = self.functions.get(&function);
+        let index = index.and_then(|index| usize::try_from(*index).ok());
+        let name = index.and_then(|index| self.strings.get(index));
         name.map_or("?".into(), |name| String::from_utf8_lossy(name).into())
     }
 }
@@ -214,9 +214,9 @@ fn two_numbers(bytes: &[u8], wanted: [u64; 2]) -> Option<[u64; 2]> {
     let mut found = [0, 0];
     for field in fields(bytes) {
         if let Field::Number(number, value) = field? {
-            for (place, wanted) in wanted.into_iter().enumerate() {
+            for (index, wanted) in wanted.into_iter().enumerate() {
                 if number == wanted {
-                    found[place] = value;
+                    found[index] = value;
                 }
             }
         }

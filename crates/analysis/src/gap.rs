@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use stormlog_format::json::by_name;
+use stormlog_format::whole;
 
 use crate::columns::{EventRef, Events};
 use crate::detect::Severity;
-use crate::document::by_name;
 use regression::{fit, mean, sample_deviation};
 use samples::{device_gap, device_total, is_sample};
 
@@ -148,14 +149,14 @@ impl Series {
             gaps: Vec::new(),
             fragmentation: Vec::new(),
         };
-        for (place, event, _) in events.of_type(is_sample) {
+        for (index, event, _) in events.of_type(is_sample) {
             let Some((gap, _)) = share_of_device(event) else {
                 continue;
             };
             if let Some(ratio) = fragmentation(event) {
                 series.fragmentation.push((series.gaps.len(), ratio));
             }
-            series.places.push(place);
+            series.places.push(index);
             series.times_ns.push(event.timestamp_ns());
             series.gaps.push(gap);
         }
@@ -200,11 +201,6 @@ impl Series {
         ))
     }
 
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        reason = "stormlog 0.3.9 computes in floats and truncates the rate in its text"
-    )]
     fn drift(&self, threshold: f64, format_memory: &dyn Fn(i64) -> String) -> Option<GapFinding> {
         if self.gaps.len() < FEWEST_FOR_DRIFT {
             return None;
@@ -236,7 +232,7 @@ impl Series {
             ],
             format!(
                 "Device-vs-allocator gap is drifting upward at {}/s (R²={r_squared:.2}).",
-                format_memory(per_second as i64)
+                format_memory(whole(per_second))
             ),
             self.gaps.len() - 1,
         ))
@@ -297,17 +293,12 @@ impl Series {
     }
 }
 
-/// The gap of a sample in bytes, and as a share of the device.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "stormlog 0.3.9 computes in floats"
-)]
+/// The gap in bytes, and as a share of the device.
 fn share_of_device(event: EventRef<'_>) -> Option<(f64, f64)> {
     let (gap, total) = (device_gap(event)? as f64, device_total(event)? as f64);
     Some((gap, (gap / total).abs()))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a ratio needs no more digits")]
 fn fragmentation(event: EventRef<'_>) -> Option<f64> {
     let (allocated, reserved) = (event.allocated_bytes()?, event.reserved_bytes()?);
     let unused = reserved.saturating_sub(allocated).max(0);

@@ -18,8 +18,8 @@ pub struct Gathered {
     pub loaded: Vec<Loaded>,
     /// The path of each loaded artifact.
     pub files: Vec<PathBuf>,
-    /// Files found in a folder that contain no telemetry.
-    pub passed_over: Vec<PathBuf>,
+    /// Files in a folder that contain no telemetry.
+    pub skipped: Vec<PathBuf>,
 }
 
 impl Gathered {
@@ -68,7 +68,7 @@ pub fn gather(
                 gathered.loaded.push(loaded);
                 gathered.files.push(file);
             }
-            Err(error) if !named && error.is_no_telemetry() => gathered.passed_over.push(file),
+            Err(error) if !named && error.is_no_telemetry() => gathered.skipped.push(file),
             Err(error) => return Err((file, error)),
         }
     }

@@ -90,6 +90,16 @@ impl Default for LoadOptions<'_> {
     }
 }
 
+impl LoadOptions<'_> {
+    /// Loads what is readable; damage is listed.
+    pub fn skipping() -> Self {
+        Self {
+            on_error: OnError::Skip,
+            ..Self::default()
+        }
+    }
+}
+
 /// One session of an artifact, with its events in time order.
 #[derive(Clone, Debug)]
 pub struct LoadedSession {

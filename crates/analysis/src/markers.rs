@@ -1,25 +1,29 @@
 //! Markers for a timeline: single events, and spans of phases.
 
 use hashbrown::HashMap;
+use serde::Serialize;
 use stormlog_format::{EventType, Text, Value, metadata_keys};
 
 use crate::columns::Events;
 use crate::loose::LooseEvent;
 use crate::phases::{PhaseReplay, PhaseSpan, path_text};
 
-/// A marker: an event at one time, or a phase between two times.
-#[derive(Clone, Debug, PartialEq)]
+/// An event at one time, or a phase between two times.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct Marker {
     pub session_id: Text,
     pub start_ns: i64,
     pub end_ns: Option<i64>,
     pub kind: &'static str,
+    /// `telemetry_event` or `phase_replay`.
+    pub source: &'static str,
     pub severity: &'static str,
     pub label: Text,
     pub rank: Option<i64>,
     pub local_rank: Option<i64>,
     pub world_size: Option<i64>,
+    #[serde(skip)]
     pub subject: Subject,
 }
 
@@ -29,22 +33,12 @@ pub enum Subject {
     /// A single event.
     Event {
         /// Index of the event.
-        place: usize,
+        index: usize,
         /// Type of the event, without surrounding white space.
         event_type: Text,
     },
     /// A span of a replayed phase.
     Phase(PhaseSpan),
-}
-
-impl Marker {
-    /// The source of the marker: `telemetry_event` or `phase_replay`.
-    pub fn source(&self) -> &'static str {
-        match self.subject {
-            Subject::Event { .. } => "telemetry_event",
-            Subject::Phase(_) => "phase_replay",
-        }
-    }
 }
 
 /// Creates the markers of loaded events.
@@ -55,7 +49,7 @@ pub fn of_events(events: &Events, include_phases: bool) -> Vec<Marker> {
         // Only events that are not samples are converted to loose events, because most events are
         // samples.
         .filter(|(_, event)| may_be_point(event.event_type()))
-        .filter_map(|(place, event)| point(place, &LooseEvent::of_row(event)))
+        .filter_map(|(index, event)| point(index, &LooseEvent::of_row(event)))
         .collect();
     if include_phases {
         let replay = PhaseReplay::of_events(events);
@@ -79,7 +73,7 @@ pub fn of_events(events: &Events, include_phases: bool) -> Vec<Marker> {
 pub fn of_loose(events: &[LooseEvent], include_phases: bool) -> Vec<Marker> {
     let points = events.iter().enumerate();
     let mut markers: Vec<Marker> = points
-        .filter_map(|(place, event)| point(place, event))
+        .filter_map(|(index, event)| point(index, event))
         .collect();
     if include_phases {
         let replay = PhaseReplay::of_moments(events.iter().filter_map(LooseEvent::moment));
@@ -113,7 +107,7 @@ fn may_be_point(event_type: &[u8]) -> bool {
     )
 }
 
-fn point(place: usize, event: &LooseEvent) -> Option<Marker> {
+fn point(index: usize, event: &LooseEvent) -> Option<Marker> {
     let event_type = event.event_type.as_ref()?.stripped();
     let (mut kind, severity, fallback) = match EventType::of(event_type.as_bytes())? {
         EventType::Start => ("lifecycle", "info", "Tracking started"),
@@ -150,12 +144,13 @@ fn point(place: usize, event: &LooseEvent) -> Option<Marker> {
         start_ns: event.timestamp_ns?,
         end_ns: None,
         kind,
+        source: "telemetry_event",
         severity,
         label,
         rank: event.rank.number(),
         local_rank: event.local_rank,
         world_size: event.world_size,
-        subject: Subject::Event { place, event_type },
+        subject: Subject::Event { index, event_type },
     })
 }
 
@@ -176,6 +171,7 @@ fn phases<'a>(
                 start_ns: span.start_ns,
                 end_ns: Some(span.end_ns),
                 kind: "phase",
+                source: "phase_replay",
                 severity: "info",
                 label: Text::from_bytes(&[b"Phase: ", path.as_bytes()].concat()),
                 rank: Some(span.rank),

@@ -7,7 +7,8 @@ mod attribution;
 mod boundary;
 
 use hashbrown::HashMap;
-use stormlog_format::Text;
+use stormlog_format::json::value_of;
+use stormlog_format::{Map, Text, Value};
 
 pub use attribution::{
     PhaseAttribution, PhaseOrigin, PhaseSource, Resolution, attribute, merge, path_text,
@@ -32,6 +33,20 @@ pub struct PhaseSpan {
     pub sequence: i64,
     /// Whether the phase was never left, so that the span ends at the last event.
     pub synthetic_end: bool,
+}
+
+impl PhaseSpan {
+    /// What a marker of the span has as metadata.
+    pub fn metadata(&self) -> Map {
+        let mut metadata = Map::new();
+        metadata.insert("phase_path", value_of(&self.path));
+        metadata.insert("scope_id", self.scope_id.clone());
+        metadata.insert("thread_id", self.thread_id);
+        metadata.insert("thread_name", self.thread_name.clone());
+        metadata.insert("sequence", self.sequence);
+        metadata.insert("synthetic_end", Value::Bool(self.synthetic_end));
+        metadata
+    }
 }
 
 /// The phase spans of each session and rank, in the order in which the groups were created.
@@ -237,11 +252,11 @@ impl Group {
         for (at_ns, boundary) in self.boundaries {
             let thread = boundary.scope.thread_id;
             let known = open.iter().position(|(of_thread, _)| *of_thread == thread);
-            let place = known.unwrap_or_else(|| {
+            let index = known.unwrap_or_else(|| {
                 open.push((thread, Vec::new()));
                 open.len() - 1
             });
-            let stack = &mut open[place].1;
+            let stack = &mut open[index].1;
             match boundary.action {
                 Action::Enter => stack.push((at_ns, boundary.scope)),
                 Action::Exit => {

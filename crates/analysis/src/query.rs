@@ -39,7 +39,7 @@ pub(crate) use events::source_path;
 pub use events::{EventFilter, EventRow, EventRows};
 pub use evidence::{EVIDENCE_KINDS, Evidence};
 pub use iso_time::iso_to_ns;
-pub use liveness::{Process, Surroundings, effective_status};
+pub use liveness::{Process, Surroundings, effective_status, settle_statuses};
 pub use ooms::{OomBundle, OomFilter, OomRow};
 pub(crate) use payload::path_text;
 pub use runs::{RunContext, RunFilter, RunRow};

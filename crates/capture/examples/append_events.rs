@@ -31,10 +31,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let appended = opened.elapsed().as_secs_f64();
     sink.close(SessionStatus::Completed)?;
     let whole = started.elapsed().as_secs_f64();
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "rounding the count does not matter in a rate"
-    )]
     let count = count as f64;
     println!("[{}, {}]", count / appended, count / whole);
     Ok(())

@@ -3,10 +3,6 @@
 //! With `complete` as the last argument nothing is thinned, to compare the times of appends. With
 //! `background` the sink is that of the trackers, which has a queue.
 #![expect(clippy::print_stdout, reason = "an example prints its results")]
-#![expect(
-    clippy::cast_precision_loss,
-    reason = "rounding does not matter in printed figures"
-)]
 
 use std::path::Path;
 use std::time::{Duration, Instant};

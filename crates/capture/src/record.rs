@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use stormlog_format::{
     DistributedIdentity, Event, EventType, Map, SessionStatus, SessionSummary, Text, Value,
-    metadata_keys, new_session_id,
+    metadata_keys, new_session_id, whole,
 };
 
 use crate::collect::Collector;
@@ -182,9 +182,7 @@ impl Recorder {
         state.session = Some(session);
         state.origin = Some(origin);
         for (mut event, notices) in starts.unwrap_or_default() {
-            for (key, value) in self.options.start_metadata.iter() {
-                event.metadata.insert(key.clone(), value.clone());
-            }
+            event.metadata.extend(self.options.start_metadata.clone());
             state.keep(event);
             for notice in notices {
                 state.keep(notice);
@@ -225,9 +223,7 @@ impl Recorder {
         });
         let mut state = self.state();
         for mut event in stops {
-            for (key, value) in metadata.iter() {
-                event.metadata.insert(key.clone(), value.clone());
-            }
+            event.metadata.extend(metadata.clone());
             state.keep(event);
         }
         state.generation += 1;
@@ -546,17 +542,12 @@ impl Recorder {
 
     fn origin_of(&self, session: &SessionSummary) -> Origin {
         let milliseconds = (self.options.interval.as_secs_f64() * 1000.0).round_ties_even();
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "an interval in milliseconds fits"
-        )]
-        let sampling_interval_ms = milliseconds as i64;
         Origin {
             session_id: session.session_id.clone(),
             identity: self.options.identity.clone(),
             pid: session.pid,
             host: session.host.clone(),
-            sampling_interval_ms,
+            sampling_interval_ms: whole(milliseconds),
         }
     }
 

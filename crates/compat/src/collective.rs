@@ -79,14 +79,14 @@ pub struct CollectiveAttribution {
 
 struct Sample {
     timestamp_ns: i64,
-    place: usize,
+    index: usize,
     gap: i64,
     ratio: Option<f64>,
 }
 
 struct Spike {
     timestamp_ns: i64,
-    place: usize,
+    index: usize,
     gap: i64,
     ratio: Option<f64>,
     zscore: f64,
@@ -129,7 +129,7 @@ pub fn attribute(
             score(*rank, spike, ranks, world_size, start_ns, config)
         };
         let phased = of_rank.iter().filter_map(move |spike| {
-            let session_id = &events.get(spike.place)?.origin().session_id;
+            let session_id = &events.get(spike.index)?.origin().session_id;
             let phase = |found: &CollectiveAttribution| -> Option<PhaseAttribution> {
                 resolve?(spike.timestamp_ns, session_id, found.rank)
             };
@@ -146,7 +146,7 @@ fn samples_by_rank(events: &Events) -> BTreeMap<i64, Vec<Sample>> {
     let mut places: HashMap<i64, usize> = HashMap::new();
     let mut ranks: Vec<(i64, Vec<Sample>)> = Vec::new();
     let mut of_origin: Vec<Option<usize>> = vec![None; events.origin_count()];
-    for (place, event, origin) in events.of_type(is_sample) {
+    for (index, event, origin) in events.of_type(is_sample) {
         let Some(gap) = device_gap(event) else {
             continue;
         };
@@ -160,9 +160,9 @@ fn samples_by_rank(events: &Events) -> BTreeMap<i64, Vec<Sample>> {
         });
         ranks[rank].1.push(Sample {
             timestamp_ns: event.timestamp_ns(),
-            place,
+            index,
             gap,
-            ratio: device_total(event).map(|total| real(gap) / real(total)),
+            ratio: device_total(event).map(|total| gap as f64 / total as f64),
         });
     }
     for (_, of_rank) in &mut ranks {
@@ -174,7 +174,7 @@ fn samples_by_rank(events: &Events) -> BTreeMap<i64, Vec<Sample>> {
 /// Whether any sample of a rank has a gap that is large enough to be a spike. Without a large gap
 /// in any sample, the search for spikes is skipped.
 fn may_spike(samples: &[Sample], config: &CollectiveConfig) -> bool {
-    real_count(samples.len()) >= config.min_samples_per_rank
+    samples.len() as f64 >= config.min_samples_per_rank
         && samples.iter().any(|sample| is_significant(sample, config))
 }
 
@@ -182,7 +182,7 @@ fn is_significant(sample: &Sample, config: &CollectiveConfig) -> bool {
     sample
         .ratio
         .is_some_and(|ratio| ratio >= config.min_gap_ratio)
-        || real(sample.gap) >= config.min_gap_bytes
+        || sample.gap as f64 >= config.min_gap_bytes
 }
 
 /// The times of events that mention collective communication, by rank and in order.
@@ -205,17 +205,17 @@ fn spikes(samples: &[Sample], markers: &[i64], config: &CollectiveConfig) -> Vec
     if !may_spike(samples, config) {
         return Vec::new();
     }
-    let gaps: Vec<f64> = samples.iter().map(|sample| real(sample.gap)).collect();
+    let gaps: Vec<f64> = samples.iter().map(|sample| sample.gap as f64).collect();
     let scale = RobustScale::of(&gaps);
     let significant = samples
         .iter()
         .filter(|sample| is_significant(sample, config));
     significant
         .filter_map(|sample| {
-            let zscore = scale.score(real(sample.gap));
+            let zscore = scale.score(sample.gap as f64);
             (zscore >= config.robust_zscore_threshold).then(|| Spike {
                 timestamp_ns: sample.timestamp_ns,
-                place: sample.place,
+                index: sample.index,
                 gap: sample.gap,
                 ratio: sample.ratio,
                 zscore: rounding::python(zscore, 4),
@@ -227,7 +227,7 @@ fn spikes(samples: &[Sample], markers: &[i64], config: &CollectiveConfig) -> Vec
 
 /// The times within a window around `at_ns`; `times` must be sorted.
 fn near(times: &[i64], at_ns: i64, window_ns: f64) -> &[i64] {
-    let apart = |time: i64| real(time.saturating_sub(at_ns));
+    let apart = |time: i64| time.saturating_sub(at_ns) as f64;
     let first = times.partition_point(|time| apart(*time) < -window_ns);
     let last = times.partition_point(|time| apart(*time) <= window_ns);
     &times[first..last.max(first)]
@@ -299,7 +299,7 @@ impl Synchrony {
     /// The number of ranks with a spike within the time window around a spike, including the
     /// spike's own rank.
     fn ranks_near(&self, spike: &Spike) -> usize {
-        let apart = |(at_ns, _): &(i64, i64)| real(at_ns.saturating_sub(spike.timestamp_ns));
+        let apart = |(at_ns, _): &(i64, i64)| at_ns.saturating_sub(spike.timestamp_ns) as f64;
         let first = self
             .spikes
             .partition_point(|at| apart(at) < -self.window_ns);
@@ -322,12 +322,12 @@ fn score(
     config: &CollectiveConfig,
 ) -> Option<CollectiveAttribution> {
     let synchrony = if world_size > 1 {
-        (real_count(ranks) - 1.0) / (real(world_size) - 1.0)
+        (ranks as f64 - 1.0) / (world_size as f64 - 1.0)
     } else {
         0.0
     };
     let alone = world_size <= 1 || ranks <= 1;
-    let by_bytes = share(real(spike.gap), config.min_gap_bytes);
+    let by_bytes = share(spike.gap as f64, config.min_gap_bytes);
     let by_ratio = spike
         .ratio
         .map_or(0.0, |ratio| share(ratio, config.min_gap_ratio));
@@ -435,17 +435,4 @@ impl CollectiveAttribution {
         ours.robust_zscore = ours.robust_zscore.max(theirs.robust_zscore);
         self.phase = phases::merge(self.phase.take(), other.phase);
     }
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "stormlog 0.3.9 computes in floats"
-)]
-fn real(value: i64) -> f64 {
-    value as f64
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
-fn real_count(value: usize) -> f64 {
-    value as f64
 }

@@ -222,7 +222,7 @@ impl<'a> Census<'a> {
         // Events are read in time order, because of equally frequent values the first one counts.
         let in_order = events.of_type(is_sample);
         let in_order =
-            in_order.map(|(place, event, origin)| (events.row_ids()[place], event, origin));
+            in_order.map(|(index, event, origin)| (events.row_ids()[index], event, origin));
         Self::taken(events, in_order)
     }
 
@@ -263,11 +263,11 @@ impl<T: Copy + Eq + std::hash::Hash> Tally<T> {
         let mut places: HashMap<T, usize> = HashMap::new();
         let mut tally: Vec<(T, usize)> = Vec::new();
         for (value, count) in counted {
-            let place = *places.entry(value).or_insert_with(|| {
+            let index = *places.entry(value).or_insert_with(|| {
                 tally.push((value, 0));
                 tally.len() - 1
             });
-            tally[place].1 += count;
+            tally[index].1 += count;
         }
         Self(tally)
     }

@@ -1,5 +1,6 @@
 //! Computes gaps and ratios from an event's counters, with the rules of stormlog 0.3.9.
 
+use serde::Serialize;
 use stormlog_format::{EventType, Text};
 
 /// A collector whose name contains one of these words does not measure all counters.
@@ -12,7 +13,7 @@ const DEGRADED_COLLECTORS: [&str; 5] = [
 ];
 
 /// The values derived from one event.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct EventFields {
     /// Bytes that the allocator reserved but that are not allocated.
     pub allocator_gap_bytes: i64,
@@ -52,7 +53,7 @@ impl EventFields {
 }
 
 /// The values derived from all events of a session.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SessionFields {
     /// The highest utilization ratio of any event.
     pub peak_utilization_ratio: Option<f64>,
@@ -81,16 +82,11 @@ impl SessionFields {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "lengths stay below 2^52")]
 fn mean(numbers: &[f64]) -> Option<f64> {
     let sum = numbers.iter().fold(0.0, |sum, number| sum + number);
     (!numbers.is_empty()).then(|| sum / numbers.len() as f64)
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "divided by a float, the count becomes a float too"
-)]
 fn utilization(allocated: i64, total: DeviceTotal) -> Option<f64> {
     match total {
         DeviceTotal::Bytes(total) => (total > 0).then(|| ratio(allocated, total)),
@@ -107,14 +103,9 @@ fn is_degraded(collector: &Text) -> bool {
 
 /// The float nearest to the exact quotient of two integers; the divisor must not be zero.
 ///
-/// Converting both integers to floats before dividing would round three times. The dividend is
-/// shifted to the top of 128 bits, so that the integer quotient has at least 64 bits, more than a
-/// float can hold. If the division leaves a remainder, the lowest bit of the quotient is set, so
-/// that the quotient does not look exact when it is rounded.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "the result must round exactly once"
-)]
+/// Dividing the counts as floats would round three times. Here the dividend is shifted to the top
+/// of 128 bits, so that the quotient has at least 64 bits, more than a float. A remainder sets the
+/// lowest bit, so that the quotient does not look exact.
 fn ratio(dividend: i64, divisor: i64) -> f64 {
     let sign = if (dividend < 0) == (divisor < 0) {
         1.0
@@ -142,7 +133,6 @@ mod tests {
     #[test]
     fn ratios_are_exact() {
         for (dividend, divisor) in [(1, 3), (5, 40), (978_249_595, 10_000_000_000), (-7, 3)] {
-            #[expect(clippy::cast_precision_loss, reason = "both numbers fit into a float")]
             let plain = dividend as f64 / divisor as f64;
             assert_eq!(ratio(dividend, divisor).to_bits(), plain.to_bits());
         }

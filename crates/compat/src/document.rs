@@ -19,8 +19,8 @@ use crate::optimization::{self, Score};
 /// The report of `analyze`: the keys of stormlog 0.3.9 and those that only Stormlog has. Profiled
 /// functions are not recorded, so the keys for them are empty.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Document<'a> {
-    /// The keys that only Stormlog has.
+pub struct ReportDocument<'a> {
+    /// The keys that stormlog 0.3.9 does not have.
     #[serde(flatten)]
     pub own: analyze::Document<'a>,
     /// Files that the option `--visualization` wrote.
@@ -46,8 +46,8 @@ pub struct Document<'a> {
     session: Sessions<'a>,
 }
 
-impl<'a> Document<'a> {
-    /// Creates the JSON document of a report.
+impl<'a> ReportDocument<'a> {
+    /// The document of a report.
     pub fn of(report: &'a Report, analyses: &'a Analyses) -> Self {
         let ranks = analyses.ranks.as_ref();
         Self {

@@ -131,7 +131,6 @@ pub fn performance(framework: Framework, functions: &[FunctionProfile]) -> Map {
     let mut by_name = Vec::new();
     let mut advice = Vec::new();
     for function in functions.iter().filter(|function| function.calls > 0) {
-        #[expect(clippy::cast_precision_loss, reason = "counts of calls are small")]
         let calls = function.calls as f64;
         let memory = function.total_memory_mb / calls;
         let seconds = function.total_seconds / calls;
@@ -195,7 +194,6 @@ pub fn score(
     let called = functions.iter().filter(|function| function.calls > 0);
     let scores: Vec<f64> = called
         .map(|function| {
-            #[expect(clippy::cast_precision_loss, reason = "counts of calls are small")]
             let calls = function.calls as f64;
             let memory = function.total_memory_mb / calls;
             function_score(memory, function.total_seconds / calls)

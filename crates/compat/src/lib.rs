@@ -20,6 +20,6 @@ pub mod projection;
 mod rank_story;
 
 pub use analyses::Analyses;
-pub use document::Document;
+pub use document::ReportDocument;
 pub use lines::lines;
 pub use rank_story::story_of_ranks;

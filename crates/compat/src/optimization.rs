@@ -6,6 +6,7 @@ mod patterns;
 mod score;
 
 use hashbrown::HashMap;
+use stormlog_format::whole_count;
 use stormlog_format::{Map, Text, Value};
 
 pub use insights::{Insight, insights};
@@ -87,43 +88,24 @@ fn by_function(calls: &[ProfiledCall]) -> Vec<(&Text, Vec<&ProfiledCall>)> {
     let mut places: HashMap<&Text, usize> = HashMap::new();
     let mut functions: Vec<(&Text, Vec<&ProfiledCall>)> = Vec::new();
     for call in calls {
-        let place = *places.entry(&call.function).or_insert_with(|| {
+        let index = *places.entry(&call.function).or_insert_with(|| {
             functions.push((&call.function, Vec::new()));
             functions.len() - 1
         });
-        functions[place].1.push(call);
+        functions[index].1.push(call);
     }
     functions
 }
 
-/// The quantile of the values, with linear interpolation between neighbours.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the value is an index into a short list"
-)]
+/// The quantile of the values, with linear interpolation.
 fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let at = share.clamp(0.0, 1.0) * (sorted.len().saturating_sub(1)) as f64;
-    let below = at.floor() as usize;
+    let below = whole_count(at);
     let low = sorted.get(below).copied().unwrap_or(f64::NAN);
     let high = sorted.get(below + 1).copied().unwrap_or(low);
     low + (high - low) * (at - below as f64)
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "stormlog 0.3.9 computes in floats"
-)]
-fn real(value: i64) -> f64 {
-    value as f64
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
-fn real_count(value: usize) -> f64 {
-    value as f64
 }
 
 fn count(value: usize) -> Value {
@@ -132,15 +114,6 @@ fn count(value: usize) -> Value {
 
 fn texts(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
-}
-
-fn strings(texts: &[String]) -> Value {
-    Value::List(
-        texts
-            .iter()
-            .map(|text| Value::text(text.as_str()))
-            .collect(),
-    )
 }
 
 fn names<'a>(functions: impl IntoIterator<Item = &'a Text>) -> Value {

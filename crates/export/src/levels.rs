@@ -274,8 +274,7 @@ impl Levels {
     }
 }
 
-/// Converts nanoseconds since the Unix epoch to seconds.
-#[expect(clippy::cast_precision_loss, reason = "microseconds are exact enough")]
+/// Nanoseconds since the epoch as seconds.
 pub(crate) fn seconds(at_ns: i64) -> Number {
     Number::Float((at_ns / 1000) as f64 / 1e6)
 }

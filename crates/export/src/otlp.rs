@@ -135,10 +135,6 @@ fn utilization(
             else {
                 return None;
             };
-            #[expect(
-                clippy::cast_precision_loss,
-                reason = "rounding the last byte does not matter in a share"
-            )]
             let share = (total > 0).then(|| used_bytes as f64 / total as f64)?;
             let point = data_point(labels, Datum::AsDouble(share), used.at_ns, since_ns);
             Some((resource_of(labels), point))

@@ -62,7 +62,6 @@ pub(crate) fn largest(series: &mut Vec<(&Labels, &Point)>) -> usize {
     let left_out = series.len().saturating_sub(MOST_SERIES);
     if left_out > 0 {
         let value = |point: &Point| match point.number {
-            #[expect(clippy::cast_precision_loss, reason = "the values are only compared")]
             Number::Int(value) => value as f64,
             Number::Float(value) => value,
         };

@@ -1,4 +1,4 @@
-//! Formats byte counts: [`human_bytes`] for Stormlog's own output, [`byte_text`] for texts that
+//! Formats counts and byte counts: [`human_bytes`] for our own output, [`byte_text`] for texts that
 //! stormlog 0.3.9 defines.
 
 const BINARY_UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -27,8 +27,7 @@ pub fn human_bytes(bytes: f64) -> String {
     format!("{value:.decimals$} {}", BINARY_UNITS[unit])
 }
 
-/// Formats a byte count like stormlog 0.3.9: two decimals, powers of 1024.
-#[expect(clippy::cast_precision_loss, reason = "only two digits are shown")]
+/// A byte count in the format of stormlog 0.3.9: two decimals, powers of 1024.
 pub fn byte_text(bytes: i64) -> String {
     if bytes == 0 {
         return "0 B".into();
@@ -42,9 +41,38 @@ pub fn byte_text(bytes: i64) -> String {
     format!("{value:.2} {}", UNITS[unit])
 }
 
+/// A number with thousands separators: `11,370,000,384`.
+pub fn grouped(number: i64) -> String {
+    let digits = number.unsigned_abs().to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3 + 1);
+    if number < 0 {
+        text.push('-');
+    }
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A count with its noun: `1 sample`, `2 samples`.
+pub fn counted(count: usize, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{byte_text, human_bytes};
+    use super::{byte_text, grouped, human_bytes};
+
+    #[test]
+    fn thousands() {
+        assert_eq!(grouped(-1_234_567), "-1,234,567");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(i64::MIN), "-9,223,372,036,854,775,808");
+    }
 
     #[test]
     fn three_significant_digits() {

@@ -38,6 +38,30 @@ pub const FIELDS: [&str; 23] = [
     "metadata",
 ];
 
+/// The columns of a table of events that hold integers, in the names of all versions.
+pub const INTEGER_COLUMNS: [&str; 20] = [
+    "schema_version",
+    "timestamp_ns",
+    "sampling_interval_ms",
+    "pid",
+    "rank",
+    "local_rank",
+    "world_size",
+    "device_id",
+    "allocator_allocated_bytes",
+    "allocator_reserved_bytes",
+    "allocator_active_bytes",
+    "allocator_inactive_bytes",
+    "allocator_change_bytes",
+    "device_used_bytes",
+    "device_free_bytes",
+    "device_total_bytes",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_change",
+    "total_memory",
+];
+
 /// The version of the format that a record follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Version {
@@ -101,6 +125,11 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Bytes in use: the allocator's counter, or the device's if that is unknown.
+    pub fn level(&self) -> Option<i64> {
+        self.allocator_allocated_bytes.or(self.device_used_bytes)
+    }
+
     /// The names and values of the counters, in the order of serialisation.
     pub fn named(&self) -> [(&'static str, Option<i64>); 8] {
         [

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::number::{IntegerError, python_int};
 use crate::session::SessionSummary;
@@ -18,39 +18,48 @@ pub const SINK_FORMAT: &str = "stormlog.append_only_telemetry_sink";
 pub const MANIFEST_VERSION: i64 = 2;
 
 /// The contents of a sink's `manifest.json`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Manifest {
     /// The version of the manifest; manifests of version 1 list no sessions.
     pub schema_version: i64,
     /// The format name.
     pub format: Text,
     /// The sessions recorded in the sink.
+    #[serde(serialize_with = "with_recorders")]
     pub sessions: Vec<SessionSummary>,
     /// The segment files.
     pub segments: Vec<Segment>,
     /// How many events could not be recorded. The key `dropped_event_count` is written only when
     /// the number is not zero.
+    #[serde(skip_serializing_if = "is_zero")]
     pub dropped_event_count: i64,
     /// The size in bytes to which the sink is thinned; zero for a sink that is not thinned. The key
     /// is written only when the size is not zero. A later sink in the directory keeps this budget,
     /// so that retention does not delete what thinning kept.
+    #[serde(skip_serializing_if = "is_zero")]
     pub thinning_budget_bytes: i64,
     /// What thinning removed; the key is written only when something was removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub thinned: Option<Thinned>,
     /// How much was deleted from a thinned sink. The key is written only when something was
     /// deleted. Ordinary sinks do not have the key, because stormlog 0.3.9 does not write it. For
     /// ordinary sinks the value is derived from the segment numbers, see
     /// [`pruned_segments`](Self::pruned_segments).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pruned: Option<Pruned>,
     /// How many sessions were removed from the list because none of their segments is left. The key
     /// `pruned_sessions` is written only when the number is not zero.
+    #[serde(skip_serializing_if = "is_zero")]
     pub pruned_sessions: i64,
     /// A rewrite of segments that is about to happen or was interrupted.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rewriting: Option<Rewriting>,
     /// Segments whose lines have moved to another segment. The manifest file does not contain the
     /// list of moved segments.
+    #[serde(skip)]
     pub replaced: Vec<Text>,
     /// Descriptions of invalid entries that were left out of the manifest, for a warning.
+    #[serde(skip)]
     pub ignored: Vec<String>,
 }
 
@@ -75,10 +84,9 @@ pub struct Pruned {
     pub events: Option<i64>,
 }
 
-/// A rewrite of one or more segments into one segment. The manifest announces the rewrite before
-/// any file is changed. The rewrite has happened if and only if the file of `segment` has the size
-/// `size_bytes`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A rewrite of one or more segments into one. The manifest records it before any file is changed.
+/// The rewrite has happened if and only if the segment has the size given here.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Rewriting {
     /// The segment whose file is replaced by the rewritten one.
     pub segment: Text,
@@ -92,6 +100,7 @@ pub struct Rewriting {
     /// The time interval of the segment after the rewrite, see [`Segment::thinned_interval_ns`].
     pub thinned_interval_ns: i64,
     /// What thinning removes in the rewrite.
+    #[serde(flatten)]
     pub thinned: Thinned,
 }
 
@@ -118,15 +127,6 @@ impl Thinned {
     pub fn reported(self) -> Option<Self> {
         (self.samples_dropped > 0).then_some(self)
     }
-
-    /// The counts as an entry of the manifest, with its keys in order.
-    pub fn to_map(self) -> Map {
-        let mut map = Map::new();
-        map.insert("samples_dropped", self.samples_dropped);
-        map.insert("segments", self.segments);
-        map.insert("until_ns", self.until_ns);
-        map
-    }
 }
 
 impl Pruned {
@@ -152,44 +152,19 @@ impl Pruned {
     pub fn reported(self) -> Option<Self> {
         (self.segments > 0).then_some(self)
     }
-
-    /// The counts as an entry of the manifest, with its keys in order.
-    pub fn to_map(self) -> Map {
-        let mut map = Map::new();
-        map.insert("segments", self.segments);
-        map.insert("events", self.events);
-        map
-    }
 }
 
 impl Rewriting {
     fn from_map(map: &Map) -> Option<Self> {
-        let replaces = match map.get("replaces") {
-            Some(Value::List(names)) => names.iter().filter_map(Value::as_text).cloned().collect(),
-            _ => Vec::new(),
-        };
+        let replaces = map.list("replaces").iter().filter_map(Value::as_text);
         Some(Self {
             segment: map.get("segment")?.as_text()?.clone(),
-            replaces,
+            replaces: replaces.cloned().collect(),
             event_count: count_in(map, "event_count"),
             size_bytes: count_in(map, "size_bytes"),
             thinned_interval_ns: count_in(map, "thinned_interval_ns"),
             thinned: Thinned::from_map(map),
         })
-    }
-
-    fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("segment", self.segment.clone());
-        let replaces = self.replaces.iter().cloned().map(Value::Text);
-        map.insert("replaces", Value::List(replaces.collect()));
-        map.insert("event_count", self.event_count);
-        map.insert("size_bytes", self.size_bytes);
-        map.insert("thinned_interval_ns", self.thinned_interval_ns);
-        for (key, value) in self.thinned.to_map() {
-            map.insert(key, value);
-        }
-        map
     }
 }
 
@@ -200,7 +175,7 @@ fn count_in(map: &Map, key: &str) -> i64 {
 }
 
 /// One segment file of a sink.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Segment {
     /// The file name of the segment inside the sink.
     pub filename: Text,
@@ -214,6 +189,7 @@ pub struct Segment {
     pub session_id: Option<Text>,
     /// After thinning, only some samples are left in each time interval of this length. The value
     /// is zero when no samples were removed, and then the key is not written.
+    #[serde(skip_serializing_if = "is_zero")]
     pub thinned_interval_ns: i64,
 }
 
@@ -332,42 +308,22 @@ impl Manifest {
         self.thinned = thinned.reported();
         rewriting.replaces
     }
+}
 
-    /// The manifest as it is written to disk, with its keys in order.
-    pub fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("schema_version", self.schema_version);
-        map.insert("format", self.format.clone());
-        let sessions = self
-            .sessions
-            .iter()
-            .map(|session| Value::Map(session.to_manifest_map()));
-        map.insert("sessions", Value::List(sessions.collect()));
-        let segments = self
-            .segments
-            .iter()
-            .map(|segment| Value::Map(segment.to_map()));
-        map.insert("segments", Value::List(segments.collect()));
-        if self.dropped_event_count > 0 {
-            map.insert("dropped_event_count", self.dropped_event_count);
-        }
-        if self.thinning_budget_bytes > 0 {
-            map.insert("thinning_budget_bytes", self.thinning_budget_bytes);
-        }
-        if let Some(thinned) = self.thinned.and_then(Thinned::reported) {
-            map.insert("thinned", Value::Map(thinned.to_map()));
-        }
-        if let Some(pruned) = self.pruned.and_then(Pruned::reported) {
-            map.insert("pruned", Value::Map(pruned.to_map()));
-        }
-        if self.pruned_sessions > 0 {
-            map.insert("pruned_sessions", self.pruned_sessions);
-        }
-        if let Some(rewriting) = &self.rewriting {
-            map.insert("rewriting", Value::Map(rewriting.to_map()));
-        }
-        map
-    }
+/// Serializes sessions with the processes that record them.
+fn with_recorders<S: Serializer>(
+    sessions: &[SessionSummary],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(sessions.iter().map(SessionSummary::to_manifest_map))
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde calls it with a reference"
+)]
+fn is_zero(count: &i64) -> bool {
+    *count == 0
 }
 
 fn entry_in<'a>(map: &'a Map, key: &str) -> Option<&'a Map> {
@@ -394,20 +350,6 @@ impl Segment {
             session_id: map.get("session_id").and_then(Value::as_text).cloned(),
             thinned_interval_ns: count_in(map, "thinned_interval_ns"),
         })
-    }
-
-    /// The segment as an entry of the manifest, with its keys in order.
-    pub fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("filename", self.filename.clone());
-        map.insert("event_count", self.event_count);
-        map.insert("size_bytes", self.size_bytes);
-        map.insert("closed", Value::Bool(self.closed));
-        map.insert("session_id", self.session_id.clone());
-        if self.thinned_interval_ns > 0 {
-            map.insert("thinned_interval_ns", self.thinned_interval_ns);
-        }
-        map
     }
 }
 

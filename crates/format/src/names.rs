@@ -1,7 +1,7 @@
 //! Enums whose variants have names in files, flags and documents.
 
-/// Gives the variants of an enum their names in one list, from which `ALL`, `as_str`, the serde
-/// names and the JSON schema are made.
+/// Gives the variants of an enum their names, in one list: `ALL`, `as_str`, `parse`, what serde
+/// writes, and the JSON schema.
 ///
 /// ```
 /// #[derive(Clone, Copy, Debug, PartialEq)]
@@ -12,6 +12,7 @@
 /// stormlog_format::names!(Colour { Red => "red", DarkBlue => "dark_blue" });
 ///
 /// assert_eq!(Colour::ALL, [Colour::Red, Colour::DarkBlue]);
+/// assert_eq!(Colour::parse("dark_blue"), Some(Colour::DarkBlue));
 /// assert_eq!(serde_json::to_string(&Colour::DarkBlue).unwrap(), "\"dark_blue\"");
 /// ```
 #[macro_export]
@@ -28,6 +29,12 @@ macro_rules! names {
                 match self {
                     $(Self::$variant => $name),+
                 }
+            }
+
+            /// Parses the name.
+            #[allow(dead_code, reason = "not every list is read")]
+            pub fn parse(name: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|known| known.as_str() == name)
             }
         }
 

@@ -30,20 +30,31 @@ pub(crate) fn python_int(value: &Value) -> Result<i64, IntegerError> {
 }
 
 /// Truncates the fraction.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the range is checked first"
-)]
-pub(crate) fn truncate(value: f64) -> Result<i64, IntegerError> {
+pub fn truncate(value: f64) -> Result<i64, IntegerError> {
     if value.is_nan() {
         return Err(IntegerError::Invalid);
     }
     let limit = 9_223_372_036_854_775_808.0;
     if (-limit..limit).contains(&value) {
-        Ok(value.trunc() as i64)
+        Ok(whole(value))
     } else {
         Err(IntegerError::TooLarge)
     }
+}
+
+/// The number without its fraction. A number out of range becomes the nearest integer that fits, NaN
+/// becomes zero.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "float-to-int casts saturate"
+)]
+pub fn whole(value: f64) -> i64 {
+    value as i64
+}
+
+/// Like [`whole`], for counts: a negative number becomes zero.
+pub fn whole_count(value: f64) -> usize {
+    usize::try_from(whole(value).max(0)).unwrap_or(usize::MAX)
 }
 
 /// The integer that a text contains; `None` when the text is not an integer.

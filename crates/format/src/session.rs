@@ -10,8 +10,10 @@ pub use recorder_mark::{LONGEST_RECORDER_MARK, RECORDER_MARK, apply_recorder_mar
 pub use select::SelectionKey;
 pub use span::SessionSpan;
 
+use serde::Serialize;
 use uuid::Uuid;
 
+use crate::json::{map_of, value_of};
 use crate::number::{IntegerError, python_int};
 use crate::text::Text;
 use crate::value::{Map, Value};
@@ -37,8 +39,8 @@ crate::names!(SessionStatus {
 });
 
 impl SessionStatus {
-    /// Parses the word for a session's status, ignoring case and surrounding white space.
-    pub fn parse(value: &Value) -> Result<Self, SessionError> {
+    /// Reads a status, ignoring case and surrounding white space.
+    pub fn of_value(value: &Value) -> Result<Self, SessionError> {
         let text = value
             .as_text()
             .filter(|text| !text.is_blank())
@@ -49,9 +51,7 @@ impl SessionStatus {
 
     /// Parses the word for a session's status exactly as files contain it.
     pub fn from_word(word: &Text) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|status| *word == status.as_str())
+        Self::parse(word.as_str()?)
     }
 
     /// The status of a session after a normal end, at which an earlier problem such as `Incomplete`
@@ -88,8 +88,8 @@ pub enum SessionError {
     IntegerTooLarge(&'static str),
 }
 
-/// The summary of a session, which does not contain its events.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The summary of a session without its events.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[expect(
     missing_docs,
     reason = "the fields are the keys in files, described in docs/schemas"
@@ -108,6 +108,7 @@ pub struct SessionSummary {
     pub source: Text,
     /// The identity of the process that records the session. The recorder is known and written only
     /// while the session is running.
+    #[serde(skip)]
     pub recorder: Option<ProcessIdentity>,
 }
 
@@ -124,7 +125,7 @@ impl SessionSummary {
         };
         let session_id = name("session_id")?;
         let source = name("source")?;
-        let status = SessionStatus::parse(map.get("status").unwrap_or(&Value::Null))?;
+        let status = SessionStatus::of_value(map.get("status").unwrap_or(&Value::Null))?;
         let started_at_ns = match map.get("started_at_ns") {
             None | Some(Value::Null) => return Err(SessionError::MissingStart),
             Some(value) => session_integer("started_at_ns", value)?,
@@ -156,19 +157,7 @@ impl SessionSummary {
 
     /// The summary as files contain it, with its keys in order.
     pub fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("session_id", self.session_id.clone());
-        map.insert("status", self.status.as_str());
-        map.insert("started_at_ns", self.started_at_ns);
-        map.insert("ended_at_ns", self.ended_at_ns);
-        map.insert("host", self.host.clone());
-        map.insert("pid", self.pid);
-        map.insert("job_id", self.job_id.clone());
-        map.insert("rank", self.rank);
-        map.insert("local_rank", self.local_rank);
-        map.insert("world_size", self.world_size);
-        map.insert("source", self.source.clone());
-        map
+        map_of(self)
     }
 
     /// The summary as manifests of sinks contain it. While the session is running, the summary
@@ -176,7 +165,7 @@ impl SessionSummary {
     pub fn to_manifest_map(&self) -> Map {
         let mut map = self.to_map();
         if let (SessionStatus::Running, Some(recorder)) = (self.status, &self.recorder) {
-            map.insert("recorder", Value::Map(recorder.to_map()));
+            map.insert("recorder", value_of(recorder));
         }
         map
     }

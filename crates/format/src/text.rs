@@ -114,8 +114,12 @@ impl Text {
     }
 }
 
+/// Serializes the text for readers, without lone surrogates, or otherwise its bytes.
 impl Serialize for Text {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if !serializer.is_human_readable() {
+            return serializer.serialize_bytes(&self.0);
+        }
         serializer.serialize_str(&self.to_str_lossy())
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
+use crate::json::{BIG, OPAQUE};
 use crate::text::Text;
 
 /// A value in a record: JSON with the extensions of Python's `json` module.
@@ -66,11 +67,7 @@ impl Value {
         matches!(self, Self::Null)
     }
 
-    /// The number as floating point, if this value is an integer or a float.
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "Python's int-to-float conversion rounds the same way"
-    )]
+    /// The number as floating point, if this is an integer or a float.
     pub fn as_number(&self) -> Option<f64> {
         match self {
             Self::Int(value) => Some(*value as f64),
@@ -82,14 +79,18 @@ impl Value {
 }
 
 /// Serializes a value for any JSON library: lone surrogates are replaced, integers beyond 64 bits
-/// become text, and numbers that are not finite become null.
+/// become text, and numbers that are not finite become null. [`value_of`](crate::json::value_of) gets
+/// the same value.
 impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
+            Self::Opaque(handle) if !serializer.is_human_readable() => {
+                serializer.serialize_newtype_struct(OPAQUE, handle)
+            }
             Self::Null | Self::Opaque(_) => serializer.serialize_unit(),
             Self::Bool(value) => serializer.serialize_bool(*value),
             Self::Int(value) => serializer.serialize_i64(*value),
-            Self::Big(digits) => serializer.serialize_str(digits),
+            Self::Big(digits) => serializer.serialize_newtype_struct(BIG, digits),
             Self::Float(value) => serializer.serialize_f64(*value),
             Self::Text(text) => text.serialize(serializer),
             Self::List(items) => items.serialize(serializer),
@@ -177,6 +178,14 @@ impl Map {
             .map(|(_, value)| value)
     }
 
+    /// The items of a list; none when the value is no list.
+    pub fn list(&self, key: &str) -> &[Value] {
+        match self.get(key) {
+            Some(Value::List(items)) => items,
+            _ => &[],
+        }
+    }
+
     /// Whether the key is present.
     pub fn contains(&self, key: &str) -> bool {
         self.get(key).is_some()
@@ -225,6 +234,15 @@ impl IntoIterator for Map {
 impl FromIterator<(Text, Value)> for Map {
     fn from_iter<I: IntoIterator<Item = (Text, Value)>>(entries: I) -> Self {
         Self::from_entries(entries.into_iter().collect())
+    }
+}
+
+/// Sets the keys; existing keys keep their position.
+impl Extend<(Text, Value)> for Map {
+    fn extend<I: IntoIterator<Item = (Text, Value)>>(&mut self, entries: I) {
+        for (key, value) in entries {
+            self.insert(key, value);
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{IntoPyDict, PyDict, PyList};
 use stormlog_analysis::gap::{self, GapThresholds, Number};
 use stormlog_analysis::markers::{self, Marker, Subject};
 use stormlog_analysis::phases::PhaseAttribution;
@@ -14,9 +14,9 @@ use stormlog_compat::cross_rank::{self, CrossRank, FirstCause};
 use stormlog_format::Text;
 
 use crate::any_events::AnyEvents;
-use crate::convert::{text_from_python, text_to_python};
+use crate::convert::{dict_of, text_from_python, text_to_python};
 use crate::errors::raise;
-use crate::phases::{Resolver, attribution_fields, path};
+use crate::phases::{Resolver, attribution_fields};
 use crate::rows::EventRows;
 
 /// The fields of a gap finding for Python: those of `GapFinding` without remediation and phase, and
@@ -117,18 +117,10 @@ fn merge_fields<'py>(
     cross: &CrossRank,
     with_points: bool,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let fields = PyDict::new(py);
     let job_id = cross.job_id.as_ref();
     let counts: Vec<(i64, usize)> = cross.rank_sample_counts().collect();
     let ranks: Vec<i64> = counts.iter().map(|(rank, _)| *rank).collect();
-    let by_rank = PyDict::new(py);
-    for (rank, count) in counts {
-        by_rank.set_item(rank, count)?;
-    }
-    let offsets = PyDict::new(py);
-    for (rank, offset) in &cross.alignment_offsets_ns {
-        offsets.set_item(rank, offset)?;
-    }
+    let fields = PyDict::new(py);
     fields.set_item(
         "job_id",
         job_id.map(|id| text_to_python(py, id)).transpose()?,
@@ -136,8 +128,8 @@ fn merge_fields<'py>(
     fields.set_item("world_size", cross.world_size)?;
     fields.set_item("participating_ranks", ranks)?;
     fields.set_item("missing_ranks", &cross.missing_ranks)?;
-    fields.set_item("rank_sample_counts", by_rank)?;
-    fields.set_item("alignment_offsets_ns", offsets)?;
+    fields.set_item("rank_sample_counts", counts.into_py_dict(py)?)?;
+    fields.set_item("alignment_offsets_ns", &cross.alignment_offsets_ns)?;
     let points = PyList::empty(py);
     if with_points {
         for p in cross.points() {
@@ -165,20 +157,7 @@ fn cause_fields<'py>(py: Python<'py>, cause: &FirstCause) -> PyResult<Bound<'py,
             "supporting_ranks_at_or_before_onset",
             suspect.supporting_ranks,
         )?;
-        let fields = PyDict::new(py);
-        fields.set_item("rank", suspect.rank)?;
-        fields.set_item("first_spike_timestamp_ns", suspect.first_spike_timestamp_ns)?;
-        fields.set_item(
-            "aligned_first_spike_timestamp_ns",
-            suspect.aligned_first_spike_timestamp_ns,
-        )?;
-        fields.set_item("peak_delta_bytes", suspect.peak_delta_bytes)?;
-        fields.set_item("spike_window_samples", suspect.spike_window_samples)?;
-        fields.set_item(
-            "lead_over_cluster_onset_ns",
-            suspect.lead_over_cluster_onset_ns,
-        )?;
-        fields.set_item("confidence", suspect.confidence.as_str())?;
+        let fields = dict_of(py, suspect)?;
         fields.set_item("evidence", evidence)?;
         fields.set_item("phase_attribution", phase(py, suspect.phase.as_ref())?)?;
         Ok(fields)
@@ -227,24 +206,7 @@ fn collective_fields<'py>(
     py: Python<'py>,
     found: &CollectiveAttribution,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let numbers = &found.evidence;
-    let evidence = PyDict::new(py);
-    evidence.set_item("marker_hits", numbers.marker_hits)?;
-    evidence.set_item("synchronized_ranks", numbers.synchronized_ranks)?;
-    evidence.set_item("expected_world_size", numbers.expected_world_size)?;
-    evidence.set_item("synchrony_ratio", numbers.synchrony_ratio)?;
-    evidence.set_item("peak_gap_bytes", numbers.peak_gap_bytes)?;
-    evidence.set_item("peak_gap_ratio", numbers.peak_gap_ratio)?;
-    evidence.set_item("robust_zscore", numbers.robust_zscore)?;
-    let fields = PyDict::new(py);
-    fields.set_item("rank", found.rank)?;
-    fields.set_item("interval_start_ns", found.interval_start_ns)?;
-    fields.set_item("interval_end_ns", found.interval_end_ns)?;
-    fields.set_item("classification", found.class.as_str())?;
-    fields.set_item("confidence", found.confidence)?;
-    let reasons: Vec<&str> = found.reason_codes.iter().copied().collect();
-    fields.set_item("reason_codes", reasons)?;
-    fields.set_item("evidence", evidence)?;
+    let fields = dict_of(py, found)?;
     fields.set_item("phase_attribution", phase(py, found.phase.as_ref())?)?;
     Ok(fields)
 }
@@ -254,10 +216,7 @@ fn collective_fields<'py>(
 pub(crate) fn collective_preset(name: &Bound<'_, PyAny>) -> PyResult<(&'static str, [f64; 9])> {
     let preset = Preset::of_name(&text_from_python(name.cast()?)?)
         .map_err(|error| invalid_config(name.py(), &error))?;
-    Ok((
-        preset.name(),
-        preset.config().named().map(|(_, value)| value),
-    ))
+    Ok((preset.as_str(), preset.config().values()))
 }
 
 /// Raises an error for names that are not limits of the attribution to collectives.
@@ -316,31 +275,14 @@ fn marker_fields<'py>(
     py: Python<'py>,
     marker: &Marker,
 ) -> PyResult<(Bound<'py, PyDict>, Option<usize>)> {
-    let fields = PyDict::new(py);
-    fields.set_item("session_id", text_to_python(py, &marker.session_id)?)?;
-    fields.set_item("start_ns", marker.start_ns)?;
-    fields.set_item("end_ns", marker.end_ns)?;
-    fields.set_item("kind", marker.kind)?;
-    fields.set_item("source", marker.source())?;
-    fields.set_item("severity", marker.severity)?;
-    fields.set_item("label", text_to_python(py, &marker.label)?)?;
-    fields.set_item("rank", marker.rank)?;
-    fields.set_item("local_rank", marker.local_rank)?;
-    fields.set_item("world_size", marker.world_size)?;
-    let (event_type, place) = match &marker.subject {
-        Subject::Event { place, event_type } => (event_type.clone(), Some(*place)),
+    let fields = dict_of(py, marker)?;
+    let (event_type, index) = match &marker.subject {
+        Subject::Event { index, event_type } => (event_type.clone(), Some(*index)),
         Subject::Phase(span) => {
-            let metadata = PyDict::new(py);
-            metadata.set_item("phase_path", path(py, &span.path)?.to_list())?;
-            metadata.set_item("scope_id", text_to_python(py, &span.scope_id)?)?;
-            metadata.set_item("thread_id", span.thread_id)?;
-            metadata.set_item("thread_name", text_to_python(py, &span.thread_name)?)?;
-            metadata.set_item("sequence", span.sequence)?;
-            metadata.set_item("synthetic_end", span.synthetic_end)?;
-            fields.set_item("metadata", metadata)?;
+            fields.set_item("metadata", dict_of(py, &span.metadata())?)?;
             (Text::from("phase"), None)
         }
     };
     fields.set_item("event_type", text_to_python(py, &event_type)?)?;
-    Ok((fields, place))
+    Ok((fields, index))
 }

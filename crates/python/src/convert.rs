@@ -3,6 +3,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
+use serde::Serialize;
 use stormlog_format::{Map, Text, Value, json, metadata_keys};
 
 use crate::errors::raise;
@@ -186,6 +187,23 @@ impl<'py> Objects<'py> {
             None => Ok(text_to_python(py, key)?.into_any()),
         }
     }
+}
+
+/// The fields of a document as a fresh dictionary.
+pub(crate) fn dict_of<'py>(
+    py: Python<'py>,
+    document: &impl Serialize,
+) -> PyResult<Bound<'py, PyDict>> {
+    Objects::default().map_to_python(py, &json::map_of(document))
+}
+
+/// Documents as fresh dictionaries.
+pub(crate) fn dicts_of(
+    py: Python<'_>,
+    documents: impl IntoIterator<Item = impl Serialize>,
+) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    let dicts = documents.into_iter();
+    dicts.map(|document| dict_of(py, &document)).collect()
 }
 
 /// How to convert Python values that JSON cannot express.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use stormlog::diagnose::{self, Bundle, Ending, Flavour, Plan, Seen};
-use stormlog_analysis::{LoadOptions, OnError};
+use stormlog_analysis::LoadOptions;
 use stormlog_format::SessionSummary;
 
 use crate::convert::{Objects, Reading};
@@ -102,10 +102,7 @@ impl DiagnoseBundle {
             return Err(wrong_type(py, "the bundle is finished already"));
         };
         let outcome = py.detach(|| {
-            let options = LoadOptions {
-                on_error: OnError::Skip,
-                ..LoadOptions::default()
-            };
+            let options = LoadOptions::skipping();
             let recorded = stormlog_analysis::load_sessions(&bundle.telemetry(), &options);
             let ending = match (&recorded, cut_short) {
                 (_, Some(why)) => Ending::CutShort(why),

@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 use stormlog_analysis::analyze::diagnosed;
 use stormlog_analysis::{LoadedSession, detect};
 use stormlog_report::{
-    Canvas, DrawError, FunctionBars, FunctionRow, FunctionTable, Kind, Scene, Story, Theme, Track,
-    draw, html_page, to_png, to_svg,
+    Canvas, DrawError, DrawnTrack, FunctionBars, FunctionRow, FunctionTable, Kind, Scene, Story,
+    Theme, draw, html_page, to_png, to_svg,
 };
 
 use crate::errors::raise;
@@ -79,7 +79,7 @@ impl Drawing {
     /// Draws samples of a profiler.
     #[staticmethod]
     fn of_points(py: Python<'_>, points: Vec<PointFields>, title: String) -> PyResult<Self> {
-        let story = Story::of_tracks(vec![Track::from_points(points)]);
+        let story = Story::of_tracks(vec![DrawnTrack::from_points(points)]);
         Self::of_story(py, story, "timeline", Some(title))
     }
 
@@ -113,7 +113,7 @@ impl Drawing {
     fn of_profile(points: Vec<PointFields>, calls: Vec<CallFields>) -> Self {
         Self {
             what: What::FunctionDashboard,
-            story: Story::of_tracks(vec![Track::from_points(points)]),
+            story: Story::of_tracks(vec![DrawnTrack::from_points(points)]),
             functions: table(calls),
             title: "Memory profile".into(),
         }
@@ -146,8 +146,7 @@ impl Drawing {
     }
 
     fn html(&self, py: Python<'_>, theme: &str) -> PyResult<String> {
-        let known = [Theme::System, Theme::Light, Theme::Dark];
-        let Some(theme) = known.into_iter().find(|known| known.name() == theme) else {
+        let Some(theme) = Theme::parse(theme) else {
             let message = format!("unknown theme '{theme}': choose system, light or dark");
             return Err(raise(py, "InvalidValueError", message));
         };
@@ -170,8 +169,7 @@ impl Drawing {
         kind: &str,
         title: Option<String>,
     ) -> PyResult<Self> {
-        let named = Kind::ALL.into_iter().find(|known| known.name() == kind);
-        let Some(kind) = named else {
+        let Some(kind) = Kind::parse(kind) else {
             let message = format!("unknown kind of picture: '{kind}'");
             return Err(raise(py, "InvalidValueError", message));
         };
@@ -180,7 +178,7 @@ impl Drawing {
         }
         Ok(Self {
             what: What::Story(kind),
-            title: story.title.clone().unwrap_or_else(|| kind.name().into()),
+            title: story.title.clone().unwrap_or_else(|| kind.as_str().into()),
             story,
             functions: FunctionTable::new(Vec::new()),
         })

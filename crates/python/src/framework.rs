@@ -3,9 +3,9 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use stormlog_compat::framework::{self, Fragmentation, Framework, FunctionProfile};
-use stormlog_format::{Map, Value};
+use stormlog_format::Value;
 
-use crate::convert::{Objects, scalar, text_from_python};
+use crate::convert::{dict_of, dicts_of, scalar, text_from_python};
 use crate::errors::raise;
 
 /// The profile of a function: name, calls, seconds, total megabytes, peak megabytes.
@@ -35,14 +35,7 @@ fn named(py: Python<'_>, name: &str) -> PyResult<Framework> {
     Framework::from_name(name).ok_or_else(unknown)
 }
 
-fn dicts(py: Python<'_>, maps: Vec<Map>) -> PyResult<Vec<Bound<'_, PyDict>>> {
-    let objects = Objects::default();
-    maps.iter()
-        .map(|map| objects.map_to_python(py, map))
-        .collect()
-}
-
-/// Finds signs of a leak in memory use over time, given in megabytes.
+/// Signs of a leak in megabytes over time.
 #[pyfunction]
 pub(crate) fn framework_leaks<'py>(
     py: Python<'py>,
@@ -50,7 +43,7 @@ pub(crate) fn framework_leaks<'py>(
     growth_rate: &Bound<'py, PyAny>,
 ) -> PyResult<Vec<Bound<'py, PyDict>>> {
     let growth_rate = scalar(growth_rate)?.unwrap_or(Value::Null);
-    dicts(py, framework::leaks(&usage, growth_rate))
+    dicts_of(py, framework::leaks(&usage, growth_rate))
 }
 
 /// Finds repetition and steps in memory use over time, given in megabytes.
@@ -59,7 +52,7 @@ pub(crate) fn framework_patterns(
     py: Python<'_>,
     usage: Vec<f64>,
 ) -> PyResult<Vec<Bound<'_, PyDict>>> {
-    dicts(py, framework::patterns(&usage))
+    dicts_of(py, framework::patterns(&usage))
 }
 
 /// The fragmentation in snapshots, each given as megabytes in use and reserved.
@@ -70,7 +63,7 @@ pub(crate) fn framework_fragmentation<'py>(
     trend_name: &str,
 ) -> PyResult<Bound<'py, PyDict>> {
     let map = Fragmentation::of(&snapshots).to_map(trend_name);
-    Objects::default().map_to_python(py, &map)
+    dict_of(py, &map)
 }
 
 /// Computes how efficiently memory is used, as a score from 0 to 10.
@@ -92,7 +85,7 @@ pub(crate) fn framework_performance<'py>(
     profiles: Vec<FunctionFields<'py>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let map = framework::performance(named(py, name)?, &functions(profiles)?);
-    Objects::default().map_to_python(py, &map)
+    dict_of(py, &map)
 }
 
 /// Suggestions for a profile.
@@ -123,5 +116,5 @@ pub(crate) fn framework_score<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let functions = functions(profiles)?;
     let map = framework::score(efficiency, fragmentation, &functions, suggestions);
-    Objects::default().map_to_python(py, &map)
+    dict_of(py, &map)
 }

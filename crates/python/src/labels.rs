@@ -6,7 +6,7 @@ use stormlog_analysis::issue::{self, fingerprint};
 use stormlog_compat::derived::{DeviceTotal, EventFields, SessionFields};
 use stormlog_format::{Map, Text, Value, classify, label};
 
-use crate::convert::{Objects, Reading, scalar, text_of, text_to_python};
+use crate::convert::{Objects, Reading, dict_of, scalar, text_of, text_to_python};
 use crate::errors::{invalid_fingerprint, wrong_type};
 use crate::sessions::session_integer;
 
@@ -70,13 +70,7 @@ pub(crate) fn event_fields<'py>(
     total: &Bound<'py, PyAny>,
     collector: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let fields = derived(allocated, reserved, total, collector)?;
-    let dict = PyDict::new(py);
-    dict.set_item("allocator_gap_bytes", fields.allocator_gap_bytes)?;
-    dict.set_item("utilization_ratio", fields.utilization_ratio)?;
-    dict.set_item("fragmentation_ratio", fields.fragmentation_ratio)?;
-    dict.set_item("is_degraded_collector", fields.is_degraded_collector)?;
-    Ok(dict)
+    dict_of(py, &derived(allocated, reserved, total, collector)?)
 }
 
 type Counters<'py> = (
@@ -98,12 +92,7 @@ pub(crate) fn session_fields<'py>(
     };
     let events = events.into_iter().map(derived);
     let events = events.collect::<PyResult<Vec<_>>>()?;
-    let fields = SessionFields::of(&events, Some(&word(last_type)?));
-    let dict = PyDict::new(py);
-    dict.set_item("peak_utilization_ratio", fields.peak_utilization_ratio)?;
-    dict.set_item("avg_fragmentation_ratio", fields.avg_fragmentation_ratio)?;
-    dict.set_item("is_session_interrupted", fields.is_session_interrupted)?;
-    Ok(dict)
+    dict_of(py, &SessionFields::of(&events, Some(&word(last_type)?)))
 }
 
 /// Checks the kind of an issue and returns its name.
@@ -145,7 +134,7 @@ pub(crate) fn normalize_dimensions<'py>(
     let py = dimensions.py();
     let normalized = fingerprint::normalize_dimensions(&dimensions_of(dimensions)?)
         .map_err(|error| invalid_fingerprint(py, &error))?;
-    Objects::default().map_to_python(py, &normalized)
+    dict_of(py, &normalized)
 }
 
 /// Removes the parts of a label that change from run to run; `None` when the value is empty.

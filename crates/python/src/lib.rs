@@ -68,86 +68,61 @@ mod _core {
     }
 
     #[pymodule_export]
-    use crate::allocator_snapshot::{allocator_snapshot_page, allocator_snapshot_still};
-    #[pymodule_export]
-    use crate::analyses::{
-        attribute_collectives, check_collective_fields, check_collective_limits,
-        collective_fields_in_order, collective_preset, compare_ranks, gap_findings,
-        timeline_markers,
+    use crate::{
+        allocator_snapshot::{allocator_snapshot_page, allocator_snapshot_still},
+        analyses::{
+            attribute_collectives, check_collective_fields, check_collective_limits,
+            collective_fields_in_order, collective_preset, compare_ranks, gap_findings,
+            timeline_markers,
+        },
+        any_events::rows_from_events,
+        device_profile::{device_profile_page, read_device_profile},
+        diagnosis::{DiagnoseBundle, gpu_fragmentation},
+        distributed::{distributed_model, gather_artifacts, parse_rank_filter},
+        drawing::Drawing,
+        driver::{
+            Around, device_shares, driver_answer, driver_held, driver_question, driver_start,
+            driver_state, driver_stop, process_name, wait_for_contexts,
+        },
+        framework::{
+            framework_efficiency, framework_fragmentation, framework_leaks, framework_patterns,
+            framework_performance, framework_score, framework_suggestions,
+        },
+        labels::{
+            alert_category, error_stem, event_backend, event_fields, event_severity,
+            fingerprint_id, is_alert_event, is_collector_degradation_event, is_oom_event,
+            issue_kind, issue_state, normalize_dimensions, normalize_text, session_fields,
+        },
+        load::{load_events, load_sessions, manifest_path, read_manifest, segment_paths},
+        oom::{
+            amend_oom_bundle, attach_history_to_oom_bundle, classify_oom, launcher_is_incomplete,
+            machine_memory, nvml_gpus, process_sizes, prune_oom_bundles, requested_bytes,
+            retry_delay_s, write_oom_bundle,
+        },
+        phase_stacks::PhaseStacks,
+        phases::{PhaseReplay, attribute_phase, merge_phases, phase_boundary, phase_label},
+        profile::{optimization_score, profile_insights, profile_patterns, profile_summary},
+        program::{is_command, main},
+        projection::{distinct, project},
+        query::{QueriedEvents, QueryStore, is_run_envelope, read_run_envelope},
+        raised::MemoryErrors,
+        recorder::Recorder,
+        records::{event_from_record, resolve_identity, validate_record},
+        reports::{analyze_runs, compare_runs, save_baseline},
+        rollups::{
+            read_rollups, rollup_path, rollups_from_mapping, session_rollups, write_rollups,
+        },
+        rows::{EventRows, rows_from_records},
+        services::{sendable, sendable_document, sendable_text},
+        sessions::{
+            new_session_id, normalize_session_status, session_from_mapping, session_integer,
+            session_order, session_span, stable_legacy_session_id,
+        },
+        sink::{
+            Sink, after_fork_in_parent, before_fork, every_fork_is_announced, forget_after_fork,
+        },
+        torch_source::{StepHook, live_blocks, pool_sizes},
     };
-    #[pymodule_export]
-    use crate::any_events::rows_from_events;
-    #[pymodule_export]
-    use crate::device_profile::{device_profile_page, read_device_profile};
-    #[pymodule_export]
-    use crate::diagnosis::{DiagnoseBundle, gpu_fragmentation};
-    #[pymodule_export]
-    use crate::distributed::{distributed_model, gather_artifacts, parse_rank_filter};
-    #[pymodule_export]
-    use crate::drawing::Drawing;
-    #[pymodule_export]
-    use crate::driver::{
-        Around, device_shares, driver_answer, driver_held, driver_question, driver_start,
-        driver_state, driver_stop, process_name, wait_for_contexts,
-    };
-    #[pymodule_export]
-    use crate::framework::{
-        framework_efficiency, framework_fragmentation, framework_leaks, framework_patterns,
-        framework_performance, framework_score, framework_suggestions,
-    };
-    #[pymodule_export]
-    use crate::labels::{
-        alert_category, error_stem, event_backend, event_fields, event_severity, fingerprint_id,
-        is_alert_event, is_collector_degradation_event, is_oom_event, issue_kind, issue_state,
-        normalize_dimensions, normalize_text, session_fields,
-    };
-    #[pymodule_export]
-    use crate::load::{load_events, load_sessions, manifest_path, read_manifest, segment_paths};
-    #[pymodule_export]
-    use crate::oom::{
-        amend_oom_bundle, attach_history_to_oom_bundle, classify_oom, launcher_is_incomplete,
-        machine_memory, nvml_gpus, process_sizes, prune_oom_bundles, requested_bytes,
-        retry_delay_s, write_oom_bundle,
-    };
-    #[pymodule_export]
-    use crate::phase_stacks::PhaseStacks;
-    #[pymodule_export]
-    use crate::phases::{PhaseReplay, attribute_phase, merge_phases, phase_boundary, phase_label};
-    #[pymodule_export]
-    use crate::profile::{optimization_score, profile_insights, profile_patterns, profile_summary};
-    #[pymodule_export]
-    use crate::program::{is_command, main};
-    #[pymodule_export]
-    use crate::projection::{distinct, project};
-    #[pymodule_export]
-    use crate::query::{QueriedEvents, QueryStore, is_run_envelope, read_run_envelope};
-    #[pymodule_export]
-    use crate::raised::MemoryErrors;
-    #[pymodule_export]
-    use crate::recorder::Recorder;
-    #[pymodule_export]
-    use crate::records::{event_from_record, resolve_identity, validate_record};
-    #[pymodule_export]
-    use crate::reports::{analyze_runs, compare_runs, save_baseline};
-    #[pymodule_export]
-    use crate::rollups::{
-        read_rollups, rollup_path, rollups_from_mapping, session_rollups, write_rollups,
-    };
-    #[pymodule_export]
-    use crate::rows::{EventRows, rows_from_records};
-    #[pymodule_export]
-    use crate::services::{sendable, sendable_document, sendable_text};
-    #[pymodule_export]
-    use crate::sessions::{
-        new_session_id, normalize_session_status, session_from_mapping, session_integer,
-        session_order, session_span, stable_legacy_session_id,
-    };
-    #[pymodule_export]
-    use crate::sink::{
-        Sink, after_fork_in_parent, before_fork, every_fork_is_announced, forget_after_fork,
-    };
-    #[pymodule_export]
-    use crate::torch_source::{StepHook, live_blocks, pool_sizes};
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");

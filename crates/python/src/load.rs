@@ -9,7 +9,7 @@ use pyo3::types::{PyBytes, PyDict};
 use stormlog::Progress;
 use stormlog_analysis::{Damage, LoadError, LoadOptions, OnError};
 
-use crate::convert::Objects;
+use crate::convert::dict_of;
 use crate::errors::{invalid_record, raise, raise_with};
 use crate::rows::EventRows;
 
@@ -58,9 +58,8 @@ pub(crate) fn session_fields(
     py: Python<'_>,
     session: stormlog_analysis::LoadedSession,
 ) -> PyResult<SessionFields<'_>> {
-    let summary = Objects::default().map_to_python(py, &session.summary.to_map())?;
     Ok((
-        summary,
+        dict_of(py, &session.summary)?,
         EventRows(session.events),
         session.sources,
         fields(&session.damage),
@@ -103,10 +102,7 @@ pub(crate) fn read_manifest(py: Python<'_>, path: PathBuf) -> PyResult<Option<Bo
     {
         session.recorder = None;
     }
-    let objects = Objects::default();
-    manifest
-        .map(|manifest| objects.map_to_python(py, &manifest.to_map()))
-        .transpose()
+    manifest.map(|manifest| dict_of(py, &manifest)).transpose()
 }
 
 /// The path of a sink's manifest, for any path into the sink.

@@ -2,10 +2,9 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use stormlog_compat::optimization::{self, Insight, Pattern, ProfileThresholds, ProfiledCall};
-use stormlog_format::Text;
+use stormlog_compat::optimization::{self, ProfileThresholds, ProfiledCall};
 
-use crate::convert::{Objects, text_from_python};
+use crate::convert::{dict_of, dicts_of, text_of};
 
 /// The fields of a profiled call from Python: function, seconds, start, end, allocated before and
 /// after, reserved after, peak, allocated, growth.
@@ -44,7 +43,7 @@ impl<'py> FromPyObject<'_, 'py> for Calls {
                 growth,
             ) = call.extract::<CallFields<'_>>()?;
             Ok(ProfiledCall {
-                function: function_name(&function)?,
+                function: text_of(&function)?,
                 seconds,
                 started_at,
                 ended_at,
@@ -58,10 +57,6 @@ impl<'py> FromPyObject<'_, 'py> for Calls {
         });
         Ok(Self(calls.collect::<PyResult<_>>()?))
     }
-}
-
-fn function_name(function: &Bound<'_, PyAny>) -> PyResult<Text> {
-    text_from_python(&function.str()?)
 }
 
 fn limits(thresholds: [f64; 6]) -> ProfileThresholds {
@@ -83,15 +78,7 @@ pub(crate) fn profile_patterns(
     calls: Calls,
     thresholds: [f64; 6],
 ) -> PyResult<Vec<Bound<'_, PyDict>>> {
-    let found = optimization::patterns(&calls.0, &limits(thresholds));
-    found
-        .iter()
-        .map(|pattern| pattern_fields(py, pattern))
-        .collect()
-}
-
-fn pattern_fields<'py>(py: Python<'py>, pattern: &Pattern) -> PyResult<Bound<'py, PyDict>> {
-    Objects::default().map_to_python(py, &pattern.to_map())
+    dicts_of(py, optimization::patterns(&calls.0, &limits(thresholds)))
 }
 
 /// Finds insights about profiled calls: the fields of `PerformanceInsight` by name.
@@ -101,21 +88,13 @@ pub(crate) fn profile_insights(
     calls: Calls,
     thresholds: [f64; 6],
 ) -> PyResult<Vec<Bound<'_, PyDict>>> {
-    let found = optimization::insights(&calls.0, &limits(thresholds));
-    found
-        .iter()
-        .map(|insight| insight_fields(py, insight))
-        .collect()
-}
-
-fn insight_fields<'py>(py: Python<'py>, insight: &Insight) -> PyResult<Bound<'py, PyDict>> {
-    Objects::default().map_to_python(py, &insight.to_map())
+    dicts_of(py, optimization::insights(&calls.0, &limits(thresholds)))
 }
 
 /// The summary of a report on profiled calls.
 #[pyfunction]
 pub(crate) fn profile_summary(py: Python<'_>, calls: Calls) -> PyResult<Bound<'_, PyDict>> {
-    Objects::default().map_to_python(py, &optimization::summary(&calls.0))
+    dict_of(py, &optimization::summary(&calls.0))
 }
 
 /// The score that follows from the severities of patterns and the impacts of insights.
@@ -127,6 +106,5 @@ pub(crate) fn optimization_score(
 ) -> PyResult<Bound<'_, PyDict>> {
     let severities: Vec<&str> = severities.iter().map(String::as_str).collect();
     let impacts: Vec<&str> = impacts.iter().map(String::as_str).collect();
-    let score = optimization::score(&severities, &impacts);
-    Objects::default().map_to_python(py, &score.to_map())
+    dict_of(py, &optimization::score(&severities, &impacts))
 }

@@ -6,19 +6,18 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::PyDict;
 use stormlog_analysis::issue::{self, DecidedState, Decision, SidecarError};
 use stormlog_analysis::query::{self, EventFilter, Store};
-use stormlog_format::Map;
 
-use crate::convert::{Objects, Reading, text_to_python};
+use crate::convert::{Reading, dict_of, dicts_of, text_to_python};
 use crate::errors::raise;
 use crate::filters::Wanted;
 use crate::issues;
 use crate::rows::event_of;
 
-/// Rows of a query as a Python list of dictionaries.
-pub(crate) type Rows<'py> = PyResult<Bound<'py, PyList>>;
+/// Rows as Python gets them.
+pub(crate) type Rows<'py> = PyResult<Vec<Bound<'py, PyDict>>>;
 
 /// The artifacts at some paths, ready for queries.
 #[pyclass(frozen, module = "stormlog._core")]
@@ -37,42 +36,35 @@ impl QueryStore {
         let dict = PyDict::new(py);
         dict.set_item("paths", &catalog.paths)?;
         let sources = catalog.sources.iter().map(query::Source::to_map);
-        dict.set_item("sources", list(py, sources)?)?;
-        let bundles = catalog.oom_bundles.iter().map(query::OomBundle::to_map);
-        dict.set_item("oom_bundles", list(py, bundles)?)?;
-        let attachments = catalog.attachments.iter();
-        let attachments = attachments.map(query::ExternalAttachment::to_map);
-        dict.set_item("attachments", list(py, attachments)?)?;
-        let envelopes = catalog.run_envelopes.iter().map(query::RunEnvelope::to_map);
-        dict.set_item("run_envelopes", list(py, envelopes)?)?;
+        dict.set_item("sources", dicts_of(py, sources)?)?;
+        dict.set_item("oom_bundles", dicts_of(py, &catalog.oom_bundles)?)?;
+        dict.set_item("attachments", dicts_of(py, &catalog.attachments)?)?;
+        dict.set_item("run_envelopes", dicts_of(py, &catalog.run_envelopes)?)?;
         Ok(dict)
     }
 
     /// All warnings of the queries so far.
     fn warnings<'py>(&self, py: Python<'py>) -> Rows<'py> {
-        list(
-            py,
-            self.0.warnings().iter().map(query::CatalogWarning::to_map),
-        )
+        dicts_of(py, self.0.warnings())
     }
 
     fn runs<'py>(&self, py: Python<'py>, wanted: &Bound<'py, PyAny>) -> Rows<'py> {
         let filter = Wanted::of(wanted)?.runs();
         let rows = py.detach(|| self.0.runs(&filter));
-        list(py, rows.iter().map(query::RunRow::to_map))
+        dicts_of(py, rows.iter().map(query::RunRow::to_map))
     }
 
     fn run_attachments<'py>(&self, py: Python<'py>, wanted: &Bound<'py, PyAny>) -> Rows<'py> {
         let filter = Wanted::of(wanted)?.run_attachments();
         let rows = py.detach(|| self.0.run_attachments(&filter));
-        list(py, rows.iter().map(query::RunAttachmentRow::to_map))
+        dicts_of(py, &rows)
     }
 
     fn sessions<'py>(&self, py: Python<'py>, wanted: &Bound<'py, PyAny>) -> Rows<'py> {
         let filter = Wanted::of(wanted)?.sessions();
         let rows =
             py.detach(|| stormlog::on_this_machine(|here| self.0.sessions(&filter, Some(here))));
-        list(py, rows.iter().map(query::SessionRow::to_map))
+        dicts_of(py, &rows)
     }
 
     fn events(&self, py: Python<'_>, wanted: &Bound<'_, PyAny>) -> PyResult<QueriedEvents> {
@@ -83,13 +75,13 @@ impl QueryStore {
     fn oom_bundles<'py>(&self, py: Python<'py>, wanted: &Bound<'py, PyAny>) -> Rows<'py> {
         let filter = Wanted::of(wanted)?.oom_bundles();
         let rows = py.detach(|| self.0.oom_bundles(&filter));
-        list(py, rows.iter().map(query::OomRow::to_map))
+        dicts_of(py, rows.iter().map(query::OomRow::to_map))
     }
 
     fn attachments<'py>(&self, py: Python<'py>, wanted: &Bound<'py, PyAny>) -> Rows<'py> {
         let filter = Wanted::of(wanted)?.attachments();
         let rows = py.detach(|| self.0.attachments(&filter));
-        list(py, rows.iter().map(query::ExternalAttachment::to_map))
+        dicts_of(py, &rows)
     }
 
     fn correlate<'py>(
@@ -100,7 +92,7 @@ impl QueryStore {
         let filter = Wanted::of(wanted)?.correlation(py)?;
         let result = py.detach(|| self.0.correlate(&filter));
         let result = result.map_err(|error| raise(py, "InvalidValueError", error.to_string()))?;
-        Objects::default().map_to_python(py, &result.to_map())
+        dict_of(py, &result)
     }
 
     fn issues<'py>(
@@ -126,11 +118,10 @@ impl QueryStore {
                 self.0.issues(&filter, &states)
             }
         });
-        let rows = PyList::empty(py);
-        for issue in &found {
-            rows.append(issues::fields(py, issue)?)?;
-        }
-        Ok(rows)
+        found
+            .iter()
+            .map(|issue| issues::fields(py, issue))
+            .collect()
     }
 
     /// The states of issues in a sidecar file, by issue id.
@@ -210,7 +201,7 @@ impl QueryStore {
             Some(word) => query::GroupBy::parse(word).ok_or_else(|| unknown("group_by", word))?,
         };
         let rows = py.detach(|| self.0.summarize(metric, group_by));
-        list(py, rows.iter().map(query::SummaryRow::to_map))
+        dicts_of(py, &rows)
     }
 }
 
@@ -241,10 +232,7 @@ pub(crate) fn read_run_envelope<'py>(
 ) -> PyResult<Option<Bound<'py, PyDict>>> {
     let payload = Reading::Record.deep_map(payload)?;
     let envelope = payload.and_then(|payload| query::RunEnvelope::read(&payload, &path));
-    let objects = Objects::default();
-    envelope
-        .map(|envelope| objects.map_to_python(py, &envelope.to_map()))
-        .transpose()
+    envelope.map(|envelope| dict_of(py, &envelope)).transpose()
 }
 
 /// Events of many artifacts, in order of time.
@@ -276,14 +264,4 @@ impl QueriedEvents {
         let kind = row.source_kind.as_str();
         Ok((event_of(py, row.event)?, path, kind, row.session_status))
     }
-}
-
-/// Objects as dictionaries.
-pub(crate) fn list(py: Python<'_>, maps: impl Iterator<Item = Map>) -> Rows<'_> {
-    let objects = Objects::default();
-    let list = PyList::empty(py);
-    for map in maps {
-        list.append(objects.map_to_python(py, &map)?)?;
-    }
-    Ok(list)
 }

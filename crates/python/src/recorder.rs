@@ -18,7 +18,7 @@ use stormlog_capture::record::{self, AlertListener, Detail, EventQuery, RecordOp
 use stormlog_capture::store::host_name;
 use stormlog_format::{DistributedIdentity, Map, SessionStatus, Text, Value};
 
-use crate::convert::{Objects, Reading, text_from_python, text_to_python};
+use crate::convert::{Objects, Reading, dict_of, dicts_of, text_from_python, text_to_python};
 use crate::errors::raise;
 use crate::sink::sink_config;
 use crate::sources::collector_of;
@@ -124,11 +124,7 @@ impl Recorder {
     }
 
     fn stop(&self, py: Python<'_>, status: &str) {
-        let status = match status {
-            "interrupted" => SessionStatus::Interrupted,
-            "incomplete" => SessionStatus::Incomplete,
-            _ => SessionStatus::Completed,
-        };
+        let status = SessionStatus::parse(status).unwrap_or(SessionStatus::Completed);
         py.detach(|| self.core.stop(status));
     }
 
@@ -232,29 +228,20 @@ impl Recorder {
             last,
         };
         let payloads: Vec<Map> = py.detach(|| {
+            let Some(origin) = self.core.origin() else {
+                return Vec::new();
+            };
             let events = self.core.events(&query);
-            let origin = self.core.origin();
-            let payloads = origin.map(|origin| {
-                let payloads = events.iter().map(|event| event.to_payload(&origin));
-                payloads.collect()
-            });
-            payloads.unwrap_or_default()
+            let payloads = events.iter().map(|event| event.to_payload(&origin));
+            payloads.collect()
         });
-        let objects = Objects::default();
-        let payloads = payloads.iter();
-        payloads
-            .map(|payload| objects.map_to_python(py, payload))
-            .collect()
+        dicts_of(py, &payloads)
     }
 
     /// The events in memory, as records of a sink.
     fn records<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let records = py.detach(|| self.core.records());
-        let objects = Objects::default();
-        let records = records.iter().map(stormlog_format::Event::to_record);
-        records
-            .map(|record| objects.map_to_python(py, &record))
-            .collect()
+        dicts_of(py, records.iter().map(stormlog_format::Event::to_record))
     }
 
     /// Records that memory ran out, and returns the events for the OOM bundle, the last of which is
@@ -268,11 +255,7 @@ impl Recorder {
     ) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let facts = facts.map_or_else(|| Ok(Map::new()), whole_map)?;
         let payloads = py.detach(|| self.core.record_oom(reason, facts));
-        let objects = Objects::default();
-        let payloads = payloads.iter();
-        payloads
-            .map(|payload| objects.map_to_python(py, payload))
-            .collect()
+        dicts_of(py, &payloads)
     }
 
     fn clear(&self, py: Python<'_>) {
@@ -286,7 +269,7 @@ impl Recorder {
 
     fn tally<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let tally = py.detach(|| self.core.tally());
-        Objects::default().map_to_python(py, &tally)
+        dict_of(py, &tally)
     }
 
     fn device_statistics<'py>(
@@ -296,12 +279,12 @@ impl Recorder {
     ) -> PyResult<Bound<'py, PyDict>> {
         let last_bundle = last_bundle.map(Text::from);
         let statistics = py.detach(|| self.core.device_statistics(last_bundle.as_ref()));
-        Objects::default().map_to_python(py, &statistics)
+        dict_of(py, &statistics)
     }
 
     fn host_statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let statistics = py.detach(|| self.core.host_statistics());
-        Objects::default().map_to_python(py, &statistics)
+        dict_of(py, &statistics)
     }
 
     /// The events in memory in time buckets: timestamps, allocated bytes and reserved bytes.
@@ -330,10 +313,7 @@ impl Recorder {
     /// The summary fields of the running or the last session.
     fn session<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let session = py.detach(|| self.core.session());
-        let session = session.map(|session| session.to_map());
-        session
-            .map(|session| Objects::default().map_to_python(py, &session))
-            .transpose()
+        session.map(|session| dict_of(py, &session)).transpose()
     }
 }
 

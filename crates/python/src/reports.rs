@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use stormlog_analysis::analyze::{AnalyzeError, AnalyzeOptions, analyze};
 use stormlog_analysis::compare::{self, FailOn, Gates, Side, SideError};
 use stormlog_analysis::{LoadOptions, OnError, gather};
-use stormlog_compat::{Analyses, Document};
+use stormlog_compat::{Analyses, ReportDocument};
 use stormlog_report::document::to_value;
 use stormlog_report::{Terminal, analyze as analyzed, compare as compared};
 
@@ -34,7 +34,7 @@ pub(crate) fn analyze_runs(
     let report = py.detach(|| analyze(&gathered.loaded, &choice));
     let report = report.map_err(|error| nothing_there(py, &error))?;
     let analyses = py.detach(|| Analyses::of(&report.selected_run));
-    let document = to_value(&Document::of(&report, &analyses)).to_string();
+    let document = to_value(&ReportDocument::of(&report, &analyses)).to_string();
     let text = analyzed::to_text(&report, Terminal::PLAIN);
     Ok((object(py, document.as_bytes())?, text))
 }
@@ -144,8 +144,7 @@ where
 }
 
 fn fail_on_of(py: Python<'_>, name: &str) -> PyResult<FailOn> {
-    let known = FailOn::ALL.into_iter().find(|it| it.as_str() == name);
-    known.ok_or_else(|| {
+    FailOn::parse(name).ok_or_else(|| {
         let all = FailOn::ALL.map(FailOn::as_str).join(", ");
         let message = format!("'{name}' is nothing to fail on; there are {all}");
         raise(py, "InvalidValueError", message)

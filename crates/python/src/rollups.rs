@@ -7,7 +7,7 @@ use pyo3::types::PyDict;
 use stormlog_format::rollup::{RollupError, RollupFile};
 use stormlog_format::{SessionError, Text, Value};
 
-use crate::convert::{Objects, Reading, text_of};
+use crate::convert::{Reading, dict_of, dicts_of, text_of};
 use crate::errors::{invalid_session, raise};
 use crate::rows::EventRows;
 use crate::sink::session_summary;
@@ -44,11 +44,7 @@ pub(crate) fn session_rollups<'py>(
         }));
     }
     rollups.sort_by(|a, b| a.order().cmp(&b.order()));
-    let objects = Objects::default();
-    let fields = rollups
-        .iter()
-        .map(|rollup| objects.map_to_python(py, &rollup.to_map()));
-    fields.collect()
+    dicts_of(py, &rollups)
 }
 
 /// Validates the fields of a rollup file.
@@ -58,7 +54,7 @@ pub(crate) fn rollups_from_mapping<'py>(
     payload: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let file = rollup_file(payload)?;
-    Objects::default().map_to_python(py, &file.to_map())
+    dict_of(py, &file.to_map())
 }
 
 /// The fields of the rollups of a sink; `None` when the sink has no rollups that match its
@@ -66,7 +62,7 @@ pub(crate) fn rollups_from_mapping<'py>(
 #[pyfunction]
 pub(crate) fn read_rollups(py: Python<'_>, path: PathBuf) -> PyResult<Option<Bound<'_, PyDict>>> {
     let file = py.detach(|| stormlog_analysis::read_rollups(&path));
-    let fields = file.map(|file| Objects::default().map_to_python(py, &file.to_map()));
+    let fields = file.map(|file| dict_of(py, &file.to_map()));
     fields.transpose()
 }
 

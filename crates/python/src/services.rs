@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use pyo3::call::PyCallArgs;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::PyString;
 use stormlog::{Finished, Request, Services};
 use stormlog_format::Event;
 
-use crate::convert::{Objects, text_from_python, text_to_python};
+use crate::convert::{Objects, dict_of, dicts_of, text_from_python, text_to_python};
 
 /// The experiment trackers that are available through Python libraries.
 pub(crate) struct PythonServices;
@@ -19,7 +19,7 @@ pub(crate) struct PythonServices;
 impl Services for PythonServices {
     fn check(&mut self, request: &Request) -> Result<(), String> {
         Python::attach(|py| {
-            let settings = Objects::default().map_to_python(py, &request.settings)?;
+            let settings = dict_of(py, &request.settings)?;
             call(py, "check", (request.service.key(), settings)).map(drop)
         })
         .map_err(words)
@@ -42,11 +42,9 @@ impl Services for PythonServices {
                 }
                 Finished::Tracking(tracked) => {
                     let records = tracked.events.iter().map(Event::to_record);
-                    let records = records
-                        .map(|record| objects.map_to_python(py, &record))
-                        .collect::<PyResult<Vec<Bound<'_, PyDict>>>>()?;
-                    let session = objects.map_to_python(py, &tracked.session.to_map())?;
-                    let statistics = objects.map_to_python(py, &tracked.statistics)?;
+                    let records = dicts_of(py, records)?;
+                    let session = dict_of(py, &tracked.session)?;
+                    let statistics = dict_of(py, &tracked.statistics)?;
                     let paths = (&tracked.output, &tracked.sink, &tracked.oom_bundle);
                     let arguments = (
                         service, settings, command, session, statistics, records, paths,

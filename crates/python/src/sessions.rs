@@ -8,7 +8,7 @@ use stormlog_format::{
     EventType, SelectionKey, SessionError, SessionSpan, SessionStatus, SessionSummary, Text, Value,
 };
 
-use crate::convert::{Objects, scalar, text_of, text_to_python};
+use crate::convert::{Objects, dict_of, scalar, text_of, text_to_python};
 use crate::errors::invalid_session;
 
 /// The fields of a session summary that are numbers.
@@ -70,7 +70,7 @@ pub(crate) fn session_from_mapping<'py>(
         }
     }
     let summary = SessionSummary::from_map(&map).map_err(|error| invalid_session(py, &error))?;
-    let fields = objects.map_to_python(py, &summary.to_map())?;
+    let fields = dict_of(py, &summary)?;
     let job_id = map.get("job_id").unwrap_or(&Value::Null);
     fields.set_item("job_id", objects.to_python(py, job_id)?)?;
     Ok(fields)
@@ -130,7 +130,7 @@ pub(crate) fn session_order(summaries: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<us
 
 fn parse_status(status: &Bound<'_, PyAny>) -> PyResult<SessionStatus> {
     let value = scalar(status)?.unwrap_or(Value::Null);
-    SessionStatus::parse(&value).map_err(|error| invalid_session(status.py(), &error))
+    SessionStatus::of_value(&value).map_err(|error| invalid_session(status.py(), &error))
 }
 
 /// Converts a value like Python's `int`; a value that cannot be converted stays as it is.

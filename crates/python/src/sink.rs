@@ -15,7 +15,7 @@ use stormlog_capture::store::record_lines::Named;
 use stormlog_capture::store::{self, SinkConfig, SinkError, Thinning};
 use stormlog_format::{SessionStatus, SessionSummary, Text, Value};
 
-use crate::convert::{Objects, scalar, text_of};
+use crate::convert::{dict_of, scalar, text_of};
 use crate::json_text::record_session;
 use crate::record_lines::{self, Lines};
 
@@ -72,15 +72,13 @@ impl Sink {
     ) -> PyResult<Bound<'py, PyDict>> {
         let summary = summary.map(session_summary).transpose()?;
         let started = py.detach(|| self.sink.start_session(summary));
-        session_fields(py, started.map_err(|error| sink_error(&error))?)
+        dict_of(py, &started.map_err(|error| sink_error(&error))?)
     }
 
     /// The fields of the active session; `None` when no session is active.
     fn current<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let session = py.detach(|| self.sink.current_session());
-        session
-            .map(|session| session_fields(py, session))
-            .transpose()
+        session.map(|session| dict_of(py, &session)).transpose()
     }
 
     /// Append a record of the active session; if none is active, the record's session begins.
@@ -131,7 +129,7 @@ impl Sink {
     fn end(&self, py: Python<'_>, session_status: &Bound<'_, PyAny>) -> PyResult<()> {
         let status = scalar(session_status)?.unwrap_or(Value::Null);
         py.detach(|| {
-            let status = match SessionStatus::parse(&status) {
+            let status = match SessionStatus::of_value(&status) {
                 Err(error) if self.sink.current_session().is_some() => {
                     // The records are written first, so that they are kept even if the status is
                     // invalid.
@@ -193,14 +191,9 @@ pub(crate) fn sink_config(config: &Bound<'_, PyAny>) -> PyResult<SinkConfig> {
     })
 }
 
-/// The smallest integer that is not below a limit given as a float.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the cast saturates, and limits are positive"
-)]
+/// The smallest integer that is not below a limit, which is positive.
 fn whole(limit: f64) -> u64 {
-    limit.ceil() as u64
+    stormlog_format::whole(limit.ceil()).unsigned_abs()
 }
 
 /// Converts seconds to a duration; seconds that exceed the longest duration become that duration.
@@ -208,18 +201,7 @@ fn duration(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(u64::from(u32::MAX)))
 }
 
-/// The fields of Python's `SessionSummary`, which are those of stormlog 0.3.9, so the recorder is
-/// left out.
-fn session_fields(py: Python<'_>, session: SessionSummary) -> PyResult<Bound<'_, PyDict>> {
-    let known = SessionSummary {
-        recorder: None,
-        ..session
-    };
-    Objects::default().map_to_python(py, &known.to_map())
-}
-
-/// Reads a session's summary from a Python object; a sink ignores its status and end, because it
-/// decides itself whether and how its session ended.
+/// Reads a session's summary. The sink itself decides whether and how its session ended.
 pub(crate) fn session_summary(summary: &Bound<'_, PyAny>) -> PyResult<SessionSummary> {
     let text = |name: &str| text_of(&summary.getattr(name)?);
     let number = |name: &str| summary.getattr(name)?.extract::<i64>();

@@ -114,8 +114,7 @@ fn picture(story: &Story, theme: Theme) -> Result<String, DrawError> {
     scene.description = story.title.clone().unwrap_or_default();
     let area = Area::new(0.0, 4.0, f64::from(SIZE.0), f64::from(SIZE.1) - 4.0);
     let keys = keys_of(&story.tracks.iter().collect::<Vec<_>>(), span, theme);
-    let y = chart::legend(&mut scene, area, theme, &keys);
-    let rest = Area::new(0.0, y, area.width, area.bottom() - y);
+    let rest = chart::legend(&mut scene, area, theme, &keys);
     for track in &story.tracks {
         let panel = Panel {
             track,

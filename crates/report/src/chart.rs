@@ -1,5 +1,6 @@
 //! Parts that all charts share: heading, axes, grid, legend, bands for phases.
 
+use crate::story::{Canvas, Story};
 use stormlog_analysis::detect::Severity;
 
 use crate::phase::Phase;
@@ -21,6 +22,26 @@ const PHASE_ROWS: usize = 3;
 const VERDICT: f64 = 13.0;
 const VERDICT_ROW: f64 = 17.0;
 const VERDICT_LINES: usize = 4;
+
+/// Starts a picture with the heading and the verdict of a story; returns the area below them.
+/// `height` is that of a picture without a verdict, unless the canvas has a height.
+pub(crate) fn sheet(
+    story: &Story,
+    canvas: Canvas,
+    height: u32,
+    title: &str,
+    subtitle: &[String],
+) -> (Scene, Area) {
+    let (theme, verdict) = (canvas.theme, story.verdict.as_ref());
+    let width = f64::from(canvas.width);
+    let taken = verdict_height(verdict, width - 48.0) as u32;
+    let height = canvas.height.unwrap_or(height + taken);
+    let mut scene = Scene::new(canvas.width, height, theme.background());
+    let page = Area::new(0.0, 0.0, width, f64::from(height)).inset(24.0, 18.0, 24.0, 14.0);
+    let y = heading(&mut scene, page, theme, &story.heading(title), subtitle);
+    let y = verdict_below(&mut scene, page, theme, y, verdict);
+    (scene, page.below(y))
+}
 
 /// Draws the heading and the subtitle of a chart; returns the y position below them.
 pub(crate) fn heading(
@@ -114,8 +135,8 @@ pub(crate) enum Look {
     Patch,
 }
 
-/// Draws the entries of a legend in rows; returns the y position below the legend.
-pub(crate) fn legend(scene: &mut Scene, area: Area, theme: Theme, keys: &[Key]) -> f64 {
+/// Draws a legend in rows; returns the area below it.
+pub(crate) fn legend(scene: &mut Scene, area: Area, theme: Theme, keys: &[Key]) -> Area {
     let style = TextStyle::new(12.5, theme.text());
     let (mut x, mut y) = (area.x, area.y + 12.0);
     for key in keys {
@@ -144,7 +165,11 @@ pub(crate) fn legend(scene: &mut Scene, area: Area, theme: Theme, keys: &[Key]) 
         scene.text((x + 28.0, y), text, style);
         x += width;
     }
-    if keys.is_empty() { area.y } else { y + 10.0 }
+    if keys.is_empty() {
+        area
+    } else {
+        area.below(y + 10.0)
+    }
 }
 
 /// Draws the background of the plot, the byte axis and its grid; returns the scale of the axis.

@@ -16,7 +16,7 @@ use crate::story::{Canvas, Story};
 use crate::theme::Theme;
 use crate::time;
 use crate::timeline::{Panel, keys_of, marks_for, phases_for};
-use crate::track::{Measure, Track};
+use crate::track::{DrawnTrack, Measure};
 
 /// Height in pixels of one row of the verdict, and the largest number of rows.
 const BANNER_ROW: f64 = 19.0;
@@ -46,8 +46,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let rest = page.bottom() - y;
     let upper = Area::new(page.x, y, page.width, rest * 0.44);
     let lower = Area::new(page.x, upper.bottom() + 8.0, page.width, rest * 0.29);
-    let bottom = Area::new(page.x, lower.bottom() + 12.0, page.width, 0.0);
-    let bottom = Area::new(bottom.x, bottom.y, bottom.width, page.bottom() - bottom.y);
+    let bottom = page.below(lower.bottom() + 12.0);
     let split = |area: Area, share: f64| {
         let left = (area.width - 20.0) * share;
         let right = area.width - 20.0 - left;
@@ -65,8 +64,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     if several {
         let area = titled(&mut scene, upper, theme, "all ranks");
         let view = ranks::View::new(story, span);
-        let y = chart::legend(&mut scene, area, theme, &view.keys(theme));
-        let area = Area::new(area.x, y, area.width, area.bottom() - y);
+        let area = chart::legend(&mut scene, area, theme, &view.keys(theme));
         view.draw(&mut scene, area, theme, &marks);
         let area = titled(&mut scene, lower_right, theme, "by rank and time");
         let measure = ranks::measure_of(&story.tracks);
@@ -74,8 +72,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     } else if let Some(track) = story.tracks.first() {
         let area = titled(&mut scene, upper, theme, "timeline");
         let keys = keys_of(&[track], span, theme);
-        let y = chart::legend(&mut scene, area, theme, &keys);
-        let area = Area::new(area.x, y, area.width, area.bottom() - y);
+        let area = chart::legend(&mut scene, area, theme, &keys);
         timeline_panel(&mut scene, area, theme, story, track, span);
         let beside = if has_device { lower_right } else { lower };
         if story.hosts.is_empty() {
@@ -121,7 +118,7 @@ fn timeline_panel(
     area: Area,
     theme: Theme,
     story: &Story,
-    track: &Track,
+    track: &DrawnTrack,
     span: Span,
 ) {
     let inside = |time: i64| time >= span.from && time <= span.end_with_slack();

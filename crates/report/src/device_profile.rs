@@ -43,10 +43,6 @@ pub fn device_profile_page(allocations: &[Allocation]) -> Result<String, DrawErr
         .map(Allocation::bytes)
         .fold(0, i64::saturating_add);
     let shares = by_function(allocations);
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "the share is shown with one digit"
-    )]
     let share = |part: i64| {
         let share = if total > 0 {
             part as f64 / total as f64

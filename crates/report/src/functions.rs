@@ -181,7 +181,7 @@ impl FunctionTable {
             functions = self.functions.len()
         );
         let y = chart::heading(&mut scene, page, canvas.theme, title, &[subtitle]);
-        (scene, Area::new(page.x, y, page.width, page.bottom() - y))
+        (scene, page.below(y))
     }
 
     fn bar_panel(&self, scene: &mut Scene, area: Area, theme: Theme, what: FunctionBars) {

@@ -10,7 +10,7 @@ use crate::scale::{Span, byte_ceiling};
 use crate::scene::{Area, Scene, Stroke, TextStyle};
 use crate::story::{Canvas, Story};
 use crate::theme::Theme;
-use crate::track::{Measure, Track, track_name};
+use crate::track::{DrawnTrack, Measure, track_name};
 
 /// The largest number of lines in the plot; more lines could not be distinguished.
 const MOST_LINES: usize = 8;
@@ -18,38 +18,25 @@ const MOST_LINES: usize = 8;
 pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let span = story.shown()?;
     let theme = canvas.theme;
-    let taken = chart::verdict_height(story.verdict.as_ref(), f64::from(canvas.width) - 48.0);
-    let height = canvas.height.unwrap_or(460 + taken as u32);
-    let mut scene = Scene::new(canvas.width, height, theme.background());
-    let whole = Area::new(0.0, 0.0, f64::from(canvas.width), f64::from(height));
-    let page = whole.inset(24.0, 18.0, 24.0, 14.0);
-    let title = story.heading("Hidden device memory");
-    let what = if story.tracks.iter().all(Track::knows_own) {
+    let what = if story.tracks.iter().all(DrawnTrack::knows_own) {
         "used by this process minus allocator reserved: CUDA context, libraries"
     } else {
         "device used minus allocator reserved: CUDA context, libraries, other processes"
     };
     let mut subtitle = vec![story.subtitle(), what.into()];
     subtitle.extend(story.skew_note());
-    let y = chart::heading(&mut scene, page, theme, &title, &subtitle);
-    let y = chart::verdict_below(&mut scene, page, theme, y, story.verdict.as_ref());
+    let (mut scene, rest) = chart::sheet(story, canvas, 460, "Hidden device memory", &subtitle);
     let chosen = widest(&story.tracks, span);
-    let rest = Area::new(page.x, y, page.width, page.bottom() - y);
     let several_devices = story.ranks().len() < story.tracks.len();
-    let y = chart::legend(
-        &mut scene,
-        rest,
-        theme,
-        &keys(&chosen, several_devices, span, theme),
-    );
-    let area = Area::new(page.x, y, page.width, page.bottom() - y);
+    let keys = keys(&chosen, several_devices, span, theme);
+    let area = chart::legend(&mut scene, rest, theme, &keys);
     panel(&mut scene, area, theme, &chosen, &story.shown_marks(), span);
     Ok(scene)
 }
 
 /// The tracks with the most hidden memory, in order of rank.
-pub(crate) fn widest(tracks: &[Track], span: Span) -> Vec<&Track> {
-    let mut known: Vec<(i64, &Track)> = tracks
+pub(crate) fn widest(tracks: &[DrawnTrack], span: Span) -> Vec<&DrawnTrack> {
+    let mut known: Vec<(i64, &DrawnTrack)> = tracks
         .iter()
         .filter_map(|track| {
             let (_, high) = track.extremes(Measure::Hidden, track.within(span))?;
@@ -62,9 +49,9 @@ pub(crate) fn widest(tracks: &[Track], span: Span) -> Vec<&Track> {
     known.into_iter().map(|(_, track)| track).collect()
 }
 
-fn keys(tracks: &[&Track], several_devices: bool, span: Span, theme: Theme) -> Vec<Key> {
+fn keys(tracks: &[&DrawnTrack], several_devices: bool, span: Span, theme: Theme) -> Vec<Key> {
     let one = tracks.len() == 1;
-    let key = |(index, track): (usize, &&Track)| {
+    let key = |(index, track): (usize, &&DrawnTrack)| {
         let values = track.values(Measure::Hidden);
         let values = values[track.within(span)].iter().copied();
         let mut known = values.filter(|value| *value != crate::track::UNKNOWN);
@@ -103,7 +90,7 @@ pub(crate) fn panel(
     scene: &mut Scene,
     area: Area,
     theme: Theme,
-    tracks: &[&Track],
+    tracks: &[&DrawnTrack],
     marks: &[Mark],
     span: Span,
 ) {

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use crate::reduce;
 use crate::scale::{Span, TimeScale};
-use crate::track::{Measure, Track};
+use crate::track::{DrawnTrack, Measure};
 
 /// One row per track, one value per time column; `None` where no value is known.
 pub(crate) struct Grid {
@@ -13,7 +13,7 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    pub(crate) fn new(tracks: &[Track], measure: Measure, span: Span, columns: usize) -> Self {
+    pub(crate) fn new(tracks: &[DrawnTrack], measure: Measure, span: Span, columns: usize) -> Self {
         let columns = columns.max(1);
         let rows = tracks
             .par_iter()
@@ -36,7 +36,7 @@ impl Grid {
     }
 }
 
-fn row(track: &Track, measure: Measure, span: Span, columns: usize) -> Vec<Option<i64>> {
+fn row(track: &DrawnTrack, measure: Measure, span: Span, columns: usize) -> Vec<Option<i64>> {
     let places = track.within(span);
     let own = TimeScale {
         span: Span::new(

@@ -9,7 +9,7 @@ use crate::scale::Span;
 use crate::scene::{Anchor, Area, Scene, Shape, Stroke, TextStyle};
 use crate::story::{Canvas, Story};
 use crate::theme::{Theme, heat};
-use crate::track::{Measure, Track};
+use crate::track::{DrawnTrack, Measure};
 
 /// The number of time columns in a heat map; more columns could not be distinguished.
 pub(crate) const COLUMNS: usize = 300;
@@ -25,23 +25,15 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let span = story.shown()?;
     let theme = canvas.theme;
     let rows = story.tracks.len() as u32;
-    let taken = chart::verdict_height(story.verdict.as_ref(), f64::from(canvas.width) - 48.0);
-    let height = canvas
-        .height
-        .unwrap_or(190 + (rows * 26).clamp(104, 420) + taken as u32);
-    let mut scene = Scene::new(canvas.width, height, theme.background());
-    let whole = Area::new(0.0, 0.0, f64::from(canvas.width), f64::from(height));
-    let page = whole.inset(24.0, 18.0, 24.0, 14.0);
     let measure = measure_of(&story.tracks);
     let mut subtitle = vec![
         story.subtitle(),
         format!("maximum {} per interval", measure.name()),
     ];
     subtitle.extend(story.skew_note());
-    let title = story.heading("Memory by rank and time");
-    let y = chart::heading(&mut scene, page, theme, &title, &subtitle);
-    let y = chart::verdict_below(&mut scene, page, theme, y, story.verdict.as_ref());
-    let area = Area::new(page.x, y, page.width, page.bottom() - y);
+    let height = 190 + (rows * 26).clamp(104, 420);
+    let title = "Memory by rank and time";
+    let (mut scene, area) = chart::sheet(story, canvas, height, title, &subtitle);
     panel(&mut scene, area, theme, &story.tracks, measure, span);
     Ok(scene)
 }
@@ -65,7 +57,7 @@ pub(crate) fn panel(
     scene: &mut Scene,
     area: Area,
     theme: Theme,
-    tracks: &[Track],
+    tracks: &[DrawnTrack],
     measure: Measure,
     span: Span,
 ) {
@@ -132,7 +124,7 @@ fn rank_axis(
     scene: &mut Scene,
     plot: Area,
     theme: Theme,
-    tracks: &[Track],
+    tracks: &[DrawnTrack],
     share: impl Fn(usize) -> usize,
     lines: usize,
 ) {

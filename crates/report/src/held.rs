@@ -51,7 +51,7 @@ impl Node {
             return;
         };
         let known = self.children.iter().position(|child| child.name == *name);
-        let place = known.unwrap_or_else(|| {
+        let index = known.unwrap_or_else(|| {
             self.children.push(Self {
                 name: name.clone(),
                 detail: detail.clone(),
@@ -59,7 +59,7 @@ impl Node {
             });
             self.children.len() - 1
         });
-        self.children[place].add(rest, bytes);
+        self.children[index].add(rest, bytes);
     }
 
     fn sort(&mut self) {

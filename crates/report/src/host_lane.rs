@@ -8,7 +8,7 @@ use crate::marks_lane::Lane;
 use crate::scale::{Span, byte_ceiling};
 use crate::scene::{Anchor, Area, Scene, Stroke, TextStyle};
 use crate::theme::{Ink, Theme};
-use crate::track::{Measure, Track};
+use crate::track::{DrawnTrack, Measure};
 
 /// The largest number of ranks that are drawn in the lane; more lines could not be distinguished.
 const MOST_LINES: usize = 8;
@@ -18,7 +18,7 @@ const TITLE: f64 = 26.0;
 /// The lane for host memory, with one line per rank. If there is only one line, the area below it
 /// is filled.
 pub(crate) struct HostLane<'a> {
-    pub(crate) tracks: Vec<&'a Track>,
+    pub(crate) tracks: Vec<&'a DrawnTrack>,
     pub(crate) marks: &'a [Mark],
     pub(crate) span: Span,
 }
@@ -55,8 +55,8 @@ impl HostLane<'_> {
                 scene.text((x + 8.0, plot.y + plot.height / 2.0), text, style);
             }
         }
-        for (place, track) in shown.iter().enumerate() {
-            let stroke = Stroke::solid(ink(place, shown.len() == 1, theme), 1.6);
+        for (index, track) in shown.iter().enumerate() {
+            let stroke = Stroke::solid(ink(index, shown.len() == 1, theme), 1.6);
             lines::line(scene, track, Measure::Allocated, time, value, stroke);
         }
         if let Some(limit) = limit {
@@ -73,8 +73,8 @@ impl HostLane<'_> {
         chart::time_axis(scene, plot, theme, self.span, self.span.from);
     }
 
-    /// Draws the name of the lane and the peak of each line in the colour of that line.
-    fn title(&self, scene: &mut Scene, area: Area, theme: Theme, shown: &[&Track]) {
+    /// Draws the name of the lane and the peak of each line, in the colour of the line.
+    fn title(&self, scene: &mut Scene, area: Area, theme: Theme, shown: &[&DrawnTrack]) {
         let bold = TextStyle::new(12.5, theme.text()).bold();
         let y = area.y + 12.0;
         let mut x = area.x;
@@ -99,7 +99,7 @@ impl HostLane<'_> {
             "resident"
         };
         put(None, what.to_owned(), muted);
-        for (place, track) in shown.iter().enumerate() {
+        for (index, track) in shown.iter().enumerate() {
             let Some(peak) = track.peak(Measure::Allocated, self.span) else {
                 continue;
             };
@@ -109,7 +109,7 @@ impl HostLane<'_> {
             } else {
                 format!("rank {} peak {}", track.rank, human(peak))
             };
-            put(Some(ink(place, is_only, theme)), text, plain);
+            put(Some(ink(index, is_only, theme)), text, plain);
         }
         if self.tracks.len() > shown.len() {
             let text = format!("and {} more ranks", self.tracks.len() - shown.len());

@@ -148,7 +148,7 @@ pub(crate) fn page_with(
         policy: &policy(Some(SCRIPT), &style),
         title: &title,
         subtitle: &addition.subtitle,
-        theme: theme.name(),
+        theme: theme.as_str(),
         style: &style,
         script: SCRIPT,
         picture: &picture,
@@ -167,7 +167,7 @@ pub(crate) fn picture_page(scene: &Scene, title: &str, theme: Theme) -> Result<S
     Picture {
         policy: &policy(None, &style),
         title,
-        theme: theme.name(),
+        theme: theme.as_str(),
         style: &style,
         drawing: &to_svg(scene),
     }

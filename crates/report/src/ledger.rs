@@ -118,7 +118,6 @@ fn lines(track: &Track, ledger: &Ledger, several: bool) -> LedgerLines {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a share for people")]
 fn share(part: i64, whole: i64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }

@@ -4,7 +4,6 @@
 //! opens no file, reads no clock, and uses neither the terminal nor the network.
 
 #![expect(
-    clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
     clippy::cast_sign_loss,
@@ -41,6 +40,7 @@ pub mod markdown;
 mod marks_lane;
 mod moment;
 mod page;
+mod paint;
 mod phase;
 mod png;
 mod ranks;
@@ -82,5 +82,5 @@ pub use served::{
 pub use story::{Canvas, Kind, Story, draw};
 pub use svg::to_svg;
 pub use theme::Theme;
-pub use track::{Measure, Track, UNKNOWN};
+pub use track::{DrawnTrack, Measure, UNKNOWN};
 pub use wrap::{Terminal, wrap};

@@ -4,11 +4,11 @@ use crate::reduce;
 use crate::scale::{Span, TimeScale, ValueScale};
 use crate::scene::{Point, Scene, Stroke};
 use crate::theme::Ink;
-use crate::track::{Measure, Track, UNKNOWN};
+use crate::track::{DrawnTrack, Measure, UNKNOWN};
 
 /// The line of a measure in pixels, split into pieces where it is interrupted.
 pub(crate) fn pieces(
-    track: &Track,
+    track: &DrawnTrack,
     measure: Measure,
     time: TimeScale,
     value: ValueScale,
@@ -32,7 +32,7 @@ pub(crate) fn pieces(
 /// Draws a measure as a line.
 pub(crate) fn line(
     scene: &mut Scene,
-    track: &Track,
+    track: &DrawnTrack,
     measure: Measure,
     time: TimeScale,
     value: ValueScale,
@@ -45,7 +45,7 @@ pub(crate) fn line(
 /// zero if there is no lower measure.
 pub(crate) fn between(
     scene: &mut Scene,
-    track: &Track,
+    track: &DrawnTrack,
     (upper, lower): (Measure, Option<Measure>),
     time: TimeScale,
     value: ValueScale,
@@ -66,8 +66,8 @@ pub(crate) fn between(
 /// where the area is interrupted.
 type Edges = Vec<Option<(f64, i64, i64)>>;
 
-/// Computes one edge of the filled area for each pixel column that has samples.
-fn edges(track: &Track, upper: Measure, lower: Option<Measure>, time: TimeScale) -> Edges {
+/// One edge for each pixel column that has samples.
+fn edges(track: &DrawnTrack, upper: Measure, lower: Option<Measure>, time: TimeScale) -> Edges {
     let mut edges: Edges = Vec::new();
     let mut last: Option<i64> = None;
     for index in track.within(time.span) {
@@ -97,8 +97,8 @@ fn edges(track: &Track, upper: Measure, lower: Option<Measure>, time: TimeScale)
     edges
 }
 
-/// Shifts a time scale to the rank's own clock, which may differ from the common one.
-fn own_scale(track: &Track, time: TimeScale) -> TimeScale {
+/// The same scale on the rank's own clock.
+fn own_scale(track: &DrawnTrack, time: TimeScale) -> TimeScale {
     TimeScale {
         span: Span::new(
             time.span.from.saturating_sub(track.skew_ns),

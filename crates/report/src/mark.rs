@@ -44,15 +44,7 @@ stormlog_format::names!(MarkKind {
     Onset => "onset",
 });
 
-impl MarkKind {
-    /// Parses the name of a kind of mark; an unknown name is treated as a finding.
-    pub fn parse(text: &str) -> Self {
-        let found = Self::ALL.into_iter().find(|kind| kind.as_str() == text);
-        found.unwrap_or(Self::Finding)
-    }
-}
-
-/// A point in time or a time span of a chart, with a label.
+/// A moment or a time span with a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// When the mark begins, on the clock of its rank.
@@ -185,8 +177,8 @@ pub(crate) fn grouped(marks: &[Mark]) -> Vec<MarkGroup> {
         let words: String = mark.label.chars().filter(|c| !c.is_ascii_digit()).collect();
         let key = (words, mark.kind, mark.severity, mark.rank, mark.on_host);
         let known = places.get(&key).filter(|_| mark.kind != MarkKind::Finding);
-        if let Some(place) = known {
-            let group: &mut MarkGroup = &mut groups[*place];
+        if let Some(index) = known {
+            let group: &mut MarkGroup = &mut groups[*index];
             group.times.push(mark.time_ns);
             continue;
         }

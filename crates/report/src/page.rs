@@ -22,7 +22,7 @@ use crate::ranks;
 use crate::scale::Span;
 use crate::story::{Kind, Story};
 use crate::timeline::{panels_of, series_of};
-use crate::track::{Measure, Track, UNKNOWN, track_name};
+use crate::track::{DrawnTrack, Measure, UNKNOWN, track_name};
 
 /// The largest number of host memory lines; more lines could not be distinguished.
 const MOST_HOSTS: usize = 8;
@@ -331,9 +331,8 @@ impl Builder {
         self.panels.push(Value::Map(panel));
     }
 
-    /// Adds the samples of a track in the shown time range; returns the index of the new track on
-    /// the page.
-    fn track(&mut self, track: &Track, label: &str, lines: &[Line]) -> i64 {
+    /// Adds the shown part of a track; returns its index.
+    fn track(&mut self, track: &DrawnTrack, label: &str, lines: &[Line]) -> i64 {
         let places = track.within(self.span);
         let times = track.times()[places.clone()]
             .iter()

@@ -14,7 +14,7 @@ use crate::scale::{Span, TimeScale, ValueScale, byte_ceiling};
 use crate::scene::{Area, Point, Scene, Stroke};
 use crate::story::{Canvas, Story};
 use crate::theme::{Ink, Theme};
-use crate::track::{Measure, Track, track_name};
+use crate::track::{DrawnTrack, Measure, track_name};
 
 /// The largest number of ranks with a line each; more ranks are drawn as an envelope.
 pub(crate) const MOST_LINES: usize = 16;
@@ -26,24 +26,15 @@ const ENVELOPE_COLUMNS: usize = 480;
 pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let span = story.shown()?;
     let theme = canvas.theme;
-    let taken = chart::verdict_height(story.verdict.as_ref(), f64::from(canvas.width) - 48.0);
-    let height = canvas.height.unwrap_or(560 + taken as u32);
-    let mut scene = Scene::new(canvas.width, height, theme.background());
-    let whole = Area::new(0.0, 0.0, f64::from(canvas.width), f64::from(height));
-    let page = whole.inset(24.0, 18.0, 24.0, 14.0);
     let mut subtitle = vec![story.subtitle()];
     subtitle.extend(story.skew_note());
     subtitle.push(format!(
         "{}, all ranks on one clock",
         measure_of(&story.tracks).name()
     ));
-    let title = story.heading("Memory across ranks");
-    let y = chart::heading(&mut scene, page, theme, &title, &subtitle);
-    let y = chart::verdict_below(&mut scene, page, theme, y, story.verdict.as_ref());
+    let (mut scene, rest) = chart::sheet(story, canvas, 560, "Memory across ranks", &subtitle);
     let view = View::new(story, span);
-    let rest = Area::new(page.x, y, page.width, page.bottom() - y);
-    let y = chart::legend(&mut scene, rest, theme, &view.keys(theme));
-    let area = Area::new(page.x, y, page.width, page.bottom() - y);
+    let area = chart::legend(&mut scene, rest, theme, &view.keys(theme));
     view.draw(&mut scene, area, theme, &story.shown_marks());
     Ok(scene)
 }
@@ -58,8 +49,8 @@ pub(crate) struct Envelope {
 /// The lines, the envelope and the marks that are drawn for all ranks.
 pub(crate) struct View<'a> {
     pub(crate) envelope: Option<Envelope>,
-    /// Ranks that get a line of their own.
-    pub(crate) lines: Vec<&'a Track>,
+    /// Ranks with their own line.
+    pub(crate) lines: Vec<&'a DrawnTrack>,
     pub(crate) measure: Measure,
     several_devices: bool,
     ranks: usize,
@@ -173,7 +164,7 @@ impl<'a> View<'a> {
         time: TimeScale,
         value: ValueScale,
     ) {
-        let of_rank = |track: &&&Track| Some(track.rank) == mark.rank;
+        let of_rank = |track: &&&DrawnTrack| Some(track.rank) == mark.rank;
         let Some(track) = self.lines.iter().find(of_rank) else {
             return;
         };
@@ -188,16 +179,15 @@ impl<'a> View<'a> {
     }
 }
 
-/// The measure by which ranks are compared. The device memory of each process is best if it is
-/// known for all ranks, because ranks on the same device see the same total. If the memory of a
-/// process is unknown, ranks are compared by the device's used memory, or by the allocator's
-/// counter.
-pub(crate) fn measure_of(tracks: &[Track]) -> Measure {
-    if tracks.iter().all(Track::knows_own) && !tracks.is_empty() {
+/// The measure by which ranks are compared. Used memory per process is best if all shares are
+/// known, because ranks on one device have the same total. If shares are unknown, ranks are
+/// compared by the device's used memory, or by the allocator's counter.
+pub(crate) fn measure_of(tracks: &[DrawnTrack]) -> Measure {
+    if tracks.iter().all(DrawnTrack::knows_own) && !tracks.is_empty() {
         return Measure::Own;
     }
     let known = |measure: Measure| {
-        let any = |track: &Track| track.extremes(measure, 0..track.times().len()).is_some();
+        let any = |track: &DrawnTrack| track.extremes(measure, 0..track.times().len()).is_some();
         tracks.iter().any(any)
     };
     let measures = [Measure::Used, Measure::Reserved, Measure::Allocated];
@@ -280,12 +270,12 @@ fn band(
 
 /// The ranks whose values are furthest from the median of the envelope; suspect ranks come first.
 fn outliers<'a>(
-    tracks: &'a [Track],
+    tracks: &'a [DrawnTrack],
     grid: &Grid,
     envelope: &Envelope,
     suspects: &[i64],
-) -> Vec<&'a Track> {
-    // A distance to the median below a twentieth of the peak counts as noise.
+) -> Vec<&'a DrawnTrack> {
+    // A distance below a twentieth of the peak is noise.
     let noise = grid.peak() / 20;
     let distance = |row: &Vec<Option<i64>>| {
         let cells = row.iter().zip(&envelope.columns);
@@ -295,7 +285,7 @@ fn outliers<'a>(
         });
         outside.max().unwrap_or(0)
     };
-    let mut far: Vec<(bool, i64, &Track)> = tracks
+    let mut far: Vec<(bool, i64, &DrawnTrack)> = tracks
         .iter()
         .zip(&grid.rows)
         .map(|(track, row)| (suspects.contains(&track.rank), distance(row), track))

@@ -7,7 +7,7 @@ use crate::bytes::human;
 use crate::scale::{TimeScale, ValueScale};
 use crate::scene::{Anchor, Area, Point, Scene, Stroke, TextStyle};
 use crate::theme::Theme;
-use crate::track::Track;
+use crate::track::DrawnTrack;
 use stormlog_analysis::detect::Severity;
 
 /// Width of a bar in pixels.
@@ -39,7 +39,7 @@ impl FailedRequest {
         self.in_use.saturating_add(self.requested)
     }
 
-    pub(crate) fn is_of(&self, track: &Track) -> bool {
+    pub(crate) fn is_of(&self, track: &DrawnTrack) -> bool {
         self.rank == track.rank && self.device_id == track.device_id
     }
 

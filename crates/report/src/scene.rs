@@ -151,6 +151,16 @@ impl Area {
         self.y + self.height
     }
 
+    /// The part of the area from a height on.
+    pub(crate) fn below(self, y: f64) -> Self {
+        Self::new(self.x, y, self.width, self.bottom() - y)
+    }
+
+    /// One of several strips of equal height, counted from the top.
+    pub(crate) fn strip(self, index: usize, height: f64) -> Self {
+        Self::new(self.x, self.y + index as f64 * height, self.width, height)
+    }
+
     /// The area reduced by a margin on each of its four sides.
     pub(crate) fn inset(self, left: f64, top: f64, right: f64, bottom: f64) -> Self {
         Self {

@@ -10,7 +10,7 @@ use crate::scene::{Anchor, Area, Scene, Stroke, TextStyle};
 use crate::story::{Canvas, Story};
 use crate::theme::Theme;
 use crate::timeline::MOST_PANELS;
-use crate::track::{Measure, Track, track_name};
+use crate::track::{DrawnTrack, Measure, track_name};
 
 /// Height of one plot in pixels.
 const PANEL: u32 = 300;
@@ -19,33 +19,24 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let span = story.shown()?;
     let theme = canvas.theme;
     let shown = tracks_of(story, span);
-    let inner = f64::from(canvas.width) - 48.0;
-    let verdict_height = chart::verdict_height(story.verdict.as_ref(), inner);
-    let panels = u32::try_from(shown.len().max(1)).unwrap_or(1);
-    let default_height = 130 + PANEL * panels + verdict_height.ceil() as u32;
-    let height = canvas.height.unwrap_or(default_height);
-    let mut scene = Scene::new(canvas.width, height, theme.background());
-    let whole = Area::new(0.0, 0.0, f64::from(canvas.width), f64::from(height));
-    let page = whole.inset(24.0, 18.0, 24.0, 14.0);
-    let title = story.heading("Memory by step");
-    let y = chart::heading(&mut scene, page, theme, &title, &[story.subtitle()]);
-    let y = chart::verdict_below(&mut scene, page, theme, y, story.verdict.as_ref());
+    let height = 130 + PANEL * shown.len().max(1) as u32;
+    let subtitle = [story.subtitle()];
+    let (mut scene, rest) = chart::sheet(story, canvas, height, "Memory by step", &subtitle);
     if shown.is_empty() {
         let style = TextStyle::new(13.0, theme.muted());
         let text = "no steps were recorded; 'stormlog run' counts those of PyTorch's optimizers, \
                     stormlog.step() those of other loops";
-        scene.text((page.x, y + 20.0), style.fit(text, page.width), style);
+        scene.text((rest.x, rest.y + 20.0), style.fit(text, rest.width), style);
         return Ok(scene);
     }
-    let rest = Area::new(page.x, y, page.width, page.bottom() - y);
-    let y = chart::legend(&mut scene, rest, theme, &keys(&shown, span, theme));
-    let each = (page.bottom() - y) / shown.len() as f64;
-    // All panels have the same scale, so that they can be compared.
+    let plots = chart::legend(&mut scene, rest, theme, &keys(&shown, span, theme));
+    let each = plots.height / shown.len() as f64;
+    // One scale for all panels, so that they can be compared.
     let peaks = shown.iter().flat_map(|track| track.steps_within(span));
     let top = peaks.map(|step| step.peak.max(step.floor)).max();
     let several_devices = story.ranks().len() < story.tracks.len();
-    for (place, track) in shown.iter().enumerate() {
-        let area = Area::new(page.x, y + place as f64 * each, page.width, each);
+    for (index, track) in shown.iter().enumerate() {
+        let area = plots.strip(index, each);
         let name = (shown.len() > 1).then(|| track_name(track, several_devices));
         panel(
             &mut scene,
@@ -59,8 +50,8 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     Ok(scene)
 }
 
-/// The first few tracks that have training steps in the shown time range.
-pub(crate) fn tracks_of(story: &Story, span: Span) -> Vec<&Track> {
+/// The first few tracks that have steps in the shown time.
+pub(crate) fn tracks_of(story: &Story, span: Span) -> Vec<&DrawnTrack> {
     let with_steps = story
         .tracks
         .iter()
@@ -68,7 +59,7 @@ pub(crate) fn tracks_of(story: &Story, span: Span) -> Vec<&Track> {
     with_steps.take(MOST_PANELS).collect()
 }
 
-fn keys(tracks: &[&Track], span: Span, theme: Theme) -> Vec<Key> {
+fn keys(tracks: &[&DrawnTrack], span: Span, theme: Theme) -> Vec<Key> {
     let steps = || tracks.iter().flat_map(|track| track.steps_within(span));
     let floor = steps().map(|step| step.floor).max().unwrap_or(0);
     let peak = steps().map(|step| step.peak).max().unwrap_or(0);
@@ -90,7 +81,7 @@ fn panel(
     scene: &mut Scene,
     area: Area,
     theme: Theme,
-    track: &Track,
+    track: &DrawnTrack,
     span: Span,
     (top, name): (i64, Option<String>),
 ) {

@@ -3,6 +3,7 @@
 use stormlog_analysis::LoadedSession;
 use stormlog_analysis::detect::{Diagnosis, Severity};
 use stormlog_analysis::timeline::{Run, run_of};
+use stormlog_format::names;
 
 use crate::analyze::{cause_lines, note_line};
 use crate::error::DrawError;
@@ -16,7 +17,7 @@ use crate::scale::Span;
 use crate::scene::Scene;
 use crate::theme::Theme;
 use crate::time;
-use crate::track::{Measure, Track, split_tracks};
+use crate::track::{DrawnTrack, Measure, split_tracks};
 use crate::{dashboard, gap, heatmap, ranks, steps, timeline};
 
 /// Marks up to this many nanoseconds after the last sample are always included in the chart.
@@ -40,29 +41,14 @@ pub enum Kind {
     Dashboard,
 }
 
-impl Kind {
-    /// All kinds.
-    pub const ALL: [Self; 6] = [
-        Self::Timeline,
-        Self::Ranks,
-        Self::Heatmap,
-        Self::Gap,
-        Self::Steps,
-        Self::Dashboard,
-    ];
-
-    /// The name of the kind, as the command line accepts it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Timeline => "timeline",
-            Self::Ranks => "ranks",
-            Self::Heatmap => "heatmap",
-            Self::Gap => "gap",
-            Self::Steps => "steps",
-            Self::Dashboard => "dashboard",
-        }
-    }
-}
+names!(Kind {
+    Timeline => "timeline",
+    Ranks => "ranks",
+    Heatmap => "heatmap",
+    Gap => "gap",
+    Steps => "steps",
+    Dashboard => "dashboard",
+});
 
 /// The size and the colour theme of a chart.
 #[derive(Clone, Copy, Debug)]
@@ -105,10 +91,10 @@ pub struct Story {
     pub(crate) ledgers: Vec<LedgerLines>,
     /// What is held, by stack and holder.
     pub(crate) held: Vec<HeldGraph>,
-    pub(crate) tracks: Vec<Track>,
+    pub(crate) tracks: Vec<DrawnTrack>,
     /// Host memory of ranks that have a device.
-    pub(crate) hosts: Vec<Track>,
-    /// Allocations that failed with an out-of-memory error.
+    pub(crate) hosts: Vec<DrawnTrack>,
+    /// Requests that failed for lack of memory.
     pub(crate) requests: Vec<FailedRequest>,
     pub(crate) marks: Vec<Mark>,
     pub(crate) phases: Vec<Phase>,
@@ -156,8 +142,8 @@ impl Story {
         story
     }
 
-    /// Creates a story from tracks that do not come from sessions.
-    pub fn of_tracks(tracks: Vec<Track>) -> Self {
+    /// The story of tracks that do not come from sessions.
+    pub fn of_tracks(tracks: Vec<DrawnTrack>) -> Self {
         let mut story = Self {
             tracks,
             ..Self::default()
@@ -218,7 +204,7 @@ impl Story {
     }
 
     /// The tracks, in order of rank.
-    pub fn tracks(&self) -> &[Track] {
+    pub fn tracks(&self) -> &[DrawnTrack] {
         &self.tracks
     }
 
@@ -283,7 +269,7 @@ impl Story {
 
     fn whole_span(&self) -> Option<Span> {
         let tracks = self.tracks.iter().chain(&self.hosts);
-        let spans = tracks.filter_map(Track::span);
+        let spans = tracks.filter_map(DrawnTrack::span);
         let sampled = spans.reduce(|a, b| Span::new(a.from.min(b.from), a.to.max(b.to)))?;
         Some(Span::new(sampled.from, self.end_after(sampled)))
     }
@@ -313,8 +299,8 @@ impl Story {
         time_ns.saturating_add(skew)
     }
 
-    /// The failed allocations of a track, with their times on the shared clock.
-    pub(crate) fn requests_for(&self, track: &Track) -> Vec<FailedRequest> {
+    /// The failed requests of a track, on the shared clock.
+    pub(crate) fn requests_for(&self, track: &DrawnTrack) -> Vec<FailedRequest> {
         let mine = self.requests.iter().filter(|request| request.is_of(track));
         mine.map(|request| FailedRequest {
             time_ns: request.time_ns.saturating_add(track.skew_ns),
@@ -372,7 +358,7 @@ impl Story {
         match self.ranks().as_slice() {
             [] => {}
             [rank] => {
-                if self.tracks.iter().all(Track::is_host) {
+                if self.tracks.iter().all(DrawnTrack::is_host) {
                     parts.push(format!("rank {rank}, host memory"));
                 } else if !self.tracks.iter().all(|track| track.host.is_empty()) {
                     parts.push(format!("rank {rank}"));
@@ -431,7 +417,7 @@ mod tests {
     #[test]
     fn a_job_that_nobody_named_is_not_in_the_heading() {
         let heading = |job: &str| {
-            let mut track = Track::default();
+            let mut track = DrawnTrack::default();
             track.job_id = Some(job.to_owned());
             let story = Story {
                 tracks: vec![track],
@@ -447,7 +433,7 @@ mod tests {
     fn what_ended_a_run_is_in_the_picture_and_an_odd_clock_is_not() {
         const SECOND: i64 = 1_000_000_000;
         let points = (0..8).map(|second| (second * SECOND, 1, 1, String::new()));
-        let mut story = Story::of_tracks(vec![Track::from_points(points.collect())]);
+        let mut story = Story::of_tracks(vec![DrawnTrack::from_points(points.collect())]);
         let killed = |time_ns| Mark {
             time_ns,
             end_ns: None,

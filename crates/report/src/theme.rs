@@ -2,6 +2,7 @@
 //! readers.
 
 use stormlog_analysis::detect::Severity;
+use stormlog_format::names;
 
 use crate::track::Measure;
 
@@ -16,6 +17,12 @@ pub enum Theme {
     /// A page follows the setting of the reader's system; a picture cannot follow it and is light.
     System,
 }
+
+names!(Theme {
+    Light => "light",
+    Dark => "dark",
+    System => "system",
+});
 
 /// A colour with its opacity.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,15 +65,6 @@ const HEAT: [u32; 9] = [
 ];
 
 impl Theme {
-    /// The name of the theme, as the command line accepts it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Light => "light",
-            Self::Dark => "dark",
-            Self::System => "system",
-        }
-    }
-
     fn pick(self, light: u32, dark: u32) -> Ink {
         Ink::solid(match self {
             Self::Light | Self::System => light,
@@ -141,9 +139,9 @@ impl Theme {
 
 /// The colour of a heat map cell for a value between 0 (lowest) and 1 (highest).
 pub(crate) fn heat(share: f64) -> Ink {
-    let place = share.clamp(0.0, 1.0) * (HEAT.len() - 1) as f64;
-    let below = (place as usize).min(HEAT.len() - 2);
-    let part = place - below as f64;
+    let index = share.clamp(0.0, 1.0) * (HEAT.len() - 1) as f64;
+    let below = (index as usize).min(HEAT.len() - 2);
+    let part = index - below as f64;
     let mix = |shift: u32| {
         let channel = |rgb: u32| f64::from(rgb >> shift & 0xff);
         let value = channel(HEAT[below]) * (1.0 - part) + channel(HEAT[below + 1]) * part;

@@ -13,7 +13,7 @@ use crate::scale::{Span, ValueScale, byte_ceiling};
 use crate::scene::{Anchor, Area, Scene, Stroke, TextStyle};
 use crate::story::{Canvas, Story};
 use crate::theme::Theme;
-use crate::track::{Measure, Track, UNKNOWN, track_name};
+use crate::track::{DrawnTrack, Measure, UNKNOWN, track_name};
 
 /// The largest number of ranks that get a panel. The other ranks are named below the title.
 pub(crate) const MOST_PANELS: usize = 4;
@@ -31,18 +31,9 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let span = story.shown()?;
     let theme = canvas.theme;
     let shown = panels_of(story);
-    let hosts: Vec<&Track> = story.hosts.iter().collect();
+    let hosts: Vec<&DrawnTrack> = story.hosts.iter().collect();
     let per_panel = if shown.len() == 1 { 360 } else { 220 };
     let host_height = if hosts.is_empty() { 0 } else { HOST_HEIGHT };
-    let inner = f64::from(canvas.width) - 48.0;
-    let verdict_height = chart::verdict_height(story.verdict.as_ref(), inner);
-    let default_height =
-        170 + per_panel * shown.len() as u32 + host_height + verdict_height.ceil() as u32;
-    let height = canvas.height.unwrap_or(default_height);
-    let mut scene = Scene::new(canvas.width, height, theme.background());
-    let whole = Area::new(0.0, 0.0, f64::from(canvas.width), f64::from(height));
-    let page = whole.inset(24.0, 18.0, 24.0, 14.0);
-
     let mut subtitle = vec![story.subtitle()];
     if story.tracks.len() > MOST_PANELS {
         subtitle.push(format!(
@@ -51,20 +42,16 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
         ));
     }
     subtitle.extend(story.skew_note());
-    let title = story.heading("Memory timeline");
-    let y = chart::heading(&mut scene, page, theme, &title, &subtitle);
-    let y = chart::verdict_below(&mut scene, page, theme, y, story.verdict.as_ref());
-    let keys = keys_of(&shown, span, theme);
-    let rest = Area::new(page.x, y, page.width, page.bottom() - y);
-    let y = chart::legend(&mut scene, rest, theme, &keys);
+    let height = 170 + per_panel * shown.len() as u32 + host_height;
+    let (mut scene, rest) = chart::sheet(story, canvas, height, "Memory timeline", &subtitle);
+    let plots = chart::legend(&mut scene, rest, theme, &keys_of(&shown, span, theme));
 
     let marks = story.shown_marks();
     let (on_host, marks): (Vec<Mark>, Vec<Mark>) = marks
         .into_iter()
         .partition(|mark| mark.on_host && !hosts.is_empty());
-    let room = page.bottom() - y;
-    let lane_height = f64::from(host_height).min(room / 2.0);
-    let each = (room - lane_height) / shown.len() as f64;
+    let lane_height = f64::from(host_height).min(plots.height / 2.0);
+    let each = (plots.height - lane_height) / shown.len() as f64;
     let requests: Vec<Vec<FailedRequest>> = shown
         .iter()
         .map(|track| story.requests_for(track))
@@ -76,7 +63,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
         .max();
     let several_devices = story.ranks().len() < story.tracks.len();
     for (index, track) in shown.iter().enumerate() {
-        let area = Area::new(page.x, y + index as f64 * each, page.width, each);
+        let area = plots.strip(index, each);
         let is_last = index + 1 == shown.len() && hosts.is_empty();
         let panel = Panel {
             track,
@@ -91,24 +78,22 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
         panel.draw(&mut scene, area, theme);
     }
     if !hosts.is_empty() {
-        let y = page.bottom() - lane_height;
         let lane = HostLane {
             tracks: hosts,
             marks: &on_host,
             span,
         };
-        let area = Area::new(page.x, y, page.width, lane_height);
+        let area = plots.below(plots.bottom() - lane_height);
         lane.draw(&mut scene, area, theme);
     }
     Ok(scene)
 }
 
-/// The tracks that get a panel: all tracks if there are few, otherwise those with a finding or an
-/// error.
-pub(crate) fn panels_of(story: &Story) -> Vec<&Track> {
-    let mut tracks: Vec<&Track> = story.tracks.iter().collect();
+/// The tracks that get a panel: all if they are few, otherwise those with a finding or an error.
+pub(crate) fn panels_of(story: &Story) -> Vec<&DrawnTrack> {
+    let mut tracks: Vec<&DrawnTrack> = story.tracks.iter().collect();
     if tracks.len() > MOST_PANELS {
-        let severity = |track: &Track| {
+        let severity = |track: &DrawnTrack| {
             let mine = story
                 .marks
                 .iter()
@@ -122,9 +107,8 @@ pub(crate) fn panels_of(story: &Story) -> Vec<&Track> {
     tracks
 }
 
-/// The highest value that the panel of a track must show. A failed allocation far above the memory
-/// in use is cut at the top of the panel.
-fn peak_of(track: &Track, requests: &[FailedRequest], span: Span) -> i64 {
+/// The highest value drawn for a track. A request far above the level in use is cut at the top.
+fn peak_of(track: &DrawnTrack, requests: &[FailedRequest], span: Span) -> i64 {
     let most = |measure| Some(track.extremes(measure, track.within(span))?.1);
     let measures = [Measure::Allocated, Measure::Reserved, Measure::Used];
     let peak = measures.into_iter().filter_map(most).max().unwrap_or(0);
@@ -134,14 +118,14 @@ fn peak_of(track: &Track, requests: &[FailedRequest], span: Span) -> i64 {
     peak.max(tried.min(highest.saturating_mul(3) / 2))
 }
 
-/// The marks of a track's rank. Marks that concern all ranks are drawn on the first panel.
-pub(crate) fn marks_for(marks: &[Mark], track: &Track, is_first: bool) -> Vec<Mark> {
+/// The marks of a track's rank. Marks for all ranks are on the first panel.
+pub(crate) fn marks_for(marks: &[Mark], track: &DrawnTrack, is_first: bool) -> Vec<Mark> {
     let mine = |mark: &&Mark| mark.rank.map_or(is_first, |rank| rank == track.rank);
     marks.iter().filter(mine).cloned().collect()
 }
 
-/// The phases of a track's rank, with their times on the shared clock.
-pub(crate) fn phases_for(phases: &[Phase], track: &Track) -> Vec<Phase> {
+/// The phases of a track's rank, on the shared clock.
+pub(crate) fn phases_for(phases: &[Phase], track: &DrawnTrack) -> Vec<Phase> {
     let mine = phases.iter().filter(|phase| phase.rank == track.rank);
     mine.map(|phase| Phase {
         start_ns: phase.start_ns.saturating_add(track.skew_ns),
@@ -151,9 +135,8 @@ pub(crate) fn phases_for(phases: &[Phase], track: &Track) -> Vec<Phase> {
     .collect()
 }
 
-/// The lines to draw for a track: all known measures, with measures of equal values drawn as one
-/// line.
-pub(crate) fn series_of(track: &Track) -> Vec<Series> {
+/// The lines of a track: all known measures, with equal ones as one line.
+pub(crate) fn series_of(track: &DrawnTrack) -> Vec<Series> {
     let is_known = |measure: &Measure| {
         let places = 0..track.times().len();
         track.extremes(*measure, places).is_some()
@@ -189,7 +172,7 @@ pub(crate) fn series_of(track: &Track) -> Vec<Series> {
     series
 }
 
-pub(crate) fn keys_of(tracks: &[&Track], span: Span, theme: Theme) -> Vec<Key> {
+pub(crate) fn keys_of(tracks: &[&DrawnTrack], span: Span, theme: Theme) -> Vec<Key> {
     let Some(first) = tracks.first() else {
         return Vec::new();
     };
@@ -209,7 +192,7 @@ pub(crate) fn keys_of(tracks: &[&Track], span: Span, theme: Theme) -> Vec<Key> {
             look: Look::Line,
         })
         .collect();
-    let devices: Vec<&&Track> = tracks.iter().filter(|track| !track.is_host()).collect();
+    let devices: Vec<&&DrawnTrack> = tracks.iter().filter(|track| !track.is_host()).collect();
     let cached = devices
         .iter()
         .filter_map(|track| most_cached(track, span))
@@ -247,8 +230,8 @@ pub(crate) fn keys_of(tracks: &[&Track], span: Span, theme: Theme) -> Vec<Key> {
     keys
 }
 
-/// The highest amount of cached memory: reserved by the allocator but not allocated to the program.
-fn most_cached(track: &Track, span: Span) -> Option<i64> {
+/// The most memory that the allocator held beyond what was in use.
+fn most_cached(track: &DrawnTrack, span: Span) -> Option<i64> {
     let places = track.within(span);
     let reserved = &track.values(Measure::Reserved)[places.clone()];
     let pairs = reserved
@@ -273,7 +256,7 @@ fn opacity_of(measure: Measure) -> f32 {
 
 /// The plot of one rank with its axis, bands and marks.
 pub(crate) struct Panel<'a> {
-    pub(crate) track: &'a Track,
+    pub(crate) track: &'a DrawnTrack,
     pub(crate) marks: &'a [Mark],
     pub(crate) phases: &'a [Phase],
     pub(crate) span: Span,

@@ -72,8 +72,8 @@ impl Measure {
 /// The samples of one resource (a device or host memory) of one rank of a session, in order of
 /// time.
 #[derive(Clone, Debug, Default)]
-pub struct Track {
-    /// The id of the session that the samples belong to.
+pub struct DrawnTrack {
+    /// The session of the samples.
     pub session_id: String,
     /// The name of the machine on which the samples were taken.
     pub host: String,
@@ -104,8 +104,8 @@ pub struct Track {
     pub(crate) has_parts: bool,
 }
 
-impl Track {
-    /// The memory limit of the device or host, as last recorded.
+impl DrawnTrack {
+    /// The limit of the resource, as last recorded.
     pub fn limit(&self) -> Option<i64> {
         let known = self.values(Measure::Capacity).iter().rev();
         known.copied().find(|value| *value != UNKNOWN)
@@ -334,9 +334,9 @@ impl Track {
     }
 }
 
-/// The tracks of a run, one for each resource of each session, in order of rank. The second list
-/// contains the host memory of ranks that also have a device.
-pub(crate) fn split_tracks(run: &Run) -> (Vec<Track>, Vec<Track>) {
+/// The tracks of a run, one for each resource of each session, in order of rank. The host memory of
+/// ranks that have a device comes separately.
+pub(crate) fn split_tracks(run: &Run) -> (Vec<DrawnTrack>, Vec<DrawnTrack>) {
     let crowded = CrowdedDevices::of(&run.tracks);
     let with_device: BTreeSet<u32> = run
         .tracks
@@ -345,14 +345,14 @@ pub(crate) fn split_tracks(run: &Run) -> (Vec<Track>, Vec<Track>) {
         .map(|track| track.rank)
         .collect();
     let corrections = run.clock_corrections_ns();
-    let mut tracks: Vec<Track> = Vec::new();
-    let mut hosts: Vec<Track> = Vec::new();
+    let mut tracks: Vec<DrawnTrack> = Vec::new();
+    let mut hosts: Vec<DrawnTrack> = Vec::new();
     for (track, skew_ns) in run.tracks.iter().zip(corrections) {
         if track.t_ns.is_empty() {
             continue;
         }
         let is_beside = track.resource() == Resource::Host && with_device.contains(&track.rank);
-        let drawn = Track::of(track, skew_ns, crowded.knows_hidden(track));
+        let drawn = DrawnTrack::of(track, skew_ns, crowded.knows_hidden(track));
         if is_beside {
             hosts.push(drawn);
         } else {
@@ -365,8 +365,8 @@ pub(crate) fn split_tracks(run: &Run) -> (Vec<Track>, Vec<Track>) {
     (tracks, hosts)
 }
 
-/// The name of a track that distinguishes it from the other tracks in a chart.
-pub(crate) fn track_name(track: &Track, several_devices: bool) -> String {
+/// The name of a track among others.
+pub(crate) fn track_name(track: &DrawnTrack, several_devices: bool) -> String {
     if several_devices {
         format!("rank {} device {}", track.rank, track.device_id)
     } else {

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use stormlog_analysis::analyze::diagnosed;
 use stormlog_analysis::detect::{self, Diagnosis, Severity};
-use stormlog_analysis::query::effective_status;
+use stormlog_analysis::query::settle_statuses;
 use stormlog_analysis::timeline::{self, Member, Run, newest_first};
-use stormlog_analysis::{Damage, EventRef, LoadOptions, LoadedSession, OnError, gather};
+use stormlog_analysis::{Damage, LoadOptions, LoadedSession, gather};
 use stormlog_report::Story;
 
 use crate::live::LiveRuns;
@@ -33,10 +33,7 @@ impl View {
         machine: &dyn Machine,
         live: &LiveRuns,
     ) -> Result<Self, String> {
-        let options = LoadOptions {
-            on_error: OnError::Skip,
-            ..LoadOptions::default()
-        };
+        let options = LoadOptions::skipping();
         let recordings = match live.read(entry) {
             Some(recordings) => recordings,
             None => {
@@ -54,12 +51,11 @@ impl View {
         // A sink may also contain sessions of other runs, which are removed here.
         let ids = &entry.sessions;
         sessions.retain(|(_, one)| ids.is_empty() || ids.contains(&one.summary.session_id));
-        settle(&mut sessions, machine);
-        newest_first(&mut sessions, |(_, session)| session);
-        let members = sessions.iter().map(|(artifact, session)| Member {
-            artifact: *artifact,
-            session,
+        machine.surroundings(&mut |here| {
+            settle_statuses(sessions.iter_mut().map(|(_, session)| session), here);
         });
+        newest_first(&mut sessions, |(_, session)| session);
+        let members = sessions.iter().map(Member::of_pair);
         let newest = timeline::runs(members).into_iter().next();
         let mut chosen = newest.unwrap_or_default();
         chosen.sort_by_key(|&one| sessions[one].1.summary.rank);
@@ -90,17 +86,4 @@ impl View {
         let known = self.story.verdict.clone();
         known.unwrap_or((Severity::Info, "no samples were recorded".to_owned()))
     }
-}
-
-/// Updates the status of each session to what it is now, such as interrupted if its process has
-/// ended.
-fn settle(sessions: &mut [(usize, LoadedSession)], machine: &dyn Machine) {
-    machine.surroundings(&mut |here| {
-        for (_, session) in &mut *sessions {
-            let last = session.events.len().checked_sub(1);
-            let last = last.and_then(|index| session.events.get(index));
-            let last_ns = last.map(EventRef::timestamp_ns);
-            session.summary.status = effective_status(&session.summary, last_ns, Some(here));
-        }
-    });
 }

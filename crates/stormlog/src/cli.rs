@@ -15,6 +15,8 @@ mod integrations;
 mod issues;
 mod lake;
 mod legacy;
+mod list_format;
+mod named_values;
 mod native_history;
 mod pack;
 mod pictures;

@@ -11,7 +11,7 @@ use stormlog_format::{Event, FIELDS, Value};
 
 /// The formats in which events can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum EventFormat {
     /// One list, indented
     Json,
     /// One record per line, as segments hold them
@@ -22,13 +22,13 @@ pub(crate) enum Format {
 
 /// Writes events as JSON, JSONL or CSV.
 pub(crate) struct EventWriter<'a> {
-    format: Format,
+    format: EventFormat,
     out: &'a mut dyn Write,
     events: usize,
 }
 
 impl<'a> EventWriter<'a> {
-    pub(crate) fn new(format: Format, out: &'a mut dyn Write) -> Self {
+    pub(crate) fn new(format: EventFormat, out: &'a mut dyn Write) -> Self {
         Self {
             format,
             out,
@@ -48,7 +48,7 @@ impl<'a> EventWriter<'a> {
         self.events += 1;
         let mut text = String::new();
         match self.format {
-            Format::Csv => {
+            EventFormat::Csv => {
                 if is_first {
                     push_row(&mut text, FIELDS, ROW_END);
                 }
@@ -59,12 +59,12 @@ impl<'a> EventWriter<'a> {
                     ROW_END,
                 );
             }
-            Format::Json => {
+            EventFormat::Json => {
                 text.push_str(if is_first { "[\n  " } else { ",\n  " });
                 let record = Value::Map(event.to_record());
                 Writer::new(Layout::Indented).value(&mut text, &record, 1);
             }
-            Format::Jsonl => {
+            EventFormat::Jsonl => {
                 text = event.to_line();
                 text.push('\n');
             }
@@ -76,9 +76,9 @@ impl<'a> EventWriter<'a> {
     pub(crate) fn finish(self) -> io::Result<usize> {
         let mut end = String::new();
         match self.format {
-            Format::Csv if self.events == 0 => push_row(&mut end, FIELDS, ROW_END),
-            Format::Json => end.push_str(if self.events == 0 { "[]" } else { "\n]" }),
-            Format::Csv | Format::Jsonl => {}
+            EventFormat::Csv if self.events == 0 => push_row(&mut end, FIELDS, ROW_END),
+            EventFormat::Json => end.push_str(if self.events == 0 { "[]" } else { "\n]" }),
+            EventFormat::Csv | EventFormat::Jsonl => {}
         }
         self.out.write_all(end.as_bytes())?;
         self.out.flush()?;

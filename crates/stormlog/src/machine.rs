@@ -2,8 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use stormlog_analysis::query::{Process, Surroundings, effective_status};
-use stormlog_analysis::{EventRef, LoadedSession};
+use stormlog_analysis::LoadedSession;
+use stormlog_analysis::query::{self, Process, Surroundings};
 use stormlog_capture::process::{Looked, look, own_identity};
 use stormlog_format::ProcessIdentity;
 
@@ -57,14 +57,7 @@ fn started_ns(identity: &ProcessIdentity) -> Option<i64> {
 /// Marks open sessions whose process has ended as interrupted, so that only a running job is
 /// reported as running.
 pub(crate) fn settle_statuses<'a>(sessions: impl IntoIterator<Item = &'a mut LoadedSession>) {
-    on_this_machine(|here| {
-        for session in sessions {
-            let last = session.events.len().checked_sub(1);
-            let last = last.and_then(|index| session.events.get(index));
-            let last_ns = last.map(EventRef::timestamp_ns);
-            session.summary.status = effective_status(&session.summary, last_ns, Some(here));
-        }
-    });
+    on_this_machine(|here| query::settle_statuses(sessions, here));
 }
 
 #[cfg(test)]

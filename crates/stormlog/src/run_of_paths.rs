@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use stormlog_analysis::timeline::{self, Member, newest_first};
-use stormlog_analysis::{Damage, LoadError, LoadOptions, LoadedSession, OnError, gather};
+use stormlog_analysis::{Damage, LoadError, LoadOptions, LoadedSession, gather};
 
 use crate::machine::settle_statuses;
 
@@ -25,9 +25,8 @@ pub fn load_run(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<RunOfPaths, (PathBuf, LoadError)> {
     let options = LoadOptions {
-        on_error: OnError::Skip,
         progress,
-        ..LoadOptions::default()
+        ..LoadOptions::skipping()
     };
     let mut run = RunOfPaths::default();
     for path in paths {
@@ -52,10 +51,7 @@ pub fn load_run(
 /// The indices of the sessions of the newest run, or of the run of a given session, in order of
 /// rank. If a session is given, other sessions of its rank and resource are left out.
 fn run_among(sessions: &[(usize, LoadedSession)], session_id: Option<&str>) -> Vec<usize> {
-    let members = sessions.iter().map(|(artifact, session)| Member {
-        artifact: *artifact,
-        session,
-    });
+    let members = sessions.iter().map(Member::of_pair);
     let runs = timeline::runs(members);
     let named = |index: usize| {
         let id = &sessions[index].1.summary.session_id;

@@ -151,7 +151,7 @@ impl Account {
     }
 
     fn add_history(&self, history: &History, peak: Option<usize>, lines: &mut Lines) {
-        for (place, moment) in history.moments.iter().enumerate() {
+        for (index, moment) in history.moments.iter().enumerate() {
             if moment.action != Action::Alloc {
                 continue;
             }
@@ -163,7 +163,7 @@ impl Account {
             holder.allocations += 1;
             holder.allocated_bytes = holder.allocated_bytes.saturating_add(moment.bytes);
             let lives_at_peak = peak
-                .is_some_and(|peak| place <= peak && moment.ended.is_none_or(|ended| ended > peak));
+                .is_some_and(|peak| index <= peak && moment.ended.is_none_or(|ended| ended > peak));
             if lives_at_peak {
                 holder.at_peak_bytes = holder.at_peak_bytes.saturating_add(moment.bytes);
             }

@@ -78,14 +78,14 @@ impl History {
         let (mut held, mut total) = (Level::default(), Level::default());
         // Entries before the first entry with a time get the time of that entry, not 1970.
         let mut last_us = trace.iter().find_map(|entry| entry.time_us).unwrap_or(0);
-        for (place, entry) in trace.iter().enumerate() {
+        for (index, entry) in trace.iter().enumerate() {
             let Some(action) = Action::of(entry.action) else {
                 continue;
             };
             // Entries are in order, so an entry with an earlier time (the clock was set back) gets
             // the time of the entry before.
             last_us = entry.time_us.map_or(last_us, |time| time.max(last_us));
-            let counted = i64::try_from(place).unwrap_or(i64::MAX);
+            let counted = i64::try_from(index).unwrap_or(i64::MAX);
             let time_us = if has_times { last_us } else { counted };
             let bytes = entry.size.max(0);
             let address = entry.addr.unwrap_or(0);
@@ -111,7 +111,7 @@ impl History {
                 bytes,
                 allocated_bytes: held.now,
                 reserved_bytes: total.now,
-                entry: place,
+                entry: index,
                 ended: None,
             });
         }
@@ -134,8 +134,8 @@ impl History {
         // When memory was equally high after several actions, the first of these actions is the
         // peak.
         levels
-            .max_by_key(|(place, moment)| (moment.allocated_bytes, std::cmp::Reverse(*place)))
-            .map(|(place, _)| place)
+            .max_by_key(|(index, moment)| (moment.allocated_bytes, std::cmp::Reverse(*index)))
+            .map(|(index, _)| index)
     }
 
     /// For each address that is still allocated, the index of the moment that allocated it.
@@ -143,7 +143,7 @@ impl History {
         let allocations = self.moments.iter().enumerate();
         allocations
             .filter(|(_, moment)| moment.action == Action::Alloc && moment.ended.is_none())
-            .map(|(place, moment)| (moment.address, place))
+            .map(|(index, moment)| (moment.address, index))
             .collect()
     }
 }
@@ -218,8 +218,8 @@ mod tests {
     #[test]
     fn absurd_sizes_do_not_overflow() {
         let trace: Vec<_> = (0..10)
-            .map(|place| entry("alloc", place, i64::MAX))
-            .chain((0..20).map(|place| entry("free_requested", place, i64::MAX)))
+            .map(|index| entry("alloc", index, i64::MAX))
+            .chain((0..20).map(|index| entry("free_requested", index, i64::MAX)))
             .collect();
         let history = History::of(&trace, -5, i64::MIN);
         assert!(

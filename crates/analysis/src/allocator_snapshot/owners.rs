@@ -58,8 +58,8 @@ impl Owners {
 }
 
 fn owner(entry: &Map) -> Owner {
-    let names = list(entry, "names").iter().filter_map(text);
-    let first = list(entry, "tensors").first().and_then(Value::as_map);
+    let names = entry.list("names").iter().filter_map(text);
+    let first = entry.list("tensors").first().and_then(Value::as_map);
     let dtype = first.and_then(|tensor| tensor.get("dtype")).and_then(text);
     Owner {
         names: names.take(MOST_NAMES).collect(),
@@ -81,13 +81,6 @@ fn shape(tensor: &Map) -> Option<String> {
     Some(format!("[{}]", sizes.join(", ")))
 }
 
-fn list<'a>(map: &'a Map, key: &str) -> &'a [Value] {
-    match map.get(key) {
-        Some(Value::List(items)) => items,
-        _ => &[],
-    }
-}
-
 fn text(value: &Value) -> Option<String> {
     let text = value.as_text()?.to_str_lossy();
     Some(text.chars().take(LONGEST_TEXT).collect())
@@ -98,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_makes_no_sense_is_passed_over() {
+    fn what_makes_no_sense_is_skipped() {
         let document = br#"{"attributed_storage_pointers": [
             {"storage_ptr_int": 256, "names": ["fc.weight", 7], "tensors": [
                 {"shape": [512, 64, "x"], "dtype": "torch.float32"}, {"shape": [1]}]},

@@ -135,8 +135,8 @@ impl<'a> Snapshot<'a> {
 
     pub(super) fn trace(&self, device: i64) -> &[Entry<'a>] {
         let traces = self.traces();
-        let place = usize::try_from(device).ok();
-        let trace = place.and_then(|place| traces.get(place));
+        let index = usize::try_from(device).ok();
+        let trace = index.and_then(|index| traces.get(index));
         trace.map_or(&[], |trace| &trace.0)
     }
 
@@ -150,7 +150,7 @@ impl<'a> Snapshot<'a> {
         let holding = holding.map(|segment| segment.device.unwrap_or(0));
         let traced = self.traces().iter().enumerate();
         let traced = traced.filter(|(_, trace)| !trace.0.is_empty());
-        let traced = traced.filter_map(|(place, _)| i64::try_from(place).ok());
+        let traced = traced.filter_map(|(index, _)| i64::try_from(index).ok());
         let mut devices: Vec<i64> = holding.chain(traced).collect();
         devices.sort_unstable();
         devices.dedup();

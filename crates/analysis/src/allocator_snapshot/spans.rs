@@ -48,13 +48,13 @@ pub(super) fn spans_of(snapshot: &Snapshot<'_>, device: i64) -> Vec<Span> {
             if open.len() < MOST_OPEN {
                 open.push((name, time_ns));
             }
-        } else if let Some(place) = open.iter().rposition(|(known, _)| *known == name) {
-            let (name, start_ns) = open.remove(place);
+        } else if let Some(index) = open.iter().rposition(|(known, _)| *known == name) {
+            let (name, start_ns) = open.remove(index);
             spans.push(Span {
                 name: name.to_owned(),
                 start_ns,
                 end_ns: time_ns.max(start_ns),
-                depth: place,
+                depth: index,
             });
         }
     }

@@ -550,7 +550,7 @@ fn common_directory<'a>(mut paths: impl Iterator<Item = &'a Path>) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use stormlog_format::Segment;
-    use stormlog_format::json::{Layout, Writer};
+    use stormlog_format::json::{Layout, Writer, value_of};
 
     use super::*;
     use crate::query::Process;
@@ -624,7 +624,7 @@ mod tests {
             schema_version: 2,
             ..manifest
         };
-        let text = Writer::new(Layout::Line).map_to_string(&manifest.to_map());
+        let text = Writer::new(Layout::Line).to_string(&value_of(&manifest));
         std::fs::write(directory.join(names.manifest()), text).unwrap();
     }
 

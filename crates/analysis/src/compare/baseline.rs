@@ -8,9 +8,9 @@ use serde::Serialize;
 use stormlog_format::json::{JsonError, Layout, Writer, parse, value_of};
 use stormlog_format::{Map, Value};
 
-use super::profile::{KnownFinding, Profile, RankProfile};
+use super::profile::{KnownFinding, Profile};
 use super::side::Side;
-use crate::detect::{Levels, Measure, Metric, PhaseLevels};
+use crate::detect::{Levels, Measure, Metric, PhaseLevels, TrackLevels};
 
 /// The value of the key `format` in a baseline.
 pub const BASELINE_FORMAT: &str = "stormlog.baseline";
@@ -52,11 +52,7 @@ pub struct Baseline<'a> {
     side: &'a Side,
 }
 
-/// Serializes one side of a comparison as a baseline.
-///
-/// # Panics
-///
-/// Serializing never fails, because a baseline is not nested deeply and all its keys are text.
+/// Serializes a side as a baseline.
 #[must_use]
 pub fn baseline_text(side: &Side) -> String {
     let baseline = Baseline {
@@ -64,7 +60,7 @@ pub fn baseline_text(side: &Side) -> String {
         schema_version: SCHEMA_VERSION,
         side,
     };
-    let value = value_of(&baseline).expect("baselines are flat");
+    let value = value_of(&baseline);
     Writer::new(Layout::Indented).to_string(&value) + "\n"
 }
 
@@ -241,8 +237,8 @@ impl<'a> Object<'a> {
         u32::try_from(self.integer("rank")?).map_err(|_| self.wrong("rank", "0 or more"))
     }
 
-    fn rank(&self) -> Read<RankProfile> {
-        Ok(RankProfile {
+    fn rank(&self) -> Read<TrackLevels> {
+        Ok(TrackLevels {
             rank: self.rank_number()?,
             device_id: self.integer("device_id")?,
             samples: self.count("samples")?,
@@ -251,6 +247,7 @@ impl<'a> Object<'a> {
                 .optional("device_total_bytes", |it| it.integer("device_total_bytes"))?,
             levels: self.levels()?,
             phases: self.items("phases", |item| Object::of(item, "phases")?.phase())?,
+            phases_left_out: 0,
         })
     }
 
@@ -313,7 +310,7 @@ mod tests {
             source: "runs/\u{1b}main".into(),
             profile: Profile {
                 job_id: Some("job".into()),
-                ranks: vec![RankProfile {
+                ranks: vec![TrackLevels {
                     rank: 3,
                     device_id: -1,
                     samples: 12,
@@ -326,6 +323,7 @@ mod tests {
                         samples: 5,
                         levels,
                     }],
+                    phases_left_out: 0,
                 }],
                 findings: vec![KnownFinding {
                     kind: "allocator_leak".into(),

@@ -3,9 +3,9 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use stormlog_format::whole;
 
-use super::profile::RankProfile;
-use crate::detect::{Levels, Measure, Metric, Unit};
+use crate::detect::{Levels, Measure, Metric, TrackLevels, Unit};
 
 /// A change counts when it exceeds this many standard deviations of both sides' combined noise.
 const SIGMAS: f64 = 3.0;
@@ -104,11 +104,7 @@ enum Amount {
 impl Amount {
     fn of(unit: Unit, value: f64) -> Self {
         match unit {
-            #[expect(
-                clippy::cast_possible_truncation,
-                reason = "float-to-int casts saturate"
-            )]
-            Unit::Bytes => Self::Whole(value.round() as i64),
+            Unit::Bytes => Self::Whole(whole(value.round())),
             Unit::BytesPerSecond | Unit::BytesPerStep => Self::Real(value),
         }
     }
@@ -164,16 +160,12 @@ pub(super) struct Yardstick {
 }
 
 impl Yardstick {
-    pub(super) fn of(base: &RankProfile, new: &RankProfile) -> Self {
+    pub(super) fn of(base: &TrackLevels, new: &TrackLevels) -> Self {
         let totals = [base, new].map(|side| side.device_total_bytes);
         let of_device = |metric: &Metric| metric.is_peak() && *metric != Metric::HostPeak;
         let peaks = Metric::ALL.into_iter().filter(of_device);
         let peaks = peaks.filter_map(|metric| base.levels.get(metric));
         Self {
-            #[expect(
-                clippy::cast_precision_loss,
-                reason = "a share of a device needs fewer than 53 bits"
-            )]
             device: totals.into_iter().flatten().min().map(|bytes| bytes as f64),
             peak: peaks.map(|peak| peak.value).fold(0.0, f64::max),
             seconds: base.seconds.min(new.seconds),

@@ -3,10 +3,9 @@
 
 use super::difference::{Change, is_above_noise};
 use super::{
-    Comparison, Difference, GrowthLimit, KnownFinding, RankComparison, RankProfile, SlopeLimit,
-    StepLimit,
+    Comparison, Difference, GrowthLimit, KnownFinding, RankComparison, SlopeLimit, StepLimit,
 };
-use crate::detect::{Measure, Metric};
+use crate::detect::{Measure, Metric, TrackLevels};
 
 /// Conditions besides numeric limits that fail a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -296,8 +295,8 @@ fn slopes(comparison: &Comparison, limit: f64) -> Vec<Miss> {
     misses
 }
 
-/// The device of a rank; `None` when the rank has only one device.
-fn named_device(rank: &RankProfile, ranks: &[RankProfile]) -> Option<i64> {
+/// The device of a rank; `None` when the rank has only one.
+fn named_device(rank: &TrackLevels, ranks: &[TrackLevels]) -> Option<i64> {
     let same = ranks.iter().filter(|other| other.rank == rank.rank).count();
     (same > 1).then_some(rank.device_id)
 }
@@ -309,7 +308,7 @@ fn leaks(comparison: &Comparison, limit: f64) -> Vec<Miss> {
     if ranks.is_empty() {
         return vec![Miss::NoRank];
     }
-    let leak_of = |rank: &RankProfile| {
+    let leak_of = |rank: &TrackLevels| {
         let leak = rank.levels.get(Metric::LeakPerStep)?;
         Some((leak, is_above_noise(leak)?))
     };
@@ -400,11 +399,11 @@ mod tests {
     }
 
     fn with(
-        mut profile: RankProfile,
+        mut profile: TrackLevels,
         metric: Metric,
         value: f64,
         noise: Option<f64>,
-    ) -> RankProfile {
+    ) -> TrackLevels {
         profile.levels.set(metric, Some(Measure { value, noise }));
         profile
     }

@@ -29,8 +29,7 @@ pub struct KnownHolder {
     pub is_rate: bool,
 }
 
-/// The holders and code lines that a finding names as its cause.
-#[expect(clippy::cast_precision_loss, reason = "only three digits are shown")]
+/// The holders and lines that a finding names.
 pub(super) fn holders_of(finding: &Finding) -> Vec<KnownHolder> {
     let Some(cause) = &finding.cause else {
         return Vec::new();

@@ -8,29 +8,10 @@ use serde::Serialize;
 use super::LoneRank;
 use super::held::{KnownHolder, holders_of};
 use crate::analyze::{AnalyzeError, AnalyzeOptions, diagnosed, in_order, select};
-use crate::detect::{self, Kind, Levels, Metric, PhaseLevels, TrackLevels, Verdict};
+use crate::detect::{self, Kind, Metric, TrackLevels, Verdict};
 use crate::load::{Loaded, LoadedSession};
 
-/// The numbers of one rank on one device.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct RankProfile {
-    /// The rank.
-    pub rank: u32,
-    /// The device.
-    pub device_id: i64,
-    /// Number of samples.
-    pub samples: usize,
-    /// Duration of the recording in seconds.
-    pub seconds: f64,
-    /// The size of the device, when known.
-    pub device_total_bytes: Option<i64>,
-    /// The metrics over the whole recording of the rank.
-    pub levels: Levels,
-    /// The metrics of the phases, sorted by name.
-    pub phases: Vec<PhaseLevels>,
-}
-
-impl RankProfile {
+impl TrackLevels {
     pub(super) fn place(&self) -> LoneRank {
         LoneRank {
             rank: self.rank,
@@ -61,8 +42,8 @@ pub struct KnownFinding {
 pub struct Profile {
     /// The job's id, when known.
     pub job_id: Option<String>,
-    /// The numbers of each rank and device, sorted.
-    pub ranks: Vec<RankProfile>,
+    /// Ranks and devices, sorted.
+    pub ranks: Vec<TrackLevels>,
     /// The findings, the most severe first.
     pub findings: Vec<KnownFinding>,
     /// The holders of memory that the findings name; empty in a saved baseline.
@@ -102,7 +83,7 @@ pub fn profile_of(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Prof
     let (sessions, runs) = select(in_order(artifacts), options)?;
     let runs: Vec<Vec<&LoadedSession>> = runs
         .into_iter()
-        .map(|run| run.into_iter().map(|place| &sessions[place].1).collect())
+        .map(|run| run.into_iter().map(|index| &sessions[index].1).collect())
         .collect();
     let mut notes = Vec::new();
     let chosen = one_run(runs, &mut notes);
@@ -180,28 +161,19 @@ fn one_run<'a>(
     runs.into_iter().next().unwrap_or_default()
 }
 
-/// Computes one profile per rank and device. When a rank was restarted, its longest session is
-/// used, with the highest peaks of all sessions.
-fn by_rank(tracks: Vec<TrackLevels>, notes: &mut Vec<String>) -> Vec<RankProfile> {
+/// One profile per rank and device. When a rank was restarted, its longest session is used, with
+/// the highest peaks of all sessions.
+fn by_rank(tracks: Vec<TrackLevels>, notes: &mut Vec<String>) -> Vec<TrackLevels> {
     let mut left_out = 0;
-    let mut places: BTreeMap<(u32, i64), RankProfile> = BTreeMap::new();
+    let mut by_key: BTreeMap<(u32, i64), TrackLevels> = BTreeMap::new();
     for track in tracks {
         left_out += track.phases_left_out;
-        let next = RankProfile {
-            rank: track.rank,
-            device_id: track.device_id,
-            samples: track.samples,
-            seconds: track.seconds,
-            device_total_bytes: track.device_total_bytes,
-            levels: track.levels,
-            phases: track.phases,
+        let key = (track.rank, track.device_id);
+        let joined = match by_key.remove(&key) {
+            Some(known) => join(known, track),
+            None => track,
         };
-        let key = (next.rank, next.device_id);
-        let joined = match places.remove(&key) {
-            Some(known) => join(known, next),
-            None => next,
-        };
-        places.insert(key, joined);
+        by_key.insert(key, joined);
     }
     if left_out > 0 {
         let most = detect::MOST_PHASES;
@@ -209,10 +181,10 @@ fn by_rank(tracks: Vec<TrackLevels>, notes: &mut Vec<String>) -> Vec<RankProfile
             "{left_out} phases were left out; the {most} with the most samples are compared"
         ));
     }
-    places.into_values().collect()
+    by_key.into_values().collect()
 }
 
-fn join(a: RankProfile, b: RankProfile) -> RankProfile {
+fn join(a: TrackLevels, b: TrackLevels) -> TrackLevels {
     let (mut longer, shorter) = if a.samples >= b.samples {
         (a, b)
     } else {

@@ -103,7 +103,6 @@ fn by_steps(signals: &Signals, series: &Series, blocks: usize) -> Option<Line> {
 /// Whether the memory that steps need grows much faster than the memory held between steps. The
 /// memory that steps need grows when batches grow, for example with longer and longer sequences.
 pub(super) fn needs_grow(signals: &Signals, from: f64, rate: f64) -> bool {
-    #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
     let held = rate * (signals.end - from) / MANY_BLOCKS as f64;
     let rise = |t: &[f64], y: &[f64]| straight::typical_rise(t, y, from, MANY_BLOCKS);
     let known: Vec<(f64, f64)> = signals

@@ -55,9 +55,7 @@ impl<'e> Company<'e> {
         Self { members }
     }
 
-    /// Whether memory of at least half of the compared ranks also rose during an excursion of one
-    /// rank.
-    #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
+    /// Whether at least half of the other ranks rose as high during an excursion of one rank.
     pub(super) fn shares(
         &self,
         subject: &Subject,

@@ -35,14 +35,12 @@ pub(super) fn of_jump(odds: f64, signal_to_noise: f64) -> f64 {
 
 /// Confidence of fragmentation, from the number of times that reserved memory climbed.
 pub(super) fn of_fragmentation(climbs: usize) -> f64 {
-    #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
     let climbs = climbs.min(12) as f64;
     from_log_odds(2.0 + 0.08 * climbs)
 }
 
 /// Confidence of a spike, from the number of its samples and how much they differ.
 pub(super) fn of_spike(samples: usize, unevenness: f64) -> f64 {
-    #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
     let seen = log_ratio(samples as f64, 2.0, 1.5);
     from_log_odds(2.3 + 1.3 * seen - 6.0 * unevenness.clamp(0.0, 0.35))
 }

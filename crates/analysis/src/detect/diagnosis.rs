@@ -1,6 +1,7 @@
 //! Runs all detectors on a run and summarizes the findings in one line.
 
 use rayon::prelude::*;
+use stormlog_format::counted;
 
 use super::evidence::{Evidence, MIN_SAMPLES};
 use super::finding::{Finding, Kind, Severity, Verdict};
@@ -192,12 +193,6 @@ impl Diagnosis {
 }
 
 const FOUND_NOTHING: &str = "No memory problem found";
-
-/// A count with its noun: `1 note`, `2 notes`.
-fn counted(count: usize, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {noun}{plural}")
-}
 
 fn capitalized(text: &str) -> String {
     let mut letters = text.chars();

@@ -37,12 +37,7 @@ pub(super) fn of_track(kind: Kind, severity: Severity, track: &Track) -> Finding
 
 /// Rounds bytes to a whole number.
 pub(super) fn whole(bytes: f64) -> i64 {
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "float-to-int casts saturate"
-    )]
-    let value = bytes.round() as i64;
-    value
+    stormlog_format::whole(bytes.round())
 }
 
 /// The ranks of a run that have recorded tracks, in ascending order.
@@ -60,7 +55,6 @@ pub(super) fn ranks(evidence: &Evidence) -> Vec<u32> {
 /// Whether a problem on `affected` of the `recorded` ranks is reported as a problem of the whole
 /// run.
 pub(super) fn is_run_wide(affected: usize, recorded: usize) -> bool {
-    #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
     let share = affected as f64 / recorded.max(1) as f64;
     recorded > 1 && affected > 1 && share >= ALL_RANKS_SHARE
 }
@@ -99,7 +93,6 @@ fn for_run(found: Vec<Finding>, recorded: usize) -> Option<Finding> {
     );
     first.rank = None;
     first.confidence = surest;
-    #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
     first.evidence.extend([
         ("ranks_affected", affected as f64),
         ("ranks_recorded", recorded as f64),

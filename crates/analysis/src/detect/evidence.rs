@@ -395,7 +395,6 @@ fn join_jumping_peers(courses: &mut [Course], candidates: &[Candidates]) {
     }
 }
 
-#[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn have_peers(affected: usize, all: usize) -> bool {
     affected >= 2 && affected < all && affected as f64 >= PEERS_SHARE * all as f64
 }

@@ -1,6 +1,8 @@
 //! Finds short excursions of a memory signal above its ordinary samples, and drops excursions that
 //! recur regularly. The search looks at one track at a time, without ranks or findings.
 
+use stormlog_format::whole_count;
+
 use super::evidence::{Channel, Course};
 use super::peaks;
 use super::rhythm;
@@ -87,12 +89,7 @@ pub(super) fn find(signals: &Signals, channel: Channel, course: &Course) -> Vec<
         return Vec::new();
     };
     let longest = MAX_SAMPLES.max(MAX_SHARE * signals.span / signals.interval.max(1e-9));
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "the value is a small positive count"
-    )]
-    let most = (f64::from(MAX_EVENTS) * longest) as usize;
+    let most = whole_count(f64::from(MAX_EVENTS) * longest);
     let mut regular: Vec<Excursion> = Vec::new();
     for above in (2..most.min(heights.ranking.len() / 3)).rev() {
         let Some(events) = heights.events(above, longest, signals) else {
@@ -152,7 +149,6 @@ impl Heights<'_> {
         let (runs, single): (Vec<Excursion>, Vec<Excursion>) =
             runs.into_iter().partition(|e| e.samples >= 2);
         let events = joined(&runs, signals);
-        #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
         let too_long = events.iter().any(|e| e.samples as f64 > longest + 1.0);
         let many = events.len() > MAX_EVENTS as usize;
         (!too_long && !many && single.len() <= events.len()).then_some(events)

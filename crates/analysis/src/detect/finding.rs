@@ -5,9 +5,9 @@ use std::fmt;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use stormlog_format::json::by_name;
 
 use super::cause::Cause;
-use crate::document::by_name;
 
 /// The kind of problem that a detector looks for; the most urgent kind comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

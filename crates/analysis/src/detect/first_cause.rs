@@ -138,7 +138,6 @@ fn describe(
     finding.phase = trouble
         .onset(subject)
         .and_then(|onset| signals.phase_at(onset));
-    #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
     let compared = ranks as f64;
     finding.evidence = vec![("lead_s", lead), ("ranks_compared", compared)];
     finding.explanation = format!(

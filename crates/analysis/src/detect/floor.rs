@@ -6,6 +6,8 @@
 //! the edges of jumps sharp; a centred window would blur them. Samples may be taken at any position
 //! within a step.
 
+use stormlog_format::whole_count;
+
 use super::series::Series;
 use super::stats::{bend_scatter, median, quantile, smooth3};
 
@@ -68,13 +70,7 @@ impl Floor {
         let period = step_period(y, SCATTER_OF_DEVICE * scale);
         let block = t.len().div_ceil(MAX_POINTS);
         let (t, y) = reduce(t, y, block);
-        #[allow(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            clippy::cast_precision_loss,
-            reason = "the value is a small positive count of samples"
-        )]
-        let steps = (STEPS_IN_WINDOW * period / block as f64).ceil() as usize;
+        let steps = whole_count((STEPS_IN_WINDOW * period / block as f64).ceil());
         let window = MIN_WINDOW
             .max(steps)
             .max(t.len() / WINDOW_SHARE)
@@ -161,7 +157,6 @@ fn samples_per_swing(y: &[f64], scatter: f64) -> Option<f64> {
             raised = false;
         }
     }
-    #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
     let samples = (last - first) as f64;
     (rises >= MIN_SWINGS).then(|| (samples / f64::from(rises - 1)).max(1.0))
 }

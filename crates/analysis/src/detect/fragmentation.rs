@@ -214,7 +214,6 @@ fn severity(subject: &Subject) -> Severity {
     }
 }
 
-#[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn describe(subject: &Subject, onset: f64, grown: f64, peak: f64, climbs: usize) -> Finding {
     let signals = &subject.signals;
     let share = grown / peak;

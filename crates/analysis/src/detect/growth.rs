@@ -9,7 +9,7 @@ use super::floor::{Floor, Knot};
 use super::series::Series;
 use super::shift::{self, Rise};
 use super::signals::Signals;
-use super::stats::{isotonic, median, theil_sen};
+use super::stats::{isotonic, largest_fall, median, theil_sen};
 use super::straight::Line;
 use super::trend::{self, SHAPES, Trend};
 
@@ -135,7 +135,6 @@ impl Growth {
     /// Like [`Self::meets`], for one of `tracks` tracks: with more tracks, chance looks like growth
     /// more often, so more evidence is needed.
     pub(super) fn meets_among(&self, demand: &Demand, tracks: usize) -> bool {
-        #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
         let chances = CHANCE_OF_TRACK * (tracks.max(1) as f64).ln();
         self.matters
             && self.odds + self.odds_of_fit() >= demand.odds + chances
@@ -267,7 +266,6 @@ fn rise_of(knots: &[Knot], trend: &Trend, period: f64) -> Rise {
     let early = &knots[..knots.partition_point(|k| k.t < until)];
     let late = &knots[knots.partition_point(|k| k.t < split)..];
     let mean = |knots: &[Knot]| {
-        #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
         let count = knots.len().max(1) as f64;
         knots.iter().map(|k| trend.lift(k.t)).sum::<f64>() / count
     };
@@ -296,10 +294,8 @@ fn unexplained(knots: &[Knot], levels: &[f64], trend: &Trend) -> f64 {
     }
 }
 
-/// Misfit of the floor to the best fit with two constant levels, as a share of the misfit of a flat
-/// floor. The comparison with two levels keeps a jump that is too small to be reported from being
-/// taken for growth.
-#[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
+/// Misfit of the best two-level fit, as a share of the misfit of a flat floor. A jump too small to
+/// be reported must not be taken for growth.
 fn two_levels_leave(levels: &[f64]) -> f64 {
     let misfit = |part: &[f64]| {
         let level = median(part);
@@ -327,15 +323,6 @@ fn two_levels_leave(levels: &[f64]) -> f64 {
         Some(k) if flat > 0.0 => (misfit(&levels[..k]) + misfit(&levels[k..])) / flat,
         _ => 1.0,
     }
-}
-
-/// Largest fall from one level of the floor to any later level, in bytes.
-fn largest_fall(levels: &[f64]) -> f64 {
-    let mut highest = f64::NEG_INFINITY;
-    levels.iter().fold(0.0, |fall: f64, &level| {
-        highest = highest.max(level);
-        fall.max(highest - level)
-    })
 }
 
 /// Rise from the median of the first three levels to the median of the last three.

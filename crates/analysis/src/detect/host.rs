@@ -4,6 +4,8 @@
 //! File-backed memory is not counted, because the kernel can reclaim it. The start-up of a process
 //! is not judged, because imports and loads allocate their memory once and keep it.
 
+use stormlog_format::whole;
+
 use super::finding::{Finding, Kind, Severity, Verdict};
 use super::straight::{self, Line};
 use super::{confidence, draft, host_cause, words};
@@ -271,12 +273,7 @@ fn grows_most(t: &[f64], y: &[f64], line: &Line) -> bool {
 }
 
 fn at(start_ns: i64, seconds: f64) -> i64 {
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "float-to-int casts saturate"
-    )]
-    let offset = (seconds * 1e9) as i64;
-    start_ns.saturating_add(offset)
+    start_ns.saturating_add(whole(seconds * 1e9))
 }
 
 impl HostGrowth<'_> {
@@ -385,7 +382,7 @@ impl HostGrowth<'_> {
         let found = self
             .process
             .filter(|_| self.part != Part::Shared)
-            .and_then(|process| host_cause::of(&process.looks, line.rate));
+            .and_then(|process| host_cause::of(&process.inspections, line.rate));
         let cause = found.as_ref().map(|found| &*found.words);
         let (name, part) = (self.name(has_ranks), self.part.words());
         let (rate, grown) = (words::rate(line.rate), words::bytes(line.grown));

@@ -1,12 +1,14 @@
-//! Finds the cause of growing host memory in the inspections ([`HostLook`]) of the process made
-//! while it ran.
+//! Finds the cause of a process's host memory growth in the inspections ([`HostInspection`]) made while
+//! it ran.
 //!
 //! A cause of growth is named only when it explains most of the growth, because a wrong name is
 //! worse than none.
 
+use stormlog_format::grouped;
+
 use super::cause::{Cause, Site};
 use super::{draft, words};
-use crate::timeline::{HostHolder, HostLook, float};
+use crate::timeline::{HostHolder, HostInspection, float};
 
 /// Smallest share of the growth of host memory that a container (`MOST_OF_IT`) or a single array or
 /// text (`NEARLY_ALL`) must explain to be named as its cause. The limit for a single array or text
@@ -29,14 +31,14 @@ pub(super) struct HostCause {
     pub(super) advice: &'static str,
 }
 
-/// The cause of host memory growth at `bytes_per_s`, from the latest inspection that shows one.
-pub(super) fn of(looks: &[HostLook], bytes_per_s: f64) -> Option<HostCause> {
-    let mut looks = looks.iter().rev();
-    looks.find_map(|look| held(look, bytes_per_s).or_else(|| native(look, bytes_per_s)))
+/// The cause of growth at `bytes_per_s`, from the latest inspection that shows one.
+pub(super) fn of(inspections: &[HostInspection], bytes_per_s: f64) -> Option<HostCause> {
+    let mut inspections = inspections.iter().rev();
+    inspections.find_map(|look| held(look, bytes_per_s).or_else(|| native(look, bytes_per_s)))
 }
 
-/// The single container or object that explains most of the growth of host memory.
-fn held(look: &HostLook, bytes_per_s: f64) -> Option<HostCause> {
+/// A single container or object that explains most of the growth.
+fn held(look: &HostInspection, bytes_per_s: f64) -> Option<HostCause> {
     let expected = bytes_per_s * seconds(look.inside_ms?);
     let holder = look.holders.iter().max_by_key(|one| one.bytes_gained)?;
     let share = float(holder.bytes_gained) / expected;
@@ -72,14 +74,14 @@ fn held(look: &HostLook, bytes_per_s: f64) -> Option<HostCause> {
 fn size(holder: &HostHolder) -> String {
     let bytes = words::bytes(float(holder.bytes));
     if holder.items_gained > 0 {
-        format!("{} items, {bytes}", words::count(holder.items))
+        format!("{} items, {bytes}", grouped(holder.items))
     } else {
         bytes
     }
 }
 
-/// Native growth as the cause: mapped memory grows that no Python object holds.
-fn native(look: &HostLook, bytes_per_s: f64) -> Option<HostCause> {
+/// Growth of mapped memory that no Python object holds.
+fn native(look: &HostInspection, bytes_per_s: f64) -> Option<HostCause> {
     if look.is_python {
         let expected = bytes_per_s * seconds(look.inside_ms?);
         if !look.is_complete || float(look.objects_bytes?) > LITTLE * expected {
@@ -127,8 +129,8 @@ mod tests {
 
     const MIB: i64 = 1 << 20;
 
-    fn look(gained_mib: i64) -> HostLook {
-        HostLook {
+    fn look(gained_mib: i64) -> HostInspection {
+        HostInspection {
             inside_ms: Some(4000),
             objects_bytes: Some(gained_mib * MIB),
             is_complete: true,
@@ -185,7 +187,7 @@ mod tests {
             found.cause.holder.as_deref(),
             Some("native memory ([heap])")
         );
-        let program = HostLook {
+        let program = HostInspection {
             is_python: false,
             is_complete: false,
             inside_ms: None,
@@ -206,23 +208,23 @@ mod tests {
         // Inspections that show no cause: not all objects were examined, or nothing was mapped
         // because a buffer that was reserved earlier fills up.
         for uncertain in [
-            HostLook {
+            HostInspection {
                 is_complete: false,
                 ..look(1)
             },
-            HostLook {
+            HostInspection {
                 objects_bytes: None,
                 ..look(1)
             },
-            HostLook {
+            HostInspection {
                 mapped_bytes: Some(2 * MIB),
                 ..look(1)
             },
-            HostLook {
+            HostInspection {
                 mapped_bytes: None,
                 ..look(1)
             },
-            HostLook {
+            HostInspection {
                 mappings: Vec::new(),
                 ..look(1)
             },

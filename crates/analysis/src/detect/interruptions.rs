@@ -85,7 +85,6 @@ mod tests {
         (1..1000 / every).map(span).collect()
     }
 
-    #[allow(clippy::cast_precision_loss, reason = "the numbers in tests are small")]
     fn found(phases: &[PhaseSpan]) -> Interruptions {
         Interruptions::of(phases, 1000.0, 1.0, |ns| ns as f64)
     }

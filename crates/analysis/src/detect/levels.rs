@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
+use stormlog_format::whole_count;
 
 use super::floor::Floor;
 use super::order;
@@ -180,8 +181,9 @@ pub struct PhaseLevels {
     pub levels: Levels,
 }
 
-/// The numbers of one track.
-#[derive(Debug, Clone, PartialEq)]
+/// The numbers of one rank on one device.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "RankProfile")]
 pub struct TrackLevels {
     /// The rank.
     pub rank: u32,
@@ -189,16 +191,17 @@ pub struct TrackLevels {
     pub device_id: i64,
     /// Number of samples.
     pub samples: usize,
-    /// Seconds from the first sample to the last sample that was used.
+    /// Recorded seconds.
     pub seconds: f64,
-    /// The size of the device; `None` when it was not recorded.
+    /// The size of the device, when known.
     pub device_total_bytes: Option<i64>,
     /// The metrics of the whole track.
     pub levels: Levels,
-    /// The metrics of the track's phases, sorted by name.
+    /// The metrics of the phases, sorted by name.
     pub phases: Vec<PhaseLevels>,
     /// Number of phases left out because the track has more than [`MOST_PHASES`]. The phases with
     /// the fewest samples are left out first.
+    #[serde(skip)]
     pub phases_left_out: usize,
 }
 
@@ -400,7 +403,6 @@ fn stretches_of(values: &[f64]) -> f64 {
     count(changes + 1)
 }
 
-#[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn count(count: usize) -> f64 {
     count as f64
 }
@@ -411,12 +413,7 @@ fn peak_scatter(y: &[f64], period: f64) -> Option<f64> {
     if y.len() < 2 * FEWEST_STRETCHES {
         return None;
     }
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "the value is a small positive count of samples"
-    )]
-    let steps = (STEPS_IN_STRETCH * period).ceil() as usize;
+    let steps = whole_count((STEPS_IN_STRETCH * period).ceil());
     let length = y.len().div_ceil(MOST_STRETCHES).max(steps).max(2);
     let length = length.min(y.len() / FEWEST_STRETCHES);
     // A shorter part at the end is left out, because it may contain no peak.

@@ -6,6 +6,8 @@
 //! mean and the peaks of the samples rose as well. When the sampling interval happens to match the
 //! step length, samples can miss the floor for long, but then they miss the peaks too.
 
+use stormlog_format::whole_count;
+
 use super::series::Series;
 
 /// Largest log-likelihood that one step without a sample on the old floor contributes.
@@ -109,32 +111,23 @@ fn absence(before: &[f64], after: &[f64], rise: &Rise) -> f64 {
     (new - old).max(0.0)
 }
 
-/// For each step, whether a sample of the step lies below `line`. The boundaries of steps are
-/// computed in fractions of a sample, because a step need not last a whole number of samples.
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "counts stay below 2^52"
-)]
+/// Whether each step falls below `line`. A step need not last a whole number of samples.
 fn visits(samples: &[f64], line: f64, period: f64) -> Vec<bool> {
-    let mut visits = vec![false; (samples.len() as f64 / period).ceil() as usize];
+    let mut visits = vec![false; whole_count((samples.len() as f64 / period).ceil())];
     let last = visits.len() - 1;
     for (i, _) in samples.iter().enumerate().filter(|(_, y)| **y < line) {
-        visits[((i as f64 / period) as usize).min(last)] = true;
+        visits[whole_count(i as f64 / period).min(last)] = true;
     }
     visits
 }
 
-#[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn share_of(visits: &[bool]) -> f64 {
     visits.iter().filter(|&&visit| visit).count() as f64 / visits.len().max(1) as f64
 }
 
-/// The probability that a step without a sample on the floor follows another such step. Few steps
-/// without a sample on the floor are weak evidence, so their overall share is added with the weight
-/// of [`KNOWN_STEPS`] steps.
-#[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
+/// The probability that a step without a visit follows a step without a visit. Few such steps are
+/// weak evidence, so the overall share of steps without a visit is added with the weight of
+/// [`KNOWN_STEPS`] steps.
 fn stays_away(visits: &[bool], away: f64) -> f64 {
     let after_away = visits.windows(2).filter(|pair| !pair[0]).count() as f64;
     let twice_away = visits
@@ -157,7 +150,6 @@ fn moved_along(before: &[f64], after: &[f64], shift: f64, figure: fn(&[f64]) -> 
     (moved.powi(2) - (moved - shift).powi(2)) / (2.0 * variance)
 }
 
-#[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
@@ -166,7 +158,6 @@ fn highest(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
 }
 
-#[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn variance_of_mean(values: &[f64]) -> f64 {
     let centre = mean(values);
     let squares: f64 = values.iter().map(|v| (v - centre).powi(2)).sum();

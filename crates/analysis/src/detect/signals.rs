@@ -2,8 +2,6 @@
 //! the first sample, with the warm-up and the device's size determined. Samples with unknown values
 //! are left out, and never replaced by a number.
 
-use rayon::prelude::*;
-
 use super::evidence::Channel;
 use super::floor::Floor;
 use super::interruptions::Interruptions;
@@ -14,6 +12,7 @@ use super::warm_up::WarmUp;
 #[cfg(test)]
 use crate::timeline::Run;
 use crate::timeline::{Column, CrowdedDevices, Track, float};
+use rayon::prelude::*;
 
 /// A track with at least this share of the longest track's length is assumed to cover the same run
 /// with a later start.
@@ -163,10 +162,6 @@ pub(super) fn read_tracks<'a>(tracks: &[&'a Track]) -> Vec<Signals<'a>> {
 }
 
 /// Seconds from one timestamp to another.
-#[allow(
-    clippy::cast_precision_loss,
-    reason = "53 bits hold a time difference in nanoseconds exactly enough"
-)]
 pub(super) fn seconds_between(from_ns: i64, to_ns: i64) -> f64 {
     (i128::from(to_ns) - i128::from(from_ns)) as f64 / 1e9
 }

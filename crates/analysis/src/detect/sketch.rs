@@ -256,11 +256,7 @@ impl Sketch {
     }
 }
 
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    reason = "tests use small numbers"
-)]
+#[allow(clippy::cast_possible_truncation, reason = "tests use small numbers")]
 fn scaled(bytes: i64, factor: f64) -> i64 {
     (bytes as f64 * factor) as i64
 }

@@ -109,9 +109,8 @@ fn are_records(spikes: &[Excursion], signals: &Signals) -> bool {
     held.is_some_and(|held| lowest > held)
 }
 
-/// Whether an excursion is more than the ordinary peak of a large step. A real excursion is either
-/// a plateau, or above everything held before and longer than the peak of a step.
-#[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
+/// Whether an excursion is more than the peak of a large step. Such an excursion is either a
+/// plateau, or a record that lasts longer than the peak of a step.
 fn is_no_step(spike: &Excursion, is_record: bool, period: f64, max_range: f64) -> bool {
     let outlasts = spike.samples as f64 >= PEAK_OF_STEP * period;
     let unevenness = spike.range / spike.height;
@@ -122,7 +121,6 @@ fn is_no_step(spike: &Excursion, is_record: bool, period: f64, max_range: f64) -
     is_plateau || (is_record && outlasts && unevenness <= MAX_RECORD_RANGE)
 }
 
-#[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn describe(subject: &Subject, channel: Channel, spike: &Excursion) -> Finding {
     let signals = &subject.signals;
     let share = spike.height / signals.scale;

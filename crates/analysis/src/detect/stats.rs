@@ -1,6 +1,8 @@
 //! Order statistics and robust fits on small slices. For an empty slice every function returns zero
 //! and never panics, because the callers decide whether there is enough data.
 
+use stormlog_format::whole_count;
+
 /// Maximum number of points that [`theil_sen`] compares in pairs. When there are more points,
 /// [`theil_sen`] uses only every k-th point.
 const MAX_SLOPE_POINTS: usize = 40;
@@ -12,13 +14,7 @@ pub(super) fn quantile(values: &[f64], q: f64) -> f64 {
     }
     let mut copy = values.to_vec();
     let last = copy.len() - 1;
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "q is clamped to 0..=1, so the product is an index into the slice"
-    )]
-    let index = ((last as f64 * q.clamp(0.0, 1.0)).round() as usize).min(last);
+    let index = whole_count((last as f64 * q.clamp(0.0, 1.0)).round()).min(last);
     *copy.select_nth_unstable_by(index, f64::total_cmp).1
 }
 
@@ -112,10 +108,6 @@ pub(super) fn isotonic(values: &[f64]) -> Vec<f64> {
                 break;
             }
             let count = m + n;
-            #[allow(
-                clippy::cast_precision_loss,
-                reason = "counts of knots stay below 2^52"
-            )]
             let mean = (before * m as f64 + last * n as f64) / count as f64;
             pools.truncate(pools.len() - 2);
             pools.push((mean, count));
@@ -125,6 +117,15 @@ pub(super) fn isotonic(values: &[f64]) -> Vec<f64> {
         .into_iter()
         .flat_map(|(level, count)| std::iter::repeat_n(level, count))
         .collect()
+}
+
+/// Largest fall from a level to any later one.
+pub(super) fn largest_fall(levels: &[f64]) -> f64 {
+    let mut highest = f64::NEG_INFINITY;
+    levels.iter().fold(0.0, |fall: f64, &level| {
+        highest = highest.max(level);
+        fall.max(highest - level)
+    })
 }
 
 /// Replaces each value by the median of itself and its two neighbours. The first and last value

@@ -5,7 +5,7 @@
 //! rise so evenly to the end. Therefore straight growth need not reach a minimum share of the
 //! device.
 
-use super::stats::{median, theil_sen};
+use super::stats::{largest_fall, median, theil_sen};
 
 /// Longest series that is examined sample by sample. Longer series are first reduced to the minima
 /// of groups of samples.
@@ -347,15 +347,6 @@ pub(super) fn slope_of_floor(t: &[f64], y: &[f64], from: f64, blocks: usize) -> 
     theil_sen(&x, &v)
 }
 
-fn largest_fall(levels: &[f64]) -> f64 {
-    let mut highest = f64::NEG_INFINITY;
-    levels.iter().fold(0.0, |fall: f64, &level| {
-        highest = highest.max(level);
-        fall.max(highest - level)
-    })
-}
-
-#[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn share_of_rises(levels: &[f64]) -> f64 {
     let rises = levels.windows(2).filter(|w| w[1] > w[0]).count();
     rises as f64 / (levels.len().saturating_sub(1)).max(1) as f64

@@ -93,7 +93,6 @@ fn keeps_its_pace(allocated: &Series, at: f64, end: f64, span: f64) -> bool {
     expected > 0.0 && last - now >= expected / 2.0
 }
 
-#[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn is_training(samples: &[f64]) -> bool {
     let falls = samples
         .windows(2)

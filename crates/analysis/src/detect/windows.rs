@@ -142,7 +142,6 @@ fn best_site(
                 }
                 let one = seen.entry((&site.file, site.line)).or_default();
                 one.bytes = one.bytes.saturating_add(bytes);
-                #[allow(clippy::cast_precision_loss, reason = "a stack has at most 64 frames")]
                 let depth_of = depth as f64;
                 one.depth += depth_of * float(bytes);
                 if one.windows.last() != Some(&index) {
@@ -155,7 +154,6 @@ fn best_site(
             }
         }
     }
-    #[allow(clippy::cast_precision_loss, reason = "there are at most 64 windows")]
     let is_shown = |one: &Seen<'_>| {
         let shown = one.windows.len();
         shown >= needed && shown as f64 >= SHOWN_IN * windows.len() as f64

@@ -2,19 +2,7 @@
 
 /// Formats bytes in binary units with three digits: `1.52 GiB`, `283 MiB`.
 pub(super) use stormlog_format::human_bytes as bytes;
-
-/// A number with thousands separators: `1,204`.
-pub(super) fn count(number: i64) -> String {
-    let digits = number.unsigned_abs().to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    if number < 0 { format!("-{text}") } else { text }
-}
+use stormlog_format::whole_count;
 
 /// A growth rate in a readable unit: `16 MiB/s`, `1.20 GiB/h`.
 pub(super) fn rate(bytes_per_s: f64) -> String {
@@ -45,12 +33,7 @@ pub(super) fn duration(seconds: f64) -> String {
 
 /// A time since the start of a recording: `13.2 s`, `4 min 10 s`, `3 h 5 min`.
 pub(super) fn moment(seconds: f64) -> String {
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "float-to-int casts saturate"
-    )]
-    let whole = seconds.max(0.0).round() as u64;
+    let whole = whole_count(seconds.round());
     match whole {
         0..60 => format!("{:.1} s", seconds.max(0.0)),
         60..3600 if whole.is_multiple_of(60) => format!("{} min", whole / 60),
@@ -81,12 +64,6 @@ mod tests {
         assert_eq!(bytes(17_112_760_320.0), "15.9 GiB");
         assert_eq!(bytes(1010.0 * 1024.0 * 1024.0), "0.986 GiB");
         assert_eq!(bytes(f64::MAX).split(' ').next_back(), Some("EiB"));
-    }
-
-    #[test]
-    fn thousands_are_set_apart() {
-        let shown = [0, 999, 1204, -1_234_567].map(count);
-        assert_eq!(shown, ["0", "999", "1,204", "-1,234,567"]);
     }
 
     #[test]

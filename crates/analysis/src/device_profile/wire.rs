@@ -54,10 +54,10 @@ fn field(bytes: &[u8]) -> Option<(Field<'_>, &[u8])> {
 /// Parses a varint: seven bits per byte, the lowest bits first.
 fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut value = 0;
-    for (place, byte) in bytes.iter().enumerate().take(10) {
-        value |= u64::from(byte & 0x7f) << (7 * place).min(63);
+    for (index, byte) in bytes.iter().enumerate().take(10) {
+        value |= u64::from(byte & 0x7f) << (7 * index).min(63);
         if byte & 0x80 == 0 {
-            return Some((value, &bytes[place + 1..]));
+            return Some((value, &bytes[index + 1..]));
         }
     }
     None

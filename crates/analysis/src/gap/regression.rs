@@ -17,7 +17,6 @@ const TINY: f64 = 1.0e-20;
 /// Fits a line by least squares. `None` when all x are equal, or when there are fewer than two
 /// points.
 #[expect(
-    clippy::cast_precision_loss,
     clippy::many_single_char_names,
     reason = "lengths stay below 2^52; the names are those of the formulas"
 )]
@@ -77,8 +76,7 @@ pub fn mean(values: &[f64]) -> f64 {
     precise_mean(values).value()
 }
 
-/// The sample standard deviation, which divides by n - 1; zero for fewer than two values.
-#[expect(clippy::cast_precision_loss, reason = "lengths stay below 2^52")]
+/// The sample standard deviation, which divides by n - 1. Zero for fewer than two values.
 pub fn sample_deviation(values: &[f64]) -> f64 {
     if values.len() < 2 {
         return 0.0;
@@ -95,7 +93,6 @@ pub fn sample_deviation(values: &[f64]) -> f64 {
     (squares.value() / (values.len() - 1) as f64).sqrt()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "lengths stay below 2^52")]
 fn precise_mean(values: &[f64]) -> Precise {
     let mut sum = Precise::default();
     for value in values {

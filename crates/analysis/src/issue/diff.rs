@@ -58,7 +58,7 @@ pub fn compare(old: &[Issue], new: &[Issue]) -> Vec<ChangedIssue> {
     let mut changes: Vec<ChangedIssue> = new
         .iter()
         .map(|issue| {
-            let before = find(old, &issue.fingerprint_id).map(|place| &old[place]);
+            let before = find(old, &issue.fingerprint_id).map(|index| &old[index]);
             let change = match before {
                 _ if issue.state == "regressed" => Change::Regressed,
                 None => Change::New,

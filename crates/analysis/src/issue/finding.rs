@@ -102,9 +102,7 @@ fn former_ids(finding: &Finding, dimensions: &Map) -> Vec<Text> {
     let id = |severity: Severity| {
         let mut former = Map::new();
         former.insert("severity", severity.as_str());
-        for (key, value) in dimensions.iter() {
-            former.insert(key.clone(), value.clone());
-        }
+        former.extend(dimensions.clone());
         let former = normalize_dimensions(&former).ok()?;
         Some(fingerprint_id(kind.as_str(), &former, &Value::Int(1)))
     };
@@ -202,7 +200,6 @@ fn title(kind: Kind) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::issue::fingerprint::FINDING_KINDS;
 
     fn leak(line: u32, source: &str) -> Finding {
         let track = crate::timeline::Track::default();
@@ -244,8 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn fingerprints_know_every_kind_of_finding() {
-        assert_eq!(Kind::ALL.map(Kind::as_str), FINDING_KINDS);
+    fn only_findings_have_their_kinds() {
         assert!(is_finding(&"allocator_leak".into()));
         assert!(!is_finding(&"alert".into()));
     }

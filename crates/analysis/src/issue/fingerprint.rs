@@ -7,6 +7,7 @@ use stormlog_format::json::{Layout, NonFinite, Writer};
 use stormlog_format::label::{UNKNOWN, normalize_text};
 use stormlog_format::{Map, Text, Value, python_str, round_to_6};
 
+use crate::detect::Kind;
 use crate::digest::sha256_hex;
 
 /// The kinds of problems that stormlog 0.3.9 has fingerprints for.
@@ -17,18 +18,10 @@ pub const ISSUE_KINDS: [&str; 4] = [
     "hidden_memory_anomaly",
 ];
 
-/// The kinds of problems that only Stormlog's own detectors find.
-pub const FINDING_KINDS: [&str; 9] = [
-    "oom_risk",
-    "allocator_leak",
-    "hidden_drift",
-    "host_leak",
-    "fragmentation",
-    "step_change",
-    "transient_spike",
-    "rank_first_cause",
-    "rank_imbalance",
-];
+/// Every kind of issue: those of stormlog 0.3.9, and those of our own detectors.
+pub fn issue_kinds() -> impl Iterator<Item = &'static str> {
+    ISSUE_KINDS.into_iter().chain(Kind::ALL.map(Kind::as_str))
+}
 
 /// The states that an issue can have.
 pub const ISSUE_STATES: [&str; 4] = ["open", "resolved", "ignored", "regressed"];
@@ -61,8 +54,7 @@ pub fn fingerprint_id(kind: &str, dimensions: &Map, schema_version: &Value) -> T
 
 /// The kind of an issue, spelled as in files.
 pub fn issue_kind(kind: &Text) -> Result<&'static str, FingerprintError> {
-    let mut known = ISSUE_KINDS.into_iter().chain(FINDING_KINDS);
-    let known = known.find(|known| kind == known);
+    let known = issue_kinds().find(|known| kind == known);
     known.ok_or_else(|| FingerprintError::UnsupportedKind(kind.clone()))
 }
 

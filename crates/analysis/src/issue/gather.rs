@@ -138,9 +138,7 @@ fn update(issue: &mut Issue, severity: &Text, details: &Map) {
         issue.severity = severity.clone();
     }
     if issue.details != *details {
-        for (key, value) in details.iter() {
-            issue.details.insert(key.clone(), value.clone());
-        }
+        issue.details.extend(details.clone());
     }
 }
 

@@ -1,9 +1,11 @@
 //! An issue and the evidence for it.
 
+use serde::Serialize;
+use stormlog_format::json::value_of;
 use stormlog_format::{Map, Text, Value};
 
-/// One piece of evidence for an issue: where it was seen.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// Where an issue was seen.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[expect(
     missing_docs,
     reason = "the fields are the keys of the object, described in docs/schemas"
@@ -20,26 +22,7 @@ pub struct EvidenceLink {
 }
 
 impl EvidenceLink {
-    /// The evidence link as a map, with keys in a fixed order.
-    pub fn to_map(&self) -> Map {
-        self.clone().into_map()
-    }
-
-    /// Like [`to_map`](Self::to_map), but consumes the link, so that nothing is copied.
-    pub fn into_map(self) -> Map {
-        Map::from_entries(vec![
-            ("session_id".into(), self.session_id.into()),
-            ("timestamp_ns".into(), self.timestamp_ns.into()),
-            ("rank".into(), self.rank.into()),
-            ("source_path".into(), self.source_path.into()),
-            ("source_kind".into(), self.source_kind.into()),
-            ("event_type".into(), self.event_type.into()),
-            ("bundle_path".into(), self.bundle_path.into()),
-            ("metadata".into(), Value::Map(self.metadata)),
-        ])
-    }
-
-    /// Parses an evidence link from a map that [`to_map`](Self::to_map) created.
+    /// Reads a link from its object.
     #[must_use]
     pub fn from_map(map: &Map) -> Self {
         let text = |key: &str| map.get(key).and_then(Value::as_text).cloned();
@@ -92,13 +75,12 @@ impl Issue {
     pub fn from_map(map: &Map) -> Option<Self> {
         let text = |key: &str| map.get(key)?.as_text().cloned();
         let object = |key: &str| map.get(key)?.as_map().cloned();
-        let list = |key: &str| match map.get(key) {
-            Some(Value::List(items)) => items.as_slice(),
-            _ => &[],
-        };
-        let evidence = list("evidence").iter().filter_map(Value::as_map);
+        let evidence = map.list("evidence").iter().filter_map(Value::as_map);
         let evidence: Vec<EvidenceLink> = evidence.map(EvidenceLink::from_map).collect();
-        let sessions = list("affected_sessions").iter().filter_map(Value::as_text);
+        let sessions = map
+            .list("affected_sessions")
+            .iter()
+            .filter_map(Value::as_text);
         let mut affected_sessions: Vec<Text> = sessions.cloned().collect();
         affected_sessions.sort();
         affected_sessions.dedup();
@@ -125,9 +107,7 @@ impl Issue {
         if severity_rank(&later.severity) < severity_rank(&self.severity) {
             self.severity = later.severity;
         }
-        for (key, value) in later.details {
-            self.details.insert(key, value);
-        }
+        self.details.extend(later.details);
         let first = [self.first_seen_ns, later.first_seen_ns];
         self.first_seen_ns = first.into_iter().flatten().min();
         self.last_seen_ns = self.last_seen_ns.max(later.last_seen_ns);
@@ -154,39 +134,22 @@ impl Issue {
 
     /// The issue as a map, with keys in a fixed order.
     pub fn to_map(&self) -> Map {
-        self.clone().into_map()
-    }
-
-    /// Like [`to_map`](Self::to_map), but consumes the issue, because copying its many evidence
-    /// links would be slow.
-    pub fn into_map(self) -> Map {
         let mut map = Map::new();
         map.insert("fingerprint_id", self.fingerprint_id.clone());
         map.insert("fingerprint", Value::Map(self.fingerprint()));
-        let hit_count = self.hit_count();
-        map.insert("kind", self.kind);
+        map.insert("kind", self.kind.clone());
         map.insert("state", self.state);
-        map.insert("severity", self.severity);
-        map.insert("title", self.title);
-        map.insert("hit_count", hit_count);
+        map.insert("severity", self.severity.clone());
+        map.insert("title", self.title.clone());
+        map.insert("hit_count", self.hit_count());
         map.insert("first_seen_ns", self.first_seen_ns);
         map.insert("last_seen_ns", self.last_seen_ns);
-        let sessions = self.affected_sessions.into_iter();
-        map.insert(
-            "affected_sessions",
-            Value::List(sessions.map(Value::Text).collect()),
-        );
-        let first = self.evidence.first().map(EvidenceLink::to_map);
-        map.insert(
-            "representative_evidence",
-            first.map_or(Value::Null, Value::Map),
-        );
-        let links = self.evidence.into_iter();
-        let links = links.map(|link| Value::Map(link.into_map()));
-        map.insert("evidence", Value::List(links.collect()));
-        map.insert("details", Value::Map(self.details));
-        if let Some(info) = self.state_info {
-            map.insert("state_info", Value::Map(info));
+        map.insert("affected_sessions", value_of(&self.affected_sessions));
+        map.insert("representative_evidence", value_of(&self.evidence.first()));
+        map.insert("evidence", value_of(&self.evidence));
+        map.insert("details", Value::Map(self.details.clone()));
+        if let Some(info) = &self.state_info {
+            map.insert("state_info", Value::Map(info.clone()));
         }
         map
     }

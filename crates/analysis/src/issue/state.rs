@@ -136,7 +136,7 @@ impl States {
         document.insert("issues", Value::Null);
         let places = entries.iter().enumerate();
         Ok(Self {
-            places: places.map(|(place, (id, _))| (id.clone(), place)).collect(),
+            places: places.map(|(index, (id, _))| (id.clone(), index)).collect(),
             document,
             entries,
         })
@@ -153,8 +153,8 @@ impl States {
 
     /// The entry of a fingerprint id.
     pub fn entry(&self, id: &Text) -> Option<&Map> {
-        let place = *self.places.get(id)?;
-        Some(&self.entries[place].1)
+        let index = *self.places.get(id)?;
+        Some(&self.entries[index].1)
     }
 
     /// The entry of an issue, under its current id or an id that an earlier version gave it.
@@ -246,11 +246,11 @@ impl States {
     fn entry_mut(&mut self, issue: &Issue) -> &mut Map {
         let id = &issue.fingerprint_id;
         let kept = self.entry_of(issue).cloned().unwrap_or_default();
-        let place = *self.places.entry(id.clone()).or_insert_with(|| {
+        let index = *self.places.entry(id.clone()).or_insert_with(|| {
             self.entries.push((id.clone(), kept));
             self.entries.len() - 1
         });
-        &mut self.entries[place].1
+        &mut self.entries[index].1
     }
 }
 
@@ -261,10 +261,7 @@ impl States {
 /// estimate that changes while its session continues.
 fn was_seen_again(issue: &Issue, entry: &Map) -> bool {
     let known_until = entry.get("resolved_until_ns").and_then(Value::as_int);
-    let known_sessions = match entry.get("resolved_sessions") {
-        Some(Value::List(sessions)) => sessions.as_slice(),
-        _ => &[],
-    };
+    let known_sessions = entry.list("resolved_sessions");
     let is_known = |session: &Text| {
         known_sessions
             .iter()

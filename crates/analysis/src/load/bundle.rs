@@ -6,7 +6,7 @@ use stormlog_format::file_names::{EVENTS, MANIFEST, TIMELINE};
 use stormlog_format::json::parse;
 use stormlog_format::{
     EventType, Map, RecordDefaults, SessionStatus, SessionSummary, Text, Value, event_from_record,
-    stable_legacy_session_id,
+    stable_legacy_session_id, whole,
 };
 
 use super::bytes::{read_beside, read_document};
@@ -357,10 +357,4 @@ fn rank_of(payload: &Map, file: &Path) -> i64 {
 /// The number in a JSON value, if it is finite.
 fn finite(value: &Value) -> Option<f64> {
     value.as_number().filter(|number| number.is_finite())
-}
-
-/// Truncates a number to an integer, and limits it to the range of an integer.
-#[expect(clippy::cast_possible_truncation, reason = "the conversion saturates")]
-fn whole(value: f64) -> i64 {
-    value as i64
 }

@@ -227,8 +227,8 @@ impl<R: Read> LineBlocks<R> {
     pub(crate) fn skip_first_line(&mut self) {
         self.buffer.clear();
         loop {
-            if let Some(place) = memchr::memchr(b'\n', &self.buffer) {
-                self.used = place + 1;
+            if let Some(index) = memchr::memchr(b'\n', &self.buffer) {
+                self.used = index + 1;
                 return;
             }
             self.offset += self.buffer.len() as u64;
@@ -250,18 +250,18 @@ impl<R: Read> LineBlocks<R> {
         let ours = usize::try_from(self.end - self.offset).unwrap_or(usize::MAX);
         let mut searched = 0;
         loop {
-            if let Some(place) = self.last_line_end(ours, searched) {
-                self.used = place;
+            if let Some(index) = self.last_line_end(ours, searched) {
+                self.used = index;
                 return Some(Piece::Lines(self.block()));
             }
             searched = self.buffer.len();
             if searched > LONGEST_LINE {
-                // The buffer may still contain whole lines before a line that is too long.
-                if let Some(place) = memchr::memrchr(b'\n', &self.buffer) {
-                    self.used = place + 1;
+                // The buffer may still contain lines before the long one.
+                if let Some(index) = memchr::memrchr(b'\n', &self.buffer) {
+                    self.used = index + 1;
                     return Some(Piece::Lines(self.block()));
                 }
-                return Some(Piece::TooLong(self.pass_over_line()));
+                return Some(Piece::TooLong(self.skip_long_line()));
             }
             // Up to the offset `end`, large blocks are read; after `end`, only the rest of the last
             // line is needed.
@@ -275,12 +275,12 @@ impl<R: Read> LineBlocks<R> {
         }
     }
 
-    /// Skips the line at the start of the buffer and returns the line's byte range.
-    fn pass_over_line(&mut self) -> Range<u64> {
+    /// Skips the line at the start of the buffer and returns its byte range.
+    fn skip_long_line(&mut self) -> Range<u64> {
         let start = self.offset;
         loop {
-            if let Some(place) = memchr::memchr(b'\n', &self.buffer) {
-                self.used = place + 1;
+            if let Some(index) = memchr::memchr(b'\n', &self.buffer) {
+                self.used = index + 1;
                 return start..self.offset + self.used as u64;
             }
             self.offset += self.buffer.len() as u64;
@@ -296,12 +296,12 @@ impl<R: Read> LineBlocks<R> {
     /// searched.
     fn last_line_end(&self, ours: usize, searched: usize) -> Option<usize> {
         if self.buffer.len() < ours {
-            let place = memchr::memrchr(b'\n', &self.buffer[searched..])?;
-            return Some(searched + place + 1);
+            let index = memchr::memrchr(b'\n', &self.buffer[searched..])?;
+            return Some(searched + index + 1);
         }
         // The line that contains the byte before the offset `end` is the last line of this part.
         let from = searched.max(ours - 1);
-        memchr::memchr(b'\n', &self.buffer[from..]).map(|place| from + place + 1)
+        memchr::memchr(b'\n', &self.buffer[from..]).map(|index| from + index + 1)
     }
 
     fn block(&self) -> Block<'_> {

@@ -6,7 +6,8 @@ use std::path::Path;
 use stormlog_format::json::parse;
 use stormlog_format::spreadsheet::unprotected;
 use stormlog_format::{
-    Map, RecordDefaults, Text, Value, event_from_record, stable_legacy_session_id,
+    INTEGER_COLUMNS, Map, RecordDefaults, Text, Value, event_from_record, stable_legacy_session_id,
+    truncate,
 };
 
 use super::bytes::{open, read_error};
@@ -17,33 +18,7 @@ use super::sessions::{ReadParts, absolute};
 use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder};
 
-/// Columns of a table that contain integers. Decimal numbers in integer columns are accepted and
-/// truncated.
-const INTEGERS: [&str; 21] = [
-    "schema_version",
-    "timestamp_ns",
-    "sampling_interval_ms",
-    "pid",
-    "rank",
-    "local_rank",
-    "world_size",
-    "device_id",
-    "allocator_allocated_bytes",
-    "allocator_reserved_bytes",
-    "allocator_active_bytes",
-    "allocator_inactive_bytes",
-    "allocator_change_bytes",
-    "device_used_bytes",
-    "device_free_bytes",
-    "device_total_bytes",
-    "memory_allocated",
-    "memory_reserved",
-    "memory_change",
-    "total_memory",
-    "device_total",
-];
-
-/// Columns of a table that contain decimal numbers.
+/// Columns with decimal numbers.
 const NUMBERS: [&str; 2] = ["timestamp", "memory_mb"];
 
 /// The columns with times; every telemetry table has at least one of them.
@@ -190,7 +165,7 @@ fn record_of(
             } else {
                 Value::Null
             }
-        } else if INTEGERS.contains(&name) {
+        } else if INTEGER_COLUMNS.contains(&name) || name == "device_total" {
             integer(name, cell)?
         } else if NUMBERS.contains(&name) {
             Value::Float(
@@ -219,20 +194,11 @@ fn integer(name: &str, cell: &str) -> Result<Value, String> {
         return Ok(Value::Int(value));
     }
     match text.parse::<f64>() {
-        Ok(value) if text.contains(['e', 'E']) => truncated(value).ok_or_else(wrong),
+        Ok(value) if text.contains(['e', 'E']) => {
+            truncate(value).map(Value::Int).map_err(|_| wrong())
+        }
         _ => Err(wrong()),
     }
-}
-
-/// The number without its fraction; `None` when it does not fit into 64 bits.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the range is checked first"
-)]
-fn truncated(value: f64) -> Option<Value> {
-    let limit = 9_223_372_036_854_775_808.0;
-    let fits = (-limit..limit).contains(&value);
-    fits.then_some(Value::Int(value as i64))
 }
 
 fn metadata(cell: &str) -> Result<Value, String> {

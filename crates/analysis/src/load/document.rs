@@ -147,8 +147,8 @@ impl<'a> Document<'a> {
         let list_at = |key: &str| {
             let entry = entries.iter().rfind(|(name, _)| name.decode() == key);
             entry
-                .map(|(_, place)| *place)
-                .filter(|place| self.text[*place] == b'[')
+                .map(|(_, index)| *index)
+                .filter(|index| self.text[*index] == b'[')
         };
         let json = |source| LoadError::Json {
             file: self.file.into(),
@@ -159,11 +159,11 @@ impl<'a> Document<'a> {
                 file: self.file.into(),
                 key: key.into(),
             };
-            let place = list_at(key).ok_or_else(missing)?;
-            return self.objects(self.list_items(place).map_err(json)?, options);
+            let index = list_at(key).ok_or_else(missing)?;
+            return self.objects(self.list_items(index).map_err(json)?, options);
         }
-        if let Some(place) = list_at("events") {
-            return self.objects(self.list_items(place).map_err(json)?, options);
+        if let Some(index) = list_at("events") {
+            return self.objects(self.list_items(index).map_err(json)?, options);
         }
         let is_record = entries
             .iter()

@@ -106,14 +106,14 @@ pub(crate) fn parts(file: usize, path: &Path) -> Result<Vec<Part>, LoadError> {
     let count = source.file_size.div_ceil(PART);
     let size = source.file_size.div_ceil(count);
     Ok((0..count)
-        .map(|place| Part {
+        .map(|index| Part {
             file,
-            start: place * size,
+            start: index * size,
             bytes: size,
-            end: if place + 1 == count {
+            end: if index + 1 == count {
                 u64::MAX
             } else {
-                (place + 1) * size
+                (index + 1) * size
             },
         })
         .collect())
@@ -197,10 +197,10 @@ pub(crate) fn first_that_is_no_text(path: &Path) -> Result<Option<ProblemKind>, 
         if let Piece::Lines(block) = piece
             && let Err(error) = std::str::from_utf8(block.text)
         {
-            let place = error.valid_up_to();
+            let index = error.valid_up_to();
             return Ok(Some(ProblemKind::NotUtf8 {
-                offset: block.offset + place as u64,
-                byte: block.text[place],
+                offset: block.offset + index as u64,
+                byte: block.text[index],
             }));
         }
     }
@@ -270,15 +270,14 @@ impl Lines<'_> {
             let returned = memchr::memchr(b'\r', rest).map(|step| start + step);
             let end = returned.unwrap_or(range.end);
             let after = match returned {
-                Some(place) if place + 1 < range.end => place + 1,
-                // A carriage return directly before a newline ends the same line and does not start
-                // a new one.
+                Some(index) if index + 1 < range.end => index + 1,
+                // A carriage return before the newline belongs to it.
                 _ => next,
             };
             let torn = block.torn && after == block.text.len() && after == end;
             let line = &block.text[start..end];
             if let Err(kind) = self.line(line, block.offset + start as u64, is_text) {
-                let offset = |place| block.offset + place as u64;
+                let offset = |index| block.offset + index as u64;
                 self.problem(offset(start)..offset(after), kind, torn);
                 if !self.go_on && !torn {
                     return false;
@@ -300,10 +299,10 @@ impl Lines<'_> {
     /// Reads one line with the general JSON parser.
     fn line(&mut self, line: &[u8], offset: u64, is_text: bool) -> Result<(), ProblemKind> {
         if !is_text && let Err(error) = std::str::from_utf8(line) {
-            let place = error.valid_up_to();
+            let index = error.valid_up_to();
             return Err(ProblemKind::NotUtf8 {
-                offset: offset + place as u64,
-                byte: line[place],
+                offset: offset + index as u64,
+                byte: line[index],
             });
         }
         if line.len() > LONGEST_LINE {

@@ -67,8 +67,8 @@ impl<'a> LineFiles<'a> {
             })
             .collect();
         let mut parts = Vec::new();
-        for (place, file) in files.iter().enumerate() {
-            parts.extend(jsonl::parts(place, file)?);
+        for (index, file) in files.iter().enumerate() {
+            parts.extend(jsonl::parts(index, file)?);
         }
         let lost = damage.iter().filter_map(|damage| {
             let session = hints.session(&damage.file)?;
@@ -282,7 +282,7 @@ fn first_error(problems: &[(usize, u64, Problem)]) -> Option<usize> {
         let is_text = !matches!(problem.kind, ProblemKind::NotUtf8 { .. });
         (*file, is_text, base + problem.line)
     });
-    first.map(|(place, _)| place)
+    first.map(|(index, _)| index)
 }
 
 fn error_of(file: &Path, base: u64, problem: Problem) -> LoadError {

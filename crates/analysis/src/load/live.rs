@@ -14,7 +14,7 @@ use super::jsonl::{self, Chunks, Part};
 use super::lines::{Hints, damage_of};
 use super::sessions::{ReadParts, assemble};
 use super::tail::{Change, Tail, last_line_end};
-use super::{Damage, LoadError, LoadOptions, Loaded, LoadedSession, OnError, Removed};
+use super::{Damage, LoadError, LoadOptions, Loaded, LoadedSession, Removed};
 use crate::analyze::diagnosed;
 use crate::catalog::{artifacts_at, is_plain_lines};
 use crate::columns::Chunk;
@@ -76,10 +76,7 @@ impl LiveRun {
             !session.events.is_empty() && self.rank.is_none_or(|rank| session.summary.rank == rank)
         };
         sessions.retain(|(_, session)| is_wanted(session));
-        let members = sessions.iter().map(|(artifact, session)| Member {
-            artifact: *artifact,
-            session,
-        });
+        let members = sessions.iter().map(Member::of_pair);
         let started = |run: &Vec<usize>| {
             let sessions = run.iter().map(|index| &sessions[*index].1.summary);
             sessions.map(|summary| summary.started_at_ns).max()
@@ -231,10 +228,7 @@ impl Followed {
     }
 
     fn read(&mut self, segment: &Path, part: Part) -> Result<(), LoadError> {
-        let options = LoadOptions {
-            on_error: OnError::Skip,
-            ..LoadOptions::default()
-        };
+        let options = LoadOptions::skipping();
         let defaults = RecordDefaults {
             permissive_legacy: options.permissive_legacy,
             ..RecordDefaults::default()
@@ -315,10 +309,7 @@ mod tests {
         }
         file.write_all(b"{\"torn\": \n").unwrap();
         let read = live.read(&paths).unwrap().remove(0);
-        let options = LoadOptions {
-            on_error: OnError::Skip,
-            ..LoadOptions::default()
-        };
+        let options = LoadOptions::skipping();
         let whole = load_sessions(folder.path(), &options).unwrap();
         assert_eq!(read.damage.len(), 1);
         assert_eq!(read.damage, whole.damage);

@@ -45,26 +45,26 @@ impl<'a> Ownership<'a> {
         };
         let files = parts.files.iter().enumerate();
         let files: HashMap<&Path, usize> = files
-            .map(|(place, (source, _))| (Path::new(source.as_str()), place))
+            .map(|(index, (source, _))| (Path::new(source.as_str()), index))
             .collect();
         let lost = parts.lost.iter().map(|(file, id)| (file.as_path(), id));
         let lost: HashMap<&Path, &Text> = lost.collect();
         let owner = |file: &Path| {
             let by_name = files.get(file).copied();
-            let place = by_name.or_else(|| files.get(Path::new(&absolute(file))).copied());
-            match (place.filter(|place| used.contains(place)), lost.get(file)) {
-                (Some(place), _) => Owner::File(place),
+            let index = by_name.or_else(|| files.get(Path::new(&absolute(file))).copied());
+            match (index.filter(|index| used.contains(index)), lost.get(file)) {
+                (Some(index), _) => Owner::File(index),
                 (None, Some(id)) => Owner::Session(id),
                 (None, None) => Owner::Everyone,
             }
         };
         let mut known: HashMap<&Path, Owner<'a>> = HashMap::new();
-        for (place, damage) in parts.damage.iter().enumerate() {
+        for (index, damage) in parts.damage.iter().enumerate() {
             let file = damage.file.as_path();
             match *known.entry(file).or_insert_with(|| owner(file)) {
-                Owner::File(file) => sorted.of_file.entry(file).or_default().push(place),
-                Owner::Session(id) => sorted.of_session.entry(id).or_default().push(place),
-                Owner::Everyone => sorted.of_everyone.push(place),
+                Owner::File(file) => sorted.of_file.entry(file).or_default().push(index),
+                Owner::Session(id) => sorted.of_session.entry(id).or_default().push(index),
+                Owner::Everyone => sorted.of_everyone.push(index),
             }
         }
         sorted
@@ -83,7 +83,7 @@ impl<'a> Ownership<'a> {
         places.sort_unstable();
         let mut damage: Vec<Damage> = places
             .into_iter()
-            .map(|place| self.damage[place].clone())
+            .map(|index| self.damage[index].clone())
             .collect();
         if let Some(last) = damage.last().filter(|_| count > most) {
             let reason = format!("and {} more damaged places", count - most);

@@ -83,10 +83,10 @@ impl Reader<'_> {
         let quote = self.rest.chars().next()?;
         let mut chars = self.rest[1..].char_indices();
         let mut out = String::new();
-        while let Some((place, ch)) = chars.next() {
+        while let Some((index, ch)) = chars.next() {
             match ch {
                 _ if ch == quote => {
-                    self.rest = &self.rest[1 + place + 1..];
+                    self.rest = &self.rest[1 + index + 1..];
                     return Some(out);
                 }
                 '\\' => match chars.next()?.1 {

@@ -61,8 +61,8 @@ pub(crate) fn assemble(path: &Path, mut parts: ReadParts) -> Loaded {
     for summary in &parts.known {
         group_of(&summary.session_id);
     }
-    for (place, (chunk, origins)) in chunks.iter().zip(&origins).enumerate() {
-        let chunk_id = u32::try_from(place).unwrap_or(u32::MAX);
+    for (index, (chunk, origins)) in chunks.iter().zip(&origins).enumerate() {
+        let chunk_id = u32::try_from(index).unwrap_or(u32::MAX);
         for row in 0..chunk.len() {
             let group = &mut groups[origins[chunk.origin_index(row)]].1;
             group.rows.push(RowId {
@@ -71,7 +71,7 @@ pub(crate) fn assemble(path: &Path, mut parts: ReadParts) -> Loaded {
             });
         }
         for group in origins {
-            groups[*group].1.files.insert(chunk_files[place]);
+            groups[*group].1.files.insert(chunk_files[index]);
         }
     }
     let gave_events: BTreeSet<usize> = chunk_files.iter().copied().collect();

@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use hashbrown::HashMap;
+use serde::Serialize;
+use stormlog_format::json::map_of;
 use stormlog_format::rollup::ROLLUP_FILENAME;
 use stormlog_format::{Manifest, Map, SessionSummary, Text, Value};
 
@@ -13,7 +15,7 @@ use super::runs::{IdentityIndex, RunContext};
 use super::sessions::SessionRow;
 
 /// An attachment of a run, as a row of a result.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[expect(
     missing_docs,
     reason = "the fields are the keys of rows, described in docs/schemas"
@@ -40,66 +42,7 @@ pub struct RunAttachmentRow {
     pub metadata: Map,
 }
 
-impl RunAttachmentRow {
-    /// The row as a map, with its keys in a fixed order.
-    pub fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("run_id", self.run_id.clone());
-        map.insert("title", self.title.clone());
-        map.insert("kind", self.kind.clone());
-        map.insert("storage", self.storage.clone());
-        map.insert("attachment_id", self.attachment_id.clone());
-        map.insert("url", self.url.clone());
-        map.insert("path", self.path.clone());
-        map.insert("session_id", self.session_id.clone());
-        map.insert("job_id", self.job_id.clone());
-        map.insert("rank", self.rank);
-        map.insert("local_rank", self.local_rank);
-        map.insert("world_size", self.world_size);
-        map.insert("start_ns", self.start_ns);
-        map.insert("end_ns", self.end_ns);
-        map.insert("source_path", self.source_path.clone());
-        map.insert("source_kind", self.source_kind);
-        map.insert("source_namespace", self.source_namespace.clone());
-        map.insert("source_ref", self.source_ref.clone());
-        map.insert("metadata", Value::Map(self.metadata.clone()));
-        map
-    }
-
-    /// The row of a local file or directory.
-    fn local(
-        run_id: Text,
-        title: Text,
-        kind: &str,
-        path: Text,
-        session_id: &Text,
-        session: Option<&SessionSummary>,
-    ) -> Self {
-        Self {
-            run_id,
-            title,
-            kind: kind.into(),
-            storage: "copy".into(),
-            attachment_id: None,
-            url: None,
-            path: Some(path.clone()),
-            session_id: Some(session_id.clone()),
-            job_id: session.and_then(|session| session.job_id.clone()),
-            rank: session.map(|session| session.rank),
-            local_rank: session.map(|session| session.local_rank),
-            world_size: session.map(|session| session.world_size),
-            start_ns: session.map(|session| session.started_at_ns),
-            end_ns: session.and_then(|session| session.ended_at_ns),
-            source_path: path,
-            source_kind: "",
-            source_namespace: Some("stormlog".into()),
-            source_ref: None,
-            metadata: Map::new(),
-        }
-    }
-}
-
-/// Which attachments to list. A field that is `None` accepts every attachment.
+/// Which attachments to list. A field without a value does not filter.
 #[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "the fields are the keys of rows")]
 pub struct RunAttachmentFilter {
@@ -255,29 +198,14 @@ impl super::Store {
             .filter_map(|bundle| {
                 let id = bundle.session_id.as_ref()?;
                 let session = sessions.get(id).map(|row| &row.summary);
-                let job = session.and_then(|session| session.job_id.as_ref());
-                let run_id = index.owner(None, Some(id), job, None)?;
                 let path = path_text(&bundle.bundle_path);
+                let what = ("OOM bundle".into(), "oom_bundle", path);
                 Some(RunAttachmentRow {
-                    run_id,
-                    title: "OOM bundle".into(),
-                    kind: "oom_bundle".into(),
-                    storage: "copy".into(),
-                    attachment_id: None,
-                    url: None,
-                    path: Some(path.clone()),
-                    session_id: Some(id.clone()),
-                    job_id: job.cloned(),
-                    rank: session.map(|session| session.rank),
-                    local_rank: session.map(|session| session.local_rank),
-                    world_size: session.map(|session| session.world_size),
                     start_ns: bundle.created_ns(),
                     end_ns: bundle.created_ns(),
-                    source_path: path,
                     source_kind: "oom_bundle",
-                    source_namespace: Some("stormlog".into()),
-                    source_ref: None,
-                    metadata: bundle.to_map(),
+                    metadata: map_of(bundle),
+                    ..local_of(index, what, id, session)?
                 })
             })
             .collect()
@@ -361,10 +289,23 @@ fn local_of(
     session: Option<&SessionSummary>,
 ) -> Option<RunAttachmentRow> {
     let job = session.and_then(|session| session.job_id.as_ref());
-    let run_id = index.owner(None, Some(session_id), job, None)?;
-    Some(RunAttachmentRow::local(
-        run_id, title, kind, path, session_id, session,
-    ))
+    Some(RunAttachmentRow {
+        run_id: index.owner(None, Some(session_id), job, None)?,
+        title,
+        kind: kind.into(),
+        storage: "copy".into(),
+        path: Some(path.clone()),
+        session_id: Some(session_id.clone()),
+        job_id: job.cloned(),
+        rank: session.map(|session| session.rank),
+        local_rank: session.map(|session| session.local_rank),
+        world_size: session.map(|session| session.world_size),
+        start_ns: session.map(|session| session.started_at_ns),
+        end_ns: session.and_then(|session| session.ended_at_ns),
+        source_path: path,
+        source_namespace: Some("stormlog".into()),
+        ..RunAttachmentRow::default()
+    })
 }
 
 fn of_diagnose(source: &Source, index: &IdentityIndex) -> Option<RunAttachmentRow> {
@@ -396,19 +337,11 @@ fn of_file(
             .iter()
             .filter(|session| session.source_path == path && session.source_kind == source.kind);
         for session in of_this_file {
-            let id = &session.summary.session_id;
-            let job = session.summary.job_id.as_ref();
-            let Some(run_id) = index.owner(None, Some(id), job, None) else {
+            let summary = &session.summary;
+            let what = (title.clone(), "telemetry_file", path.clone());
+            let Some(mut row) = local_of(index, what, &summary.session_id, Some(summary)) else {
                 continue;
             };
-            let mut row = RunAttachmentRow::local(
-                run_id,
-                title.clone(),
-                "telemetry_file",
-                path.clone(),
-                id,
-                Some(&session.summary),
-            );
             row.source_kind = source.kind.as_str();
             row.metadata.insert("event_count", session.event_count);
             rows.push(row);

@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
 use stormlog_format::{Manifest, Map, SessionSummary, SinkNames, Text, Value};
 
 use super::envelope::{self, RunEnvelope};
@@ -43,13 +44,8 @@ stormlog_format::names!(SourceKind {
 });
 
 impl SourceKind {
-    /// Parses the type of a source from its name in rows.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
-    }
-
-    /// The type of a session's recording, determined from the name of its first file. When the
-    /// first file is a segment, the recording is a sink.
+    /// The type of a session's recording, from the name of its first file. If the file is a
+    /// segment, the recording is a sink.
     pub(crate) fn of_recording(file: &Path) -> Self {
         if plain_name(file).starts_with("segment-") {
             return Self::Sink;
@@ -111,7 +107,7 @@ impl Source {
 }
 
 /// A problem with a path that may affect the results.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CatalogWarning {
     /// The path that has the problem.
     pub path: Text,
@@ -119,17 +115,7 @@ pub struct CatalogWarning {
     pub message: String,
 }
 
-impl CatalogWarning {
-    /// The warning as a map, in the form shown in rows.
-    pub fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("path", self.path.clone());
-        map.insert("message", self.message.as_str());
-        map
-    }
-}
-
-/// The artifacts found at the given paths.
+/// The contents of the given paths.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     /// The given paths.
@@ -402,8 +388,8 @@ impl Discovery {
             return;
         }
         let known = &mut self.catalog.run_envelopes;
-        if let Some(place) = known.iter().position(|known| known.run_id == id) {
-            let first = known.remove(place);
+        if let Some(index) = known.iter().position(|known| known.run_id == id) {
+            let first = known.remove(index);
             self.repeated_runs.insert(id);
             self.warn(&first.path, repeated.clone());
             self.warn(file, repeated);

@@ -1,6 +1,8 @@
 //! Finds evidence around a point in time, the most certain first.
 
-use stormlog_format::{Map, Text, Value};
+use serde::Serialize;
+use stormlog_format::json::map_of;
+use stormlog_format::{Map, Text};
 
 use super::events::EventFilter;
 use super::evidence::Evidence;
@@ -23,21 +25,15 @@ stormlog_format::names!(Scope {
     Distributed => "distributed",
 });
 
-impl Scope {
-    /// Parses a scope from its name in requests.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|scope| scope.as_str() == word)
-    }
-}
-
 /// How certain it is that evidence is related to a point in time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Confidence {
     /// The evidence has the same session or job as the point in time, and the same rank.
     High,
     /// The evidence has the same session or job as the point in time, but not the same rank.
     Medium,
     /// The evidence matches the point in time only by its time.
+    #[default]
     Low,
 }
 
@@ -92,7 +88,7 @@ pub enum CorrelationError {
 }
 
 /// A point in time, and the evidence around it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct CorrelationResult {
     /// The point in time that was examined.
     pub anchor: Map,
@@ -105,22 +101,14 @@ pub struct CorrelationResult {
 impl CorrelationResult {
     /// The result as a map, with its keys in a fixed order.
     pub fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("anchor", Value::Map(self.anchor.clone()));
-        let evidence = self.evidence.iter();
-        let evidence = evidence.map(|evidence| Value::Map(evidence.to_map()));
-        map.insert("evidence", Value::List(evidence.collect()));
-        let warnings = self.warnings.iter().map(|text| Value::text(text.as_str()));
-        map.insert("warnings", Value::List(warnings.collect()));
-        map
+        map_of(self)
     }
 }
 
 /// A point in time to examine, with its session, job and rank.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Moment {
     pub(crate) at_ns: i64,
-    pub(crate) window_ns: i64,
     record_id: Option<Text>,
     session_id: Option<Text>,
     job_id: Option<Text>,
@@ -130,22 +118,12 @@ pub(crate) struct Moment {
     source_kind: Option<Text>,
     event_type: Option<Text>,
     scope: Scope,
+    pub(crate) window_ns: i64,
 }
 
 impl Moment {
     fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("at_ns", self.at_ns);
-        map.insert("record_id", self.record_id.clone());
-        map.insert("session_id", self.session_id.clone());
-        map.insert("job_id", self.job_id.clone());
-        map.insert("rank", self.rank);
-        map.insert("world_size", self.world_size);
-        map.insert("source_path", self.source_path.clone());
-        map.insert("source_kind", self.source_kind.clone());
-        map.insert("event_type", self.event_type.clone());
-        map.insert("scope", self.scope.as_str());
-        map.insert("window_ns", self.window_ns);
+        let mut map = map_of(self);
         map.insert("clock_domain", "unix_epoch_ns");
         map.insert("clock_normalization", "producer_emitted_epoch_ns");
         let note = "correlation does not rewrite cross-host clocks";

@@ -1,12 +1,18 @@
 //! Parses `stormlog_run.json`, which a user or a tool writes to describe a run. A single unknown
 //! key or invalid value makes the whole file invalid.
+#![expect(
+    missing_docs,
+    reason = "the fields are the keys of the file, described in docs/schemas"
+)]
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
 use stormlog_format::{Map, Text, Value};
 
-use super::payload::{path_text, texts};
 use super::sidecar::attachment_path;
+use crate::document::shown_path;
 
 /// The file name of a run envelope.
 pub(crate) const FILE_NAME: &str = "stormlog_run.json";
@@ -14,67 +20,11 @@ pub(crate) const FILE_NAME: &str = "stormlog_run.json";
 /// The value of the key `format` in a run envelope.
 const FORMAT: &str = "stormlog.run_envelope";
 
-const RUN_KEYS: [&str; 16] = [
-    "schema_version",
-    "format",
-    "run_id",
-    "metadata",
-    "title",
-    "description",
-    "job_id",
-    "started_at_ns",
-    "ended_at_ns",
-    "created_at_utc",
-    "updated_at_utc",
-    "source_namespace",
-    "source_ref",
-    "tags",
-    "sessions",
-    "attachments",
-];
-
-const SESSION_KEYS: [&str; 9] = [
-    "session_id",
-    "metadata",
-    "job_id",
-    "role",
-    "source_namespace",
-    "source_ref",
-    "rank",
-    "local_rank",
-    "world_size",
-];
-
-const ATTACHMENT_KEYS: [&str; 19] = [
-    "title",
-    "kind",
-    "storage",
-    "metadata",
-    "url",
-    "path",
-    "attachment_id",
-    "run_id",
-    "session_id",
-    "job_id",
-    "rank",
-    "local_rank",
-    "world_size",
-    "start_ns",
-    "end_ns",
-    "created_at_utc",
-    "updated_at_utc",
-    "source_namespace",
-    "source_ref",
-];
-
 /// A run described by an envelope.
-#[derive(Clone, Debug, PartialEq)]
-#[expect(
-    missing_docs,
-    reason = "the fields are the keys of the file, described in docs/schemas"
-)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunEnvelope {
     pub run_id: Text,
+    #[serde(serialize_with = "shown_path")]
     pub path: PathBuf,
     pub title: Option<Text>,
     pub description: Option<Text>,
@@ -91,12 +41,8 @@ pub struct RunEnvelope {
     pub metadata: Map,
 }
 
-/// A session of a run described by an envelope.
-#[derive(Clone, Debug, PartialEq)]
-#[expect(
-    missing_docs,
-    reason = "the fields are the keys of the file, described in docs/schemas"
-)]
+/// A session of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunSessionRef {
     pub session_id: Text,
     pub job_id: Option<Text>,
@@ -109,12 +55,8 @@ pub struct RunSessionRef {
     pub metadata: Map,
 }
 
-/// An attachment of a run described by an envelope.
-#[derive(Clone, Debug, PartialEq)]
-#[expect(
-    missing_docs,
-    reason = "the fields are the keys of the file, described in docs/schemas"
-)]
+/// An attachment of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunAttachment {
     pub title: Text,
     pub kind: Text,
@@ -147,19 +89,23 @@ impl RunEnvelope {
 
     /// Parses an envelope; `None` when any part of it is invalid.
     pub fn read(document: &Map, file: &Path) -> Option<Self> {
+        Self::parse(document, file).ok()
+    }
+
+    fn parse(document: &Map, file: &Path) -> Result<Self, Invalid> {
         if !Self::is_one(document) {
-            return None;
+            return Err(Invalid);
         }
-        let fields = Fields::of(document, &RUN_KEYS)?;
+        let fields = Fields::of(document, &["schema_version", "format"]);
         let run_id = fields.name("run_id")?;
         let (started_at_ns, ended_at_ns) = fields.span("started_at_ns", "ended_at_ns")?;
         let attachments = fields
             .objects("attachments")?
             .into_iter()
-            .map(|entry| RunAttachment::read(entry, &run_id, file))
-            .collect::<Option<_>>()?;
+            .map(|entry| RunAttachment::parse(entry, &run_id, file))
+            .collect::<Result<_, _>>()?;
         let sessions = fields.objects("sessions")?;
-        Some(Self {
+        let read = Self {
             path: file.to_path_buf(),
             title: fields.name_or_null("title")?,
             description: fields.text_or_null("description")?,
@@ -173,44 +119,20 @@ impl RunEnvelope {
             tags: fields.tags()?,
             sessions: sessions
                 .into_iter()
-                .map(RunSessionRef::read)
-                .collect::<Option<_>>()?,
+                .map(RunSessionRef::parse)
+                .collect::<Result<_, _>>()?,
             attachments,
             metadata: fields.metadata()?,
             run_id,
-        })
-    }
-
-    /// The envelope as a map, in the form shown in the catalog.
-    pub fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("run_id", self.run_id.clone());
-        map.insert("path", path_text(&self.path));
-        map.insert("title", self.title.clone());
-        map.insert("description", self.description.clone());
-        map.insert("job_id", self.job_id.clone());
-        map.insert("started_at_ns", self.started_at_ns);
-        map.insert("ended_at_ns", self.ended_at_ns);
-        map.insert("created_at_utc", self.created_at_utc.clone());
-        map.insert("updated_at_utc", self.updated_at_utc.clone());
-        map.insert("source_namespace", self.source_namespace.clone());
-        map.insert("source_ref", self.source_ref.clone());
-        map.insert("tags", texts(&self.tags));
-        let sessions = self.sessions.iter();
-        let sessions = sessions.map(|session| Value::Map(session.to_map()));
-        map.insert("sessions", Value::List(sessions.collect()));
-        let attachments = self.attachments.iter();
-        let attachments = attachments.map(|attachment| Value::Map(attachment.to_map()));
-        map.insert("attachments", Value::List(attachments.collect()));
-        map.insert("metadata", Value::Map(self.metadata.clone()));
-        map
+        };
+        fields.complete(read)
     }
 }
 
 impl RunSessionRef {
-    fn read(entry: &Map) -> Option<Self> {
-        let fields = Fields::of(entry, &SESSION_KEYS)?;
-        Some(Self {
+    fn parse(entry: &Map) -> Result<Self, Invalid> {
+        let fields = Fields::of(entry, &[]);
+        let read = Self {
             session_id: fields.name("session_id")?,
             job_id: fields.name_or_null("job_id")?,
             rank: fields.at_least("rank", 0)?,
@@ -220,39 +142,26 @@ impl RunSessionRef {
             source_namespace: fields.name_or_null("source_namespace")?,
             source_ref: fields.name_or_null("source_ref")?,
             metadata: fields.metadata()?,
-        })
-    }
-
-    fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("session_id", self.session_id.clone());
-        map.insert("job_id", self.job_id.clone());
-        map.insert("rank", self.rank);
-        map.insert("local_rank", self.local_rank);
-        map.insert("world_size", self.world_size);
-        map.insert("role", self.role.clone());
-        map.insert("source_namespace", self.source_namespace.clone());
-        map.insert("source_ref", self.source_ref.clone());
-        map.insert("metadata", Value::Map(self.metadata.clone()));
-        map
+        };
+        fields.complete(read)
     }
 }
 
 impl RunAttachment {
-    fn read(entry: &Map, run_id: &Text, file: &Path) -> Option<Self> {
-        let fields = Fields::of(entry, &ATTACHMENT_KEYS)?;
+    fn parse(entry: &Map, run_id: &Text, file: &Path) -> Result<Self, Invalid> {
+        let fields = Fields::of(entry, &[]);
         let url = fields.name_if_present("url")?;
         let path = fields.name_if_present("path")?;
         if url.is_none() && path.is_none() {
-            return None;
+            return Err(Invalid);
         }
         let (start_ns, end_ns) = fields.span("start_ns", "end_ns")?;
         let storage = fields.name("storage")?;
         if storage != "reference" && storage != "copy" {
-            return None;
+            return Err(Invalid);
         }
         let owner = fields.name_or_null("run_id")?;
-        Some(Self {
+        let read = Self {
             title: fields.name("title")?,
             kind: fields.name("kind")?,
             storage,
@@ -272,137 +181,123 @@ impl RunAttachment {
             source_namespace: fields.name_or_null("source_namespace")?,
             source_ref: fields.name_or_null("source_ref")?,
             metadata: fields.metadata()?,
-        })
-    }
-
-    fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("title", self.title.clone());
-        map.insert("kind", self.kind.clone());
-        map.insert("storage", self.storage.clone());
-        map.insert("attachment_id", self.attachment_id.clone());
-        map.insert("url", self.url.clone());
-        map.insert("path", self.path.clone());
-        map.insert("run_id", self.run_id.clone());
-        map.insert("session_id", self.session_id.clone());
-        map.insert("job_id", self.job_id.clone());
-        map.insert("rank", self.rank);
-        map.insert("local_rank", self.local_rank);
-        map.insert("world_size", self.world_size);
-        map.insert("start_ns", self.start_ns);
-        map.insert("end_ns", self.end_ns);
-        map.insert("created_at_utc", self.created_at_utc.clone());
-        map.insert("updated_at_utc", self.updated_at_utc.clone());
-        map.insert("source_namespace", self.source_namespace.clone());
-        map.insert("source_ref", self.source_ref.clone());
-        map.insert("metadata", Value::Map(self.metadata.clone()));
-        map
+        };
+        fields.complete(read)
     }
 }
 
-/// A JSON object of an envelope without unknown keys. Each method of `Fields` returns `None` when
-/// the value is invalid. For an optional value, the inner `Option` shows whether the value is
-/// present.
-struct Fields<'a>(&'a Map);
+/// A value that is invalid, so that the whole file is.
+struct Invalid;
+
+/// An object whose keys are all known: those that were read.
+struct Fields<'a> {
+    map: &'a Map,
+    known: RefCell<Vec<&'static str>>,
+}
 
 impl<'a> Fields<'a> {
-    fn of(map: &'a Map, keys: &[&str]) -> Option<Self> {
-        let is_known = |key: &Text| keys.iter().any(|known| key == known);
-        map.iter()
-            .all(|(key, _)| is_known(key))
-            .then_some(Self(map))
+    fn of(map: &'a Map, known: &[&'static str]) -> Self {
+        let known = RefCell::new(known.to_vec());
+        Self { map, known }
     }
 
-    /// A required text that must not be empty.
-    fn name(&self, key: &str) -> Option<Text> {
-        let text = self.0.get(key)?.as_text()?;
-        (!text.as_bytes().is_empty()).then(|| text.clone())
+    fn get(&self, key: &'static str) -> Option<&'a Value> {
+        self.known.borrow_mut().push(key);
+        self.map.get(key)
     }
 
-    /// An optional text that must not be empty; its key may be missing and its value may be null.
-    #[expect(
-        clippy::option_option,
-        reason = "the outer option is validity, the inner one presence"
-    )]
-    fn name_or_null(&self, key: &str) -> Option<Option<Text>> {
-        match self.0.get(key) {
-            None | Some(Value::Null) => Some(None),
+    /// Returns what was read, unless there are other keys.
+    fn complete<T>(self, read: T) -> Result<T, Invalid> {
+        let known = self.known.into_inner();
+        let is_known = |key: &Text| known.iter().any(|known| key == known);
+        if self.map.iter().all(|(key, _)| is_known(key)) {
+            Ok(read)
+        } else {
+            Err(Invalid)
+        }
+    }
+
+    /// A non-empty text.
+    fn name(&self, key: &'static str) -> Result<Text, Invalid> {
+        match self.get(key) {
+            Some(Value::Text(text)) if !text.as_bytes().is_empty() => Ok(text.clone()),
+            _ => Err(Invalid),
+        }
+    }
+
+    /// A non-empty text. The key may be missing and the value may be null.
+    fn name_or_null(&self, key: &'static str) -> Result<Option<Text>, Invalid> {
+        match self.get(key) {
+            Some(Value::Null) => Ok(None),
+            _ => self.name_if_present(key),
+        }
+    }
+
+    /// A non-empty text. The key may be missing, but the value must not be null.
+    fn name_if_present(&self, key: &'static str) -> Result<Option<Text>, Invalid> {
+        match self.get(key) {
+            None => Ok(None),
             Some(_) => self.name(key).map(Some),
         }
     }
 
-    /// An optional text that must not be empty; its key may be missing, but its value must not be
-    /// null.
-    #[expect(
-        clippy::option_option,
-        reason = "the outer option is validity, the inner one presence"
-    )]
-    fn name_if_present(&self, key: &str) -> Option<Option<Text>> {
-        match self.0.get(key) {
-            None => Some(None),
-            Some(_) => self.name(key).map(Some),
+    /// A text, possibly empty. The key may be missing and the value may be null.
+    fn text_or_null(&self, key: &'static str) -> Result<Option<Text>, Invalid> {
+        match self.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Text(text)) => Ok(Some(text.clone())),
+            Some(_) => Err(Invalid),
         }
     }
 
-    /// An optional text that may be empty; its key may be missing and its value may be null.
-    #[expect(
-        clippy::option_option,
-        reason = "the outer option is validity, the inner one presence"
-    )]
-    fn text_or_null(&self, key: &str) -> Option<Option<Text>> {
-        match self.0.get(key) {
-            None | Some(Value::Null) => Some(None),
-            Some(Value::Text(text)) => Some(Some(text.clone())),
-            Some(_) => None,
+    fn at_least(&self, key: &'static str, minimum: i64) -> Result<Option<i64>, Invalid> {
+        match self.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Int(value)) if *value >= minimum => Ok(Some(*value)),
+            Some(_) => Err(Invalid),
         }
     }
 
-    #[expect(
-        clippy::option_option,
-        reason = "the outer option is validity, the inner one presence"
-    )]
-    fn at_least(&self, key: &str, minimum: i64) -> Option<Option<i64>> {
-        match self.0.get(key) {
-            None | Some(Value::Null) => Some(None),
-            Some(Value::Int(value)) if *value >= minimum => Some(Some(*value)),
-            Some(_) => None,
+    /// Two timestamps, of which the second must not be earlier.
+    fn span(
+        &self,
+        start: &'static str,
+        end: &'static str,
+    ) -> Result<(Option<i64>, Option<i64>), Invalid> {
+        match (self.at_least(start, 0)?, self.at_least(end, 0)?) {
+            (Some(start), Some(end)) if end < start => Err(Invalid),
+            span => Ok(span),
         }
     }
 
-    /// Two timestamps, of which the second must not be earlier than the first.
-    fn span(&self, start: &str, end: &str) -> Option<(Option<i64>, Option<i64>)> {
-        let (start, end) = (self.at_least(start, 0)?, self.at_least(end, 0)?);
-        match (start, end) {
-            (Some(start), Some(end)) if end < start => None,
-            span => Some(span),
-        }
-    }
-
-    fn tags(&self) -> Option<Vec<Text>> {
+    fn tags(&self) -> Result<Vec<Text>, Invalid> {
         let mut tags: Vec<Text> = Vec::new();
         for tag in self.list("tags")? {
-            let tag = tag.as_text().filter(|tag| !tag.as_bytes().is_empty())?;
-            if tags.contains(tag) {
-                return None;
+            match tag {
+                Value::Text(tag) if !tag.as_bytes().is_empty() && !tags.contains(tag) => {
+                    tags.push(tag.clone());
+                }
+                _ => return Err(Invalid),
             }
-            tags.push(tag.clone());
         }
-        Some(tags)
+        Ok(tags)
     }
 
-    fn objects(&self, key: &str) -> Option<Vec<&'a Map>> {
-        self.list(key)?.iter().map(Value::as_map).collect()
+    fn objects(&self, key: &'static str) -> Result<Vec<&'a Map>, Invalid> {
+        let items = self.list(key)?.iter();
+        items.map(|item| item.as_map().ok_or(Invalid)).collect()
     }
 
-    fn list(&self, key: &str) -> Option<&'a [Value]> {
-        match self.0.get(key) {
-            None => Some(&[]),
-            Some(Value::List(items)) => Some(items),
-            Some(_) => None,
+    fn list(&self, key: &'static str) -> Result<&'a [Value], Invalid> {
+        match self.get(key) {
+            None => Ok(&[]),
+            Some(Value::List(items)) => Ok(items),
+            Some(_) => Err(Invalid),
         }
     }
 
-    fn metadata(&self) -> Option<Map> {
-        self.0.get("metadata")?.as_map().cloned()
+    fn metadata(&self) -> Result<Map, Invalid> {
+        let metadata = self.get("metadata").and_then(Value::as_map);
+        metadata.cloned().ok_or(Invalid)
     }
 }

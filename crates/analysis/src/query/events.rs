@@ -157,7 +157,7 @@ impl EventRows {
 
     /// The rows in order.
     pub fn iter(&self) -> impl Iterator<Item = EventRow<'_>> {
-        (0..self.len()).filter_map(|place| self.get(place))
+        (0..self.len()).filter_map(|index| self.get(index))
     }
 }
 
@@ -195,14 +195,14 @@ impl super::Store {
     /// Sessions with events that may pass the filter.
     pub(super) fn homes(&self, filter: &EventFilter) -> Vec<Home> {
         let mut homes = Vec::new();
-        for (place, source) in self.catalog().sources.iter().enumerate() {
+        for (index, source) in self.catalog().sources.iter().enumerate() {
             if source.kind == SourceKind::DiagnoseBundle {
                 continue;
             }
             if filter.is_narrow()
-                && self.scans_rather_than_loads(place)
+                && self.scans_rather_than_loads(index)
                 && let Some((scanned, damage)) =
-                    scan(source, self.rollups(place).as_deref(), filter)
+                    scan(source, self.rollups(index).as_deref(), filter)
             {
                 self.note_damage(source, &damage);
                 homes.extend(scanned.into_iter().map(|session| Home {
@@ -213,7 +213,7 @@ impl super::Store {
                 }));
                 continue;
             }
-            for session in &self.loaded(place).sessions {
+            for session in &self.loaded(index).sessions {
                 let status = session.summary.status.as_str();
                 let is_other = filter
                     .session_id

@@ -1,7 +1,8 @@
 //! Evidence: events, markers, bundles and other items that may be related to a point in time, in
 //! one format.
 
-use stormlog_format::json::{Layout, Writer};
+use serde::Serialize;
+use stormlog_format::json::{Layout, Writer, map_of};
 use stormlog_format::{Map, Text, Value, classify};
 
 use super::about;
@@ -22,8 +23,8 @@ pub const EVIDENCE_KINDS: [&str; 7] = [
     "attachment",
 ];
 
-/// Evidence: an item that may be related to a point in time.
-#[derive(Clone, Debug, PartialEq)]
+/// Something that may be related to a point in time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[expect(
     missing_docs,
     reason = "the fields are the keys of rows, described in docs/schemas"
@@ -48,41 +49,14 @@ pub struct Evidence {
 impl Evidence {
     /// The evidence as a map, with its keys in a fixed order.
     pub fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("evidence_id", self.evidence_id.clone());
-        map.insert("kind", self.kind);
-        map.insert("title", self.title.clone());
-        map.insert("session_id", self.session_id.clone());
-        map.insert("job_id", self.job_id.clone());
-        map.insert("rank", self.rank);
-        map.insert("world_size", self.world_size);
-        map.insert("start_ns", self.start_ns);
-        map.insert("end_ns", self.end_ns);
-        map.insert("source_path", self.source_path.clone());
-        map.insert("source_kind", self.source_kind.clone());
-        map.insert("metadata", Value::Map(self.metadata.clone()));
-        map.insert("confidence", self.confidence.as_str());
-        let reasons = self.reasons.iter().map(|reason| Value::text(*reason));
-        map.insert("reasons", Value::List(reasons.collect()));
-        map
+        map_of(self)
     }
 
     pub(crate) fn new(kind: &'static str, title: impl Into<Text>) -> Self {
         Self {
-            evidence_id: Text::default(),
             kind,
             title: title.into(),
-            session_id: None,
-            job_id: None,
-            rank: None,
-            world_size: None,
-            start_ns: None,
-            end_ns: None,
-            source_path: Text::default(),
-            source_kind: Text::default(),
-            metadata: Map::new(),
-            confidence: Confidence::Low,
-            reasons: Vec::new(),
+            ..Self::default()
         }
     }
 

@@ -1,5 +1,7 @@
 //! Parses ISO 8601 times in the forms that Python accepts.
 
+use stormlog_format::whole;
+
 /// Parses a time to microseconds since 1970; a time without a zone is UTC.
 pub(crate) fn iso_to_micros(text: &str) -> Option<i64> {
     if !text.is_ascii() {
@@ -17,12 +19,7 @@ pub(crate) fn iso_to_micros(text: &str) -> Option<i64> {
 /// Parses a time to nanoseconds since 1970, with the rounding of Python's floating-point seconds.
 pub fn iso_to_ns(text: &str) -> Option<i64> {
     let micros = iso_to_micros(text)?;
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        reason = "years have four digits, so the product fits; Python loses the same digits"
-    )]
-    Some((micros as f64 / 1e6 * 1e9) as i64)
+    Some(whole(micros as f64 / 1e6 * 1e9))
 }
 
 /// Parses a date to days since 1970, and returns the text after the date.
@@ -62,7 +59,7 @@ fn time_and_zone(text: &[u8]) -> Option<(i64, i64)> {
         .iter()
         .position(|byte| matches!(byte, b'Z' | b'z' | b'+' | b'-'));
     let (time, zone) = match zone {
-        Some(place) => text.split_at(place),
+        Some(index) => text.split_at(index),
         None => (text, &[][..]),
     };
     let offset = match zone {
@@ -109,7 +106,7 @@ fn fraction(digits: &[u8]) -> Option<i64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    let micros = (0..6).map(|place| digits.get(place).map_or(0, |digit| i64::from(digit - b'0')));
+    let micros = (0..6).map(|index| digits.get(index).map_or(0, |digit| i64::from(digit - b'0')));
     Some(micros.fold(0, |value, digit| value * 10 + digit))
 }
 

@@ -5,6 +5,9 @@
 
 use stormlog_format::{ProcessIdentity, SessionStatus, SessionSummary};
 
+use crate::columns::EventRef;
+use crate::load::LoadedSession;
+
 /// A session without writes for this long counts as ended if its process cannot be checked, because
 /// it runs on another machine or in another container. A recorder writes every few seconds, and ten
 /// minutes allow for clocks that differ between machines.
@@ -28,6 +31,20 @@ pub enum Process {
     },
     /// The state of the process is unknown.
     Unknown,
+}
+
+/// Gives loaded sessions their statuses as they are now: open sessions whose process has ended are
+/// interrupted.
+pub fn settle_statuses<'a>(
+    sessions: impl IntoIterator<Item = &'a mut LoadedSession>,
+    here: &Surroundings<'_>,
+) {
+    for session in sessions {
+        let last = session.events.len().checked_sub(1);
+        let last = last.and_then(|index| session.events.get(index));
+        let last_ns = last.map(EventRef::timestamp_ns);
+        session.summary.status = effective_status(&session.summary, last_ns, Some(here));
+    }
 }
 
 /// The state of the machine on which the recording is read.

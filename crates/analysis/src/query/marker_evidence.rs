@@ -1,5 +1,6 @@
 //! Converts markers of a timeline to evidence.
 
+use stormlog_format::json::map_of;
 use stormlog_format::{Map, Text, Value};
 
 use super::catalog::SourceKind;
@@ -11,11 +12,11 @@ use crate::{EventRef, LoadedSession};
 impl super::Store {
     pub(crate) fn marker_evidence(&self) -> Vec<Evidence> {
         let mut found = Vec::new();
-        for (place, source) in self.catalog().sources.iter().enumerate() {
+        for (index, source) in self.catalog().sources.iter().enumerate() {
             if source.kind == SourceKind::DiagnoseBundle {
                 continue;
             }
-            for session in &self.loaded(place).sessions {
+            for session in &self.loaded(index).sessions {
                 let path = source_path(session, source);
                 let markers = of_events(&session.events, true);
                 found.extend(markers.iter().map(|marker| Evidence {
@@ -54,34 +55,14 @@ fn of_marker(marker: &Marker, session: &LoadedSession) -> Evidence {
 /// The marker as a map, with its keys in a fixed order.
 fn to_map(marker: &Marker, session: &LoadedSession) -> Map {
     let (event_type, metadata) = match &marker.subject {
-        Subject::Event { place, event_type } => {
-            let event = session.events.get(*place);
+        Subject::Event { index, event_type } => {
+            let event = session.events.get(*index);
             let metadata = event.map(EventRef::metadata).unwrap_or_default();
             (event_type.clone(), metadata)
         }
-        Subject::Phase(span) => {
-            let mut metadata = Map::new();
-            let path = span.path.iter().cloned().map(Value::Text);
-            metadata.insert("phase_path", Value::List(path.collect()));
-            metadata.insert("scope_id", span.scope_id.clone());
-            metadata.insert("thread_id", span.thread_id);
-            metadata.insert("thread_name", span.thread_name.clone());
-            metadata.insert("sequence", span.sequence);
-            metadata.insert("synthetic_end", Value::Bool(span.synthetic_end));
-            (Text::from("phase"), metadata)
-        }
+        Subject::Phase(span) => (Text::from("phase"), span.metadata()),
     };
-    let mut map = Map::new();
-    map.insert("session_id", marker.session_id.clone());
-    map.insert("start_ns", marker.start_ns);
-    map.insert("end_ns", marker.end_ns);
-    map.insert("kind", marker.kind);
-    map.insert("source", marker.source());
-    map.insert("severity", marker.severity);
-    map.insert("label", marker.label.clone());
-    map.insert("rank", marker.rank);
-    map.insert("local_rank", marker.local_rank);
-    map.insert("world_size", marker.world_size);
+    let mut map = map_of(marker);
     map.insert("event_type", event_type);
     map.insert("metadata", Value::Map(metadata));
     map

@@ -2,22 +2,27 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+use stormlog_format::json::map_of;
 use stormlog_format::{Map, Text};
 
 use super::iso_time::iso_to_micros;
 use super::payload::{self, integer, path_text, text};
+use crate::document::shown_path;
 
 /// The name of the file in an OOM bundle that describes the exception.
 pub(super) const DETAILS: &str = stormlog_format::file_names::METADATA;
 
 /// A bundle of the OOM flight recorder.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(
     missing_docs,
     reason = "the fields are the keys of rows, described in docs/schemas"
 )]
 pub struct OomBundle {
+    #[serde(serialize_with = "shown_path")]
     pub bundle_path: PathBuf,
+    #[serde(serialize_with = "shown_path")]
     pub manifest_path: PathBuf,
     pub created_at_utc: Option<Text>,
     pub backend: Option<Text>,
@@ -51,22 +56,6 @@ impl OomBundle {
     pub fn created_ns(&self) -> Option<i64> {
         super::iso_time::iso_to_ns(self.created_at_utc.as_ref()?.as_str()?)
     }
-
-    /// The OOM bundle as a map, in the form shown in the catalog.
-    pub fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("bundle_path", path_text(&self.bundle_path));
-        map.insert("manifest_path", path_text(&self.manifest_path));
-        map.insert("created_at_utc", self.created_at_utc.clone());
-        map.insert("backend", self.backend.clone());
-        map.insert("reason", self.reason.clone());
-        map.insert("event_count", self.event_count);
-        map.insert("session_id", self.session_id.clone());
-        map.insert("session_status", self.session_status.clone());
-        map.insert("exception_type", self.exception_type.clone());
-        map.insert("exception_module", self.exception_module.clone());
-        map
-    }
 }
 
 /// An OOM bundle as a row of a result.
@@ -82,7 +71,7 @@ pub struct OomRow {
 impl OomRow {
     /// The row as a map, with its keys in a fixed order.
     pub fn to_map(&self) -> Map {
-        let mut map = self.bundle.to_map();
+        let mut map = map_of(&self.bundle);
         map.remove("manifest_path");
         map.insert("session_status", self.session_status.clone());
         map

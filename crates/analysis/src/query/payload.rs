@@ -52,8 +52,3 @@ pub(crate) fn metadata(map: &Map) -> Map {
 pub(crate) fn path_text(path: &Path) -> Text {
     pack::shown(path).to_string_lossy().into_owned().into()
 }
-
-/// A list of texts as a JSON value.
-pub(crate) fn texts(items: &[Text]) -> Value {
-    Value::List(items.iter().cloned().map(Value::Text).collect())
-}

@@ -25,7 +25,7 @@ impl super::Store {
             return None;
         }
         let files: Vec<Arc<RollupFile>> = (0..sources.len())
-            .map(|place| self.rollups(place))
+            .map(|index| self.rollups(index))
             .collect::<Option<_>>()?;
         let sessions: Vec<&SessionRollup> = files.iter().flat_map(|file| &file.sessions).collect();
         match metric {
@@ -44,8 +44,8 @@ impl super::Store {
 
     pub(crate) fn rollup_evidence(&self) -> Vec<Evidence> {
         let mut found = Vec::new();
-        for (place, source) in self.catalog().sources.iter().enumerate() {
-            let Some(file) = self.rollup_windows(place) else {
+        for (index, source) in self.catalog().sources.iter().enumerate() {
+            let Some(file) = self.rollup_windows(index) else {
                 continue;
             };
             for session in &file.sessions {
@@ -75,11 +75,11 @@ impl<T: Default> Totals<T> {
     }
 
     fn of(&mut self, group: Group) -> &mut T {
-        let place = *self.places.entry(group.clone()).or_insert_with(|| {
+        let index = *self.places.entry(group.clone()).or_insert_with(|| {
             self.totals.push((group, T::default()));
             self.totals.len() - 1
         });
-        &mut self.totals[place].1
+        &mut self.totals[index].1
     }
 }
 

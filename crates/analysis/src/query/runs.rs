@@ -1,15 +1,17 @@
 //! Groups sessions into runs, by an envelope or by a common job id.
 
 use hashbrown::{HashMap, HashSet};
+use serde::Serialize;
+use stormlog_format::json::{map_of, value_of};
 use stormlog_format::{Map, Text, Value};
 
 use super::catalog::CatalogWarning;
 use super::envelope::RunEnvelope;
-use super::payload::{path_text, texts};
+use super::payload::path_text;
 use super::sessions::SessionRow;
 
 /// A run, with its sessions.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 #[expect(
     missing_docs,
     reason = "the fields are the keys of rows, described in docs/schemas"
@@ -26,8 +28,11 @@ pub struct RunContext {
     pub source_kind: &'static str,
     pub source_namespace: Option<Text>,
     pub source_ref: Option<Text>,
+    #[serde(skip)]
     pub sessions: Vec<SessionRow>,
+    #[serde(skip)]
     pub tags: Vec<Text>,
+    #[serde(skip)]
     pub metadata: Map,
 }
 
@@ -61,25 +66,13 @@ impl RunRow {
     /// The row as a map, with its keys in a fixed order.
     pub fn to_map(&self) -> Map {
         let run = &self.run;
-        let mut map = Map::new();
-        map.insert("run_id", run.run_id.clone());
-        map.insert("explicit", Value::Bool(run.explicit));
-        map.insert("title", run.title.clone());
-        map.insert("description", run.description.clone());
-        map.insert("job_id", run.job_id.clone());
-        map.insert("started_at_ns", run.started_at_ns);
-        map.insert("ended_at_ns", run.ended_at_ns);
-        map.insert("source_path", run.source_path.clone());
-        map.insert("source_kind", run.source_kind);
-        map.insert("source_namespace", run.source_namespace.clone());
-        map.insert("source_ref", run.source_ref.clone());
+        let mut map = map_of(run);
         let count = i64::try_from(run.sessions.len()).unwrap_or(i64::MAX);
         map.insert("session_count", count);
         map.insert("attachment_count", self.attachment_count);
-        map.insert("sessions", texts(&self.session_ids()));
-        let ranks = self.ranks().into_iter().map(Value::Int).collect();
-        map.insert("ranks", Value::List(ranks));
-        map.insert("tags", texts(&run.tags));
+        map.insert("sessions", value_of(&self.session_ids()));
+        map.insert("ranks", value_of(&self.ranks()));
+        map.insert("tags", value_of(&run.tags));
         map.insert("metadata", Value::Map(run.metadata.clone()));
         map
     }
@@ -173,11 +166,11 @@ pub(crate) fn run_contexts(sessions: &[SessionRow], envelopes: &[RunEnvelope]) -
             Some(job) => format!("job:{job}").into(),
             None => format!("session:{}", summary.session_id).into(),
         };
-        let place = *known.entry(id.clone()).or_insert_with(|| {
+        let index = *known.entry(id.clone()).or_insert_with(|| {
             groups.push((id, job, Vec::new()));
             groups.len() - 1
         });
-        groups[place].2.push(row);
+        groups[index].2.push(row);
     }
     let mut taken: HashSet<Text> = runs.iter().map(|run| run.run_id.clone()).collect();
     for (id, job, members) in groups {
@@ -385,11 +378,11 @@ impl<K> Default for Claims<K> {
 
 impl<K: Clone + Eq + std::hash::Hash> Claims<K> {
     fn claim(&mut self, key: K, run: &Text) {
-        let place = *self.places.entry(key.clone()).or_insert_with(|| {
+        let index = *self.places.entry(key.clone()).or_insert_with(|| {
             self.claims.push((key, Vec::new()));
             self.claims.len() - 1
         });
-        let runs = &mut self.claims[place].1;
+        let runs = &mut self.claims[index].1;
         if !runs.contains(run) {
             runs.push(run.clone());
         }

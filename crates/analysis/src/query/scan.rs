@@ -18,7 +18,7 @@ use stormlog_format::{Manifest, SessionSummary, Text, Value};
 use super::catalog::{Source, SourceKind};
 use super::events::EventFilter;
 use crate::columns::{EventRef, Events};
-use crate::load::{Damage, LoadOptions, OnError, load_matching, open};
+use crate::load::{Damage, LoadOptions, load_matching, open};
 
 /// Sinks with fewer bytes than this are read completely.
 const WORTH_SKIPPING: u64 = 8 << 20;
@@ -176,10 +176,7 @@ fn read<'s, 'a>(
             }
             filter.accepts(event)
         };
-        let options = LoadOptions {
-            on_error: OnError::Skip,
-            ..LoadOptions::default()
-        };
+        let options = LoadOptions::skipping();
         let outcome = load_matching(&source.path, manifest, files.collect(), &options, &keep);
         let (events, harm) = outcome.ok()?;
         if strays.into_inner() {

@@ -4,6 +4,8 @@ use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use hashbrown::HashMap;
+use serde::Serialize;
+use stormlog_format::json::map_of;
 use stormlog_format::{Manifest, Map, SessionStatus, SessionSummary, Text, Value};
 
 use super::catalog::{Source, SourceKind};
@@ -13,12 +15,11 @@ use super::payload::{path_text, text};
 use super::uncounted_events::uncounted_events;
 
 /// A session as a row of a result.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SessionRow {
     /// The summary of the session.
+    #[serde(flatten)]
     pub summary: SessionSummary,
-    /// The status of the session at the time when the row was created.
-    pub effective_status: SessionStatus,
     /// The path where the session was found.
     pub source_path: Text,
     /// The type of the session's source.
@@ -31,20 +32,14 @@ pub struct SessionRow {
     pub event_count: Option<i64>,
     /// Number of OOM bundles that name this session.
     pub oom_bundle_count: i64,
+    /// The status at the time when the row was created.
+    pub effective_status: SessionStatus,
 }
 
 impl SessionRow {
     /// The row as a map, with its keys in a fixed order.
     pub fn to_map(&self) -> Map {
-        let mut map = self.summary.to_map();
-        map.insert("source_path", self.source_path.clone());
-        map.insert("source_kind", self.source_kind.as_str());
-        map.insert("source_count", self.source_count);
-        map.insert("warning_count", self.warning_count);
-        map.insert("event_count", self.event_count);
-        map.insert("oom_bundle_count", self.oom_bundle_count);
-        map.insert("effective_status", self.effective_status.as_str());
-        map
+        map_of(self)
     }
 }
 
@@ -100,8 +95,8 @@ impl super::Store {
             return given.to_vec();
         }
         let mut rows = Vec::new();
-        for (place, source) in self.catalog().sources.iter().enumerate() {
-            rows.extend(self.sessions_of(place, source, surroundings));
+        for (index, source) in self.catalog().sources.iter().enumerate() {
+            rows.extend(self.sessions_of(index, source, surroundings));
         }
         joined(rows, &self.catalog().oom_bundles)
     }
@@ -188,10 +183,10 @@ pub(super) fn joined(mut rows: Vec<SessionRow>, oom_bundles: &[OomBundle]) -> Ve
 /// from.
 fn join_what_bundles_hold(rows: &mut Vec<SessionRow>) {
     let mut bundles: HashMap<Text, Vec<usize>> = HashMap::new();
-    for (place, row) in rows.iter().enumerate() {
+    for (index, row) in rows.iter().enumerate() {
         if row.source_kind == SourceKind::DiagnoseBundle {
             let id = row.summary.session_id.clone();
-            bundles.entry(id).or_default().push(place);
+            bundles.entry(id).or_default().push(index);
         }
     }
     let holder_of = |row: &SessionRow| {
@@ -199,9 +194,9 @@ fn join_what_bundles_hold(rows: &mut Vec<SessionRow>) {
         named.copied().find(|bundle| is_inside(row, &rows[*bundle]))
     };
     let holders: Vec<Option<usize>> = rows.iter().map(holder_of).collect();
-    for (place, holder) in holders.iter().enumerate() {
+    for (index, holder) in holders.iter().enumerate() {
         let Some(holder) = *holder else { continue };
-        let (events, warnings) = (rows[place].event_count, rows[place].warning_count);
+        let (events, warnings) = (rows[index].event_count, rows[index].warning_count);
         let holder = &mut rows[holder];
         holder.event_count = holder.event_count.or(events);
         holder.warning_count += warnings;
@@ -284,7 +279,7 @@ pub(crate) fn diagnosed(manifest: &Map) -> Option<SessionSummary> {
     }
     let status = match manifest.get("session_status") {
         None => SessionStatus::Incomplete,
-        Some(value) => SessionStatus::parse(value).ok()?,
+        Some(value) => SessionStatus::of_value(value).ok()?,
     };
     Some(SessionSummary {
         session_id: text(manifest, "session_id")?,

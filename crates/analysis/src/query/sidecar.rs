@@ -2,6 +2,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use serde::Serialize;
+use stormlog_format::json::map_of;
 use stormlog_format::{Map, Text, Value};
 
 use super::payload::{self, integer, text};
@@ -12,8 +14,8 @@ pub(crate) const FILE_NAME: &str = "stormlog_attachments.json";
 /// The value of the key `format` in a sidecar with attachments.
 const FORMAT: &str = "stormlog.attachments";
 
-/// An attachment: a link to data outside of the telemetry.
-#[derive(Clone, Debug, PartialEq)]
+/// A link to data outside of the telemetry.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(
     missing_docs,
     reason = "the fields are the keys of rows, described in docs/schemas"
@@ -42,26 +44,7 @@ pub struct ExternalAttachment {
 impl ExternalAttachment {
     /// The attachment as a map, in the form shown in rows.
     pub fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("title", self.title.clone());
-        map.insert("kind", self.kind.clone());
-        map.insert("attachment_id", self.attachment_id.clone());
-        map.insert("url", self.url.clone());
-        map.insert("path", self.path.clone());
-        map.insert("run_id", self.run_id.clone());
-        map.insert("session_id", self.session_id.clone());
-        map.insert("job_id", self.job_id.clone());
-        map.insert("rank", self.rank);
-        map.insert("start_ns", self.start_ns);
-        map.insert("end_ns", self.end_ns);
-        map.insert("created_at_utc", self.created_at_utc.clone());
-        map.insert("updated_at_utc", self.updated_at_utc.clone());
-        map.insert("storage", self.storage.clone());
-        map.insert("source_namespace", self.source_namespace.clone());
-        map.insert("source_ref", self.source_ref.clone());
-        map.insert("metadata", Value::Map(self.metadata.clone()));
-        map.insert("sidecar_path", self.sidecar_path.clone());
-        map
+        map_of(self)
     }
 
     /// Parses an attachment from a map that [`to_map`](Self::to_map) created.
@@ -122,22 +105,22 @@ pub(crate) fn read(document: &Map, file: &Path, roots: &[PathBuf]) -> Outcome {
             .push("attachment sidecar attachments must be a list".into());
         return outcome;
     };
-    for (place, entry) in entries.iter().enumerate() {
+    for (index, entry) in entries.iter().enumerate() {
         let Some(entry) = entry.as_map() else {
             outcome
                 .warnings
-                .push(format!("attachment {place} is not an object"));
+                .push(format!("attachment {index} is not an object"));
             continue;
         };
         if leaves(entry, file, roots) {
-            outcome.warnings.push(refusal(place));
+            outcome.warnings.push(refusal(index));
             continue;
         }
         match attachment(entry, file) {
             Some(attachment) => outcome.attachments.push(attachment),
             None => outcome
                 .warnings
-                .push(format!("attachment {place} is invalid")),
+                .push(format!("attachment {index} is invalid")),
         }
     }
     outcome

@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use stormlog_format::{Event, Map, SinkNames, Text, classify};
+use serde::Serialize;
+use stormlog_format::{Event, SinkNames, Text, classify};
 
 use super::catalog::CatalogWarning;
 use super::ooms::OomBundle;
@@ -11,7 +12,7 @@ use super::payload::{self, path_text};
 use crate::catalog::{FollowFrom, Follower};
 
 /// An event or bundle to report to a user who watches a run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sighting {
     /// The kind of the sighting: `alert`, `collector`, `oom`, `oom_bundle`, or the kind of a
     /// finding.
@@ -30,22 +31,7 @@ pub struct Sighting {
     pub source_path: Text,
 }
 
-impl Sighting {
-    /// The sighting as a map, with its keys in a fixed order.
-    pub fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("kind", self.kind);
-        map.insert("severity", self.severity.clone());
-        map.insert("timestamp_ns", self.timestamp_ns);
-        map.insert("session_id", self.session_id.clone());
-        map.insert("rank", self.rank);
-        map.insert("message", self.message.clone());
-        map.insert("source_path", self.source_path.clone());
-        map
-    }
-}
-
-/// Watches the given paths for new sightings.
+/// Watches some paths for new sightings.
 pub struct Watch {
     follower: Follower,
     /// Damaged lines that were not returned by [`take_warnings`](Self::take_warnings) yet.

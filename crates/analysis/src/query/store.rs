@@ -143,9 +143,9 @@ impl Store {
         let mut bundles = self.catalog.oom_bundles.iter();
         let mut sources = self.catalog.sources.iter().enumerate();
         bundles.any(|bundle| is_at(&bundle.bundle_path))
-            || sources.any(|(place, source)| {
+            || sources.any(|(index, source)| {
                 let has_events = || {
-                    let loaded = self.loaded(place);
+                    let loaded = self.loaded(index);
                     let mut sessions = loaded.sessions.iter();
                     sessions.any(|session| !session.events.is_empty())
                 };
@@ -205,11 +205,11 @@ impl Store {
     /// queries do not read the sink again. A path that is not a sink of this store is ignored.
     pub fn supply(&self, path: &Path, loaded: &Loaded) {
         let is_it = |source: &Source| source.kind == SourceKind::Sink && source.path == path;
-        let Some(place) = self.catalog.sources.iter().position(is_it) else {
+        let Some(index) = self.catalog.sources.iter().position(is_it) else {
             return;
         };
-        if self.loaded[place].set(Arc::new(loaded.clone())).is_ok() {
-            self.note_damage(&self.catalog.sources[place], &loaded.damage);
+        if self.loaded[index].set(Arc::new(loaded.clone())).is_ok() {
+            self.note_damage(&self.catalog.sources[index], &loaded.damage);
         }
     }
 

@@ -102,16 +102,16 @@ impl<'a> Merge<'a> {
     fn plan(store: &'a Store, filter: &EventFilter) -> Option<Self> {
         let sources = &store.catalog().sources;
         let size: u64 = sources.iter().map(size_of).sum();
-        if size < WORTH_STREAMING || (0..sources.len()).any(|place| store.is_loaded(place)) {
+        if size < WORTH_STREAMING || (0..sources.len()).any(|index| store.is_loaded(index)) {
             return None;
         }
         let mut waiting = Vec::new();
         let mut homes = vec![HashMap::new(); sources.len()];
-        for (place, source) in sources.iter().enumerate() {
+        for (index, source) in sources.iter().enumerate() {
             match source.kind {
                 SourceKind::DiagnoseBundle => {}
                 SourceKind::Sink => {
-                    let rollups = store.rollups(place);
+                    let rollups = store.rollups(index);
                     let mut files = Vec::new();
                     for file in &source.event_paths {
                         if file.metadata().is_ok_and(|facts| facts.len() == 0) {
@@ -126,19 +126,19 @@ impl<'a> Merge<'a> {
                                 status: session.status.as_str(),
                             })
                         };
-                        let homes: &mut HashMap<_, _> = &mut homes[place];
+                        let homes: &mut HashMap<_, _> = &mut homes[index];
                         homes.entry(session.session_id.clone()).or_insert_with(home);
                         if is_wanted(session, rollups.as_deref(), filter) {
                             files.push((first_time(file)?, file));
                         }
                     }
-                    chains(place, files, &mut waiting);
+                    chains(index, files, &mut waiting);
                 }
                 _ => {
                     let (known, first_ns) = survey(source)?;
-                    homes[place] = known;
+                    homes[index] = known;
                     waiting.extend(first_ns.map(|first_ns| Chain {
-                        source: place,
+                        source: index,
                         files: vec![source.path.clone()],
                         first_ns,
                         last_ns: i64::MAX,

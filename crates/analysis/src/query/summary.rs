@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use rayon::prelude::*;
+use serde::Serialize;
+use stormlog_format::json::map_of;
 use stormlog_format::{Map, Text, Value};
 
 use super::about;
@@ -41,13 +43,7 @@ stormlog_format::names!(Metric {
 });
 
 impl Metric {
-    /// Parses a metric from its name in requests.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|metric| metric.as_str() == word)
-    }
-
-    /// The counter of an event whose peak the metric computes; `None` for metrics that are not
-    /// peaks.
+    /// The counter whose peak is computed.
     pub(crate) fn counter(self, event: EventRef<'_>) -> Option<i64> {
         match self {
             Self::PeakAllocatorAllocatedBytes => event.allocated_bytes(),
@@ -80,11 +76,6 @@ stormlog_format::names!(GroupBy {
 });
 
 impl GroupBy {
-    /// Parses a grouping from its name in requests.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|group| group.as_str() == word)
-    }
-
     pub(crate) fn key(self, session: &Text, rank: i64, status: &str) -> Group {
         let session = || Some(session.clone());
         match self {
@@ -99,8 +90,8 @@ impl GroupBy {
 /// The session, rank and status of a group.
 pub(crate) type Group = (Option<Text>, Option<i64>, Option<Text>);
 
-/// A row of a summary: a number and its group.
-#[derive(Clone, Debug, PartialEq)]
+/// A number and its group.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(
     missing_docs,
     reason = "the fields are the keys of rows, described in docs/schemas"
@@ -112,6 +103,7 @@ pub struct SummaryRow {
     pub rank: Option<i64>,
     pub status: Option<Text>,
     pub value: i64,
+    #[serde(flatten)]
     pub details: Map,
 }
 
@@ -136,17 +128,7 @@ impl SummaryRow {
 
     /// The row as a map, with its keys in a fixed order.
     pub fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("metric", self.metric.as_str());
-        map.insert("group_by", self.group_by.as_str());
-        map.insert("session_id", self.session_id.clone());
-        map.insert("rank", self.rank);
-        map.insert("status", self.status.clone());
-        map.insert("value", self.value);
-        for (key, value) in self.details.iter() {
-            map.insert(key.clone(), value.clone());
-        }
-        map
+        map_of(self)
     }
 
     /// Sorts rows in the order in which query results list them.
@@ -250,7 +232,7 @@ fn seen_at_home(metric: Metric, group_by: GroupBy, home: &Home) -> Vec<(Group, S
             metric => metric.counter(event),
         };
         let Some(value) = value else { continue };
-        let place = *of_origin[origin].get_or_insert_with(|| {
+        let index = *of_origin[origin].get_or_insert_with(|| {
             let origin = event.origin();
             let group = group_by.key(&origin.session_id, origin.rank, home.session_status);
             *places.entry(group.clone()).or_insert_with(|| {
@@ -258,7 +240,7 @@ fn seen_at_home(metric: Metric, group_by: GroupBy, home: &Home) -> Vec<(Group, S
                 groups.len() - 1
             })
         });
-        groups[place].1.add(value, event);
+        groups[index].1.add(value, event);
     }
     groups
 }

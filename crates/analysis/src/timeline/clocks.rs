@@ -8,6 +8,8 @@
 
 use std::collections::BTreeMap;
 
+use stormlog_format::whole;
+
 use super::run::Run;
 use super::track::{Resource, Track, float};
 use crate::detect::stats::median;
@@ -64,13 +66,9 @@ impl Run {
             by_rank.entry(track.rank).or_insert(ahead);
         }
         let anchor = by_rank.values().next().copied().unwrap_or(0.0);
-        #[allow(
-            clippy::cast_possible_truncation,
-            reason = "float-to-int casts saturate"
-        )]
         let correction = |track: &Track| {
             let ahead = by_rank.get(&track.rank).copied().unwrap_or(anchor);
-            ((anchor - ahead) * 1e9).round() as i64
+            whole(((anchor - ahead) * 1e9).round())
         };
         self.tracks.iter().map(correction).collect()
     }

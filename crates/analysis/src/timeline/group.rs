@@ -1,5 +1,6 @@
 //! Groups sessions into runs, and sorts sessions so that the one to select by default comes first.
 
+use std::borrow::Borrow;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
@@ -16,6 +17,16 @@ pub struct Member<'a> {
     pub artifact: usize,
     /// The session.
     pub session: &'a LoadedSession,
+}
+
+impl<'a> Member<'a> {
+    /// A session beside the index of its artifact.
+    pub fn of_pair((artifact, session): &'a (usize, impl Borrow<LoadedSession>)) -> Self {
+        Self {
+            artifact: *artifact,
+            session: session.borrow(),
+        }
+    }
 }
 
 /// Groups sessions into runs. Each run is a list of indices of the given sessions, in the order of

@@ -49,8 +49,8 @@ pub fn fill_oom_marks(run: &mut Run, mut bundles: Vec<BundleNumbers>) {
             // Bundles are named by time, so the first bundle of a session belongs to its first
             // error.
             let own = |bundle: &BundleNumbers| bundle.session_id == track.session_id;
-            if let Some(place) = bundles.iter().position(own) {
-                bundles.remove(place).fill(mark);
+            if let Some(index) = bundles.iter().position(own) {
+                bundles.remove(index).fill(mark);
             }
         }
     }

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use stormlog_format::json::by_name;
 use stormlog_format::{Map, Value};
 
 use super::track::OomMark;
 use super::windows::site;
-use crate::document::by_name;
 
 /// Longest text that is kept, in characters, and maximum lengths of the lists that are kept.
 const LONGEST_TEXT: usize = 300;
@@ -64,14 +64,14 @@ pub(super) fn fill(mark: &mut OomMark, request: &Map) {
         return;
     };
     mark.site = cause.get("site").and_then(Value::as_map).and_then(site);
-    let calls = list(cause, "call_path").iter().filter_map(Value::as_map);
+    let calls = cause.list("call_path").iter().filter_map(Value::as_map);
     mark.call_path = calls.filter_map(site).take(MOST_CALLS).collect();
     let bytes = |map: &Map, key: &str| map.get(key)?.as_int().filter(|&bytes| bytes >= 0);
     let sums = cause.get("categories").and_then(Value::as_map);
     let sum = |name: &&str| Some((name.to_string(), sums.and_then(|sums| bytes(sums, name))?));
     let mut categories: Vec<(String, i64)> = CATEGORIES.iter().filter_map(sum).collect();
     categories.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
-    let holders = list(cause, "holders").iter().filter_map(|one| {
+    let holders = cause.list("holders").iter().filter_map(|one| {
         let one = one.as_map()?;
         Some(Held {
             holder: text(one, "holder")?,
@@ -86,13 +86,6 @@ pub(super) fn fill(mark: &mut OomMark, request: &Map) {
         holders: holders.take(MOST_HOLDERS).collect(),
         cut_short: text(cause, "cut_short"),
     });
-}
-
-fn list<'a>(map: &'a Map, key: &str) -> &'a [Value] {
-    match map.get(key) {
-        Some(Value::List(items)) => items,
-        _ => &[],
-    }
 }
 
 fn text(map: &Map, key: &str) -> Option<String> {

@@ -1,6 +1,6 @@
 //! A process of a run, with its own host memory.
 
-use super::host_look::HostLook;
+use super::host_inspection::HostInspection;
 
 /// The role of a process in the program.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -19,18 +19,6 @@ stormlog_format::names!(Role {
     Worker => "worker",
     Subprocess => "subprocess",
 });
-
-impl Role {
-    /// Parses the role of a process from its name in a recording.
-    #[must_use]
-    pub fn parse(word: &str) -> Self {
-        match word {
-            "worker" => Self::Worker,
-            "subprocess" => Self::Subprocess,
-            _ => Self::Program,
-        }
-    }
-}
 
 /// A process of a run, with the samples of its own memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -57,5 +45,5 @@ pub struct Process {
     /// Shared memory of the process at each sample, in bytes.
     pub shared: Vec<i64>,
     /// Inspections of the process's memory while it ran, in order of time.
-    pub looks: Vec<HostLook>,
+    pub inspections: Vec<HostInspection>,
 }

@@ -9,7 +9,7 @@ use stormlog_format::{
 };
 
 use super::end::{Facts, RankEnd};
-use super::host_look::HostLook;
+use super::host_inspection::HostInspection;
 use super::ledger::Ledger;
 use super::oom_cause;
 use super::process::{Process, Role};
@@ -28,7 +28,7 @@ const FIRST_EVENTS: usize = 16;
 /// Maximum number of processes per run whose memory is tracked separately.
 const MOST_PROCESSES: usize = 4096;
 /// Maximum number of inspections kept per process.
-const MOST_LOOKS: usize = 16;
+const MOST_INSPECTIONS: usize = 16;
 
 /// Builds a run from the sessions of one job. Every rank and device of every session becomes a
 /// track.
@@ -253,8 +253,8 @@ impl Tracks {
             Some(EventType::PhaseExit) => self.leave(event),
             Some(EventType::MemoryEvidence) => {
                 let metadata = event.metadata();
-                if let Some((pid, look)) = HostLook::of(&metadata) {
-                    self.add_look(pid, look);
+                if let Some((pid, look)) = HostInspection::of(&metadata) {
+                    self.add_inspection(pid, look);
                 } else if let Some(evidence) = WindowEvidence::of(&metadata) {
                     self.track(event.origin()).add_evidence(evidence);
                 }
@@ -371,9 +371,9 @@ impl Tracks {
         let text = |key: &str| Some(about.get(key)?.as_text()?.to_str_lossy().into_owned());
         if let Some(process) = self.process(pid, event.origin()) {
             process.name = text("name").unwrap_or_default();
-            process.role = text("role").map_or(process.role, |word| Role::parse(&word));
-            // The pid may be reused by a new process, so the exit time of the previous process is
-            // cleared.
+            let role = text("role").map(|word| Role::parse(&word).unwrap_or_default());
+            process.role = role.unwrap_or(process.role);
+            // A reused pid belongs to another process.
             process.exited_ns = None;
         }
     }
@@ -387,10 +387,12 @@ impl Tracks {
         }
     }
 
-    fn add_look(&mut self, pid: i64, look: HostLook) {
+    fn add_inspection(&mut self, pid: i64, look: HostInspection) {
         let process = self.processes.get_mut(&pid);
-        if let Some(process) = process.filter(|process| process.looks.len() < MOST_LOOKS) {
-            process.looks.push(look);
+        if let Some(process) =
+            process.filter(|process| process.inspections.len() < MOST_INSPECTIONS)
+        {
+            process.inspections.push(look);
         }
     }
 
@@ -439,11 +441,7 @@ fn mark(event: EventRef<'_>, metadata: &Map) -> OomMark {
 /// The name of the phase in the metadata of an enter or exit event.
 fn phase_name(metadata: &Map) -> Option<String> {
     let scope = metadata.get(metadata_keys::PHASE_SCOPE)?.as_map()?;
-    let last = match scope.get("path") {
-        Some(Value::List(path)) => path.last(),
-        _ => None,
-    };
-    let name = scope.get("name").or(last)?.as_text()?;
+    let name = scope.get("name").or(scope.list("path").last())?.as_text()?;
     (!name.is_blank()).then(|| name.to_str_lossy().into_owned())
 }
 

@@ -450,11 +450,7 @@ impl Track {
     }
 }
 
-/// Converts an integer to floating point for calculations.
-#[allow(
-    clippy::cast_precision_loss,
-    reason = "53 bits are exact enough for bytes and nanoseconds"
-)]
+/// Converts an integer for calculations.
 pub(crate) fn float(value: i64) -> f64 {
     value as f64
 }

@@ -133,11 +133,7 @@ fn holder(map: &Map) -> Option<(String, i64)> {
 }
 
 fn items<'m>(map: &'m Map, key: &str) -> impl Iterator<Item = &'m Value> {
-    let items = match map.get(key) {
-        Some(Value::List(items)) => items.as_slice(),
-        _ => &[],
-    };
-    items.iter().take(MOST)
+    map.list(key).iter().take(MOST)
 }
 
 pub(super) fn list<'m>(map: &'m Map, key: &str) -> impl Iterator<Item = &'m Map> {

@@ -65,7 +65,7 @@ fn a_diagnose_bundle_that_was_interrupted_tells_so() {
 }
 
 #[test]
-fn points_of_a_timeline_that_are_unknown_are_left_out_and_told() {
+fn points_of_a_timeline_that_are_unknown_are_left_out_and_reported() {
     let folder = folder();
     let path = write(
         &folder,

@@ -46,7 +46,7 @@ fn bombs_are_refused_before_they_fill_the_memory() {
 }
 
 #[test]
-fn lines_of_monstrous_length_are_passed_over() {
+fn lines_of_monstrous_length_are_skipped() {
     let folder = folder();
     let mut text = lines(1).into_bytes();
     text.extend(vec![b'x'; 65 << 20]);

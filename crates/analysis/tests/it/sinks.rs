@@ -72,7 +72,7 @@ fn a_named_session_or_a_clear_error() {
 }
 
 #[test]
-fn a_torn_last_line_is_passed_over_and_told() {
+fn a_torn_last_line_is_skipped_and_reported() {
     let loaded = load(&fixture("torn_last_line"));
     assert_eq!(steps(&events(&loaded)), [0, 1, 2, 3, 4]);
     let [damage] = loaded.damage.as_slice() else {
@@ -128,7 +128,7 @@ fn broken_lines_are_skipped_one_by_one_when_asked() {
 }
 
 #[test]
-fn a_missing_segment_is_told_with_the_events_lost() {
+fn a_missing_segment_is_reported_with_the_events_lost() {
     let loaded = load(&fixture("missing_segment"));
     assert_eq!(steps(&events(&loaded)), [0, 1, 2, 503, 504, 505]);
     let [damage] = loaded.damage.as_slice() else {
@@ -144,7 +144,7 @@ fn a_missing_segment_is_told_with_the_events_lost() {
 }
 
 #[test]
-fn segments_outside_the_sink_are_refused_and_told() {
+fn segments_outside_the_sink_are_refused_and_reported() {
     let loaded = load(&fixture("segment_outside_sink/sink"));
     assert_eq!(steps(&events(&loaded)), [0, 1]);
     assert!(

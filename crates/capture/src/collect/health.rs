@@ -1,9 +1,10 @@
 //! The health of a collector: which counters are missing, how often it failed, and when the next
 //! reading may be tried.
 
-use stormlog_format::{EventType, Map, Text, Value, metadata_keys};
+use stormlog_format::{EventType, Map, Text, Value, metadata_keys, whole};
 
 use super::{CollectError, Reading};
+use crate::record::clock::seconds;
 
 const INITIAL_DELAY_S: f64 = 1.0;
 const DELAY_FACTOR: f64 = 2.0;
@@ -108,7 +109,7 @@ impl Health {
         self.status = Status::Unhealthy;
         self.partial_fields.clear();
         self.last_error = Some(message.clone());
-        self.next_retry_ns = Some(now_ns.saturating_add(nanoseconds(delay_s)));
+        self.next_retry_ns = Some(now_ns.saturating_add(whole(delay_s * 1e9)));
         (before == Status::Healthy).then(|| {
             let mut metadata = degraded_metadata(before, &message);
             metadata.insert("collector_retry_delay_s", Value::Float(delay_s));
@@ -190,22 +191,6 @@ pub fn retry_delay_s(failures: i64, initial_s: f64, factor: f64, max_s: f64) -> 
     } else {
         max_s
     }
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "records hold epoch seconds as floats"
-)]
-fn seconds(time_ns: i64) -> f64 {
-    time_ns as f64 / 1e9
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "a delay is at most half a minute, which fits"
-)]
-fn nanoseconds(delay_s: f64) -> i64 {
-    (delay_s * 1e9) as i64
 }
 
 #[cfg(test)]

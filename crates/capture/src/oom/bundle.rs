@@ -175,9 +175,7 @@ fn amend_metadata(
         Some(Value::Map(custom)) => custom.clone(),
         _ => Map::new(),
     };
-    for (key, value) in redacted_map(facts) {
-        custom.insert(key, value);
-    }
+    custom.extend(redacted_map(facts));
     metadata.insert("custom_metadata", Value::Map(custom));
     replace_json(path, file_names::METADATA, metadata)
 }

@@ -1,5 +1,7 @@
 //! Decides whether an exception means that memory ran out.
 
+use stormlog_format::whole;
+
 /// The reason that is recorded for PyTorch's own out-of-memory error.
 pub const TORCH_REASON: &str = "torch.cuda.OutOfMemoryError";
 
@@ -111,8 +113,7 @@ fn size_at_start(text: &str) -> Option<i64> {
     let bytes = number * unit;
     // The upper limit is 2^63 as a float, because a message can claim any size.
     let fits = (0.0..9_223_372_036_854_775_807.0).contains(&bytes);
-    #[expect(clippy::cast_possible_truncation, reason = "the range was checked")]
-    fits.then_some(bytes as i64)
+    fits.then_some(whole(bytes))
 }
 
 #[cfg(test)]

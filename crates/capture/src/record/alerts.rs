@@ -197,7 +197,7 @@ impl AlertState {
         thresholds: &Thresholds,
         alerts: &mut Vec<Alert>,
     ) {
-        let large = as_float(change) > thresholds.get(LEAK);
+        let large = change as f64 > thresholds.get(LEAK);
         let given = thresholds.is_given(LEAK);
         // Every training step allocates memory again that was in use before, so only a jump to a
         // new peak counts as a large allocation.
@@ -312,7 +312,7 @@ fn cleared(alert: &str, context: String, mut metadata: Map) -> Alert {
 fn fragmentation(reading: &Reading) -> Option<f64> {
     let reserved = reading.counters.allocator_reserved_bytes?;
     let allocated = reading.counters.allocator_allocated_bytes?;
-    (reserved > 0).then(|| as_float(reserved - allocated) / as_float(reserved))
+    (reserved > 0).then(|| (reserved - allocated) as f64 / reserved as f64)
 }
 
 fn single(key: &str, value: Value) -> Map {
@@ -322,15 +322,7 @@ fn single(key: &str, value: Value) -> Map {
 }
 
 fn percent(part: i64, whole: i64) -> f64 {
-    as_float(part) / as_float(whole) * 100.0
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "rounding the last byte does not matter in a ratio"
-)]
-fn as_float(bytes: i64) -> f64 {
-    bytes as f64
+    part as f64 / whole as f64 * 100.0
 }
 
 #[cfg(test)]

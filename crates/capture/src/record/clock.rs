@@ -3,10 +3,6 @@
 pub use crate::store::now_ns;
 
 /// A time in seconds, as in statistics and older exports.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "the format stores seconds as a float"
-)]
 pub fn seconds(time_ns: i64) -> f64 {
     time_ns as f64 / 1e9
 }

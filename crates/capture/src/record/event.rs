@@ -66,9 +66,7 @@ impl TrackedEvent {
         // earlier versions.
         let is_silent = self.source.is_host() || self.is_brief;
         if !is_silent || *self.health != Health::default() {
-            for (key, value) in self.health.to_map() {
-                metadata.insert(key, value);
-            }
+            metadata.extend(self.health.to_map());
         }
         metadata
     }
@@ -236,10 +234,9 @@ fn list_unknown(metadata: &mut Map, unknown: &[&'static str]) {
     if unknown.is_empty() {
         return;
     }
-    let mut names = match metadata.get(metadata_keys::COLLECTOR_PARTIAL_FIELDS) {
-        Some(Value::List(names)) => names.clone(),
-        _ => Vec::new(),
-    };
+    let mut names = metadata
+        .list(metadata_keys::COLLECTOR_PARTIAL_FIELDS)
+        .to_vec();
     for name in unknown {
         let name = Value::from(*name);
         if !names.contains(&name) {

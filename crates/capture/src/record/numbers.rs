@@ -4,7 +4,6 @@ use stormlog_format::{Map, Text, Value};
 
 use super::channel::Channel;
 use super::clock::now_ns;
-use super::statistics::float;
 use super::{Recorder, State};
 use crate::collect::CounterSource;
 use crate::collect::health::{Health, Status};
@@ -70,15 +69,13 @@ impl Recorder {
         let used = current.and_then(|reading| reading.counters.device_used_bytes);
         let utilization = match (used, total) {
             (Some(used), Some(total)) if total > 0 => {
-                Value::Float(float(used) / float(total) * 100.0)
+                Value::Float(used as f64 / total as f64 * 100.0)
             }
             _ => Value::Null,
         };
         map.insert("memory_utilization_percent", utilization);
         tally.averages(&mut map);
-        for (key, value) in health.to_map() {
-            map.insert(key, value);
-        }
+        map.extend(health.to_map());
         state.store_keys(&mut map);
         if let Some(duration) = state.duration() {
             tally.rates(duration.as_secs_f64(), &mut map);

@@ -60,7 +60,7 @@ impl Tally {
 
     /// Adds averages per sample, where fewer than one sample counts as one.
     pub(crate) fn averages(self, map: &mut Map) {
-        let mean = |bytes: i64, count: i64| Value::Float(float(bytes) / float(count.max(1)));
+        let mean = |bytes: i64, count: i64| Value::Float(bytes as f64 / count.max(1) as f64);
         map.insert(
             "average_allocation_size",
             mean(self.allocated_bytes, self.allocations),
@@ -74,16 +74,8 @@ impl Tally {
     /// Adds rates per second, where a session shorter than one second counts as one second.
     pub(crate) fn rates(self, duration_s: f64, map: &mut Map) {
         map.insert("tracking_duration_seconds", Value::Float(duration_s));
-        let rate = |count: i64| Value::Float(float(count) / duration_s.max(1.0));
+        let rate = |count: i64| Value::Float(count as f64 / duration_s.max(1.0));
         map.insert("allocations_per_second", rate(self.allocations));
         map.insert("bytes_allocated_per_second", rate(self.allocated_bytes));
     }
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "statistics are stored as floats"
-)]
-pub(crate) fn float(value: i64) -> f64 {
-    value as f64
 }

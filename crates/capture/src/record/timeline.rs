@@ -1,5 +1,7 @@
 //! Summarises events in time buckets of equal length.
 
+use stormlog_format::whole_count;
+
 use super::clock::seconds;
 use super::event::TrackedEvent;
 
@@ -21,27 +23,20 @@ pub fn timeline<'a>(
 ) -> Timeline {
     let mut timeline = Timeline::default();
     let mut start = None;
-    let mut open: Option<u64> = None;
+    let mut open: Option<usize> = None;
     for event in events {
         let time = seconds(event.timestamp_ns);
         let start = *start.get_or_insert(time);
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "bucket numbers are small, and a negative number becomes bucket 0"
-        )]
-        let bucket = ((time - start) / interval_s) as u64;
+        let bucket = whole_count((time - start) / interval_s);
         if open == Some(bucket) {
             timeline.allocated.pop();
             timeline.reserved.pop();
         } else {
-            #[expect(clippy::cast_precision_loss, reason = "bucket numbers are small")]
             timeline.timestamps.push(start + bucket as f64 * interval_s);
             open = Some(bucket);
         }
         let counters = &event.counters;
-        let allocated = counters.allocator_allocated_bytes;
-        let allocated = allocated.or(counters.device_used_bytes).unwrap_or(0);
+        let allocated = counters.level().unwrap_or(0);
         timeline.allocated.push(allocated);
         let reserved = counters.allocator_reserved_bytes.unwrap_or(allocated);
         timeline.reserved.push(reserved);

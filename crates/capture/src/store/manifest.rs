@@ -28,7 +28,7 @@ pub(crate) fn replace(
     manifest: &Manifest,
     durability: Durability,
 ) -> io::Result<()> {
-    let mut text = Writer::new(Layout::Indented).map_to_string(&manifest.to_map());
+    let mut text = Writer::new(Layout::Indented).to_string(&json::value_of(manifest));
     text.push('\n');
     replace_file(directory, names.manifest(), text.as_bytes(), durability)
 }

@@ -242,11 +242,11 @@ impl<S: Keeps + Default> Lines<S> {
     fn observe_numbers(&mut self, changed: u64) -> Option<Observation> {
         let (numbers, fields) = (self.numbers.as_mut()?, self.fields.as_ref()?);
         let keys = &self.shape.keys;
-        let alone = places(changed).all(|place| match keys[place].written {
-            Written::Null => numbers.set(fields[place], None),
-            Written::Integer(value) => numbers.set(fields[place], Some(value)),
+        let alone = places(changed).all(|index| match keys[index].written {
+            Written::Null => numbers.set(fields[index], None),
+            Written::Integer(value) => numbers.set(fields[index], Some(value)),
             Written::Object => {
-                let inner = keys[place].inner.as_ref();
+                let inner = keys[index].inner.as_ref();
                 inner.is_some_and(|inner| inner.keeps_content)
             }
             _ => false,
@@ -559,9 +559,9 @@ impl<M: Default> Key<M> {
 /// The indexes of the bits that are set, the lowest first.
 fn places(mut bits: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
-        let place = bits.trailing_zeros();
+        let index = bits.trailing_zeros();
         bits &= bits.wrapping_sub(1);
-        (place < u64::BITS).then_some(place as usize)
+        (index < u64::BITS).then_some(index as usize)
     })
 }
 

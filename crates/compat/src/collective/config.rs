@@ -1,6 +1,6 @@
 //! The thresholds for attributing gaps to collective communication.
 
-use stormlog_format::Text;
+use stormlog_format::{Text, names, whole};
 
 const MEBIBYTE: f64 = 1024.0 * 1024.0;
 const MILLISECOND: f64 = 1e6;
@@ -16,6 +16,12 @@ pub enum Preset {
     /// High sensitivity: reports many gaps.
     High,
 }
+
+names!(Preset {
+    Low => "low",
+    Medium => "medium",
+    High => "high",
+});
 
 /// The thresholds for attributing gaps to collective communication. Callers may give fractions for
 /// thresholds that are usually whole numbers.
@@ -66,51 +72,25 @@ impl Preset {
     /// Parses the name of a preset. An empty name means the medium preset.
     pub fn of_name(name: &Text) -> Result<Self, ConfigError> {
         let word = name.stripped().lowercased();
-        match word.as_str() {
-            Some("low") => Ok(Self::Low),
-            Some("" | "medium") => Ok(Self::Medium),
-            Some("high") => Ok(Self::High),
-            _ => Err(ConfigError::UnknownPreset(name.to_str_lossy().into_owned())),
-        }
-    }
-
-    /// The name of the preset.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-        }
+        let preset = match word.as_str() {
+            Some("") => Some(Self::default()),
+            word => word.and_then(Self::parse),
+        };
+        preset.ok_or_else(|| ConfigError::UnknownPreset(name.to_str_lossy().into_owned()))
     }
 
     /// The thresholds of the preset.
     pub fn config(self) -> CollectiveConfig {
-        let [
-            samples,
-            gap,
-            ratio,
-            zscore,
-            marker,
-            padding,
-            window,
-            synchrony,
-            confidence,
-        ] = match self {
+        let mut values = match self {
             Self::Low => [8.0, 256.0, 0.06, 3.0, 120.0, 100.0, 100.0, 0.6, 0.7],
             Self::Medium => [6.0, 128.0, 0.04, 2.5, 150.0, 120.0, 120.0, 0.5, 0.5],
             Self::High => [5.0, 64.0, 0.025, 1.8, 180.0, 160.0, 180.0, 0.34, 0.35],
         };
-        CollectiveConfig {
-            min_samples_per_rank: samples,
-            min_gap_bytes: gap * MEBIBYTE,
-            min_gap_ratio: ratio,
-            robust_zscore_threshold: zscore,
-            marker_window_ns: marker * MILLISECOND,
-            interval_padding_ns: padding * MILLISECOND,
-            synchrony_window_ns: window * MILLISECOND,
-            min_synchrony_ratio: synchrony,
-            min_confidence: confidence,
+        values[1] *= MEBIBYTE;
+        for window in &mut values[4..7] {
+            *window *= MILLISECOND;
         }
+        CollectiveConfig::of_values(values)
     }
 }
 
@@ -121,8 +101,8 @@ impl Default for CollectiveConfig {
 }
 
 impl CollectiveConfig {
-    /// The names and values of the thresholds, in the order of [`FIELDS`].
-    pub fn named(&self) -> [(&'static str, f64); 9] {
+    /// The values in the order of [`FIELDS`].
+    pub fn values(&self) -> [f64; 9] {
         [
             self.min_samples_per_rank,
             self.min_gap_bytes,
@@ -134,12 +114,6 @@ impl CollectiveConfig {
             self.min_synchrony_ratio,
             self.min_confidence,
         ]
-        .into_iter()
-        .zip(FIELDS)
-        .map(|(value, name)| (name, value))
-        .collect::<Vec<_>>()
-        .try_into()
-        .unwrap_or([("", 0.0); 9])
     }
 
     /// Creates thresholds from values in the order of [`FIELDS`].
@@ -205,12 +179,8 @@ impl CollectiveConfig {
         Ok(())
     }
 
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "float-to-int casts saturate"
-    )]
     pub(super) fn padding_ns(&self) -> i64 {
-        self.interval_padding_ns as i64
+        whole(self.interval_padding_ns)
     }
 }
 

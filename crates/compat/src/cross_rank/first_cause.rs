@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use stormlog_analysis::phases::PhaseAttribution;
-use stormlog_format::{Map, Text, names};
+use stormlog_format::{Map, Text, names, whole};
 
 use super::{CrossRank, RankSamples, ResolvePhase, listed};
 
@@ -159,8 +159,8 @@ impl CrossRank {
             .ranks
             .iter()
             .filter_map(|(rank, of_rank)| {
-                let (place, rise, steps) = of_rank.first_rise()?;
-                let sample = &of_rank.samples[place];
+                let (index, rise, steps) = of_rank.first_rise()?;
+                let sample = &of_rank.samples[index];
                 let event = self.events.event(sample.id);
                 Some(Candidate {
                     rank: *rank,
@@ -196,10 +196,11 @@ impl RankSamples {
             return None;
         }
         let largest = self.samples.iter().filter_map(|sample| sample.used).max()?;
-        let threshold = FEWEST_BYTES.max(tenth(largest));
+        // stormlog 0.3.9 computes `int(largest * 0.1)`.
+        let threshold = FEWEST_BYTES.max(whole(largest as f64 * 0.1));
         let mut previous = None;
         let (mut rise, mut steps) = (0_i64, 0);
-        for (place, sample) in self.samples.iter().enumerate() {
+        for (index, sample) in self.samples.iter().enumerate() {
             let Some(used) = sample.used else { continue };
             let step = previous.map_or(0, |previous| used.saturating_sub(previous));
             previous = Some(used);
@@ -210,19 +211,9 @@ impl RankSamples {
             rise = rise.saturating_add(step);
             steps += 1;
             if rise >= threshold {
-                return Some((place, rise, steps));
+                return Some((index, rise, steps));
             }
         }
         None
     }
-}
-
-/// A tenth of a number of bytes, computed in floats and truncated as in stormlog 0.3.9.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    reason = "stormlog 0.3.9 computes int(max * 0.1)"
-)]
-fn tenth(bytes: i64) -> i64 {
-    (bytes as f64 * 0.1) as i64
 }

@@ -102,10 +102,6 @@ fn first_breach(rank: i64, samples: &Events, replay: &PhaseReplay) -> Option<Can
     let threshold = GapThresholds::default().gap_ratio_threshold;
     samples.iter().find_map(|event| {
         let (gap, total) = (device_gap(event)?, device_total(event)?);
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "stormlog 0.3.9 computes in floats"
-        )]
         let ratio = (gap as f64).abs() / total as f64;
         (ratio >= threshold).then(|| Candidate {
             severity: Severity::Warning,

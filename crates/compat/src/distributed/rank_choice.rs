@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use stormlog_analysis::{LoadedSession, rank_in_name};
+use stormlog_format::whole;
 use stormlog_format::{Map, Value};
 
 /// The ranks that are already used by other sessions.
@@ -85,11 +86,7 @@ fn integer(value: &Value) -> Option<i64> {
     match value {
         Value::Int(value) => Some(*value),
         Value::Text(text) => stormlog_format::integer_of_text(text),
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "the range is checked first"
-        )]
-        Value::Float(value) if value.fract() == 0.0 && value.abs() < 9e18 => Some(*value as i64),
+        Value::Float(value) if value.fract() == 0.0 && value.abs() < 9e18 => Some(whole(*value)),
         _ => None,
     }
 }

@@ -5,37 +5,14 @@ use std::path::Path;
 
 use stormlog_analysis::{Loaded, absolute, loaded_of_events, read_whole};
 use stormlog_format::json::parse;
+use stormlog_format::{INTEGER_COLUMNS, whole};
 use stormlog_format::{
     Map, RecordDefaults, Text, Value, event_from_record, stable_legacy_session_id, strip,
 };
 
 use super::gather::shown;
 
-/// Columns of the table that contain integers.
-const INTEGERS: [&str; 20] = [
-    "allocator_active_bytes",
-    "allocator_allocated_bytes",
-    "allocator_change_bytes",
-    "allocator_inactive_bytes",
-    "allocator_reserved_bytes",
-    "device_free_bytes",
-    "device_id",
-    "device_total_bytes",
-    "device_used_bytes",
-    "local_rank",
-    "memory_allocated",
-    "memory_change",
-    "memory_reserved",
-    "pid",
-    "rank",
-    "sampling_interval_ms",
-    "schema_version",
-    "timestamp_ns",
-    "total_memory",
-    "world_size",
-];
-
-/// The sessions in a CSV table, and a warning for each row that is not an event.
+/// The sessions of a table, and a warning for each row that is not an event.
 pub(super) fn load(file: &Path) -> (Loaded, Vec<String>) {
     let name = shown(file);
     let failed = |line: u64, reason: &dyn std::fmt::Display| {
@@ -80,7 +57,7 @@ fn record(header: &csv::StringRecord, row: &csv::StringRecord) -> Result<Map, St
             },
             _ if cell.is_empty() => Value::Null,
             "timestamp" => Value::Float(number(cell)?),
-            _ if INTEGERS.contains(&name) => Value::Int(whole(number(cell)?)),
+            _ if INTEGER_COLUMNS.contains(&name) => Value::Int(whole(number(cell)?)),
             _ => Value::text(cell),
         };
         record.insert(Text::from(name), value);
@@ -92,9 +69,4 @@ fn number(cell: &str) -> Result<f64, String> {
     let number = cell.parse::<f64>().ok();
     let number = number.filter(|number| number.is_finite());
     number.ok_or_else(|| format!("could not convert string to float: '{cell}'"))
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "the conversion saturates")]
-fn whole(value: f64) -> i64 {
-    value as i64
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use stormlog_analysis::Events;
 use stormlog_analysis::{LoadedSession, absolute, read_whole};
 use stormlog_format::json::parse;
+use stormlog_format::whole;
 use stormlog_format::{
     Counters, Event, EventType, Map, SessionStatus, SessionSummary, Text, Value, Version,
     file_names, session_integer, stable_legacy_session_id,
@@ -185,7 +186,7 @@ fn bundle_session(directory: &Path, first_ns: i64) -> Option<SessionSummary> {
     let session_id = manifest.get("session_id").and_then(Value::as_text);
     let session_id = session_id.filter(|id| !id.is_blank())?;
     let status = manifest.get("session_status").unwrap_or(&Value::Null);
-    let status = SessionStatus::parse(status).unwrap_or(SessionStatus::Incomplete);
+    let status = SessionStatus::of_value(status).unwrap_or(SessionStatus::Incomplete);
     let created = manifest.get("created_iso").and_then(Value::as_text);
     let created_ns = created
         .and_then(Text::as_str)
@@ -219,9 +220,4 @@ fn unknown_session() -> SessionSummary {
 
 fn nanoseconds(seconds: f64) -> i64 {
     whole(seconds * 1e9)
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "the conversion saturates")]
-fn whole(value: f64) -> i64 {
-    value as i64
 }

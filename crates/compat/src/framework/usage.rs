@@ -9,9 +9,7 @@ const FEWEST_FOR_LEAKS: usize = 10;
 const FEWEST_FOR_PATTERNS: usize = 20;
 const CHUNKS: usize = 4;
 
-/// Signs of a leak in a series of memory readings in megabytes. The given growth rate is copied
-/// into the result.
-#[expect(clippy::cast_precision_loss, reason = "lengths stay below 2^52")]
+/// Signs of a leak in a series of megabytes. The growth rate is reported as given.
 pub fn leaks(usage: &[f64], growth_rate: Value) -> Vec<Map> {
     let mut leaks = Vec::new();
     if usage.len() < FEWEST_FOR_LEAKS {
@@ -64,8 +62,7 @@ fn finding(kind: &str, severity: &str, description: &str) -> Map {
     map
 }
 
-/// Patterns in memory readings: whether they repeat periodically, and whether they rise in steps.
-#[expect(clippy::cast_precision_loss, reason = "lengths stay below 2^52")]
+/// Whether usage repeats periodically, and whether it rises in steps.
 pub fn patterns(usage: &[f64]) -> Vec<Map> {
     let mut patterns = Vec::new();
     if usage.len() < FEWEST_FOR_PATTERNS {

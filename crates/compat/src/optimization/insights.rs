@@ -1,14 +1,13 @@
 //! Finds relations between the duration and the memory of profiled calls.
 
+use serde::Serialize;
 use stormlog_analysis::gap::regression::{fit, mean, pearson, sample_deviation};
 use stormlog_format::{Map, Text, Value};
 
-use super::{
-    ProfileThresholds, ProfiledCall, by_function, names, quantile, real, real_count, strings, texts,
-};
+use super::{ProfileThresholds, ProfiledCall, by_function, names, quantile, texts};
 
-/// An insight: an observation about the profiled calls.
-#[derive(Clone, Debug, PartialEq)]
+/// An observation about the calls.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct Insight {
     pub category: &'static str,
@@ -20,22 +19,7 @@ pub struct Insight {
     pub recommendations: Vec<String>,
 }
 
-impl Insight {
-    /// The insight as a map, in the form written to reports.
-    pub fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("category", self.category);
-        map.insert("title", self.title);
-        map.insert("description", self.description.as_str());
-        map.insert("impact", self.impact);
-        map.insert("confidence", Value::Float(self.confidence));
-        map.insert("data", Value::Map(self.data.clone()));
-        map.insert("recommendations", strings(&self.recommendations));
-        map
-    }
-}
-
-/// All insights about the profiled calls.
+/// All insights about the calls.
 pub fn insights(calls: &[ProfiledCall], thresholds: &ProfileThresholds) -> Vec<Insight> {
     let all = [
         slow_functions(calls, thresholds),
@@ -54,7 +38,7 @@ fn mean_times<'a>(
 ) -> Vec<(&'a Text, Vec<f64>)> {
     by_function(calls)
         .into_iter()
-        .filter(|(_, calls)| real_count(calls.len()) >= thresholds.min_calls_for_analysis)
+        .filter(|(_, calls)| calls.len() as f64 >= thresholds.min_calls_for_analysis)
         .map(|(function, calls)| (function, calls.iter().map(|call| call.seconds).collect()))
         .collect()
 }
@@ -139,7 +123,7 @@ fn hungry_functions(calls: &[ProfiledCall], thresholds: &ProfileThresholds) -> O
     let rates: Vec<(&Text, f64)> = calls
         .iter()
         .filter(|call| call.seconds > 0.0)
-        .map(|call| (&call.function, real(call.allocated) / call.seconds))
+        .map(|call| (&call.function, call.allocated as f64 / call.seconds))
         .collect();
     let values: Vec<f64> = rates.iter().map(|(_, rate)| *rate).collect();
     if values.is_empty() {
@@ -179,7 +163,7 @@ fn correlation(calls: &[ProfiledCall]) -> Option<Insight> {
         return None;
     }
     let times: Vec<f64> = calls.iter().map(|call| call.seconds).collect();
-    let sizes: Vec<f64> = calls.iter().map(|call| real(call.allocated)).collect();
+    let sizes: Vec<f64> = calls.iter().map(|call| call.allocated as f64).collect();
     let r = pearson(&times, &sizes)?;
     if r.abs() <= 0.7 {
         return None;
@@ -215,7 +199,7 @@ fn growth(calls: &[ProfiledCall]) -> Option<Insight> {
     let times: Vec<f64> = by_time.iter().map(|call| call.started_at).collect();
     let sizes: Vec<f64> = by_time
         .iter()
-        .map(|call| real(call.allocated_after))
+        .map(|call| call.allocated_after as f64)
         .collect();
     let line = fit(&times, &sizes)?;
     if line.slope <= 0.0 || line.r.abs() <= 0.5 || line.p_value >= 0.05 {

@@ -1,17 +1,15 @@
 //! Finds patterns in the profiled calls of a program that cost memory.
 
+use serde::Serialize;
 use stormlog_analysis::gap::regression::mean;
 use stormlog_format::{Map, Text, Value};
 
-use super::{
-    ProfileThresholds, ProfiledCall, by_function, count, names, quantile, real, real_count,
-    strings, texts,
-};
+use super::{ProfileThresholds, ProfiledCall, by_function, count, names, quantile, texts};
 
 const MEBIBYTE: i64 = 1 << 20;
 
 /// A pattern, with the functions that show it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct Pattern {
     pub pattern_type: &'static str,
@@ -22,21 +20,7 @@ pub struct Pattern {
     pub suggestions: Vec<String>,
 }
 
-impl Pattern {
-    /// The pattern as a map, in the form written to reports.
-    pub fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("pattern_type", self.pattern_type);
-        map.insert("description", self.description.as_str());
-        map.insert("severity", self.severity);
-        map.insert("affected_functions", names(&self.affected_functions));
-        map.insert("metrics", Value::Map(self.metrics.clone()));
-        map.insert("suggestions", strings(&self.suggestions));
-        map
-    }
-}
-
-/// All patterns in the profiled calls.
+/// All patterns in the calls.
 pub fn patterns(calls: &[ProfiledCall], thresholds: &ProfileThresholds) -> Vec<Pattern> {
     let mut found = leaks(calls, thresholds);
     found.extend(fragmentation(calls, thresholds));
@@ -49,18 +33,18 @@ pub fn patterns(calls: &[ProfiledCall], thresholds: &ProfileThresholds) -> Vec<P
 fn leaks(calls: &[ProfiledCall], thresholds: &ProfileThresholds) -> Vec<Pattern> {
     let mut found = Vec::new();
     for (function, calls) in by_function(calls) {
-        if real_count(calls.len()) < thresholds.min_calls_for_analysis {
+        if (calls.len() as f64) < thresholds.min_calls_for_analysis {
             continue;
         }
         let growing = calls.iter().filter(|call| call.growth > 0).count();
         let total: i64 = calls.iter().map(|call| call.growth).sum();
-        let ratio = real_count(growing) / real_count(calls.len());
+        let ratio = growing as f64 / calls.len() as f64;
         if total <= 100 * MEBIBYTE || ratio <= thresholds.memory_leak_ratio {
             continue;
         }
         let mut metrics = Map::new();
         metrics.insert("total_memory_growth", total);
-        let average = real(total) / real_count(calls.len());
+        let average = total as f64 / calls.len() as f64;
         metrics.insert("average_growth_per_call", Value::Float(average));
         metrics.insert("positive_growth_ratio", Value::Float(ratio));
         metrics.insert("call_count", count(calls.len()));
@@ -90,8 +74,8 @@ fn fragmentation(calls: &[ProfiledCall], thresholds: &ProfileThresholds) -> Opti
         .iter()
         .filter(|call| call.reserved_after > 0)
         .map(|call| {
-            let unused = real(call.reserved_after - call.allocated_after);
-            (&call.function, unused / real(call.reserved_after))
+            let unused = (call.reserved_after - call.allocated_after) as f64;
+            (&call.function, unused / call.reserved_after as f64)
         })
         .collect();
     let values: Vec<f64> = ratios.iter().map(|(_, ratio)| *ratio).collect();
@@ -133,13 +117,12 @@ fn inefficiency(calls: &[ProfiledCall], thresholds: &ProfileThresholds) -> Optio
         let of_function: Vec<f64> = calls
             .iter()
             .filter(|call| call.allocated > 0)
-            .map(|call| real(call.peak - call.allocated_before) / real(call.allocated))
+            .map(|call| (call.peak - call.allocated_before) as f64 / call.allocated as f64)
             .filter(|efficiency| {
                 *efficiency > 0.0 && *efficiency < thresholds.inefficient_allocation_ratio
             })
             .collect();
-        if real_count(of_function.len()) < thresholds.min_calls_for_analysis
-            || of_function.is_empty()
+        if (of_function.len() as f64) < thresholds.min_calls_for_analysis || of_function.is_empty()
         {
             continue;
         }
@@ -172,12 +155,15 @@ fn spikes(calls: &[ProfiledCall]) -> Option<Pattern> {
     if allocating.len() < 3 {
         return None;
     }
-    let sizes: Vec<f64> = allocating.iter().map(|call| real(call.allocated)).collect();
+    let sizes: Vec<f64> = allocating
+        .iter()
+        .map(|call| call.allocated as f64)
+        .collect();
     let (low, high) = (quantile(&sizes, 0.25), quantile(&sizes, 0.75));
     let threshold = high + 1.5 * (high - low);
     let spikes: Vec<&&ProfiledCall> = allocating
         .iter()
-        .filter(|call| real(call.allocated) > threshold)
+        .filter(|call| call.allocated as f64 > threshold)
         .collect();
     if spikes.is_empty() {
         return None;
@@ -215,7 +201,10 @@ fn median(calls: &[&ProfiledCall]) -> Value {
     if sizes.len() % 2 == 1 {
         Value::Int(sizes[middle])
     } else {
-        Value::Float(f64::midpoint(real(sizes[middle - 1]), real(sizes[middle])))
+        Value::Float(f64::midpoint(
+            (sizes[middle - 1]) as f64,
+            sizes[middle] as f64,
+        ))
     }
 }
 
@@ -227,7 +216,7 @@ fn repetition(calls: &[ProfiledCall]) -> Option<Pattern> {
             let total: i64 = calls.iter().map(|call| call.allocated).sum();
             (function, total, calls.len())
         })
-        .filter(|(_, total, calls)| real(*total) / real_count(*calls) < real(50 * MEBIBYTE))
+        .filter(|(_, total, calls)| *total as f64 / (*calls as f64) < (50 * MEBIBYTE) as f64)
         .map(|(function, total, _)| (function, total))
         .collect();
     if repeated.is_empty() {

@@ -2,9 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use stormlog_format::Map;
 
-use super::{Insight, Pattern, count};
+use super::{Insight, Pattern};
 
 /// The score of a program: how well it uses memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -16,19 +15,7 @@ pub struct Score {
     pub issues_found: usize,
 }
 
-impl Score {
-    /// The score as a map, in the form written to reports.
-    pub fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("score", self.score);
-        map.insert("grade", self.grade);
-        map.insert("description", self.description);
-        map.insert("issues_found", count(self.issues_found));
-        map
-    }
-}
-
-/// A recommendation on how to improve a program's memory use.
+/// A recommendation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct Recommendation {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use stormlog_analysis::analyze::{AnalyzeOptions, Report};
 use stormlog_analysis::{LoadOptions, gather};
-use stormlog_compat::{Analyses, Document, lines};
+use stormlog_compat::{Analyses, ReportDocument, lines};
 use stormlog_report::analyze;
 use stormlog_report::document::to_value;
 
@@ -21,7 +21,7 @@ fn report_on(recording: &str) -> Report {
 fn ranks_are_compared_under_the_keys_of_stormlog_0_3_9() {
     let report = report_on("recordings/ddp_two_ranks");
     let analyses = Analyses::of(&report.selected_run);
-    let document = to_value(&Document::of(&report, &analyses));
+    let document = to_value(&ReportDocument::of(&report, &analyses));
     assert_eq!(document["cross_rank_analysis"]["world_size"], 2);
     let session = &document["session"]["selected_session_id"];
     let selected = report.selected.as_ref().unwrap().session_id.to_string();
@@ -36,7 +36,7 @@ fn our_own_keys_stand_beside_those_of_stormlog_0_3_9() {
     let report = report_on("recordings/ddp_two_ranks");
     let ours = to_value(&analyze::Document::of(&report));
     let analyses = Analyses::of(&report.selected_run);
-    let document = to_value(&Document::of(&report, &analyses));
+    let document = to_value(&ReportDocument::of(&report, &analyses));
     for (key, value) in ours.as_object().unwrap() {
         assert_eq!(document[key], *value, "{key}");
     }

@@ -339,10 +339,6 @@ impl RankTotals {
     }
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "Python's division of integers rounds the same way"
-)]
 fn drift(gap: Gap) -> Option<f64> {
     let elapsed_ns = gap.latest.0.saturating_sub(gap.first.0);
     let change = gap.latest.1.saturating_sub(gap.first.1);

@@ -1,12 +1,14 @@
 //! The process that records a session, with everything that identifies it uniquely.
 
+use serde::Serialize;
+
 use crate::number::python_int;
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// The unique identity of a process. The pid alone is not unique, because later processes, other
-/// machines and other containers use the same numbers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The identity of a process. The pid alone is not unique: later processes, other machines and
+/// other containers use it again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProcessIdentity {
     /// The id of the process.
     pub pid: i64,
@@ -30,18 +32,8 @@ impl ProcessIdentity {
         })
     }
 
-    /// The identity as files contain it, with its keys in order.
-    pub fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("pid", self.pid);
-        map.insert("start_ticks", self.start_ticks);
-        map.insert("pid_namespace", self.pid_namespace);
-        map.insert("boot_id", self.boot_id.clone());
-        map
-    }
-
-    /// Whether the pids of two processes can be compared: both run on the same machine since its
-    /// last boot, and in the same pid namespace.
+    /// Whether the pids of two processes can be compared: they are on the same machine since its
+    /// last boot, and in the same namespace.
     pub fn shares_ids_with(&self, other: &Self) -> bool {
         self.boot_id == other.boot_id && self.pid_namespace == other.pid_namespace
     }

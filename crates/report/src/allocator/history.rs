@@ -10,7 +10,7 @@ use crate::label::clean;
 use crate::mark::{Mark, MarkKind};
 use crate::phase::Phase;
 use crate::story::Story;
-use crate::track::Track;
+use crate::track::DrawnTrack;
 
 /// The whole time divided by this is the longest distance between two drawn points; a longer pause
 /// between allocator events is filled with points that repeat the last values.
@@ -37,7 +37,7 @@ pub(super) fn story(account: &Account, limits: &AllocatorLimits) -> Story {
         let (held, total) = (moment.allocated_bytes, moment.reserved_bytes);
         points.push((moment.time_ns, held, total, words(account, index)));
     }
-    let mut story = Story::of_tracks(vec![Track::from_points(points)]);
+    let mut story = Story::of_tracks(vec![DrawnTrack::from_points(points)]);
     story.title = Some(super::title(account));
     story.is_history = true;
     story.phases = account

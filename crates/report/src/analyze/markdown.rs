@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use stormlog_analysis::analyze::Report;
+use stormlog_format::counted;
 
 use super::words::{self, RANK_COLUMNS};
 use crate::limits_of_recording::limits_of_recording;
@@ -24,7 +25,7 @@ pub fn report(report: &Report) -> String {
                 let _ = writeln!(
                     out,
                     "| {} | {} | {} {since} | {:.0} % | {} | {} |",
-                    words::label(finding.severity),
+                    finding.severity.as_str(),
                     finding.kind,
                     escaped(&words::whose(finding, run)),
                     finding.confidence * 100.0,
@@ -42,12 +43,16 @@ pub fn report(report: &Report) -> String {
         let _ = writeln!(
             out,
             "\n<details><summary>{}</summary>\n",
-            words::counted(run.ranks.len(), "rank")
+            counted(run.ranks.len(), "rank")
         );
         let _ = writeln!(out, "| {} |", RANK_COLUMNS.join(" | "));
         let _ = writeln!(out, "|{}", "---|".repeat(RANK_COLUMNS.len()));
         for row in &rows {
-            let _ = writeln!(out, "| {} |", row.cells().map(escaped).join(" | "));
+            let _ = writeln!(
+                out,
+                "| {} |",
+                row.each_ref().map(|cell| escaped(cell)).join(" | ")
+            );
         }
         if left_out > 0 {
             let _ = writeln!(out, "\nand {left_out} more ranks");

@@ -4,11 +4,13 @@
 use std::fmt::Write as _;
 
 use stormlog_analysis::analyze::{Report, RunReport};
+use stormlog_analysis::detect::Severity;
 
 use super::words::{self, RANK_COLUMNS};
 use crate::escape::for_terminal;
 use crate::ledger::{LedgerLines, ledger_lines};
 use crate::limits_of_recording::limits_of_recording;
+use crate::paint::Paint;
 use crate::removed::removed_lines;
 use crate::{Terminal, wrap};
 
@@ -16,25 +18,16 @@ use crate::{Terminal, wrap};
 /// ledgers.
 const MOST_LEDGERS: usize = 2;
 
-/// Whether text is coloured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Paint {
-    Plain,
-    Colours,
-}
-
 /// Renders the report as text.
 pub fn report(report: &Report, terminal: Terminal) -> String {
     let width = terminal.width;
-    let paint = if terminal.colours {
-        Paint::Colours
-    } else {
-        Paint::Plain
+    let paint = Paint {
+        colours: terminal.colours,
     };
     let mut out = String::new();
     let headline = words::headline(report);
     let headline = wrap(&for_terminal(&headline), "", width);
-    let _ = writeln!(out, "{}", paint.bold(&headline));
+    let _ = writeln!(out, "{}", paint.with("1", &headline));
     for run in &report.runs {
         self::run(&mut out, run, report.runs.len() > 1, paint, width);
     }
@@ -65,14 +58,14 @@ fn run(out: &mut String, run: &RunReport, named: bool, paint: Paint, width: usiz
     if named {
         let name = format!("{}: {}", words::name(run), run.diagnosis.headline());
         let name = wrap(&for_terminal(&name), "", width);
-        let _ = writeln!(out, "\n{}", paint.bold(&name));
+        let _ = writeln!(out, "\n{}", paint.with("1", &name));
     }
     for finding in run.diagnosis.findings() {
         let since = words::since(finding).map_or(String::new(), |text| format!(", {text}"));
         let _ = writeln!(
             out,
             "\n{} {}, {}{since}, confidence {:.0} %",
-            paint.severity(words::label(finding.severity)),
+            severity(paint, finding.severity),
             finding.kind,
             words::whose(finding, run),
             finding.confidence * 100.0,
@@ -120,12 +113,12 @@ fn ranks(out: &mut String, run: &RunReport) {
     let (rows, left_out) = words::rank_rows(run);
     let mut widths = RANK_COLUMNS.map(|name| name.chars().count());
     for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row.cells()) {
+        for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(for_terminal(cell).chars().count());
         }
     }
     out.push('\n');
-    let mut line = |cells: [&str; 8]| {
+    let mut line = |cells: &[String; 8]| {
         let padded = cells
             .iter()
             .zip(widths)
@@ -141,32 +134,19 @@ fn ranks(out: &mut String, run: &RunReport) {
         let line = padded.collect::<Vec<_>>().join("  ");
         let _ = writeln!(out, "  {}", line.trim_end());
     };
-    line(RANK_COLUMNS);
+    line(&RANK_COLUMNS.map(str::to_owned));
     for row in &rows {
-        line(row.cells());
+        line(row);
     }
     if left_out > 0 {
         let _ = writeln!(out, "  and {left_out} more ranks; --format json has all");
     }
 }
 
-impl Paint {
-    fn bold(self, text: &str) -> String {
-        self.with("1", text)
-    }
-
-    fn severity(self, label: &str) -> String {
-        match label {
-            "critical" => self.with("1;31", label),
-            "warning" => self.with("33", label),
-            _ => label.to_owned(),
-        }
-    }
-
-    fn with(self, code: &str, text: &str) -> String {
-        match self {
-            Self::Plain => text.to_owned(),
-            Self::Colours => format!("\u{1b}[{code}m{text}\u{1b}[0m"),
-        }
+fn severity(paint: Paint, severity: Severity) -> String {
+    match severity {
+        Severity::Critical => paint.with("1;31", severity.as_str()),
+        Severity::Warning => paint.with("33", severity.as_str()),
+        Severity::Info => severity.as_str().to_owned(),
     }
 }

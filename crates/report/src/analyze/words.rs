@@ -3,6 +3,7 @@
 use stormlog_analysis::analyze::{Report, RunReport};
 use stormlog_analysis::detect::{Cause, Failure, Finding, Note, Severity, Site};
 use stormlog_analysis::timeline::RankCoverage;
+use stormlog_format::counted;
 
 use crate::{bytes, time};
 
@@ -151,16 +152,7 @@ pub(super) fn since(finding: &Finding) -> Option<String> {
     Some(format!("since {}", time::moment(finding.onset_ns?)))
 }
 
-/// The label printed for a severity.
-pub(super) fn label(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Critical => "critical",
-        Severity::Warning => "warning",
-        Severity::Info => "info",
-    }
-}
-
-/// Describes in one line how much was recorded.
+/// One line on how much was recorded.
 pub(super) fn coverage(report: &Report) -> String {
     let ranks = || report.runs.iter().flat_map(|run| &run.ranks);
     let samples: usize = ranks().map(|rank| rank.samples).sum();
@@ -196,24 +188,6 @@ pub(super) fn coverage(report: &Report) -> String {
     )
 }
 
-/// A count with its noun: `1 sample`, `2 samples`.
-pub(super) fn counted(count: usize, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {noun}{plural}")
-}
-
-/// One row of the table of ranks.
-pub(super) struct RankRow {
-    pub(super) rank: String,
-    pub(super) host: String,
-    pub(super) samples: String,
-    pub(super) interval: String,
-    pub(super) peak: String,
-    pub(super) end: String,
-    pub(super) share: String,
-    pub(super) findings: String,
-}
-
 /// The columns of the table of ranks.
 pub(super) const RANK_COLUMNS: [&str; 8] = [
     "rank",
@@ -226,60 +200,45 @@ pub(super) const RANK_COLUMNS: [&str; 8] = [
     "findings",
 ];
 
-impl RankRow {
-    /// The cells of a row in the order of the columns.
-    pub(super) fn cells(&self) -> [&str; 8] {
-        [
-            &self.rank,
-            &self.host,
-            &self.samples,
-            &self.interval,
-            &self.peak,
-            &self.end,
-            &self.share,
-            &self.findings,
-        ]
-    }
-
-    fn of(coverage: &RankCoverage, findings: &[&Finding]) -> Self {
-        let known = |value: Option<i64>| value.map_or("unknown".to_owned(), bytes::human);
-        let share = match (coverage.last_used_bytes, coverage.device_total_bytes) {
-            (Some(used), Some(total)) if total > 0 => {
-                format!("{} %", i128::from(used) * 100 / i128::from(total))
-            }
-            _ => "unknown".to_owned(),
-        };
-        let mut kinds: Vec<&str> = findings
-            .iter()
-            .filter(|finding| {
-                finding
-                    .rank
-                    .is_some_and(|rank| i64::from(rank) == coverage.rank)
-            })
-            .map(|finding| finding.kind.as_str())
-            .collect();
-        kinds.dedup();
-        Self {
-            rank: coverage.rank.to_string(),
-            host: coverage.host.clone(),
-            samples: coverage.samples.to_string(),
-            interval: coverage
-                .interval_ns
-                .map_or("unknown".to_owned(), time::span),
-            peak: known(coverage.peaks.used),
-            end: known(coverage.last_used_bytes),
-            share,
-            findings: kinds.join(", "),
+/// One row of the table of ranks.
+fn rank_row(coverage: &RankCoverage, findings: &[&Finding]) -> [String; 8] {
+    let known = |value: Option<i64>| value.map_or("unknown".to_owned(), bytes::human);
+    let share = match (coverage.last_used_bytes, coverage.device_total_bytes) {
+        (Some(used), Some(total)) if total > 0 => {
+            format!("{} %", i128::from(used) * 100 / i128::from(total))
         }
-    }
+        _ => "unknown".to_owned(),
+    };
+    let mut kinds: Vec<&str> = findings
+        .iter()
+        .filter(|finding| {
+            finding
+                .rank
+                .is_some_and(|rank| i64::from(rank) == coverage.rank)
+        })
+        .map(|finding| finding.kind.as_str())
+        .collect();
+    kinds.dedup();
+    [
+        coverage.rank.to_string(),
+        coverage.host.clone(),
+        coverage.samples.to_string(),
+        coverage
+            .interval_ns
+            .map_or("unknown".to_owned(), time::span),
+        known(coverage.peaks.used),
+        known(coverage.last_used_bytes),
+        share,
+        kinds.join(", "),
+    ]
 }
 
 /// The largest number of ranks in a table. If the run has more ranks, those with findings are
 /// listed first.
 const ROWS: usize = 32;
 
-/// The rows of the table of ranks, and how many ranks were left out.
-pub(super) fn rank_rows(run: &RunReport) -> (Vec<RankRow>, usize) {
+/// The rows of the table of ranks, and how many were left out.
+pub(super) fn rank_rows(run: &RunReport) -> (Vec<[String; 8]>, usize) {
     let findings = run.diagnosis.findings();
     let named = |rank: i64| {
         let mut ranks = findings.iter().filter_map(|finding| finding.rank);
@@ -292,10 +251,7 @@ pub(super) fn rank_rows(run: &RunReport) -> (Vec<RankRow>, usize) {
     }
     let left_out = run.ranks.len() - ranks.len();
     (
-        ranks
-            .iter()
-            .map(|one| RankRow::of(one, &findings))
-            .collect(),
+        ranks.iter().map(|one| rank_row(one, &findings)).collect(),
         left_out,
     )
 }

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use stormlog_analysis::compare::{Change, Comparison, Difference, RankComparison};
+use stormlog_format::counted;
 
 use super::words;
 use crate::markdown::escaped;
@@ -37,7 +38,7 @@ pub fn comparison(comparison: &Comparison) -> String {
         let _ = writeln!(
             out,
             "\n<details><summary>{} without a change</summary>\n",
-            words::counted(rest.len(), "number")
+            counted(rest.len(), "number")
         );
         table(&mut out, &rest);
         let _ = writeln!(out, "\n</details>");
@@ -98,13 +99,7 @@ fn gates(out: &mut String, comparison: &Comparison) {
 }
 
 fn findings(out: &mut String, comparison: &Comparison) {
-    let changes = &comparison.findings;
-    let lists = [
-        ("new", &changes.new),
-        ("gone", &changes.gone),
-        ("unknown whether gone", &changes.unanswered),
-        ("still there", &changes.shared),
-    ];
+    let lists = words::finding_lists(comparison);
     if lists.iter().all(|(_, findings)| findings.is_empty()) {
         return;
     }

@@ -59,13 +59,7 @@ pub fn sections(comparison: &Comparison) -> Result<String, DrawError> {
         text: words::gate(gate),
         misses: words::misses(gate),
     });
-    let changes = &comparison.findings;
-    let lists = [
-        ("new", &changes.new),
-        ("gone", &changes.gone),
-        ("unknown whether gone", &changes.unanswered),
-        ("still there", &changes.shared),
-    ];
+    let lists = words::finding_lists(comparison);
     let findings = lists.into_iter().flat_map(|(what, findings)| {
         let words = findings.iter().map(words::finding);
         words.map(move |text| (what, clean_paragraph(&text)))

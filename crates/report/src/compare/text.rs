@@ -7,6 +7,7 @@ use stormlog_analysis::compare::{Change, Comparison, Difference, GateStatus};
 
 use super::words;
 use crate::escape::for_terminal;
+use crate::paint::Paint;
 use crate::{Terminal, wrap};
 
 /// Renders the comparison as text.
@@ -115,13 +116,7 @@ fn table(out: &mut String, differences: &[Difference], paint: Paint) {
 }
 
 fn findings(out: &mut String, comparison: &Comparison, width: usize) {
-    let changes = &comparison.findings;
-    let lists = [
-        ("new", &changes.new),
-        ("gone", &changes.gone),
-        ("unknown whether gone", &changes.unanswered),
-        ("still there", &changes.shared),
-    ];
+    let lists = words::finding_lists(comparison);
     if lists.iter().all(|(_, findings)| findings.is_empty()) {
         return;
     }
@@ -130,22 +125,6 @@ fn findings(out: &mut String, comparison: &Comparison, width: usize) {
         for finding in findings {
             let line = format!("{heading}: {}", words::finding(finding));
             let _ = writeln!(out, "{}", wrap(&for_terminal(&line), "  ", width));
-        }
-    }
-}
-
-/// Whether text is coloured.
-#[derive(Clone, Copy, Debug)]
-struct Paint {
-    colours: bool,
-}
-
-impl Paint {
-    fn with(self, code: &str, text: &str) -> String {
-        if self.colours {
-            format!("\u{1b}[{code}m{text}\u{1b}[0m")
-        } else {
-            text.to_owned()
         }
     }
 }

@@ -5,6 +5,7 @@ use stormlog_analysis::compare::{
     RankComparison, Side,
 };
 use stormlog_analysis::detect::{Measure, Metric};
+use stormlog_format::counted;
 
 use crate::bytes;
 
@@ -195,12 +196,6 @@ pub(super) fn side(side: &Side) -> String {
     )
 }
 
-/// A count with its noun: `1 sample`, `2 samples`.
-pub(super) fn counted(count: usize, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {noun}{plural}")
-}
-
 /// A finding in one line: `allocator_leak on rank 0: sentence`.
 pub(super) fn finding(finding: &KnownFinding) -> String {
     format!(
@@ -209,6 +204,17 @@ pub(super) fn finding(finding: &KnownFinding) -> String {
         whose = whose(finding),
         explanation = finding.explanation
     )
+}
+
+/// The findings of both sides, by what became of them.
+pub(super) fn finding_lists(comparison: &Comparison) -> [(&'static str, &[KnownFinding]); 4] {
+    let changes = &comparison.findings;
+    [
+        ("new", &changes.new),
+        ("gone", &changes.gone),
+        ("unknown whether gone", &changes.unanswered),
+        ("still there", &changes.shared),
+    ]
 }
 
 /// The ranks that a finding concerns: `on rank 0`, `on all ranks`.

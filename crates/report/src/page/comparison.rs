@@ -9,7 +9,7 @@ use crate::error::DrawError;
 use crate::ranks;
 use crate::scale::Span;
 use crate::story::Story;
-use crate::track::{Measure, Track, UNKNOWN};
+use crate::track::{DrawnTrack, Measure, UNKNOWN};
 
 /// The number of points in each curve when runs are aligned by time.
 const POINTS: usize = 1200;
@@ -111,7 +111,7 @@ impl Builder {
         type Value = fn(&stormlog_analysis::timeline::Step) -> i64;
         let steps = |story: &Story, value: Value| {
             let mut highest = std::collections::BTreeMap::new();
-            for step in story.tracks.iter().flat_map(Track::steps) {
+            for step in story.tracks.iter().flat_map(DrawnTrack::steps) {
                 let known = highest.entry(step.number).or_insert(UNKNOWN);
                 *known = value(step).max(*known);
             }
@@ -191,9 +191,9 @@ fn common_measure(base: &Story, new: &Story) -> Measure {
 fn filled(columns: &[Option<(i64, i64)>]) -> Vec<i64> {
     let last = columns.iter().rposition(Option::is_some);
     let mut level = UNKNOWN;
-    let at = |(place, column): (usize, &Option<(i64, i64)>)| {
+    let at = |(index, column): (usize, &Option<(i64, i64)>)| {
         level = column.map_or(level, |(_, high)| high);
-        if last.is_some_and(|last| place <= last) {
+        if last.is_some_and(|last| index <= last) {
             level
         } else {
             UNKNOWN
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn runs_without_steps_cannot_be_aligned_by_them() {
-        let story = Story::of_tracks(vec![Track::from_points(vec![
+        let story = Story::of_tracks(vec![DrawnTrack::from_points(vec![
             (0, 1, 1, String::new()),
             (1_000, 2, 2, String::new()),
         ])]);

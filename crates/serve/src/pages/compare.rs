@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use stormlog_analysis::analyze::AnalyzeOptions;
 use stormlog_analysis::compare::{FailOn, Gates, Side, compare, profile_of};
-use stormlog_analysis::{LoadOptions, OnError, gather};
+use stormlog_analysis::{LoadOptions, gather};
 use stormlog_report::compare::sections;
 use stormlog_report::{Alignment, comparison_json};
 
@@ -159,10 +159,7 @@ fn document(app: &App, base: &Entry, new: &Entry, wish: &Wish) -> Result<String,
 }
 
 fn side(entry: &Entry) -> Result<Side, String> {
-    let options = LoadOptions {
-        on_error: OnError::Skip,
-        ..LoadOptions::default()
-    };
+    let options = LoadOptions::skipping();
     let failure = |text: String| format!("{}: {text}", entry.name);
     let mut gathered =
         gather(&entry.paths, &options).map_err(|(_, error)| failure(error.to_string()))?;

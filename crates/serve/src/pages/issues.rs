@@ -230,13 +230,13 @@ pub(crate) async fn decide(
     let made = reading(move || {
         app.issues.fill(&app);
         let found = app.issues.get();
-        let place = folder.filter(|place| *place < app.runs.roots.len());
-        let issues = place.and_then(|place| found.folders.get(place).cloned());
+        let index = folder.filter(|index| *index < app.runs.roots.len());
+        let issues = index.and_then(|index| found.folders.get(index).cloned());
         let issue = issues.as_ref().and_then(|issues| {
             let mut issues = issues.iter();
             issues.find(|issue| issue.fingerprint_id.to_str_lossy() == id)
         });
-        let (Some(place), Some(issues), Some(issue)) = (place, &issues, issue) else {
+        let (Some(index), Some(issues), Some(issue)) = (index, &issues, issue) else {
             return Err("This issue is not there any more.".to_owned());
         };
         let decision = Decision {
@@ -245,7 +245,7 @@ pub(crate) async fn decide(
             at_ns: app.machine.now_ns(),
             reason: (!reason.is_empty()).then(|| Text::from(reason)),
         };
-        let file = sidecar_of(&app.runs.roots[place]);
+        let file = sidecar_of(&app.runs.roots[index]);
         let changed = change_states(&file, |states| {
             for known in issues.iter() {
                 states.remember(known);

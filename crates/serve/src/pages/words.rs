@@ -62,19 +62,16 @@ pub(super) fn sparkline(digest: &Digest) -> String {
     let limit = digest
         .limit
         .filter(|limit| *limit <= peak.saturating_mul(8));
-    #[expect(clippy::cast_precision_loss, reason = "a pixel is coarser")]
     let (top, points) = (
         limit.unwrap_or(peak).max(peak) as f64 * 1.04,
         digest.curve.len().max(2) as f64 - 1.0,
     );
-    #[expect(clippy::cast_precision_loss, reason = "a pixel is coarser")]
     let y = |value: i64| HEIGHT - value as f64 / top * (HEIGHT - 2.0);
     let (mut line, mut area) = (String::new(), String::new());
     let mut before: Option<f64> = None;
-    for (place, value) in digest.curve.iter().enumerate() {
+    for (index, value) in digest.curve.iter().enumerate() {
         let Some(value) = *value else { continue };
-        #[expect(clippy::cast_precision_loss, reason = "few points")]
-        let x = place as f64 / points * WIDTH;
+        let x = index as f64 / points * WIDTH;
         let command = if before.is_none() { 'M' } else { 'L' };
         let _ = write!(line, "{command}{x:.1} {:.1}", y(value));
         if before.is_none() {

@@ -9,7 +9,7 @@ use stormlog_analysis::Loaded;
 use stormlog_analysis::analyze::{AnalyzeOptions, Report, analyze};
 use stormlog_analysis::detect::Kind;
 use stormlog_analysis::issue::read_states_of;
-use stormlog_compat::{Analyses, Document};
+use stormlog_compat::{Analyses, ReportDocument};
 use stormlog_report::analyze::{to_markdown, to_text};
 use stormlog_report::document::pretty;
 use stormlog_report::escape::for_terminal;
@@ -43,8 +43,8 @@ pub(crate) struct Arguments {
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Txt)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    format: ReportFormat,
     /// Write to a file instead of standard output
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -78,9 +78,10 @@ pub(crate) struct Arguments {
 
 /// How a report is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum ReportFormat {
     /// For people
-    Txt,
+    #[value(name = "txt")]
+    Text,
     /// For programs
     Json,
     /// For pull requests
@@ -159,17 +160,17 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     }
     let pictures = pictures_of(arguments, &loaded, &report, console)?;
     let text = match arguments.format {
-        Format::Txt => {
+        ReportFormat::Text => {
             to_text(&report, console.terminal(arguments.output.as_deref()))
                 + &named(&pictures, for_terminal)
         }
-        Format::Json => {
+        ReportFormat::Json => {
             let analyses = Analyses::of(&report.selected_run);
-            let mut document = Document::of(&report, &analyses);
+            let mut document = ReportDocument::of(&report, &analyses);
             document.visualizations = arguments.visualization.then_some(pictures);
             pretty(&document)
         }
-        Format::Md => to_markdown(&report) + &named(&pictures, |name| escaped(name).into()),
+        ReportFormat::Md => to_markdown(&report) + &named(&pictures, |name| escaped(name).into()),
     };
     let failed = arguments
         .fail_on

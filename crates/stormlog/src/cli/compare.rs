@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
 use stormlog_analysis::analyze::AnalyzeOptions;
 use stormlog_analysis::compare::{
     FailOn, Gates, GrowthLimit, Side, SideError, SlopeLimit, StepLimit, baseline_text, compare,
@@ -15,6 +14,8 @@ use stormlog_report::escape::for_terminal;
 
 use super::analyze::positive_hours;
 use super::artifact::{load_failure, warn_of_damage};
+use super::list_format::ListFormat;
+use super::named_values::named;
 use super::run_files::{warn_of_skipped, write_whole};
 use crate::Exit;
 use crate::console::Console;
@@ -57,14 +58,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LIMIT")]
     max_gap_growth: Option<GrowthLimit>,
     /// Fail on findings that BASE does not have, or on any metric that increased
-    #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',')]
-    fail_on: Vec<FailOnArgument>,
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = named(FAIL_ON, FailOn::parse))]
+    fail_on: Vec<FailOn>,
     /// Save NEW, or BASE when given alone, as a baseline, unless a gate fails
     #[arg(long, value_name = "FILE")]
     save_baseline: Option<PathBuf>,
     /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = ListFormat::Text)]
+    format: ListFormat,
     /// Write to a file instead of standard output
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -85,35 +86,10 @@ pub(crate) struct Arguments {
     skip_damaged: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people
-    #[value(alias = "txt")]
-    Text,
-    /// For programs
-    Json,
-    /// For pull requests
-    Md,
-    /// Annotations of a GitHub workflow
-    Github,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum FailOnArgument {
-    /// A finding that BASE does not have
-    NewFindings,
-    /// Any metric that increased
-    Higher,
-}
-
-impl From<FailOnArgument> for FailOn {
-    fn from(argument: FailOnArgument) -> Self {
-        match argument {
-            FailOnArgument::NewFindings => Self::NewFindings,
-            FailOnArgument::Higher => Self::Higher,
-        }
-    }
-}
+const FAIL_ON: &[(&str, &str)] = &[
+    ("new-findings", "A finding that BASE does not have"),
+    ("higher", "Any metric that increased"),
+];
 
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     let gates = Gates {
@@ -121,7 +97,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         max_slope: arguments.max_slope.clone(),
         max_leak_per_step: arguments.max_leak_per_step.clone(),
         max_gap_growth: arguments.max_gap_growth,
-        fail_on: arguments.fail_on.iter().map(|&it| it.into()).collect(),
+        fail_on: arguments.fail_on.clone(),
     };
     let Some(new) = &arguments.new else {
         return save_alone(arguments, &gates, console);
@@ -135,10 +111,10 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let new = read(new, arguments.session_id.as_ref(), arguments, console)?;
     let comparison = compare(base, new, &gates);
     let text = match arguments.format {
-        Format::Text => to_text(&comparison, console.terminal(arguments.output.as_deref())),
-        Format::Json => pretty(&Document::of(&comparison)),
-        Format::Md => to_markdown(&comparison),
-        Format::Github => to_github(&comparison),
+        ListFormat::Text => to_text(&comparison, console.terminal(arguments.output.as_deref())),
+        ListFormat::Json => pretty(&Document::of(&comparison)),
+        ListFormat::Md => to_markdown(&comparison),
+        ListFormat::Github => to_github(&comparison),
     };
     let unjudged = unjudged_gates(&comparison);
     console.decided = Some(match (comparison.failed(), unjudged.is_empty()) {
@@ -228,7 +204,7 @@ fn read(
     for loaded in &gathered.loaded {
         warn_of_damage(&loaded.damage, console)?;
     }
-    warn_of_skipped(&gathered.passed_over, console)?;
+    warn_of_skipped(&gathered.skipped, console)?;
     Ok(side)
 }
 

@@ -11,7 +11,7 @@ use stormlog_report::escape::for_terminal;
 use super::artifact::{load_failure, warn_of_damage};
 use crate::Exit;
 use crate::console::Console;
-use crate::export::{Compressed, Compression, EventWriter, Format};
+use crate::export::{Compressed, Compression, EventFormat, EventWriter};
 use crate::failure::hinted;
 use crate::progress::Progress;
 use crate::whole_file::unfinished;
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     output: PathBuf,
     /// Output format, when the name of OUT does not determine it
     #[arg(long, value_name = "FORMAT")]
-    to: Option<Format>,
+    to: Option<EventFormat>,
     /// Replace OUT if it exists
     #[arg(long)]
     force: bool,
@@ -72,7 +72,7 @@ struct Converted {
     damage: Vec<Damage>,
 }
 
-fn format_of(arguments: &Arguments) -> anyhow::Result<Format> {
+fn format_of(arguments: &Arguments) -> anyhow::Result<EventFormat> {
     if let Some(format) = arguments.to {
         return Ok(format);
     }
@@ -81,9 +81,9 @@ fn format_of(arguments: &Arguments) -> anyhow::Result<Format> {
         name.strip_suffix(compression.suffix()).unwrap_or(&name)
     });
     match plain.rsplit_once('.') {
-        Some((_, "json")) => Ok(Format::Json),
-        Some((_, "jsonl")) => Ok(Format::Jsonl),
-        Some((_, "csv")) => Ok(Format::Csv),
+        Some((_, "json")) => Ok(EventFormat::Json),
+        Some((_, "jsonl")) => Ok(EventFormat::Jsonl),
+        Some((_, "csv")) => Ok(EventFormat::Csv),
         _ => Err(hinted(
             anyhow!("unknown output format for '{}'", arguments.output.display()),
             "use a name that ends in .json, .jsonl or .csv, or give '--to'",
@@ -93,7 +93,7 @@ fn format_of(arguments: &Arguments) -> anyhow::Result<Format> {
 
 fn convert_to_file(
     arguments: &Arguments,
-    format: Format,
+    format: EventFormat,
     progress: &Progress,
 ) -> anyhow::Result<Converted> {
     let output = &arguments.output;
@@ -124,7 +124,7 @@ fn convert_to_file(
 
 fn convert(
     arguments: &Arguments,
-    format: Format,
+    format: EventFormat,
     out: &mut dyn Write,
     progress: &Progress,
 ) -> anyhow::Result<Converted> {

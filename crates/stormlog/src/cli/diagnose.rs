@@ -11,7 +11,7 @@ use serde_json::Value;
 use stormlog_analysis::detect::Finding;
 use stormlog_capture::collect::nvml::Share;
 use stormlog_capture::redact::redacted_words;
-use stormlog_format::{Map, names};
+use stormlog_format::{Map, names, whole};
 use stormlog_report::analyze::Verdict;
 use stormlog_report::escape::for_terminal;
 
@@ -327,17 +327,11 @@ fn size(text: &str) -> Result<u64, String> {
         _ => return Err(wrong()),
     };
     let number: f64 = number.parse().map_err(|_| wrong())?;
-    #[expect(clippy::cast_precision_loss, reason = "sizes are round")]
     let bytes = number * (1_u64 << shift) as f64;
     if !(1.0..1e18).contains(&bytes) {
         return Err(wrong());
     }
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "the range is checked"
-    )]
-    Ok(bytes as u64)
+    Ok(whole(bytes).unsigned_abs())
 }
 
 #[cfg(test)]

@@ -195,9 +195,7 @@ impl FlightRecorder {
             return Ok(None);
         };
         let mut custom_metadata = facts(recorder);
-        for (key, value) in request.iter() {
-            custom_metadata.insert(key.clone(), value.clone());
-        }
+        custom_metadata.extend(request.clone());
         let events = recorder.record_oom(&reason, request);
         let now = jiff::Timestamp::now();
         self.written += 1;

@@ -1,8 +1,10 @@
 //! Flags for logging a result to W&B or `MLflow`. The flags are checked before any recording or
 //! analysis starts; a service that fails afterwards only causes a warning.
 
+use serde::Serialize;
 use stormlog_capture::redact::redacted_text;
-use stormlog_format::{Map, Text, Value};
+use stormlog_format::Text;
+use stormlog_format::json::map_of;
 use stormlog_report::escape::for_terminal;
 
 use crate::console::Console;
@@ -21,7 +23,7 @@ pub(crate) struct Integrations {
     mlflow: Mlflow,
 }
 
-#[derive(Clone, Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, Serialize, clap::Args)]
 #[command(next_help_heading = "Logging to Weights & Biases")]
 #[expect(
     clippy::struct_field_names,
@@ -45,6 +47,7 @@ struct Wandb {
     wandb_run_id: Option<String>,
     /// Name of the run [default: the command and the session]
     #[arg(long, value_name = "NAME")]
+    #[serde(rename = "wandb_run_name")]
     wandb_name: Option<String>,
     /// Group of the run [default: the job id]
     #[arg(long, value_name = "NAME")]
@@ -60,7 +63,7 @@ struct Wandb {
     wandb_log_attribution: bool,
 }
 
-#[derive(Clone, Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, Serialize, clap::Args)]
 #[command(next_help_heading = "Logging to MLflow")]
 #[expect(
     clippy::struct_field_names,
@@ -165,62 +168,30 @@ impl Integrations {
     /// The services that the user requested. Flags such as `--wandb-project` do not request a
     /// service by themselves.
     fn requests(&self) -> Vec<Request> {
-        let Self { wandb, mlflow } = self;
         let mut requests = Vec::new();
-        if wandb.wandb {
-            requests.push(request(
-                Service::Wandb,
-                [
-                    ("project", &wandb.wandb_project),
-                    ("entity", &wandb.wandb_entity),
-                    ("mode", &wandb.wandb_mode),
-                    ("run_id", &wandb.wandb_run_id),
-                    ("run_name", &wandb.wandb_name),
-                    ("group", &wandb.wandb_group),
-                    ("job_type", &wandb.wandb_job_type),
-                ],
-                [
-                    ("log_artifacts", wandb.wandb_log_artifacts),
-                    ("log_attribution", wandb.wandb_log_attribution),
-                ],
-            ));
+        if self.wandb.wandb {
+            requests.push(request(Service::Wandb, &self.wandb));
         }
-        if mlflow.mlflow {
-            requests.push(request(
-                Service::Mlflow,
-                [
-                    ("tracking_uri", &mlflow.mlflow_tracking_uri),
-                    ("experiment", &mlflow.mlflow_experiment),
-                    ("run_id", &mlflow.mlflow_run_id),
-                    ("run_name", &mlflow.mlflow_run_name),
-                    ("group", &mlflow.mlflow_group),
-                    ("job_type", &mlflow.mlflow_job_type),
-                ],
-                [
-                    ("log_artifacts", mlflow.mlflow_log_artifacts),
-                    ("log_attribution", mlflow.mlflow_log_attribution),
-                ],
-            ));
+        if self.mlflow.mlflow {
+            requests.push(request(Service::Mlflow, &self.mlflow));
         }
         requests
     }
 }
 
-fn request<const N: usize>(
-    service: Service,
-    texts: [(&'static str, &Option<String>); N],
-    flags: [(&'static str, bool); 2],
-) -> Request {
-    let mut settings = Map::new();
-    for (key, text) in texts {
-        if let Some(text) = text {
-            settings.insert(key, &**text);
-        }
+/// The settings are the flags that are set, without the name of the service in front.
+fn request(service: Service, flags: &impl Serialize) -> Request {
+    let prefix = format!("{}_", service.key());
+    let flags = map_of(flags).into_iter();
+    let set = flags.filter(|(_, value)| !value.is_null());
+    let settings = set.filter_map(|(key, value)| {
+        let key = key.as_str()?.strip_prefix(&prefix)?;
+        Some((key.into(), value))
+    });
+    Request {
+        service,
+        settings: settings.collect(),
     }
-    for (key, flag) in flags {
-        settings.insert(key, Value::Bool(flag));
-    }
-    Request { service, settings }
 }
 
 /// Prepares the error message of a service for printing: one line of limited length, without the

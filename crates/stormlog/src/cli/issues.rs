@@ -9,8 +9,9 @@ mod timeline;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
-use stormlog_analysis::issue::fingerprint::{FINDING_KINDS, ISSUE_KINDS, ISSUE_STATES};
+use stormlog_analysis::issue::fingerprint::{ISSUE_STATES, issue_kinds};
 use stormlog_analysis::issue::{
     Issue, IssueFilter, SidecarError, States, change_states, read_states, read_states_of,
     severity_rank, sidecar_of,
@@ -20,6 +21,7 @@ use stormlog_format::json::{Layout, Writer};
 use stormlog_format::{Map, Text, Value};
 use stormlog_report::issues as render;
 
+use super::list_format::ListFormat;
 use super::sources::{Sources, warn};
 use crate::Exit;
 use crate::console::Console;
@@ -66,7 +68,7 @@ struct List {
     #[command(flatten)]
     form: Form,
     /// Only of this kind
-    #[arg(long, value_parser = kinds())]
+    #[arg(long, value_parser = PossibleValuesParser::new(issue_kinds()))]
     kind: Option<String>,
     /// Only in this state
     #[arg(long, value_parser = ISSUE_STATES)]
@@ -82,12 +84,7 @@ struct List {
     save: bool,
 }
 
-/// All kinds of issues: those of stormlog 0.3.9 and those of Stormlog's own detectors.
-fn kinds() -> Vec<&'static str> {
-    ISSUE_KINDS.into_iter().chain(FINDING_KINDS).collect()
-}
-
-/// The artifacts to search for issues, and the file with the states of the issues.
+/// Artifacts and the file of their issues' states.
 #[derive(Debug, Args)]
 struct ArtifactSet {
     #[command(flatten)]
@@ -101,29 +98,21 @@ struct ArtifactSet {
 #[derive(Debug, Args)]
 struct Form {
     /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = ListFormat::Text)]
+    format: ListFormat,
     /// Print JSON, like --format json
     #[arg(long)]
     json: bool,
 }
 
 impl Form {
-    fn format(&self) -> Format {
-        if self.json { Format::Json } else { self.format }
+    fn format(&self) -> ListFormat {
+        if self.json {
+            ListFormat::Json
+        } else {
+            self.format
+        }
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people
-    Text,
-    /// For programs
-    Json,
-    /// A Markdown table
-    Md,
-    /// Annotations for GitHub Actions
-    Github,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -135,12 +124,8 @@ enum Severity {
 
 impl Severity {
     fn admits(self, issue: &Issue) -> bool {
-        let most: u8 = match self {
-            Self::Critical => 0,
-            Self::Warning => 1,
-            Self::Info => 2,
-        };
-        severity_rank(&issue.severity) <= most
+        // The worst severity has rank 0, the least one rank 2.
+        severity_rank(&issue.severity) <= 2 - self as u8
     }
 }
 
@@ -305,10 +290,10 @@ fn list(arguments: List, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     };
     let wanted: Vec<Issue> = found.issues.iter().filter(is_wanted).cloned().collect();
     let text = match arguments.form.format() {
-        Format::Text => render::text(&wanted),
-        Format::Md => render::markdown(&wanted),
-        Format::Github => render::github(wanted.iter().map(|issue| (issue.state, issue))),
-        Format::Json => json(&list_of(wanted.iter().map(Issue::to_map))),
+        ListFormat::Text => render::text(&wanted),
+        ListFormat::Md => render::markdown(&wanted),
+        ListFormat::Github => render::github(wanted.iter().map(|issue| (issue.state, issue))),
+        ListFormat::Json => json(&list_of(wanted.iter().map(Issue::to_map))),
     };
     console.out.write_all(text.as_bytes())?;
     found.finish()

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use clap::ValueEnum;
 use stormlog_analysis::allocator_snapshot::is_pickle;
 use stormlog_analysis::analyze::diagnosed;
 use stormlog_analysis::{LoadedSession, detect};
@@ -11,6 +10,7 @@ use stormlog_report::{Canvas, Kind, Story, Theme, draw, html_page, parse_moment,
 
 use super::allocator_snapshot;
 use super::artifact::{load_failure, warn_of_damage};
+use super::named_values::named;
 use super::rank_filter::RankFilter;
 use crate::console::Console;
 use crate::failure::hinted;
@@ -35,8 +35,8 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Kind of picture
-    #[arg(long, value_enum, default_value_t = KindArgument::Timeline)]
-    kind: KindArgument,
+    #[arg(long, default_value = "timeline", value_parser = named(KINDS, Kind::parse))]
+    kind: Kind,
     /// Draw this session, with the other ranks of its job
     #[arg(long, value_name = "ID")]
     session_id: Option<String>,
@@ -50,8 +50,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
     /// Colour theme
-    #[arg(long, value_enum, default_value_t = ThemeArgument::System)]
-    theme: ThemeArgument,
+    #[arg(long, default_value = "system", value_parser = named(THEMES, Theme::parse))]
+    theme: Theme,
     /// Title of the picture
     #[arg(long)]
     title: Option<String>,
@@ -69,52 +69,26 @@ pub(crate) struct Arguments {
     scale: f32,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum KindArgument {
-    /// Memory over time, with all events
-    Timeline,
-    /// All ranks on one clock
-    Ranks,
-    /// One row per rank, memory as colour
-    Heatmap,
-    /// Hidden memory over time
-    Gap,
-    /// Memory at the end of each step, and the most in between
-    Steps,
-    /// Several of these, with the verdict
-    Dashboard,
-}
+const KINDS: &[(&str, &str)] = &[
+    ("timeline", "Memory over time, with all events"),
+    ("ranks", "All ranks on one clock"),
+    ("heatmap", "One row per rank, memory as colour"),
+    ("gap", "Hidden memory over time"),
+    (
+        "steps",
+        "Memory at the end of each step, and the most in between",
+    ),
+    ("dashboard", "Several of these, with the verdict"),
+];
 
-impl From<KindArgument> for Kind {
-    fn from(kind: KindArgument) -> Self {
-        match kind {
-            KindArgument::Timeline => Self::Timeline,
-            KindArgument::Ranks => Self::Ranks,
-            KindArgument::Heatmap => Self::Heatmap,
-            KindArgument::Gap => Self::Gap,
-            KindArgument::Steps => Self::Steps,
-            KindArgument::Dashboard => Self::Dashboard,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum ThemeArgument {
-    /// Pages as the reader's system is set, pictures light
-    System,
-    Light,
-    Dark,
-}
-
-impl From<ThemeArgument> for Theme {
-    fn from(theme: ThemeArgument) -> Self {
-        match theme {
-            ThemeArgument::System => Self::System,
-            ThemeArgument::Light => Self::Light,
-            ThemeArgument::Dark => Self::Dark,
-        }
-    }
-}
+const THEMES: &[(&str, &str)] = &[
+    (
+        "system",
+        "Pages as the reader's system is set, pictures light",
+    ),
+    ("light", ""),
+    ("dark", ""),
+];
 
 fn scale(text: &str) -> Result<f32, String> {
     let scale: f32 = text.parse().map_err(|_| "not a number".to_owned())?;
@@ -149,13 +123,13 @@ impl Output {
 }
 
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    let kind = Kind::from(arguments.kind);
-    let default = || PathBuf::from(format!("{}.html", kind.name()));
+    let kind = arguments.kind;
+    let default = || PathBuf::from(format!("{}.html", kind.as_str()));
     let path = arguments.output.clone().unwrap_or_else(default);
     // The name of the output file is checked before loading, so that a wrong extension is reported
     // at once.
     let output = Output::of(&path)?;
-    let theme = Theme::from(arguments.theme);
+    let theme = arguments.theme;
     if let [snapshot] = &*arguments.paths
         && is_pickle(snapshot)
     {
@@ -179,7 +153,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
 /// Rejects flags that have no effect on a snapshot of PyTorch's allocator, which has only one page.
 fn refuse_what_a_snapshot_has_not(arguments: &Arguments) -> anyhow::Result<()> {
     let given = [
-        ("--kind", !matches!(arguments.kind, KindArgument::Timeline)),
+        ("--kind", arguments.kind != Kind::Timeline),
         ("--session-id", arguments.session_id.is_some()),
         ("--from", arguments.from.is_some()),
         ("--to", arguments.to.is_some()),

@@ -11,10 +11,10 @@ use clap::{Args, Subcommand};
 use stormlog_analysis::issue::{Issue, IssueFilter};
 use stormlog_analysis::query::{
     CorrelationFilter, EventFilter, Evidence, GroupBy, Metric, OomFilter, OomRow,
-    RunAttachmentFilter, RunAttachmentRow, RunFilter, RunRow, Scope, SessionFilter, SessionRow,
-    Store, SummaryRow,
+    RunAttachmentFilter, RunFilter, RunRow, Scope, SessionFilter, SessionRow, Store, SummaryRow,
 };
 use stormlog_format::Text;
+use stormlog_format::json::map_of;
 use stormlog_report::rows::{Columns, Rows};
 
 use super::sources::{Sources, warn};
@@ -125,7 +125,7 @@ fn attachments(question: Attachments, console: &mut Console<'_>) -> anyhow::Resu
     };
     answer(&question.sources, console, |store, console| {
         let rows = store.run_attachments(&filter);
-        let rows = rows.iter().map(RunAttachmentRow::to_map);
+        let rows = rows.iter().map(map_of);
         question
             .output
             .print(Rows::new(Columns::ATTACHMENTS, rows), console)

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use stormlog_analysis::analyze::{AnalyzeOptions, RunReport, analyze};
-use stormlog_analysis::{LoadOptions, OnError, gather, sinks_of_run};
+use stormlog_analysis::{LoadOptions, gather, sinks_of_run};
 use stormlog_report::escape::for_terminal;
 use stormlog_report::wrap;
 
@@ -160,10 +160,7 @@ fn verdict(root: &Path) -> Option<String> {
     if recorded_bytes(root) > MOST_ANALYSED {
         return None;
     }
-    let options = LoadOptions {
-        on_error: OnError::Skip,
-        ..LoadOptions::default()
-    };
+    let options = LoadOptions::skipping();
     let gathered = gather(&[root.to_path_buf()], &options).ok()?;
     let report = analyze(&gathered.loaded, &AnalyzeOptions::default());
     let report = report.ok()?;

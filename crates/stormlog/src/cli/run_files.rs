@@ -35,7 +35,7 @@ impl RunFiles<'_> {
         for loaded in &gathered.loaded {
             warn_of_damage(&loaded.damage, console)?;
         }
-        warn_of_skipped(&gathered.passed_over, console)?;
+        warn_of_skipped(&gathered.skipped, console)?;
         Ok(gathered.loaded)
     }
 }

@@ -51,7 +51,7 @@ fn closed<T: JsonSchema>(name: &str, title: &str) -> (String, Schema) {
 fn schemas_are_those_of_the_types() {
     let schemas = [
         closed::<AlertDocument<'_>>("alert", "An alert that is sent to a webhook"),
-        closed::<stormlog_compat::Document<'_>>(
+        closed::<stormlog_compat::ReportDocument<'_>>(
             "analyze",
             "The report of stormlog analyze --format json",
         ),

@@ -358,10 +358,7 @@ fn runs_of(gathered: &Gathered) -> Vec<(Run, Vec<Text>)> {
         .flat_map(|(artifact, one)| one.sessions.iter().map(move |session| (artifact, session)))
         .collect();
     newest_first(&mut sessions, |(_, session)| session);
-    let members = sessions.iter().map(|(artifact, session)| Member {
-        artifact: *artifact,
-        session,
-    });
+    let members = sessions.iter().map(Member::of_pair);
     let run = |indices: Vec<usize>| {
         let sessions: Vec<&LoadedSession> = indices.iter().map(|&one| sessions[one].1).collect();
         let mut run = run_of(&sessions);

@@ -5,14 +5,13 @@ use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 use stormlog_analysis::analyze::{AnalyzeOptions, Report, analyze};
 use stormlog_capture::record::clock::seconds;
 use stormlog_capture::redact::redacted;
-use stormlog_compat::{Analyses, Document};
-use stormlog_format::json::{Layout, Writer, value_of};
+use stormlog_compat::{Analyses, ReportDocument};
+use stormlog_format::json::{Layout, Writer, map_of, value_of};
 use stormlog_format::{
     Map, SessionStatus, SessionSummary, Text, Value, file_names, new_session_id,
 };
@@ -144,7 +143,7 @@ impl Bundle {
         };
         let summary = Summary::of(seen, &subject, &report);
         let analyses = Analyses::of(&report.selected_run);
-        let document = to_value(&Document::of(&report, &analyses));
+        let document = to_value(&ReportDocument::of(&report, &analyses));
         let session = subject.session.clone().map(|mut session| {
             session.status = status(&session, &seen.ending);
             session
@@ -183,10 +182,7 @@ impl Bundle {
         Outcome {
             directory: self.directory,
             exit,
-            summary: match value_of(&summary) {
-                Some(Value::Map(map)) => map,
-                _ => Map::new(),
-            },
+            summary: map_of(&summary),
             raised: summary.raised,
             report: Some(document),
             error,
@@ -199,8 +195,8 @@ impl Bundle {
         summary: &Summary,
         report: &serde_json::Value,
     ) -> anyhow::Result<()> {
-        self.write(file_names::TIMELINE, as_value(timeline)?)?;
-        self.write(file_names::SUMMARY, as_value(summary)?)?;
+        self.write(file_names::TIMELINE, value_of(timeline))?;
+        self.write(file_names::SUMMARY, value_of(summary))?;
         self.write_text(file_names::REPORT, &pretty(report))
     }
 
@@ -251,7 +247,7 @@ impl Bundle {
             session: session.map(SessionSummary::to_map),
             error,
         };
-        let text = Writer::new(Layout::Indented).to_string(&as_value(&manifest)?);
+        let text = Writer::new(Layout::Indented).to_string(&value_of(&manifest));
         write_whole(&self.directory.join(file_names::MANIFEST), text.as_bytes())
     }
 }
@@ -287,12 +283,7 @@ pub(crate) struct Manifest<'a> {
     error: Option<&'a str>,
 }
 
-fn as_value(document: &impl Serialize) -> anyhow::Result<Value> {
-    value_of(document).context("the document is no JSON")
-}
-
-/// The status of the diagnosed session: the status that the recorder set, unless the recording was
-/// cut short.
+/// The status of the diagnosed session: that of its recorder, unless the recording was cut short.
 fn status(session: &SessionSummary, ending: &Ending) -> SessionStatus {
     match ending {
         Ending::CutShort(_) => SessionStatus::Interrupted,
@@ -314,7 +305,7 @@ impl Timeline {
     fn of(seen: &Seen, subject: &Subject) -> Self {
         let mut timeline = Self::default();
         for point in subject.points.iter().filter(|_| seen.has_window) {
-            let Some(level) = point.level() else {
+            let Some(level) = point.counters.level() else {
                 continue;
             };
             let reserved = point.counters.allocator_reserved_bytes;

@@ -65,10 +65,6 @@ pub fn fragmentation(gpu: &Map) -> Map {
     map
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "rounding the last byte does not matter in a ratio"
-)]
 fn ratio(part: Option<i64>, whole: Option<i64>) -> Value {
     match (part, whole) {
         (Some(part), Some(whole)) if whole > 0 => Value::Float(part as f64 / whole as f64),
@@ -124,10 +120,6 @@ fn system() -> Map {
     map
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "rounding the last byte does not matter in a percentage"
-)]
 fn used_percent(total: Option<u64>, free: Option<u64>) -> Value {
     match (total, free) {
         (Some(total), Some(free)) if total > 0 => {

@@ -46,9 +46,9 @@ pub(super) fn found(bundle: &Path) -> Vec<String> {
         .map(|name| format!("{name}/"))
         .collect();
     below.sort();
-    let places = std::iter::once(String::new()).chain(below);
-    places
-        .flat_map(|place| FILES.map(|name| format!("{place}{name}")))
+    let folders = std::iter::once(String::new()).chain(below);
+    folders
+        .flat_map(|folder| FILES.map(|name| format!("{folder}{name}")))
         .filter(|name| bundle.join(name).is_file())
         .collect()
 }

@@ -161,20 +161,7 @@ impl Subject {
 }
 
 impl Point {
-    /// Bytes in use according to the allocator, or according to the device if the allocator's
-    /// counter is unknown.
-    pub(super) fn level(&self) -> Option<i64> {
-        let counters = &self.counters;
-        counters
-            .allocator_allocated_bytes
-            .or(counters.device_used_bytes)
-    }
-
-    /// The used share of the device's memory, from 0 to 1.
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "rounding the last byte does not matter in a ratio"
-    )]
+    /// The used share of the device, 0 to 1.
     pub(super) fn utilization(&self) -> Option<f64> {
         let counters = &self.counters;
         let used = counters
@@ -184,11 +171,7 @@ impl Point {
         Some(used as f64 / total as f64)
     }
 
-    /// The share of reserved memory that is not allocated, from 0 to 1.
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "rounding the last byte does not matter in a ratio"
-    )]
+    /// The unused share of reserved memory, 0 to 1.
     pub(super) fn fragmentation(&self) -> Option<f64> {
         let counters = &self.counters;
         let reserved = counters

@@ -109,7 +109,10 @@ impl Summary {
             backend: subject.backend.clone(),
             allocated_bytes: allocated,
             reserved_bytes: reserved,
-            peak_bytes: points.iter().filter_map(Point::level).max(),
+            peak_bytes: points
+                .iter()
+                .filter_map(|point| point.counters.level())
+                .max(),
             total_bytes: counters.device_total_bytes,
             allocator_gap_bytes: reserved
                 .zip(allocated)

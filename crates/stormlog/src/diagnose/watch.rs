@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use stormlog_analysis::{LoadOptions, Loaded, OnError, gather, load_sessions};
+use stormlog_analysis::{LoadOptions, Loaded, gather, load_sessions};
 use stormlog_capture::collect::Collector;
 use stormlog_capture::collect::cgroup::{self, MemoryGroup, Roots};
 use stormlog_capture::collect::host::{self, DECLARED_LIMIT, HostCollector};
@@ -152,7 +152,7 @@ fn recorded(recorder: &Recorder, bundle: &Bundle) -> Loaded {
     let statistics = recorder.device_statistics(None);
     let dropped = statistics.get("history_dropped_events");
     if dropped.and_then(Value::as_int).unwrap_or(0) > 0
-        && let Ok(loaded) = load_sessions(&bundle.telemetry(), &skipping())
+        && let Ok(loaded) = load_sessions(&bundle.telemetry(), &LoadOptions::skipping())
     {
         return loaded;
     }
@@ -180,7 +180,9 @@ fn run_command(bundle: &mut Bundle, watch: &Watch, command: &[OsString]) -> anyh
     };
     let mut problems = Vec::new();
     let ended = watched::run(&plan, &mut |problem| problems.push(problem.to_owned()))?;
-    let recorded = gather(&[root], &skipping()).unwrap_or_default().loaded;
+    let recorded = gather(&[root], &LoadOptions::skipping())
+        .unwrap_or_default()
+        .loaded;
     let history = native_history::found(bundle.directory());
     let lacks_history = watch.native_history.is_some() && history.is_empty();
     bundle.adopt(history);
@@ -207,13 +209,6 @@ fn run_command(bundle: &mut Bundle, watch: &Watch, command: &[OsString]) -> anyh
     })
 }
 
-fn skipping() -> LoadOptions<'static> {
-    LoadOptions {
-        on_error: OnError::Skip,
-        ..LoadOptions::default()
-    }
-}
-
 fn group(watch: &Watch) -> Option<MemoryGroup> {
     let pid = match watch.target {
         Target::Process(pid) => Some(pid),
@@ -231,12 +226,7 @@ fn oom_kills(watch: &Watch) -> u64 {
         .unwrap_or(0)
 }
 
-/// The used share of the control group's memory limit; `None` when another limit is the effective
-/// one.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "rounding the last byte does not matter in a ratio"
-)]
+/// The used share of the control group's limit, when that limit is the effective one.
 fn group_utilization(watch: &Watch) -> Option<f64> {
     let group = group(watch)?;
     let room = cgroup::room(&Roots::default(), Some(&group));

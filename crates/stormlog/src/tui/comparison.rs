@@ -5,7 +5,7 @@ use std::path::Path;
 
 use stormlog_analysis::analyze::AnalyzeOptions;
 use stormlog_analysis::compare::{Gates, Side, compare, profile_of, read_side};
-use stormlog_analysis::{LoadOptions, Loaded, OnError};
+use stormlog_analysis::{LoadOptions, Loaded};
 use stormlog_report::Terminal;
 use stormlog_report::compare::to_text;
 
@@ -13,10 +13,7 @@ use super::model::Comparison;
 
 /// Compares the loaded run with the run or baseline at another path.
 pub(crate) fn with(loaded: &[Loaded], source: &Path, base: &Path) -> anyhow::Result<Comparison> {
-    let options = LoadOptions {
-        on_error: OnError::Skip,
-        ..LoadOptions::default()
-    };
+    let options = LoadOptions::skipping();
     let everything = AnalyzeOptions::default();
     let (base, _) = read_side(base, &everything, &options)?;
     let name = base.source.clone();

@@ -10,7 +10,7 @@ use stormlog_format::Event;
 use stormlog_report::{Canvas, Kind, Story, Theme, draw, html_page, to_png};
 
 use super::effect::{ExportFormat, PlotFormat};
-use crate::export::{EventWriter, Format};
+use crate::export::{EventFormat, EventWriter};
 
 /// Writes events to `exports/tracker_events_<time>.<format>` in a folder.
 pub(crate) fn events(
@@ -19,8 +19,8 @@ pub(crate) fn events(
     format: ExportFormat,
 ) -> anyhow::Result<PathBuf> {
     let (format, extension) = match format {
-        ExportFormat::Json => (Format::Json, "json"),
-        ExportFormat::Csv => (Format::Csv, "csv"),
+        ExportFormat::Json => (EventFormat::Json, "json"),
+        ExportFormat::Csv => (EventFormat::Csv, "csv"),
     };
     let path = target(folder, "exports", "tracker_events", extension)?;
     let mut file = File::create(&path).with_context(|| cannot_write(&path))?;

@@ -50,45 +50,37 @@ pub(crate) enum Action {
     ExportCsv,
 }
 
-/// A key, the tab on which it works, and its action.
+/// A key and its action.
 pub(crate) struct Binding {
-    /// The name of the key in the help.
+    /// The name of the key for people. A name of one character is also the key.
     pub(crate) label: &'static str,
-    codes: &'static [KeyCode],
-    /// The tab on which the key works; `None` means all tabs.
-    pub(crate) tab: Option<Tab>,
+    /// Further keys.
+    others: &'static [KeyCode],
     action: Action,
     pub(crate) help: &'static str,
 }
 
-const fn everywhere(
+const fn key(
     label: &'static str,
-    codes: &'static [KeyCode],
+    others: &'static [KeyCode],
     action: Action,
     help: &'static str,
 ) -> Binding {
     Binding {
         label,
-        codes,
-        tab: None,
+        others,
         action,
         help,
     }
 }
 
-const fn on(
-    tab: Tab,
-    label: &'static str,
-    codes: &'static [KeyCode],
-    action: Action,
-    help: &'static str,
-) -> Binding {
-    Binding {
-        label,
-        codes,
-        tab: Some(tab),
-        action,
-        help,
+impl Binding {
+    fn codes(&self) -> impl Iterator<Item = KeyCode> {
+        let mut letters = self.label.chars();
+        let only = letters.next().filter(|_| letters.next().is_none());
+        only.map(Char)
+            .into_iter()
+            .chain(self.others.iter().copied())
     }
 }
 
@@ -96,260 +88,102 @@ use KeyCode::{
     BackTab, Char, Down, End, Enter, Home, Left, PageDown, PageUp, Right, Tab as TabKey, Up,
 };
 
-/// All key bindings.
-pub(crate) const BINDINGS: &[Binding] = &[
-    everywhere("q", &[Char('q')], Action::Quit, "quit (also Ctrl+C)"),
-    everywhere("?", &[Char('?')], Action::Help, "this help"),
-    everywhere("Tab", &[TabKey], Action::NextTab, "next tab"),
-    everywhere("Shift+Tab", &[BackTab], Action::PreviousTab, "previous tab"),
-    everywhere("1", &[Char('1')], Action::GoTo(Tab::Overview), "Overview"),
-    everywhere(
-        "2",
-        &[Char('2')],
-        Action::GoTo(Tab::Monitoring),
-        "Monitoring",
-    ),
-    everywhere(
+/// The keys that work on every tab.
+pub(crate) const EVERYWHERE: &[Binding] = &[
+    key("q", &[], Action::Quit, "quit (also Ctrl+C)"),
+    key("?", &[], Action::Help, "this help"),
+    key("Tab", &[TabKey], Action::NextTab, "next tab"),
+    key("Shift+Tab", &[BackTab], Action::PreviousTab, "previous tab"),
+    key("1", &[], Action::GoTo(Tab::Overview), "Overview"),
+    key("2", &[], Action::GoTo(Tab::Monitoring), "Monitoring"),
+    key(
         "3",
-        &[Char('3')],
+        &[],
         Action::GoTo(Tab::Visualizations),
         "Visualizations",
     ),
-    everywhere(
-        "4",
-        &[Char('4')],
-        Action::GoTo(Tab::Diagnostics),
-        "Diagnostics",
-    ),
-    everywhere("5", &[Char('5')], Action::GoTo(Tab::Issues), "Issues"),
-    everywhere("6", &[Char('6')], Action::GoTo(Tab::Sessions), "Sessions"),
-    on(
-        Tab::Overview,
-        "Enter",
-        &[Enter],
-        Action::Choose,
-        "open the selected run",
-    ),
-    everywhere("o", &[Char('o')], Action::Open, "open artifacts"),
-    everywhere("F5", &[KeyCode::F(5)], Action::Reload, "reload"),
-    everywhere("↑ k", &[Up, Char('k')], Action::Up, "up"),
-    everywhere("↓ j", &[Down, Char('j')], Action::Down, "down"),
-    everywhere("PgUp", &[PageUp], Action::PageUp, "page up"),
-    everywhere("PgDn", &[PageDown], Action::PageDown, "page down"),
-    on(
-        Tab::Monitoring,
-        "g",
-        &[Char('g')],
-        Action::WatchGpus,
-        "watch the GPUs",
-    ),
-    on(
-        Tab::Monitoring,
-        "h",
-        &[Char('h')],
-        Action::WatchHost,
-        "watch this machine's memory",
-    ),
-    on(
-        Tab::Monitoring,
-        "p",
-        &[Char('p')],
-        Action::WatchProcess,
-        "watch a process",
-    ),
-    on(
-        Tab::Monitoring,
-        "s",
-        &[Char('s')],
-        Action::WatchSink,
-        "follow the opened sink",
-    ),
-    on(
-        Tab::Monitoring,
-        "x",
-        &[Char('x')],
-        Action::StopWatching,
-        "stop watching",
-    ),
-    on(
-        Tab::Monitoring,
-        "l",
-        &[Char('l')],
-        Action::Limits,
-        "alert thresholds",
-    ),
-    on(
-        Tab::Monitoring,
-        "e",
-        &[Char('e')],
-        Action::ExportJson,
-        "export as JSON to ./exports",
-    ),
-    on(
-        Tab::Monitoring,
-        "c",
-        &[Char('c')],
-        Action::ExportCsv,
-        "export as CSV to ./exports",
-    ),
-    on(
-        Tab::Visualizations,
-        "+",
-        &[Char('+'), Char('=')],
-        Action::ZoomIn,
-        "zoom in",
-    ),
-    on(
-        Tab::Visualizations,
-        "-",
-        &[Char('-')],
-        Action::ZoomOut,
-        "zoom out",
-    ),
-    on(
-        Tab::Visualizations,
-        "0",
-        &[Char('0'), Home],
-        Action::ZoomReset,
-        "everything",
-    ),
-    on(
-        Tab::Visualizations,
-        "←",
-        &[Left],
-        Action::CursorLeft,
-        "cursor left",
-    ),
-    on(
-        Tab::Visualizations,
-        "→",
-        &[Right],
-        Action::CursorRight,
-        "cursor right",
-    ),
-    on(
-        Tab::Visualizations,
-        "<",
-        &[Char('<'), Char(',')],
-        Action::PanLeft,
-        "pan left",
-    ),
-    on(
-        Tab::Visualizations,
-        ">",
-        &[Char('>'), Char('.')],
-        Action::PanRight,
-        "pan right",
-    ),
-    on(
-        Tab::Visualizations,
-        "n",
-        &[Char('n')],
-        Action::NextMark,
-        "next event",
-    ),
-    on(
-        Tab::Visualizations,
-        "r",
-        &[Char('r')],
-        Action::NextRank,
-        "next rank",
-    ),
-    on(
-        Tab::Visualizations,
+    key("4", &[], Action::GoTo(Tab::Diagnostics), "Diagnostics"),
+    key("5", &[], Action::GoTo(Tab::Issues), "Issues"),
+    key("6", &[], Action::GoTo(Tab::Sessions), "Sessions"),
+    key("o", &[], Action::Open, "open artifacts"),
+    key("F5", &[KeyCode::F(5)], Action::Reload, "reload"),
+    key("↑ k", &[Up, Char('k')], Action::Up, "up"),
+    key("↓ j", &[Down, Char('j')], Action::Down, "down"),
+    key("PgUp", &[PageUp], Action::PageUp, "page up"),
+    key("PgDn", &[PageDown], Action::PageDown, "page down"),
+];
+
+const OVERVIEW: &[Binding] = &[key(
+    "Enter",
+    &[Enter],
+    Action::Choose,
+    "open the selected run",
+)];
+
+const MONITORING: &[Binding] = &[
+    key("g", &[], Action::WatchGpus, "watch the GPUs"),
+    key("h", &[], Action::WatchHost, "watch this machine's memory"),
+    key("p", &[], Action::WatchProcess, "watch a process"),
+    key("s", &[], Action::WatchSink, "follow the opened sink"),
+    key("x", &[], Action::StopWatching, "stop watching"),
+    key("l", &[], Action::Limits, "alert thresholds"),
+    key("e", &[], Action::ExportJson, "export as JSON to ./exports"),
+    key("c", &[], Action::ExportCsv, "export as CSV to ./exports"),
+];
+
+const VISUALIZATIONS: &[Binding] = &[
+    key("+", &[Char('=')], Action::ZoomIn, "zoom in"),
+    key("-", &[], Action::ZoomOut, "zoom out"),
+    key("0", &[Home], Action::ZoomReset, "everything"),
+    key("←", &[Left], Action::CursorLeft, "cursor left"),
+    key("→", &[Right], Action::CursorRight, "cursor right"),
+    key("<", &[Char(',')], Action::PanLeft, "pan left"),
+    key(">", &[Char('.')], Action::PanRight, "pan right"),
+    key("n", &[], Action::NextMark, "next event"),
+    key("r", &[], Action::NextRank, "next rank"),
+    key("f", &[], Action::Filter, "select ranks"),
+    key("p", &[], Action::SavePng, "PNG to ./visualizations"),
+    key("w", &[], Action::SavePage, "HTML to ./visualizations"),
+];
+
+const DIAGNOSTICS: &[Binding] = &[
+    key(
         "f",
-        &[Char('f')],
-        Action::Filter,
-        "select ranks",
-    ),
-    on(
-        Tab::Visualizations,
-        "p",
-        &[Char('p')],
-        Action::SavePng,
-        "PNG to ./visualizations",
-    ),
-    on(
-        Tab::Visualizations,
-        "w",
-        &[Char('w')],
-        Action::SavePage,
-        "HTML to ./visualizations",
-    ),
-    on(
-        Tab::Diagnostics,
-        "f",
-        &[Char('f'), Char('/')],
+        &[Char('/')],
         Action::Filter,
         "select ranks: all, 0,2,4-7",
     ),
-    on(
-        Tab::Diagnostics,
-        "n",
-        &[Char('n')],
-        Action::NextRun,
-        "next run",
-    ),
-    on(
-        Tab::Diagnostics,
-        "c",
-        &[Char('c')],
-        Action::Compare,
-        "compare with another artifact",
-    ),
-    on(
-        Tab::Diagnostics,
-        "v",
-        &[Char('v')],
-        Action::NextPane,
-        "findings, phases, comparison",
-    ),
-    on(
-        Tab::Diagnostics,
-        "[",
-        &[Char('[')],
-        Action::RankUp,
-        "rank above",
-    ),
-    on(
-        Tab::Diagnostics,
-        "]",
-        &[Char(']')],
-        Action::RankDown,
-        "rank below",
-    ),
-    on(
-        Tab::Diagnostics,
-        "Enter",
-        &[Enter],
-        Action::Choose,
-        "show it on the timeline",
-    ),
-    on(Tab::Issues, "r", &[Char('r')], Action::Resolve, "resolve"),
-    on(Tab::Issues, "i", &[Char('i')], Action::Ignore, "ignore"),
-    on(Tab::Issues, "e", &[Char('e')], Action::Reopen, "reopen"),
-    on(
-        Tab::Sessions,
-        "Enter",
-        &[Enter],
-        Action::Choose,
-        "show this session's run",
-    ),
-    on(
-        Tab::Sessions,
-        "/",
-        &[Char('/'), Char('f')],
-        Action::Filter,
-        "filter by typing",
-    ),
-    on(
-        Tab::Sessions,
-        "s",
-        &[Char('s'), End],
-        Action::Sort,
-        "sort by the next column",
-    ),
+    key("n", &[], Action::NextRun, "next run"),
+    key("c", &[], Action::Compare, "compare with another artifact"),
+    key("v", &[], Action::NextPane, "findings, phases, comparison"),
+    key("[", &[], Action::RankUp, "rank above"),
+    key("]", &[], Action::RankDown, "rank below"),
+    key("Enter", &[Enter], Action::Choose, "show it on the timeline"),
 ];
+
+const ISSUES: &[Binding] = &[
+    key("r", &[], Action::Resolve, "resolve"),
+    key("i", &[], Action::Ignore, "ignore"),
+    key("e", &[], Action::Reopen, "reopen"),
+];
+
+const SESSIONS: &[Binding] = &[
+    key("Enter", &[Enter], Action::Choose, "show this session's run"),
+    key("/", &[Char('f')], Action::Filter, "filter by typing"),
+    key("s", &[End], Action::Sort, "sort by the next column"),
+];
+
+/// The keys that work on one tab only.
+pub(crate) fn keys_of(tab: Tab) -> &'static [Binding] {
+    match tab {
+        Tab::Overview => OVERVIEW,
+        Tab::Monitoring => MONITORING,
+        Tab::Visualizations => VISUALIZATIONS,
+        Tab::Diagnostics => DIAGNOSTICS,
+        Tab::Issues => ISSUES,
+        Tab::Sessions => SESSIONS,
+    }
+}
 
 /// The end of the footer: keys that are always shown because they work on every tab.
 const LAST: &str = "? help  q quit";
@@ -357,10 +191,8 @@ const LAST: &str = "? help  q quit";
 /// The footer: the keys of a tab in one line. Keys that do not fit are only on the help screen. The
 /// key that opens a line is left out when there are no lines.
 pub(crate) fn footer(tab: Tab, width: usize, has_lines: bool) -> String {
-    let here = BINDINGS.iter().filter(|binding| binding.tab == Some(tab));
-    let more = BINDINGS.iter().filter(|binding| binding.tab.is_none());
     let mut text = String::new();
-    for binding in here.chain(more) {
+    for binding in keys_of(tab).iter().chain(EVERYWHERE) {
         if binding.action == Action::Choose && !has_lines {
             continue;
         }
@@ -426,12 +258,10 @@ pub(crate) fn action(key: KeyEvent, tab: Tab) -> Option<Action> {
     if key.modifiers.contains(KeyModifiers::CONTROL) {
         return (key.code == Char('c')).then_some(Action::Quit);
     }
-    let fits = |binding: &&Binding| binding.codes.contains(&key.code);
-    let here = BINDINGS.iter().filter(fits);
-    let here = here.filter(|binding| binding.tab.is_none_or(|of| of == tab));
-    // A binding for this tab takes precedence over one that works on all tabs.
-    here.max_by_key(|binding| binding.tab.is_some())
-        .map(|binding| binding.action)
+    // Bindings of the tab come before those that work everywhere.
+    let mut bindings = keys_of(tab).iter().chain(EVERYWHERE);
+    let binding = bindings.find(|binding| binding.codes().any(|code| code == key.code));
+    binding.map(|binding| binding.action)
 }
 
 #[cfg(test)]
@@ -440,16 +270,13 @@ mod tests {
 
     #[test]
     fn no_key_means_two_things_in_one_place() {
-        for (index, one) in BINDINGS.iter().enumerate() {
-            for other in &BINDINGS[index + 1..] {
-                let same_place = one.tab == other.tab || one.tab.is_none() || other.tab.is_none();
-                let same_key = one.codes.iter().any(|code| other.codes.contains(code));
-                assert!(
-                    !(same_place && same_key),
-                    "{} and {}",
-                    one.label,
-                    other.label
-                );
+        for tab in Tab::ALL {
+            let bindings: Vec<&Binding> = keys_of(tab).iter().chain(EVERYWHERE).collect();
+            for (index, one) in bindings.iter().enumerate() {
+                for other in &bindings[index + 1..] {
+                    let is_shared = one.codes().any(|code| other.codes().any(|its| its == code));
+                    assert!(!is_shared, "{} and {}", one.label, other.label);
+                }
             }
         }
     }

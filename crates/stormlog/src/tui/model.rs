@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use stormlog_analysis::issue::Issue;
 use stormlog_analysis::query::SessionRow;
+use stormlog_format::names;
 
 use super::folder::Entry;
 use super::monitor::Monitor;
@@ -26,27 +27,16 @@ pub(crate) enum Tab {
     Sessions,
 }
 
+names!(Tab {
+    Overview => "Overview",
+    Monitoring => "Monitoring",
+    Visualizations => "Visualizations",
+    Diagnostics => "Diagnostics",
+    Issues => "Issues",
+    Sessions => "Sessions",
+});
+
 impl Tab {
-    pub(crate) const ALL: [Self; 6] = [
-        Self::Overview,
-        Self::Monitoring,
-        Self::Visualizations,
-        Self::Diagnostics,
-        Self::Issues,
-        Self::Sessions,
-    ];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Overview => "Overview",
-            Self::Monitoring => "Monitoring",
-            Self::Visualizations => "Visualizations",
-            Self::Diagnostics => "Diagnostics",
-            Self::Issues => "Issues",
-            Self::Sessions => "Sessions",
-        }
-    }
-
     pub(crate) fn index(self) -> usize {
         Self::ALL.iter().position(|tab| *tab == self).unwrap_or(0)
     }
@@ -144,25 +134,13 @@ pub(crate) enum SortBy {
     Job,
 }
 
-impl SortBy {
-    pub(crate) const ALL: [Self; 5] = [
-        Self::Start,
-        Self::Rank,
-        Self::Events,
-        Self::Status,
-        Self::Job,
-    ];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Start => "start",
-            Self::Rank => "rank",
-            Self::Events => "events",
-            Self::Status => "status",
-            Self::Job => "job",
-        }
-    }
-}
+names!(SortBy {
+    Start => "start",
+    Rank => "rank",
+    Events => "events",
+    Status => "status",
+    Job => "job",
+});
 
 /// The complete state of the terminal interface.
 #[derive(Debug)]

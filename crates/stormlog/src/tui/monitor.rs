@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use stormlog_format::whole;
 use stormlog_format::{Event, EventType, Text, metadata_keys};
 use stormlog_report::clean;
 
@@ -233,23 +234,14 @@ pub(crate) fn lane_name(rank: i64, device: i64) -> String {
     }
 }
 
-/// The used share of the total memory, in percent.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "the value is shown with one decimal"
-)]
+/// The used share of the total, in percent.
 pub(crate) fn percent(used: i64, total: i64) -> f64 {
     used as f64 / total as f64 * 100.0
 }
 
 /// Converts a percentage of a total to bytes.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    reason = "rounding does not matter for a line on the screen"
-)]
 pub(crate) fn share_of(total: i64, percent: f64) -> i64 {
-    (total as f64 * percent / 100.0) as i64
+    whole(total as f64 * percent / 100.0)
 }
 
 fn said(event: &Event) -> String {

@@ -1,5 +1,7 @@
 //! The time range that the plot shows, and the position of the plot's cursor.
 
+use stormlog_format::whole;
+
 /// Which track and which time range the plot shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PlotView {
@@ -24,26 +26,25 @@ impl PlotView {
     /// shorter range.
     pub(crate) fn zoom(&mut self, whole: (i64, i64), factor: f64) {
         let (from, to) = self.shown(whole);
-        let length = scaled(to - from, factor).max(CLOSEST_NS.min(whole.1 - whole.0));
-        if length >= whole.1 - whole.0 {
-            self.part = None;
-            return;
-        }
         let middle = self.cursor_ns.unwrap_or(from + (to - from) / 2);
-        let start = middle.saturating_sub(length / 2);
-        self.set(whole, start, length);
+        self.resize(whole, factor, |length| middle.saturating_sub(length / 2));
     }
 
     /// Zooms the plot; the time at `share` of the plot's width keeps its position.
     pub(crate) fn zoom_at(&mut self, whole: (i64, i64), share: f64, factor: f64) {
+        let kept = self.at_share(whole, share);
+        self.resize(whole, factor, |length| kept - scaled(length, share));
+    }
+
+    /// Multiplies the length of the range; the start follows from the new length.
+    fn resize(&mut self, whole: (i64, i64), factor: f64, start: impl Fn(i64) -> i64) {
         let (from, to) = self.shown(whole);
         let length = scaled(to - from, factor).max(CLOSEST_NS.min(whole.1 - whole.0));
         if length >= whole.1 - whole.0 {
             self.part = None;
-            return;
+        } else {
+            self.set(whole, start(length), length);
         }
-        let start = self.at_share(whole, share) - scaled(length, share);
-        self.set(whole, start, length);
     }
 
     /// The time at a share of the plot's width.
@@ -84,13 +85,8 @@ impl PlotView {
     }
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    reason = "rounding to nanoseconds does not matter when zooming"
-)]
 fn scaled(length: i64, factor: f64) -> i64 {
-    (length as f64 * factor) as i64
+    whole(length as f64 * factor)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use stormlog_analysis::analyze::{Report, RunReport};
 use stormlog_analysis::detect::{Kind, Severity};
 use stormlog_analysis::timeline::RankCoverage;
-use stormlog_report::{Mark, Measure, Phase, Story, Track, UNKNOWN};
+use stormlog_report::{DrawnTrack, Mark, Measure, Phase, Story, UNKNOWN};
 
 /// How many phases that began before a time are searched for the one that contains this time.
 const PHASES_BACK: usize = 10_000;
@@ -162,7 +162,7 @@ fn rank_lines(run: &RunReport, story: &Story) -> Vec<RankLine> {
 }
 
 fn phase_lines(story: &Story) -> Vec<PhaseLine> {
-    let mut tracks: BTreeMap<i64, Vec<&Track>> = BTreeMap::new();
+    let mut tracks: BTreeMap<i64, Vec<&DrawnTrack>> = BTreeMap::new();
     for track in story.tracks() {
         tracks.entry(track.rank).or_default().push(track);
     }

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use stormlog_analysis::catalog::{FollowFrom, Follower};
 use stormlog_capture::collect::cgroup::{Roots, machine_room};
-use stormlog_capture::collect::nvml::{NvmlCollector, Share, gpus};
+use stormlog_capture::collect::nvml::Share;
 use stormlog_capture::collect::tree::TreeCollector;
 use stormlog_capture::collect::{Collector, Reading};
 use stormlog_format::{Counters, Event, EventType, Map, Text, Version, new_session_id};
 
 use super::message::Message;
 use crate::machine::now_ns;
+use crate::recording::gpu_collectors;
 
 /// Time between two samples.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -95,17 +96,12 @@ impl Source {
     fn of(target: Target) -> Result<Self, String> {
         match target {
             Target::Gpus => {
-                let collectors = gpus()?.into_iter().map(|gpu| {
-                    Box::new(NvmlCollector::new(gpu, Share::NotRecorded)) as Box<dyn Collector>
-                });
-                Ok(Self::Collectors(collectors.collect(), new_session_id()))
+                let collectors = gpu_collectors(&[], Share::NotRecorded)?;
+                Ok(Self::Collectors(collectors, new_session_id()))
             }
             Target::Process(pid) => {
-                let collector = TreeCollector::new(pid);
-                Ok(Self::Collectors(
-                    vec![Box::new(collector)],
-                    new_session_id(),
-                ))
+                let collector = Box::new(TreeCollector::new(pid));
+                Ok(Self::Collectors(vec![collector], new_session_id()))
             }
             Target::Host => Ok(Self::Machine(new_session_id())),
             Target::Sinks(paths) => {

@@ -236,7 +236,7 @@ fn every_tab_at_both_sizes() {
                 watching(&mut model);
             }
             model.tab = tab;
-            let name = format!("{}_{width}x{height}", tab.name().to_lowercase());
+            let name = format!("{}_{width}x{height}", tab.as_str().to_lowercase());
             insta::assert_snapshot!(name, screen(&model, width, height));
         }
     }

@@ -13,9 +13,9 @@ mod visualizations;
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Margin, Position, Rect};
-use ratatui::style::Modifier;
+use ratatui::style::{Modifier, Styled};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Clear, Paragraph};
+use ratatui::widgets::{Block, Clear, Paragraph, Row, Table};
 use stormlog_report::bytes;
 use stormlog_report::escape::for_terminal;
 
@@ -69,7 +69,7 @@ fn parts(area: Rect) -> [Rect; 3] {
 fn tabs(model: &Model) -> Line<'static> {
     let mut spans = Vec::new();
     for (index, tab) in Tab::ALL.into_iter().enumerate() {
-        let text = format!(" {} {}", index + 1, tab.name());
+        let text = format!(" {} {}", index + 1, tab.as_str());
         let style = if tab == model.tab {
             model.palette.heading().add_modifier(Modifier::REVERSED)
         } else {
@@ -127,8 +127,8 @@ pub(crate) fn hit(model: &Model, column: u16, row: u16) -> Option<Hit> {
 fn tab_at(column: u16) -> Option<Tab> {
     let mut end = 0;
     Tab::ALL.into_iter().find(|tab| {
-        // Each tab takes its name, its number and two spaces.
-        end += tab.name().len() + 3;
+        // The name, its number and the spaces before them.
+        end += tab.as_str().len() + 3;
         usize::from(column) < end
     })
 }
@@ -250,6 +250,31 @@ fn framed(model: &Model, frame: &mut Frame<'_>, area: Rect, title: &str) -> Rect
     let inner = block.inner(area);
     frame.render_widget(block, area);
     inner
+}
+
+/// Draws a table with a header. The selected row is highlighted and visible.
+fn table<'a, const N: usize>(
+    model: &Model,
+    frame: &mut Frame<'_>,
+    area: Rect,
+    columns: [(&'a str, Constraint); N],
+    rows: impl Iterator<Item = Row<'a>>,
+    chosen: Option<usize>,
+) {
+    let room = usize::from(area.height).saturating_sub(1).max(1);
+    let first = first_line(chosen.unwrap_or(0), room);
+    let rows = rows.enumerate().skip(first).take(room);
+    let rows = rows.map(|(index, row)| {
+        if chosen == Some(index) {
+            let style = Styled::style(&row).patch(model.palette.selected());
+            row.style(style)
+        } else {
+            row
+        }
+    });
+    let header = Row::new(columns.map(|(name, _)| name)).style(model.palette.muted());
+    let widths = columns.map(|(_, width)| width);
+    frame.render_widget(Table::new(rows, widths).header(header), area);
 }
 
 /// The text that is shown while no run is loaded.

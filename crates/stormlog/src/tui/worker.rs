@@ -12,7 +12,7 @@ use stormlog_analysis::issue::{
 };
 use stormlog_analysis::query::{SessionFilter, SourceKind, Store};
 use stormlog_analysis::{
-    Artifact, LoadOptions, Loaded, LoadedSession, OnError, artifacts_at, gather, read_rollups,
+    Artifact, LoadOptions, Loaded, LoadedSession, artifacts_at, gather, read_rollups,
 };
 use stormlog_format::{SessionStatus, SessionSummary, Text};
 use stormlog_report::Story;
@@ -221,9 +221,8 @@ impl Desk {
             }
         };
         let options = LoadOptions {
-            on_error: OnError::Skip,
             progress: &advance,
-            ..LoadOptions::default()
+            ..LoadOptions::skipping()
         };
         let mut gathered = gather(&self.paths, &options).map_err(|(_, error)| error)?;
         for (file, loaded) in gathered.files.iter().zip(&mut gathered.loaded) {

@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use rustix::fs::OFlags;
+use serde::Serialize;
 use stormlog_capture::oom::{ExceptionFacts, requested_bytes};
 use stormlog_capture::process::{Looked, look, own_identity};
 use stormlog_capture::redact::redacted_text;
-use stormlog_format::json::{Layout, Writer, parse};
+use stormlog_format::json::{Layout, Writer, map_of, parse, value_of};
 use stormlog_format::{Map, ProcessIdentity, Value};
 
 use super::inject::own_directory;
@@ -53,7 +54,7 @@ impl Inbox {
         let directory = root.join(format!("{PREFIX}{run}-{rank}-{}", std::process::id()));
         own_directory(&directory)?;
         let owner =
-            own_identity().map(|owner| Writer::new(Layout::Compact).map_to_string(&owner.to_map()));
+            own_identity().map(|owner| Writer::new(Layout::Compact).to_string(&value_of(&owner)));
         if let Some(owner) = owner {
             fs::write(directory.join(OWNER), owner)
                 .with_context(|| format!("cannot write to '{}'", directory.display()))?;
@@ -190,7 +191,7 @@ pub(crate) struct Exception {
 }
 
 /// One frame of a traceback.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Frame {
     pub(crate) file: String,
     pub(crate) line: u32,
@@ -207,14 +208,6 @@ impl Frame {
         ]
         .iter()
         .any(|part| self.file.contains(part))
-    }
-
-    fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("file", &*self.file);
-        map.insert("line", i64::from(self.line));
-        map.insert("function", &*self.function);
-        map
     }
 }
 
@@ -289,11 +282,9 @@ impl Exception {
             cause
         } else {
             let mut cause = Map::new();
-            let site = self.line().map(|frame| Value::Map(frame.to_map()));
-            cause.insert("site", site.unwrap_or(Value::Null));
+            cause.insert("site", value_of(&self.line()));
             let outer = self.users_frames().skip(1).take(MOST_FRAMES);
-            let outer = outer.map(|frame| Value::Map(frame.to_map()));
-            cause.insert("call_path", Value::List(outer.collect()));
+            cause.insert("call_path", value_of(&outer.collect::<Vec<_>>()));
             cause
         };
         map.insert("cause", Value::Map(cause));
@@ -307,16 +298,12 @@ impl Exception {
         map.insert("type", &*self.name());
         map.insert("message", redacted_text((*self.message).into()));
         if let Some(frame) = self.line() {
-            map.insert("file", &*frame.file);
-            map.insert("line", i64::from(frame.line));
-            map.insert("function", &*frame.function);
+            map.extend(map_of(frame));
         }
         let frames = self.frames.iter().rev().take(MOST_FRAMES).rev();
-        let frames = frames.map(|frame| {
-            let text = format!("{}:{} in {}", frame.file, frame.line, frame.function);
-            Value::text(&*text)
-        });
-        map.insert("traceback", Value::List(frames.collect()));
+        let frames =
+            frames.map(|frame| format!("{}:{} in {}", frame.file, frame.line, frame.function));
+        map.insert("traceback", value_of(&frames.collect::<Vec<_>>()));
         map
     }
 }
@@ -369,7 +356,7 @@ mod tests {
         let leave = |name: &str, owner: &ProcessIdentity| {
             let directory = root.path().join(format!("{PREFIX}{name}"));
             own_directory(&directory).unwrap();
-            let text = Writer::new(Layout::Compact).map_to_string(&owner.to_map());
+            let text = Writer::new(Layout::Compact).to_string(&value_of(&owner));
             fs::write(directory.join(OWNER), text).unwrap();
             directory
         };

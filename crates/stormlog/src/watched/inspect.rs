@@ -20,6 +20,7 @@ use stormlog_capture::collect::tree::Levels;
 use stormlog_capture::oom::classify_any;
 use stormlog_capture::record::Recorder;
 use stormlog_capture::record::clock::now_ns;
+use stormlog_format::json::map_of;
 use stormlog_format::{Map, Value};
 
 use super::inbox;
@@ -214,7 +215,7 @@ impl Work {
                 asked.is_settled |= answer.names_most();
             }
         }
-        self.record(request, answer.to_map());
+        self.record(request, map_of(&answer));
         answer.is_final
     }
 

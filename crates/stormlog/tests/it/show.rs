@@ -33,7 +33,7 @@ fn a_snapshot_of_an_allocator() {
 }
 
 #[test]
-fn damage_ends_it_or_is_passed_over() {
+fn damage_ends_it_or_is_skipped() {
     let path = "fixtures/runs/broken_middle_line";
     insta::assert_snapshot!("show_broken", transcript(&["show", path]));
     insta::assert_snapshot!(

@@ -89,7 +89,6 @@ impl Attention {
     pub fn take_rise(&self) -> Option<f64> {
         let mut rise = self.rise.lock().unwrap_or_else(PoisonError::into_inner);
         let rise = rise.take()?;
-        #[allow(clippy::cast_precision_loss, reason = "a rate for people")]
         let bytes = rise.bytes as f64;
         Some(bytes / rise.over.as_secs_f64().max(0.001))
     }

@@ -213,7 +213,7 @@ impl Process {
             || ASSUMED_WALK_PER_GIB.as_secs_f64() / f64::from(1 << 30),
             |walk| walk.per_byte,
         );
-        if float(resident) * per_byte > LONGEST_WALK.as_secs_f64() {
+        if resident as f64 * per_byte > LONGEST_WALK.as_secs_f64() {
             self.walk = None;
             return;
         }
@@ -227,7 +227,7 @@ impl Process {
         self.walk = share.map(|share| Walk {
             unreclaimable: self.parts.unreclaimable(),
             share,
-            per_byte: cost / float(resident.max(1)),
+            per_byte: cost / resident.max(1) as f64,
         });
     }
 
@@ -242,16 +242,7 @@ impl Process {
     }
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "rounding does not matter in an estimated cost"
-)]
-fn float(bytes: u64) -> f64 {
-    bytes as f64
-}
-
-/// Parses the lines of the kernel's file `status` that contain resident memory. A zombie has no
-/// such lines.
+/// Parses the lines of `status` with resident memory. A zombie has none.
 fn read_parts(status: &KeptFile) -> Option<Parts> {
     let mut buffer = [0_u8; 4096];
     let length = status.get().ok()?.read_at(&mut buffer, 0).ok()?;

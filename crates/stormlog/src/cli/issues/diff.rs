@@ -6,7 +6,7 @@ use clap::Args;
 use stormlog_analysis::issue::{ChangedIssue, compare};
 use stormlog_report::issues as render;
 
-use super::{ArtifactSet, Form, Format, json, list_of};
+use super::{ArtifactSet, Form, ListFormat, json, list_of};
 use crate::Exit;
 use crate::console::Console;
 use crate::machine::now_ns;
@@ -38,10 +38,10 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     }
     let changes = compare(&old.issues, &new.issues);
     let text = match arguments.form.format() {
-        Format::Text => render::changes_text(&changes),
-        Format::Md => render::changes_markdown(&changes),
-        Format::Github => render::changes_github(&changes),
-        Format::Json => json(&list_of(changes.iter().map(ChangedIssue::to_map))),
+        ListFormat::Text => render::changes_text(&changes),
+        ListFormat::Md => render::changes_markdown(&changes),
+        ListFormat::Github => render::changes_github(&changes),
+        ListFormat::Json => json(&list_of(changes.iter().map(ChangedIssue::to_map))),
     };
     console.out.write_all(text.as_bytes())?;
     Ok(Exit::Fine)

@@ -10,7 +10,7 @@ use stormlog_analysis::query::Store;
 use stormlog_format::{Map, Text, Value};
 use stormlog_report::issues as render;
 
-use super::{ArtifactSet, Form, Format, Severity, damaged_sidecar, json};
+use super::{ArtifactSet, Form, ListFormat, Severity, damaged_sidecar, json};
 use crate::Exit;
 use crate::cli::sources::Sources;
 use crate::console::Console;
@@ -173,14 +173,14 @@ fn known_before(path: &Path, console: &mut Console<'_>) -> anyhow::Result<States
 }
 
 fn print(
-    format: Format,
+    format: ListFormat,
     failing: &[(Failing, Issue)],
     console: &mut Console<'_>,
 ) -> anyhow::Result<()> {
     let issues: Vec<Issue> = failing.iter().map(|(_, issue)| issue.clone()).collect();
     let text = match format {
-        Format::Text if failing.is_empty() => "passed: no new or regressed issues\n".into(),
-        Format::Text => {
+        ListFormat::Text if failing.is_empty() => "passed: no new or regressed issues\n".into(),
+        ListFormat::Text => {
             let words: Vec<String> = [Failing::Regressed, Failing::New, Failing::Open]
                 .into_iter()
                 .filter_map(|kind| {
@@ -193,12 +193,12 @@ fn print(
                 .collect();
             format!("failed: {}\n{}", words.join(", "), render::text(&issues))
         }
-        Format::Md => render::markdown(&issues),
-        Format::Github => {
+        ListFormat::Md => render::markdown(&issues),
+        ListFormat::Github => {
             let lines = failing.iter();
             render::github(lines.map(|(verdict, issue)| (verdict.as_str(), issue)))
         }
-        Format::Json => {
+        ListFormat::Json => {
             let failures = failing.iter().map(|(verdict, issue)| {
                 let mut map = Map::new();
                 map.insert("failed_on", Text::from(verdict.as_str()));

@@ -5,12 +5,13 @@ use std::fmt::Write as _;
 use clap::Args;
 use stormlog_analysis::issue::{EvidenceLink, Issue};
 use stormlog_analysis::query::Store;
+use stormlog_format::whole;
 use stormlog_format::{Map, Text, Value};
 use stormlog_report::escape::for_terminal;
 use stormlog_report::rows::cell;
 use stormlog_report::{bytes, issues as render, time, wrap};
 
-use super::{ArtifactSet, Form, Format, json, timeline};
+use super::{ArtifactSet, Form, ListFormat, json, timeline};
 use crate::Exit;
 use crate::console::Console;
 
@@ -36,10 +37,10 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let found = arguments.set.find(console)?;
     let issue = found.named(&arguments.id)?;
     let text = match arguments.form.format() {
-        Format::Json => json(&Value::Map(issue.to_map())),
-        Format::Md => render::markdown(std::slice::from_ref(issue)),
-        Format::Github => render::github(std::iter::once((issue.state, issue))),
-        Format::Text => {
+        ListFormat::Json => json(&Value::Map(issue.to_map())),
+        ListFormat::Md => render::markdown(std::slice::from_ref(issue)),
+        ListFormat::Github => render::github(std::iter::once((issue.state, issue))),
+        ListFormat::Text => {
             let width = console.terminal(None).width;
             text(issue, &found.store, arguments.evidence, width)
         }
@@ -124,9 +125,7 @@ fn detail_text(key: &str, value: &Value) -> String {
 
 /// Formats a computed number of bytes, which may be fractional.
 fn size(value: f64) -> String {
-    #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
-    let whole = value as i64;
-    bytes::human(whole)
+    bytes::human(whole(value))
 }
 
 /// Describes where a piece of evidence is found: its time, session and file.

@@ -45,8 +45,8 @@ impl Window {
         let since = i128::from(time_ns) - from;
         let width = i128::try_from(WIDTH).unwrap_or(1);
         let all = to - from + 1;
-        let place = usize::try_from(since * width / all).unwrap_or(0);
-        place.min(WIDTH - 1)
+        let index = usize::try_from(since * width / all).unwrap_or(0);
+        index.min(WIDTH - 1)
     }
 }
 

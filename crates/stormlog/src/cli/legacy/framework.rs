@@ -40,10 +40,6 @@ pub(crate) fn names(framework: Framework) -> Names {
 }
 
 /// Converts bytes to megabytes.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "stormlog 0.3.9 stores megabytes as floats"
-)]
 pub(crate) fn megabytes(bytes: i64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use stormlog_analysis::analyze::{AnalyzeOptions, RunReport, analyze};
 use stormlog_analysis::detect::{Finding, Kind, Severity};
 use stormlog_analysis::query::Sighting;
-use stormlog_analysis::{LoadOptions, Loaded, OnError, gather};
+use stormlog_analysis::{LoadOptions, Loaded, gather};
 use stormlog_format::SessionStatus;
 use stormlog_report::analyze::cause_lines;
 
@@ -40,12 +40,8 @@ impl Findings {
     }
 
     fn look_now(&mut self, paths: &[PathBuf], ended_too: bool) -> Vec<Sighting> {
-        let options = LoadOptions {
-            on_error: OnError::Skip,
-            ..LoadOptions::default()
-        };
-        // Loading fails when nothing is recorded yet or a file is just being renamed; the next
-        // analysis tries again.
+        let options = LoadOptions::skipping();
+        // Nothing is recorded yet, or a file is being renamed: the next analysis reads it.
         let Ok(mut gathered) = gather(paths, &options) else {
             return Vec::new();
         };

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use stormlog_analysis::query::{Sighting, Watch};
-use stormlog_format::json::{Layout, Writer};
+use stormlog_format::json::{Layout, Writer, value_of};
 use stormlog_report::escape::for_terminal;
 use stormlog_report::time;
 
@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
 
 fn print(sighting: &Sighting, json: bool, console: &mut Console<'_>) -> anyhow::Result<()> {
     if json {
-        let line = Writer::new(Layout::Line).map_to_string(&sighting.to_map());
+        let line = Writer::new(Layout::Line).to_string(&value_of(&sighting));
         writeln!(console.out, "{line}")?;
         return Ok(());
     }

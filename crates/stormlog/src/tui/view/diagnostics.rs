@@ -4,13 +4,14 @@
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Position, Rect};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Cell, Paragraph, Row, Table, Wrap};
+use ratatui::widgets::{Cell, Paragraph, Row, Wrap};
 use stormlog_analysis::detect::Finding;
+use stormlog_format::human_bytes;
 use stormlog_report::analyze::cause_lines;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{bytes, held_lines, time};
 
-use super::{Hit, below_header, first_line, framed, inside, line_at, nothing_yet};
+use super::{Hit, below_header, first_line, framed, inside, line_at, nothing_yet, table};
 use crate::cli::RankFilter;
 use crate::tui::model::{Comparison, Model, Pane};
 use crate::tui::run::{RankLine, Run};
@@ -84,36 +85,20 @@ fn ranks(model: &Model, run: &Run, frame: &mut Frame<'_>, area: Rect, title: &st
     let is_wide = inner.width >= 100;
     let lines = model.shown_ranks();
     let chosen = model.rank_cursor.min(lines.len().saturating_sub(1));
-    let room = usize::from(inner.height).saturating_sub(1).max(1);
-    let table = lines
-        .iter()
-        .enumerate()
-        .skip(first_line(chosen, room))
-        .take(room)
-        .map(|(index, line)| {
-            let row = rank_row(model, line, is_wide);
-            if index == chosen && lines.len() > 1 {
-                row.style(model.palette.selected())
-            } else {
-                row
-            }
-        });
-    let heads = [
-        "rank", "samples", "alloc", "reserved", "used", "hidden", "pauses", "finding", "host",
+    let rows = lines.iter().map(|line| rank_row(model, line, is_wide));
+    let columns = [
+        ("rank", Constraint::Length(5)),
+        ("samples", Constraint::Length(8)),
+        ("alloc", Constraint::Length(9)),
+        ("reserved", Constraint::Length(9)),
+        ("used", Constraint::Length(9)),
+        ("hidden", Constraint::Length(9)),
+        ("pauses", Constraint::Length(6)),
+        ("finding", Constraint::Min(15)),
+        ("host", Constraint::Length(if is_wide { 24 } else { 0 })),
     ];
-    let widths = [
-        Constraint::Length(5),
-        Constraint::Length(8),
-        Constraint::Length(9),
-        Constraint::Length(9),
-        Constraint::Length(9),
-        Constraint::Length(9),
-        Constraint::Length(6),
-        Constraint::Min(15),
-        Constraint::Length(if is_wide { 24 } else { 0 }),
-    ];
-    let header = Row::new(heads).style(model.palette.muted());
-    frame.render_widget(Table::new(table, widths).header(header), inner);
+    let chosen = (lines.len() > 1).then_some(chosen);
+    table(model, frame, inner, columns, rows, chosen);
     let text = match run.first_cause() {
         Some(cause) => format!(" first cause: {} ", for_terminal(cause)),
         None => " first cause: none, all ranks similar ".to_owned(),
@@ -210,38 +195,25 @@ fn phases(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         return;
     }
     let chosen = model.cursor().min(lines.len() - 1);
-    let room = usize::from(inner.height).saturating_sub(1).max(1);
-    let table = lines
-        .iter()
-        .enumerate()
-        .skip(first_line(chosen, room))
-        .take(room)
-        .map(|(index, line)| {
-            let row = Row::new([
-                for_terminal(&line.path).into_owned(),
-                line.count.to_string(),
-                line.ranks.len().to_string(),
-                time::span(line.total_ns),
-                time::span(line.longest_ns),
-                known(line.peak_used),
-            ]);
-            if index == chosen {
-                row.style(model.palette.selected())
-            } else {
-                row
-            }
-        });
-    let widths = [
-        Constraint::Min(20),
-        Constraint::Length(7),
-        Constraint::Length(6),
-        Constraint::Length(11),
-        Constraint::Length(11),
-        Constraint::Length(9),
+    let rows = lines.iter().map(|line| {
+        Row::new([
+            for_terminal(&line.path).into_owned(),
+            line.count.to_string(),
+            line.ranks.len().to_string(),
+            time::span(line.total_ns),
+            time::span(line.longest_ns),
+            known(line.peak_used),
+        ])
+    });
+    let columns = [
+        ("phase", Constraint::Min(20)),
+        ("count", Constraint::Length(7)),
+        ("ranks", Constraint::Length(6)),
+        ("total", Constraint::Length(11)),
+        ("longest", Constraint::Length(11)),
+        ("peak", Constraint::Length(9)),
     ];
-    let heads = ["phase", "count", "ranks", "total", "longest", "peak"];
-    let header = Row::new(heads).style(model.palette.muted());
-    frame.render_widget(Table::new(table, widths).header(header), inner);
+    table(model, frame, inner, columns, rows, Some(chosen));
 }
 
 fn evidence(model: &Model, finding: &Finding) -> Vec<Line<'static>> {
@@ -280,16 +252,12 @@ fn evidence(model: &Model, finding: &Finding) -> Vec<Line<'static>> {
     lines
 }
 
-/// Formats a number of a finding's evidence in the unit that its name ends with.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the number is shown in whole bytes"
-)]
+/// Formats a number of the evidence in the unit that its name ends with.
 fn number(name: &str, value: f64) -> String {
     if name.ends_with("_bytes") {
-        bytes::human(value.round() as i64)
+        human_bytes(value.round())
     } else if name.ends_with("_bytes_per_s") {
-        format!("{}/s", bytes::human(value.round() as i64))
+        format!("{}/s", human_bytes(value.round()))
     } else if value.fract() == 0.0 {
         format!("{value:.0}")
     } else {

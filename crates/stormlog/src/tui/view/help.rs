@@ -5,8 +5,8 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph};
 
-use crate::tui::keys::{BINDINGS, Binding};
-use crate::tui::model::{Model, Tab};
+use crate::tui::keys::{Binding, EVERYWHERE, keys_of};
+use crate::tui::model::Model;
 
 const MOUSE: [&str; 3] = [
     "click: select tabs, lines, entries,",
@@ -16,7 +16,7 @@ const MOUSE: [&str; 3] = [
 
 pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, body: Rect) {
     frame.render_widget(Clear, body);
-    let title = format!(" {} shortcuts (any key closes) ", model.tab.name());
+    let title = format!(" {} shortcuts (any key closes) ", model.tab.as_str());
     let block = Block::bordered().title(title);
     let inner = block.inner(body);
     frame.render_widget(block, body);
@@ -26,14 +26,13 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, body: Rect) {
             Span::raw(binding.help),
         ])
     };
-    let of = |tab: Option<Tab>| -> Vec<Line<'_>> {
-        let bindings = BINDINGS.iter().filter(|binding| binding.tab == tab);
-        bindings.map(line).collect()
-    };
     let columns = [Constraint::Percentage(50), Constraint::Percentage(50)];
     let [left, right] = Layout::horizontal(columns).areas(inner);
-    frame.render_widget(Paragraph::new(of(None)), left);
-    let mut lines = of(Some(model.tab));
+    frame.render_widget(
+        Paragraph::new(EVERYWHERE.iter().map(line).collect::<Vec<_>>()),
+        left,
+    );
+    let mut lines: Vec<Line<'_>> = keys_of(model.tab).iter().map(line).collect();
     lines.push(Line::default());
     lines.extend(MOUSE.map(|text| Line::styled(text, model.palette.muted())));
     frame.render_widget(Paragraph::new(lines), right);

@@ -3,13 +3,13 @@
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Position, Rect};
 use ratatui::text::Line;
-use ratatui::widgets::{Paragraph, Row, Table, Wrap};
+use ratatui::widgets::{Paragraph, Row, Wrap};
 use stormlog_analysis::issue::Issue;
 use stormlog_format::Text;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::time;
 
-use super::{below_header, first_line, framed, inside, line_at, nothing_yet};
+use super::{below_header, framed, inside, line_at, nothing_yet, table};
 use crate::tui::model::Model;
 
 pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
@@ -30,34 +30,22 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         return;
     }
     let chosen = model.cursor().min(issues.len() - 1);
-    let room = usize::from(inner.height).saturating_sub(1).max(1);
-    let table = issues
-        .iter()
-        .enumerate()
-        .skip(first_line(chosen, room))
-        .take(room)
-        .map(|(index, issue)| {
-            let row = Row::new([
-                issue.state.to_owned(),
-                issue.severity.to_str_lossy().into_owned(),
-                issue.hit_count().to_string(),
-                for_terminal(&issue.title.to_str_lossy()).into_owned(),
-            ]);
-            let style = model.palette.severity(&issue.severity.to_str_lossy());
-            if index == chosen {
-                row.style(style.patch(model.palette.selected()))
-            } else {
-                row.style(style)
-            }
-        });
-    let widths = [
-        Constraint::Length(10),
-        Constraint::Length(9),
-        Constraint::Length(6),
-        Constraint::Min(20),
+    let columns = [
+        ("state", Constraint::Length(10)),
+        ("severity", Constraint::Length(9)),
+        ("hits", Constraint::Length(6)),
+        ("what", Constraint::Min(20)),
     ];
-    let header = Row::new(["state", "severity", "hits", "what"]).style(model.palette.muted());
-    frame.render_widget(Table::new(table, widths).header(header), inner);
+    let rows = issues.iter().map(|issue| {
+        let row = Row::new([
+            issue.state.to_owned(),
+            issue.severity.to_str_lossy().into_owned(),
+            issue.hit_count().to_string(),
+            for_terminal(&issue.title.to_str_lossy()).into_owned(),
+        ]);
+        row.style(model.palette.severity(&issue.severity.to_str_lossy()))
+    });
+    table(model, frame, inner, columns, rows, Some(chosen));
     let inner = framed(model, frame, lower, "Evidence");
     let text = Paragraph::new(detail(model, &issues[chosen])).wrap(Wrap { trim: true });
     frame.render_widget(text, inner);

@@ -2,11 +2,11 @@
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Rect};
-use ratatui::widgets::{Paragraph, Row, Table, Wrap};
+use ratatui::widgets::{Paragraph, Row, Wrap};
 use stormlog_report::escape::for_terminal;
 use stormlog_report::time;
 
-use super::{first_line, framed};
+use super::{framed, table};
 use crate::tui::model::Model;
 use crate::tui::recent::{FOLDER, Recent};
 
@@ -25,29 +25,15 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         return;
     }
     let chosen = model.cursor().min(runs.len() - 1);
-    let room = usize::from(inner.height).saturating_sub(1).max(1);
-    let lines = runs.iter().enumerate();
-    let table = lines
-        .skip(first_line(chosen, room))
-        .take(room)
-        .map(|(index, run)| {
-            let line = row(run);
-            if index == chosen {
-                line.style(model.palette.selected())
-            } else {
-                line
-            }
-        });
-    let widths = [
-        Constraint::Min(24),
-        Constraint::Length(19),
-        Constraint::Length(12),
-        Constraint::Length(11),
-        Constraint::Length(5),
+    let columns = [
+        ("run", Constraint::Min(24)),
+        ("start", Constraint::Length(19)),
+        ("lasting", Constraint::Length(12)),
+        ("status", Constraint::Length(11)),
+        ("ranks", Constraint::Length(5)),
     ];
-    let header = Row::new(["run", "start", "lasting", "status", "ranks"]);
-    let header = header.style(model.palette.muted());
-    frame.render_widget(Table::new(table, widths).header(header), inner);
+    let rows = runs.iter().map(|run| row(run));
+    table(model, frame, inner, columns, rows, Some(chosen));
 }
 
 fn row(run: &Recent) -> Row<'static> {

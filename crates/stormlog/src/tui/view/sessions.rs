@@ -2,12 +2,12 @@
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Position, Rect};
-use ratatui::widgets::{Paragraph, Row, Table};
+use ratatui::widgets::{Paragraph, Row};
 use stormlog_format::Text;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::time;
 
-use super::{below_header, first_line, framed, inside, line_at, nothing_yet};
+use super::{below_header, framed, inside, line_at, nothing_yet, table};
 use crate::tui::model::Model;
 
 pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
@@ -16,7 +16,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         "Sessions ({} of {}), by {}",
         rows.len(),
         model.sessions.len(),
-        model.session_sort.name()
+        model.session_sort.as_str()
     );
     if !model.session_filter.is_empty() {
         title += ", with '";
@@ -28,53 +28,37 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         frame.render_widget(Paragraph::new(nothing_yet(model)), inner);
         return;
     }
-    let chosen = model.cursor();
     let is_wide = inner.width >= 100;
-    let room = usize::from(inner.height).saturating_sub(1).max(1);
     let safe = |text: &Text| for_terminal(&text.to_str_lossy()).into_owned();
-    let table = rows
-        .iter()
-        .enumerate()
-        .skip(first_line(chosen, room))
-        .take(room)
-        .map(|(index, row)| {
-            let summary = &row.summary;
-            let length = summary
-                .ended_at_ns
-                .map(|end| end.saturating_sub(summary.started_at_ns));
-            let line = Row::new([
-                safe(&summary.session_id).chars().take(13).collect(),
-                row.effective_status.as_str().to_owned(),
-                format!("{}/{}", summary.rank, summary.world_size),
-                row.event_count
-                    .map(|count| count.to_string())
-                    .unwrap_or_default(),
-                start_text(summary.started_at_ns, is_wide),
-                length.map(time::span).unwrap_or_default(),
-                summary.job_id.as_ref().map(safe).unwrap_or_default(),
-                safe(&summary.host),
-            ]);
-            if index == chosen {
-                line.style(model.palette.selected())
-            } else {
-                line
-            }
-        });
-    let widths = [
-        Constraint::Length(13),
-        Constraint::Length(11),
-        Constraint::Length(7),
-        Constraint::Length(8),
-        Constraint::Length(if is_wide { 19 } else { 11 }),
-        Constraint::Length(if is_wide { 12 } else { 8 }),
-        Constraint::Min(6),
-        Constraint::Min(6),
+    let lines = rows.iter().map(|row| {
+        let summary = &row.summary;
+        let length = summary
+            .ended_at_ns
+            .map(|end| end.saturating_sub(summary.started_at_ns));
+        Row::new([
+            safe(&summary.session_id).chars().take(13).collect(),
+            row.effective_status.as_str().to_owned(),
+            format!("{}/{}", summary.rank, summary.world_size),
+            row.event_count
+                .map(|count| count.to_string())
+                .unwrap_or_default(),
+            start_text(summary.started_at_ns, is_wide),
+            length.map(time::span).unwrap_or_default(),
+            summary.job_id.as_ref().map(safe).unwrap_or_default(),
+            safe(&summary.host),
+        ])
+    });
+    let columns = [
+        ("session", Constraint::Length(13)),
+        ("status", Constraint::Length(11)),
+        ("rank", Constraint::Length(7)),
+        ("events", Constraint::Length(8)),
+        ("start", Constraint::Length(if is_wide { 19 } else { 11 })),
+        ("lasting", Constraint::Length(if is_wide { 12 } else { 8 })),
+        ("job", Constraint::Min(6)),
+        ("host", Constraint::Min(6)),
     ];
-    let heads = [
-        "session", "status", "rank", "events", "start", "lasting", "job", "host",
-    ];
-    let header = Row::new(heads).style(model.palette.muted());
-    frame.render_widget(Table::new(table, widths).header(header), inner);
+    table(model, frame, inner, columns, lines, Some(model.cursor()));
 }
 
 /// The index of the session at a position of the screen.

@@ -1,5 +1,7 @@
 //! Computes the ticks of a timeline's axes at round numbers.
 
+use stormlog_format::{whole, whole_count};
+
 const SECOND: i64 = 1_000_000_000;
 /// Possible distances between two time ticks, in nanoseconds.
 const TIMES: [i64; 22] = [
@@ -31,31 +33,20 @@ const APART: usize = 18;
 /// The smallest number of rows between two memory ticks.
 const ROWS_APART: u16 = 3;
 
-/// Computes memory ticks at multiples of a power of two, lowest first.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    reason = "drawn values are far below an exbibyte"
-)]
+/// Ticks at multiples of a power of two, lowest first.
 pub(super) fn of_bytes(height: f64, rows: u16) -> Vec<i64> {
     let most = f64::from((rows / ROWS_APART).max(1));
     let mut step = 1_i64;
     while (step as f64) < height / most && step < 1 << 60 {
         step *= 2;
     }
-    let count = (height / step as f64) as i64;
+    let count = whole(height / step as f64);
     (0..=count)
         .map(|index| index.saturating_mul(step))
         .collect()
 }
 
-/// Computes time ticks at multiples of a round duration, each with its column and time.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a column is coarser than the rounding error"
-)]
+/// Columns and times of ticks at multiples of a round step.
 pub(super) fn of_time(from: i64, to: i64, width: usize) -> Vec<(usize, i64)> {
     let length = to.saturating_sub(from).max(1);
     let most = i64::try_from(width / APART).unwrap_or(1).max(1);
@@ -71,7 +62,7 @@ pub(super) fn of_time(from: i64, to: i64, width: usize) -> Vec<(usize, i64)> {
         .take_while(|at| *at <= to)
         .map(|at| {
             let share = at.saturating_sub(from) as f64 / length as f64;
-            ((share * width as f64) as usize, at)
+            (whole_count(share * width as f64), at)
         })
         .collect()
 }

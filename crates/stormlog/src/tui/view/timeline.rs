@@ -7,6 +7,7 @@ use ratatui::symbols::Marker;
 use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 use ratatui::widgets::canvas::{Canvas, Context, Line as Stroke};
+use stormlog_format::whole;
 use stormlog_report::{bytes, time};
 
 use super::ticks;
@@ -47,10 +48,6 @@ pub(super) fn dots(area: Rect) -> Rect {
 }
 
 impl Timeline<'_> {
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "a dot is coarser than the rounding error"
-    )]
     pub(super) fn draw(&self, frame: &mut Frame<'_>, area: Rect) {
         let plot = dots(area);
         let count = usize::from(plot.width) * 2;
@@ -157,22 +154,13 @@ impl Timeline<'_> {
     }
 }
 
-/// The row in which a value is drawn, counted from the top.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a row is coarser than the rounding error"
-)]
+/// The row of a value, counted from the top.
 fn row_of(value: i64, height: f64, rows: u16) -> u16 {
     let share = (1.0 - value as f64 / height).clamp(0.0, 1.0);
-    ((share * f64::from(rows)) as u16).min(rows.saturating_sub(1))
+    let row = u16::try_from(whole(share * f64::from(rows)));
+    row.unwrap_or(rows).min(rows.saturating_sub(1))
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a dot is coarser than the rounding error"
-)]
 fn curve(context: &mut Context<'_>, pen: Pen, columns: &Columns) {
     let mut last: Option<(f64, f64)> = None;
     for (index, column) in columns.iter().enumerate() {

@@ -8,7 +8,7 @@ use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{Mark, Measure, Track, UNKNOWN, bytes, time};
+use stormlog_report::{DrawnTrack, Mark, Measure, UNKNOWN, bytes, time};
 
 use super::timeline::{Timeline, dots};
 use super::{framed, inside, nothing_yet};
@@ -110,7 +110,7 @@ fn keys(model: &Model) -> Line<'static> {
 }
 
 /// The exact values of the sample at the cursor.
-fn values(model: &Model, run: &Run, track: &Track, span: (i64, i64)) -> Vec<Line<'static>> {
+fn values(model: &Model, run: &Run, track: &DrawnTrack, span: (i64, i64)) -> Vec<Line<'static>> {
     let at = model.plot.cursor_ns.unwrap_or(span.1);
     let Some(index) = track.nearest(at) else {
         return Vec::new();

@@ -1,8 +1,9 @@
 //! Parses the answer of an inspected process: a few lines of text that the watched program may have
 //! forged.
 
+use serde::Serialize;
 use stormlog_capture::redact::redacted_text;
-use stormlog_format::{Map, Value};
+use stormlog_format::Text;
 
 use super::super::inbox::unescaped;
 
@@ -15,32 +16,41 @@ const LONGEST_NAME: usize = 400;
 const MOST_BYTES: i64 = 1 << 50;
 const LONGEST_S: f64 = 3600.0;
 
-/// A container that holds more memory than at the start of the inspection.
-#[derive(Clone, Debug, PartialEq)]
+/// A container that holds more memory than before.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Holder {
+    /// Without secrets.
+    name: Text,
     kind: String,
+    #[serde(rename = "items")]
     length: i64,
+    #[serde(rename = "items_gained")]
     gained: i64,
     bytes: i64,
+    #[serde(rename = "bytes_gained")]
     grown: i64,
-    name: String,
+    #[serde(flatten)]
     added: Option<Line>,
 }
 
-/// A line of code of the watched program.
-#[derive(Clone, Debug, PartialEq)]
+/// A line of the program.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 struct Line {
+    file: String,
+    #[serde(rename = "line")]
     number: u32,
     function: String,
-    file: String,
 }
 
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Answer {
+    #[serde(skip)]
     pub(super) pid: u32,
     seconds: f64,
     /// The growth of the process in bytes, and the part of the growth that Python objects explain.
+    #[serde(rename = "grown_bytes")]
     grown: i64,
+    #[serde(rename = "objects_bytes")]
     objects: i64,
     /// Whether all Python objects of the process were inspected.
     is_complete: bool,
@@ -79,22 +89,6 @@ impl Answer {
         let most = self.holders.iter().map(|holder| holder.grown).max();
         most.is_some_and(|most| most > self.grown / 2)
     }
-
-    pub(super) fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("seconds", Value::Float(self.seconds));
-        map.insert("grown_bytes", self.grown);
-        map.insert("objects_bytes", self.objects);
-        map.insert("is_complete", Value::Bool(self.is_complete));
-        map.insert("cost_us", self.cost_us);
-        map.insert("is_final", Value::Bool(self.is_final));
-        let holders = self
-            .holders
-            .iter()
-            .map(|holder| Value::Map(holder.to_map()));
-        map.insert("holders", Value::List(holders.collect()));
-        map
-    }
 }
 
 impl Holder {
@@ -106,26 +100,10 @@ impl Holder {
             gained: bytes(words.next()?)?,
             bytes: bytes(words.next()?)?,
             grown: bytes(words.next()?)?,
-            name: name(words.next()?)?,
+            name: redacted_text(name(words.next()?)?.into()),
             added: None,
         };
         words.next().is_none().then_some(holder)
-    }
-
-    fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("name", redacted_text((*self.name).into()));
-        map.insert("kind", &*self.kind);
-        map.insert("items", self.length);
-        map.insert("items_gained", self.gained);
-        map.insert("bytes", self.bytes);
-        map.insert("bytes_gained", self.grown);
-        if let Some(line) = &self.added {
-            map.insert("file", &*line.file);
-            map.insert("line", i64::from(line.number));
-            map.insert("function", &*line.function);
-        }
-        map
     }
 }
 
@@ -189,8 +167,7 @@ mod tests {
         assert_eq!(kept.name, "`kept` in `__main__`");
         let line = kept.added.as_ref().unwrap();
         assert_eq!((line.number, &*line.file), (31, "/home/ada/train me.py"));
-        let shown = key.to_map().get("name").unwrap().as_text().unwrap().clone();
-        assert!(!shown.to_str_lossy().contains("abcdef"), "{shown:?}");
+        assert!(!key.name.to_str_lossy().contains("abcdef"), "{key:?}");
     }
 
     #[test]
@@ -219,6 +196,6 @@ mod tests {
             "x".repeat(9000)
         );
         let answer = Answer::parse(&long).unwrap();
-        assert_eq!(answer.holders[0].name.len(), LONGEST_NAME);
+        assert_eq!(answer.holders[0].name.as_bytes().len(), LONGEST_NAME);
     }
 }

@@ -10,9 +10,10 @@ use stormlog_compat::framework::{
     Fragmentation, Framework, efficiency, leaks, patterns, score, suggestions,
 };
 use stormlog_format::json::{Layout, Writer};
+use stormlog_format::whole;
 use stormlog_format::{Map, Value as Recorded};
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{Kind, Story, Track};
+use stormlog_report::{DrawnTrack, Kind, Story};
 
 use super::names;
 use crate::Exit;
@@ -126,16 +127,12 @@ impl Recording {
         pairs.filter(|pair| is_step(pair[0], pair[1])).count()
     }
 
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "a pixel is much coarser than the rounding error"
-    )]
     fn story(&self) -> Story {
         let points = self.times.iter().zip(&self.usage).map(|(time, size)| {
-            let bytes = (size * MB) as i64;
-            ((time * 1e9) as i64, bytes, bytes, String::new())
+            let bytes = whole(size * MB);
+            (whole(time * 1e9), bytes, bytes, String::new())
         });
-        Story::of_tracks(vec![Track::from_points(points.collect())])
+        Story::of_tracks(vec![DrawnTrack::from_points(points.collect())])
     }
 }
 

@@ -63,10 +63,6 @@ pub(crate) fn run(
     Ok(Exit::Fine)
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "the value is shown with two digits"
-)]
 fn gigabytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 30)
 }

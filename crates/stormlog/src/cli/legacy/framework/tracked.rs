@@ -163,11 +163,9 @@ struct Sample {
 
 impl Sample {
     fn of(event: &Arc<TrackedEvent>) -> Self {
-        let counters = &event.counters;
-        let bytes = counters.allocator_allocated_bytes;
         Self {
             time: seconds(event.timestamp_ns),
-            bytes: bytes.or(counters.device_used_bytes).unwrap_or(0),
+            bytes: event.counters.level().unwrap_or(0),
         }
     }
 
@@ -213,10 +211,6 @@ impl Tracked {
         sizes.fold(0.0, f64::max)
     }
 
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "a count of samples is exact as a float"
-    )]
     fn average(&self) -> f64 {
         let sum: f64 = self.samples.iter().map(|sample| sample.megabytes()).sum();
         sum / self.samples.len().max(1) as f64

@@ -9,7 +9,7 @@ use stormlog_analysis::analyze::{AnalyzeOptions, Report, analyze};
 use stormlog_analysis::{
     LoadError, LoadOptions, Loaded, device_artifacts_at, load_sessions, regular_file,
 };
-use stormlog_compat::{Analyses, Document};
+use stormlog_compat::{Analyses, ReportDocument};
 use stormlog_report::Kind;
 use stormlog_report::document::to_value;
 use stormlog_report::escape::for_terminal;
@@ -33,8 +33,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Format of the report
-    #[arg(long, value_enum, default_value_t = Format::Json)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = FileFormat::Json)]
+    format: FileFormat,
     /// Analyze only this session
     #[arg(long, value_name = "ID")]
     session_id: Option<String>,
@@ -53,11 +53,12 @@ pub(super) struct Arguments {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum FileFormat {
     /// Everything
     Json,
     /// The printed lines
-    Txt,
+    #[value(name = "txt")]
+    Text,
 }
 
 /// The content of the input file.
@@ -113,8 +114,8 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     }
     if let Some(file) = &arguments.output {
         let content = match arguments.format {
-            Format::Json => serde_json::to_string_pretty(&document(&outcome))?,
-            Format::Txt => lines.join("\n") + "\n",
+            FileFormat::Json => serde_json::to_string_pretty(&document(&outcome))?,
+            FileFormat::Text => lines.join("\n") + "\n",
         };
         write_whole(file, content.as_bytes())?;
         let file = file.display().to_string();
@@ -235,7 +236,7 @@ fn top_level_keys(file: &Path) -> Vec<String> {
 
 fn document(outcome: &Outcome) -> Value {
     match outcome {
-        Outcome::Analyzed(report, analyses, _) => to_value(&Document::of(report, analyses)),
+        Outcome::Analyzed(report, analyses, _) => to_value(&ReportDocument::of(report, analyses)),
         Outcome::Other(keys) => json!({
             "summary": {
                 "analysis_timestamp": null,

@@ -31,10 +31,6 @@ impl Mode {
 
     /// Formats a size in the unit that the mode uses.
     pub(super) fn size(self, bytes: i64) -> String {
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "the value is shown with two digits"
-        )]
         let bytes = bytes as f64;
         match self {
             Self::Gpu => format!("{:.2} GB", bytes / f64::from(1 << 30)),

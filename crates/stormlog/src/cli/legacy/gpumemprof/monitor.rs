@@ -83,17 +83,9 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         event_type: Some(EventType::Sample.into()),
         ..EventQuery::default()
     });
-    let level = |place: Option<&std::sync::Arc<_>>| {
-        place.map_or(
-            0,
-            |event: &std::sync::Arc<stormlog_capture::record::event::TrackedEvent>| {
-                let counters = &event.counters;
-                let allocated = counters.allocator_allocated_bytes;
-                allocated.or(counters.device_used_bytes).unwrap_or(0)
-            },
-        )
-    };
-    let change = level(samples.last()) - level(samples.first());
+    let levels = [samples.last(), samples.first()].map(|event| event?.counters.level());
+    let [last, first] = levels.map(|level| level.unwrap_or(0));
+    let change = last - first;
     writeln!(console.out, "\nMonitoring Summary:")?;
     writeln!(console.out, "------------------------------")?;
     writeln!(console.out, "Snapshots collected: {}", samples.len())?;

@@ -1,7 +1,7 @@
 //! Inspections of a process's host memory while the process ran: which containers grew, and which
 //! memory was mapped meanwhile.
 
-use stormlog_format::{Map, Value};
+use stormlog_format::{Map, Value, whole};
 
 /// Maximum number of holders and mappings read per inspection.
 const MOST: usize = 16;
@@ -27,8 +27,8 @@ pub struct HostHolder {
 
 /// One inspection of a process's host memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct HostLook {
-    /// Duration of the inspection of Python objects in milliseconds; `None` for a process that was
+pub struct HostInspection {
+    /// Length of the inspection of Python objects in milliseconds; `None` for a process that was
     /// only measured from outside.
     pub inside_ms: Option<i64>,
     /// Bytes gained by all Python objects during the inspection.
@@ -49,7 +49,7 @@ pub struct HostLook {
     pub anonymous_bytes: Option<i64>,
 }
 
-impl HostLook {
+impl HostInspection {
     /// Parses the pid and the inspection from the metadata of an event.
     pub(super) fn of(metadata: &Map) -> Option<(i64, Self)> {
         let about = metadata.get("evidence")?.as_map()?;
@@ -58,11 +58,8 @@ impl HostLook {
         }
         let is_set = |key: &str| about.get(key) == Some(&Value::Bool(true));
         let maps = |key: &str| {
-            let list = match about.get(key) {
-                Some(Value::List(list)) => &list[..],
-                _ => &[],
-            };
-            list.iter().take(MOST).filter_map(Value::as_map)
+            let list = about.list(key).iter();
+            list.take(MOST).filter_map(Value::as_map)
         };
         let mapping = |one: &Map| Some((text(one, "name")?, bytes(one, "grown_bytes")?));
         let look = Self {
@@ -84,14 +81,14 @@ impl HostHolder {
     fn of(about: &Map) -> Option<Self> {
         let line = about.get("line").and_then(Value::as_int);
         let line = line.and_then(|line| u32::try_from(line).ok());
-        let place = line.zip(text(about, "file")).zip(text(about, "function"));
+        let index = line.zip(text(about, "file")).zip(text(about, "function"));
         Some(Self {
             name: text(about, "name")?,
             items: bytes(about, "items")?,
             items_gained: bytes(about, "items_gained")?,
             bytes: bytes(about, "bytes")?,
             bytes_gained: bytes(about, "bytes_gained")?,
-            added_at: place.map(|((line, file), function)| (file, line, function)),
+            added_at: index.map(|((line, file), function)| (file, line, function)),
         })
     }
 }
@@ -107,11 +104,7 @@ fn bytes(map: &Map, key: &str) -> Option<i64> {
 
 fn millis(map: &Map, key: &str) -> Option<i64> {
     let seconds = map.get(key)?.as_number()?;
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "float-to-int casts saturate"
-    )]
-    let millis = (seconds * 1000.0) as i64;
+    let millis = whole(seconds * 1000.0);
     (millis > 0).then_some(millis)
 }
 
@@ -119,9 +112,9 @@ fn millis(map: &Map, key: &str) -> Option<i64> {
 mod tests {
     use super::*;
 
-    fn of(json: &str) -> Option<(i64, HostLook)> {
+    fn of(json: &str) -> Option<(i64, HostInspection)> {
         match stormlog_format::json::parse(json.as_bytes()) {
-            Ok(Value::Map(map)) => HostLook::of(&map),
+            Ok(Value::Map(map)) => HostInspection::of(&map),
             other => panic!("{other:?} is no object"),
         }
     }

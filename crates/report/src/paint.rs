@@ -1,0 +1,18 @@
+//! Colours of text on a terminal.
+
+/// Whether text is coloured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Paint {
+    pub(crate) colours: bool,
+}
+
+impl Paint {
+    /// The text with a code of ANSI terminals, such as `1` for bold.
+    pub(crate) fn with(self, code: &str, text: &str) -> String {
+        if self.colours {
+            format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! The formats of lists of changes.
+
+use clap::ValueEnum;
+
+/// How `compare` and `issues` print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ListFormat {
+    /// For people
+    #[value(alias = "txt")]
+    Text,
+    /// For programs
+    Json,
+    /// For pull requests
+    Md,
+    /// Annotations of a GitHub workflow
+    Github,
+}
