@@ -3,7 +3,7 @@
 //! neither the manifest nor the list of files may differ.
 
 use super::{ProcessIdentity, SessionStatus, SessionSummary};
-use crate::json::{Layout, Writer, parse};
+use crate::json::{Layout, Writer, parse, value_of};
 use crate::text::Text;
 use crate::value::{Map, Value};
 
@@ -17,7 +17,7 @@ pub const LONGEST_RECORDER_MARK: usize = 2048;
 pub fn recorder_mark(session_id: &Text, recorder: &ProcessIdentity) -> Option<String> {
     let mut map = Map::new();
     map.insert("session_id", session_id.clone());
-    map.insert("recorder", Value::Map(recorder.to_map()));
+    map.insert("recorder", value_of(recorder));
     let mark = Writer::new(Layout::Line).to_string(&Value::Map(map));
     (mark.len() <= LONGEST_RECORDER_MARK).then_some(mark)
 }
