@@ -158,6 +158,8 @@ fn cause_fields<'py>(py: Python<'py>, cause: &FirstCause) -> PyResult<Bound<'py,
             suspect.supporting_ranks,
         )?;
         let fields = dict_of(py, suspect)?;
+        // In the order of stormlog 0.3.9: the evidence before the phase.
+        fields.del_item("phase_attribution")?;
         fields.set_item("evidence", evidence)?;
         fields.set_item("phase_attribution", phase(py, suspect.phase.as_ref())?)?;
         Ok(fields)
