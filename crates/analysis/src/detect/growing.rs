@@ -88,7 +88,7 @@ fn describe(subject: &Subject, growth: &Growth, wording: &Wording, has_ranks: bo
     let Wording { verb, of, what, .. } = wording;
     let evidence = signals.track.evidence.as_ref();
     let evidence = evidence.filter(|_| wording.kind == Kind::AllocatorLeak);
-    finding.cause = evidence.and_then(|found| windows::cause_of(found, bytes_per_step));
+    finding.cause = evidence.and_then(windows::cause_of);
     let clause = finding.cause.as_ref().and_then(Cause::clause);
     finding.explanation = if growth.strength == Strength::Weak {
         let clause = clause.map_or_else(String::new, |clause| format!(": {clause}"));

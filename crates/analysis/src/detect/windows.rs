@@ -20,19 +20,12 @@ const ALMOST_ALL: f64 = 0.95;
 /// growth by more than this ratio, most of them replace blocks that were freed meanwhile, as in a
 /// cache of constant size, and it is unknown which of them leak.
 const MOST_SURVIVORS: f64 = 1.5;
-/// Largest ratio between the survivors of a step and the growth of a step over the whole run, in
-/// either direction, at which the survivors are what grows.
-const SAME_RATE: f64 = 1.5;
 /// Smallest share of the windows in which a line must appear.
 const SHOWN_IN: f64 = 0.6;
 
-/// The cause that the windows agree on, if any. `bytes_per_step` is the growth over the whole run.
-pub(super) fn cause_of(evidence: &WindowEvidence, bytes_per_step: Option<f64>) -> Option<Cause> {
-    by_growth(evidence).or_else(|| by_rate(evidence, bytes_per_step?))
-}
-
-/// The cause by the growth in the windows themselves.
-fn by_growth(evidence: &WindowEvidence) -> Option<Cause> {
+/// The cause that the windows agree on, if any: the line and the holder that explain most of the
+/// growth in the windows.
+pub(super) fn cause_of(evidence: &WindowEvidence) -> Option<Cause> {
     let grew = |window: &&EvidenceWindow| window.growth_bytes > 0;
     let windows: Vec<&EvidenceWindow> = evidence.windows.iter().filter(grew).collect();
     let (needed, most) = match (evidence.by_steps, windows.len()) {
@@ -49,43 +42,7 @@ fn by_growth(evidence: &WindowEvidence) -> Option<Cause> {
         return None;
     }
     let looked_at = float(growth.max(survived));
-    named(evidence, &windows, needed, survived, (looked_at, most))
-}
-
-/// The cause by the growth over the whole run. Where the level at the ends of steps goes up and down,
-/// that in a window depends on where it begins and ends, but the survivors do not: those of a step
-/// must be as large as the growth of a step.
-fn by_rate(evidence: &WindowEvidence, bytes_per_step: f64) -> Option<Cause> {
-    let windows: Vec<&EvidenceWindow> = evidence.windows.iter().collect();
-    let steps = windows.iter().map(|window| window.steps.map(f64::from));
-    let steps: f64 = steps.sum::<Option<f64>>()?;
-    let survived = sum(&windows, |window| window.survivor_bytes);
-    let expected = bytes_per_step * steps;
-    let is_same = float(survived) <= SAME_RATE * expected
-        && expected <= SAME_RATE * float(survived)
-        && expected > 0.0;
-    if !evidence.by_steps || !is_same {
-        return None;
-    }
-    let looked_at = expected.max(float(survived));
-    let needed = AGREEING_BY_STEPS;
-    named(evidence, &windows, needed, survived, (looked_at, MOST))
-}
-
-fn sum(windows: &[&EvidenceWindow], bytes: fn(&EvidenceWindow) -> i64) -> i64 {
-    let bytes = windows.iter().map(|window| bytes(window));
-    bytes.fold(0, i64::saturating_add)
-}
-
-/// The line and the holder that explain at least a share of some bytes.
-fn named(
-    evidence: &WindowEvidence,
-    windows: &[&EvidenceWindow],
-    needed: usize,
-    survived: i64,
-    (looked_at, most): (f64, f64),
-) -> Option<Cause> {
-    let site = best_site(evidence, windows, needed, most * looked_at);
+    let site = best_site(evidence, &windows, needed, most * looked_at);
     let holder = best_holder(evidence, survived, most * looked_at);
     let (attributed_bytes, (site, call_path)) = match (&site, &holder) {
         (Some((bytes, _, _)), _) => (*bytes, split(site)),
@@ -100,6 +57,11 @@ fn named(
         share: (float(attributed_bytes) / looked_at).clamp(0.0, 1.0),
         failure: None,
     })
+}
+
+fn sum(windows: &[&EvidenceWindow], bytes: fn(&EvidenceWindow) -> i64) -> i64 {
+    let bytes = windows.iter().map(|window| bytes(window));
+    bytes.fold(0, i64::saturating_add)
 }
 
 type Named = (i64, Site, Vec<Site>);
@@ -212,7 +174,6 @@ mod tests {
 
     fn window(growth_bytes: i64, sites: &[(usize, i64)]) -> EvidenceWindow {
         EvidenceWindow {
-            steps: Some(8),
             growth_bytes,
             survivor_bytes: sites.iter().map(|(_, bytes)| bytes).sum(),
             sites: sites.to_vec(),
@@ -229,7 +190,7 @@ mod tests {
     }
 
     fn place(evidence: &WindowEvidence) -> Option<String> {
-        cause_of(evidence, None)?.site.map(|site| site.place())
+        cause_of(evidence)?.site.map(|site| site.place())
     }
 
     #[test]
@@ -244,7 +205,7 @@ mod tests {
             window(0, &[(1, 30)]),
             window(100, &[(0, 100)]),
         ];
-        let found = cause_of(&evidence(windows, stacks), None).unwrap();
+        let found = cause_of(&evidence(windows, stacks)).unwrap();
         assert_eq!(found.site.as_ref().unwrap().place(), "train.py:8");
         assert_eq!(found.call_path, [site("main.py", 3)]);
         assert_eq!(found.attributed_bytes, 290);
@@ -276,26 +237,6 @@ mod tests {
     }
 
     #[test]
-    fn a_level_that_goes_up_and_down_hides_no_leak_of_the_same_rate() {
-        // The leak is 10 bytes per step; the level is 1000 bytes lower at the end of some steps.
-        let stacks = vec![vec![site("train.py", 8)]];
-        let leak = |growth_bytes| window(growth_bytes, &[(0, 80)]);
-        let windows = vec![leak(1080), leak(80), leak(-920), leak(80), leak(1080)];
-        let found = evidence(windows, stacks);
-        assert_eq!(cause_of(&found, None), None);
-        let named = cause_of(&found, Some(10.0)).unwrap();
-        assert_eq!(named.site.unwrap().place(), "train.py:8");
-        assert!((named.share - 1.0).abs() < 1e-9);
-        // What survives is another thing than what grows.
-        for rate in [4.0, 20.0, 0.0, -10.0] {
-            assert_eq!(cause_of(&found, Some(rate)), None, "{rate}");
-        }
-        let mut by_time = found;
-        by_time.windows[2].steps = None;
-        assert_eq!(cause_of(&by_time, Some(10.0)), None);
-    }
-
-    #[test]
     fn a_holder_counts_with_all_that_it_holds() {
         // Old optimizers in a list: their parameters, the gradients and the moments.
         let stacks: Vec<Vec<Site>> = (1..=3).map(|line| vec![site("train.py", line)]).collect();
@@ -304,11 +245,11 @@ mod tests {
         found.searched_bytes = Some(400);
         let held = |name: &str, bytes| (format!("`{name}` in `__main__`"), bytes);
         found.holders = vec![held("restarts", 200), held("restarts", 100)];
-        let cause = cause_of(&found, None).unwrap();
+        let cause = cause_of(&found).unwrap();
         assert_eq!(cause.holder.as_deref(), Some("`restarts` in `__main__`"));
         assert_eq!((cause.site, cause.attributed_bytes), (None, 900));
         found.holders = vec![held("restarts", 200), held("model", 100)];
-        assert_eq!(cause_of(&found, None), None);
+        assert_eq!(cause_of(&found), None);
     }
 
     #[test]
@@ -335,7 +276,7 @@ mod tests {
         // The first line is a cache of constant size, the second a small leak.
         let stacks = vec![vec![site("cache.py", 1)], vec![site("train.py", 8)]];
         let windows = vec![window(100, &[(0, 400), (1, 100)]); 4];
-        assert_eq!(cause_of(&evidence(windows, stacks), None), None);
+        assert_eq!(cause_of(&evidence(windows, stacks)));
     }
 
     #[test]
@@ -362,16 +303,16 @@ mod tests {
             ("`b`".to_owned(), 5),
         ];
         found.searched_bytes = Some(50);
-        let cause = cause_of(&found, None).unwrap();
+        let cause = cause_of(&found).unwrap();
         assert_eq!(cause.clause().unwrap(), "`kept` grows");
         assert_eq!(cause.attributed_bytes, 270);
         found.searched_bytes = Some(100);
-        assert_eq!(cause_of(&found, None), None);
+        assert_eq!(cause_of(&found), None);
     }
 
     #[test]
     fn a_stack_that_is_not_there_is_left_out() {
         let windows = vec![window(100, &[(7, 100)]); 3];
-        assert_eq!(cause_of(&evidence(windows, vec![]), None), None);
+        assert_eq!(cause_of(&evidence(windows, vec![])), None);
     }
 }

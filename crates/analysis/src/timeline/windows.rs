@@ -61,8 +61,6 @@ pub struct WindowEvidence {
 /// The result of one evidence window.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EvidenceWindow {
-    /// Steps in the window; `None` for a window by time.
-    pub steps: Option<u32>,
     /// Growth of allocated memory during the window, in bytes.
     pub growth_bytes: i64,
     /// Bytes of the blocks that were allocated in the evidence window and still existed at its end.
@@ -100,9 +98,7 @@ fn window(map: &Map) -> Option<EvidenceWindow> {
         let stack = usize::try_from(site.get("stack")?.as_int()?).ok()?;
         Some((stack, bytes(site, "bytes")?))
     };
-    let steps = map.get("steps").and_then(Value::as_int);
     Some(EvidenceWindow {
-        steps: steps.and_then(|steps| u32::try_from(steps).ok()),
         growth_bytes: map.get("growth_bytes")?.as_int()?,
         survivor_bytes: bytes(map, "survivor_bytes")?,
         sites: list(map, "sites").filter_map(site).collect(),

@@ -30,7 +30,7 @@ pub struct PhaseThread {
     pub name: Text,
 }
 
-/// The session and rank that a stack belongs to.
+/// The session and rank whose phases are nested in one stack of phases.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PhaseOwner {
     /// The session's id.

@@ -72,7 +72,8 @@ struct Scale {
     first: Option<Block>,
     last: Option<Block>,
     rises: u32,
-    /// The largest range of readings in one block since the block `first`.
+    /// The largest difference between the highest and the lowest reading of one block of readings,
+    /// among the blocks from `first` on.
     widest: i64,
     /// The highest floor (lowest reading) of the blocks before `first`.
     highest: Option<i64>,
