@@ -334,7 +334,10 @@ mod tests {
             "holders": [{"holder": "`kept`", "bytes": 4 << 20}],
         });
         let lines = lines(&answer);
-        assert!(lines[0].starts_with("GPU 1: 2 evidence windows, 6.0"), "{lines:?}");
+        assert!(
+            lines[0].starts_with("GPU 1: 2 evidence windows, 6.0"),
+            "{lines:?}"
+        );
         assert!(lines[1].ends_with("at /u/a.py:9 x"), "{lines:?}");
         assert!(lines[3].ends_with("held by `kept`"), "{lines:?}");
     }

@@ -70,7 +70,10 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let run = &arguments.run;
     if is_pack(run) {
         let error = anyhow!("'{}' is a pack already", run.display());
-        return Err(hinted(error, "a pack needs no packing: send the file itself"));
+        return Err(hinted(
+            error,
+            "a pack needs no packing: send the file itself",
+        ));
     }
     let found = find_artifacts(run).map_err(|error| load_failure(&error, run, true))?;
     let output = output_of(arguments)?;
