@@ -107,7 +107,7 @@ def test_a_pickle_that_means_harm_does_none(tmp_path: Path) -> None:
     assert "\x1b" not in stormlog("show", tmp_path / "s.pickle").stdout
     (tmp_path / "cuda_tensor_attribution.json").write_text("{")
     result = stormlog("show", tmp_path / "s.pickle")
-    assert result.returncode == 0 and "warning: no names" in result.stderr
+    assert result.returncode == 0 and "warning: tensor names are not shown" in result.stderr
 
 
 @pytest.fixture(scope="module")
