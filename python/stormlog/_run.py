@@ -38,8 +38,9 @@ _LOOK_OFTEN_S = 0.1
 _LOOK_SOON_S, _SOON_FOR_S = 0.02, 3.0
 _LOOK_SELDOM_S = 1.0
 # Once CUDA has started, how often the driver is asked for new contexts, which are measured while they
-# are new: without the interpreter, in a microsecond for each device.
-_ASK_SOON_S, _ASK_S = 0.002, 0.02
+# are new: without the interpreter, in a microsecond for each device. After some time without a new
+# context the driver is asked only with each look, so that a long run is not disturbed.
+_ASK_SOON_S, _ASK_S, _ASK_FOR_S = 0.002, 0.02, 60.0
 # The whole run is kept within this many bytes; its older part is thinned.
 _BUDGET_BYTES = 256 << 20
 # Set by ``stormlog diagnose --native-history``: where to write the files, and how many entries to
@@ -165,12 +166,15 @@ class _Recording:
             self._wakes.wait(_LOOK_SELDOM_S if self.trackers else _LOOK_OFTEN_S)
             return
         now = time.monotonic()
-        is_soon = now - max(self._cuda_since, self._newest) < _SOON_FOR_S
+        since = now - max(self._cuda_since, self._newest)
+        is_soon = since < _SOON_FOR_S
         if self.trackers:
             pause = _LOOK_SELDOM_S
         else:
             pause = _LOOK_SOON_S if is_soon and self._contexts else _LOOK_OFTEN_S
         every = _ASK_SOON_S if is_soon and not self._contexts else _ASK_S
+        if since > _ASK_FOR_S:
+            every = pause
         found, last_without = _core.wait_for_contexts(list(self._contexts), every, pause)
         if last_without is not None:
             self._none_until = now + last_without

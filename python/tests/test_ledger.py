@@ -206,11 +206,13 @@ def test_the_context_of_every_device_is_measured_when_it_appears(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[list[int]] = []
+    asked_every: list[float] = []
     # None at first, device 2 of another library; device 0, nothing, device 1 much later.
     answers = [([2], None), ([0], 0.01), ([], 0.1), ([1], 0.9)]
 
     def wait(known: list[int], every_s: float, patience_s: float) -> Any:
         waits.append(known)
+        asked_every.append(every_s)
         return answers.pop(0)
 
     torch = Allocator().torch
@@ -229,6 +231,8 @@ def test_the_context_of_every_device_is_measured_when_it_appears(
             monkeypatch.setattr(time, "monotonic", ticking(600.0, 600.91))
         recording._pause()
     assert waits == [[], [2], [2, 0], [2, 0]]
+    # Often while a context may be expected, and with the looks alone in a long run.
+    assert asked_every[1:] == [_run._ASK_S, _run._ASK_S, _run._LOOK_OFTEN_S]
     assert recording._contexts[0] == recording._contexts[1] == CONTEXT
 
 

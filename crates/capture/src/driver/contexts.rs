@@ -38,22 +38,24 @@ impl Driver {
         }
     }
 
-    /// The devices with a context; nothing before the driver is initialised.
-    fn active(&self) -> Vec<u32> {
+    /// The number of devices; `None` before the driver is initialised.
+    fn devices(&self) -> Option<u32> {
         let mut count = 0;
         // SAFETY: the function writes one number, and fails before `cuInit`.
-        if unsafe { (self.count)(&raw mut count) } != 0 {
-            return Vec::new();
-        }
-        let is_active = |device: &c_int| {
-            let (mut flags, mut active) = (0, 0);
-            // SAFETY: the function writes both numbers; a device is its number.
-            let result = unsafe { (self.state)(*device, &raw mut flags, &raw mut active) };
-            result == 0 && active != 0
+        let result = unsafe { (self.count)(&raw mut count) };
+        let count = u32::try_from(count.clamp(0, MOST_DEVICES)).ok()?;
+        (result == 0).then_some(count)
+    }
+
+    /// Whether this process has a context on a device.
+    fn is_active(&self, device: u32) -> bool {
+        let (mut flags, mut active) = (0, 0);
+        let Ok(device) = c_int::try_from(device) else {
+            return false;
         };
-        let devices = 0..count.clamp(0, MOST_DEVICES);
-        let devices = devices.filter(is_active);
-        devices.filter_map(|one| u32::try_from(one).ok()).collect()
+        // SAFETY: the function writes both numbers; a device is its number.
+        let result = unsafe { (self.state)(device, &raw mut flags, &raw mut active) };
+        result == 0 && active != 0
     }
 }
 
@@ -68,7 +70,8 @@ pub struct NewContexts {
 }
 
 /// Looks every so often for contexts on devices other than those that are known, until there are
-/// some or the time is over. One look takes less than a microsecond for each device.
+/// some or the time is over. One look takes less than a microsecond for each device, and the driver
+/// is not asked at all when every device is known.
 pub fn wait_for_contexts(known: &[u32], every: Duration, patience: Duration) -> NewContexts {
     let began = Instant::now();
     let Some(driver) = Driver::loaded() else {
@@ -78,8 +81,14 @@ pub fn wait_for_contexts(known: &[u32], every: Duration, patience: Duration) -> 
     let mut last_without = None;
     loop {
         let at = began.elapsed();
-        let mut devices = driver.active();
-        devices.retain(|device| !known.contains(device));
+        let count = driver.devices();
+        let is_unknown = |device: &u32| !known.contains(device);
+        if count.is_some_and(|count| count > 0 && !(0..count).any(|device| is_unknown(&device))) {
+            thread::sleep(patience.saturating_sub(at));
+            return NewContexts::default();
+        }
+        let unknown = (0..count.unwrap_or(0)).filter(is_unknown);
+        let devices: Vec<u32> = unknown.filter(|device| driver.is_active(*device)).collect();
         if !devices.is_empty() {
             return NewContexts {
                 devices,
