@@ -11,6 +11,7 @@ use deltalake::kernel::engine::arrow_conversion::{TryIntoArrow, TryIntoKernel};
 use deltalake::kernel::{StructField, StructType};
 use deltalake::protocol::SaveMode;
 use deltalake::{DeltaTable, DeltaTableBuilder, DeltaTableError};
+use futures::future::try_join_all;
 use url::Url;
 
 use crate::error::LakeError;
@@ -168,8 +169,10 @@ impl Lake {
 
     /// Registers every table of the lake in a session made of [`Lake::state`].
     pub async fn register(&self, session: &SessionContext) -> Result<(), LakeError> {
-        for table in Table::ALL {
-            let opened = self.existing(table).await?;
+        // The logs are read at the same time: each read waits for storage most of the time.
+        let opened = Table::ALL.map(|table| self.existing(table));
+        let opened = try_join_all(opened).await?;
+        for (table, opened) in Table::ALL.into_iter().zip(opened) {
             register_table(session, table, &opened)?;
         }
         Ok(())
