@@ -101,10 +101,10 @@ impl Asker {
                     column: "document",
                     reason: "it does not describe an issue".to_owned(),
                 })?;
-                found.push((recorded.place_of(source_id.text(row)), issue));
+                found.push((recorded.index_of(source_id.text(row)), issue));
             }
         }
-        found.sort_by_key(|(place, _)| *place);
+        found.sort_by_key(|(index, _)| *index);
         Ok(found.into_iter().map(|(_, issue)| issue).collect())
     }
 

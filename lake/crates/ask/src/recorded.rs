@@ -126,10 +126,10 @@ impl Recorded {
     }
 
     /// The index of the first session of a stream in the order of sessions.
-    pub(crate) fn place_of(&self, source_id: &str) -> usize {
+    pub(crate) fn index_of(&self, source_id: &str) -> usize {
         let mut sessions = self.sessions.iter();
-        let place = sessions.position(|one| one.source_id == source_id);
-        place.unwrap_or(usize::MAX)
+        let index = sessions.position(|one| one.source_id == source_id);
+        index.unwrap_or(usize::MAX)
     }
 
     /// The parts of a store: sources, sessions and bundles, the given events of the sessions, and

@@ -19,7 +19,7 @@ use stormlog_analysis::{
 use stormlog_lake_tables::{Lake, Ledger, Table, read_ledger};
 
 use crate::error::FAILED_GATE;
-use crate::ingest::{How, Known, Piece, is_sample, known, place, units};
+use crate::ingest::{How, Known, Piece, is_sample, known, offset, units};
 use crate::output;
 
 /// Check the tables of a lake against each other and against their sources.
@@ -168,7 +168,7 @@ async fn totals_stored(session: &SessionContext) -> Result<BySession> {
                   GROUP BY source_id, session_id";
     for (question, is_samples) in [(samples, true), (events, false)] {
         for batch in session.sql(question).await?.collect().await? {
-            let text = |place: usize| cast(batch.column(place), &DataType::Utf8);
+            let text = |index: usize| cast(batch.column(index), &DataType::Utf8);
             let (sources, sessions, sums) = (text(0)?, text(1)?, text(3)?);
             let (sources, sessions, sums) = (
                 sources.as_string::<i32>(),
@@ -282,8 +282,8 @@ fn read(
     let end = match piece.read {
         _ if position <= piece.start => return Ok(()),
         How::Whole => return stream_events(&piece.file, &options, visit).map(drop),
-        How::Lines if position < piece.end => place(position),
-        How::Lines => place(piece.end),
+        How::Lines if position < piece.end => offset(position),
+        How::Lines => offset(piece.end),
         How::CompressedLines => u64::MAX,
     };
     stream_lines(&piece.file, manifest, 0..end, &options, visit).map(drop)

@@ -38,7 +38,7 @@ use plan::Unit;
 use progress::Progress;
 use store::{Advance, Overtaken, Store};
 
-pub(crate) use plan::{How, Known, Piece, place, position, units};
+pub(crate) use plan::{How, Known, Piece, offset, position, units};
 pub(crate) use rows::is_sample;
 
 /// How often an ingest starts again because other ingests store the same sources.

@@ -37,14 +37,14 @@ pub(super) fn clusters(units: &[Unit], catalog: &Catalog) -> Vec<Vec<usize>> {
         }
     }
     let mut found: Vec<Vec<usize>> = Vec::new();
-    let mut place_of: HashMap<usize, usize> = HashMap::new();
+    let mut group_of: HashMap<usize, usize> = HashMap::new();
     for index in 0..units.len() {
         let root = root(&mut parents, index);
-        let place = *place_of.entry(root).or_insert_with(|| {
+        let group = *group_of.entry(root).or_insert_with(|| {
             found.push(Vec::new());
             found.len() - 1
         });
-        found[place].push(index);
+        found[group].push(index);
     }
     found
 }

@@ -12,7 +12,7 @@ use stormlog_format::Manifest;
 use stormlog_lake_tables::Table;
 use tokio::sync::mpsc;
 
-use super::plan::{How, Piece, Unit, place, torn_bytes};
+use super::plan::{How, Piece, Unit, offset, torn_bytes};
 use super::progress::Progress;
 use super::rows::{FactRows, Wanted, is_sample};
 use super::store::{Advance, Store};
@@ -138,8 +138,8 @@ impl<'p> Facts<'p> {
             file: piece.file.clone(),
             manifest: unit.manifest.clone(),
             read: piece.read,
-            from: place(from),
-            to: place(to),
+            from: offset(from),
+            to: offset(to),
         };
         let reader = tokio::task::spawn_blocking(move || job.run(&sender));
         let mut seq = from;
@@ -158,7 +158,7 @@ impl<'p> Facts<'p> {
                     let mut one = json!(one);
                     // The loader counts lines from the beginning of the range, so the line number
                     // is unknown in a later range.
-                    if place(from) > 0 {
+                    if offset(from) > 0 {
                         one["line"] = Value::Null;
                     }
                     self.note(unit, one);

@@ -14,9 +14,9 @@ use super::identity;
 
 /// A position is the number of a segment and the offset inside it; this is the number of bits for
 /// the offset.
-const PLACE_BITS: u32 = 40;
+const OFFSET_BITS: u32 = 40;
 /// The largest segment number that fits into a position.
-const MOST_SEGMENTS: i64 = (1 << (62 - PLACE_BITS)) - 1;
+const MOST_SEGMENTS: i64 = (1 << (62 - OFFSET_BITS)) - 1;
 /// How many bytes are searched at a time, from the end of a file, for the last newline.
 const SEARCHED: u64 = 64 << 10;
 
@@ -84,19 +84,19 @@ impl Unit {
 }
 
 /// The position of an offset in a segment.
-pub(crate) fn position(segment: u64, place: u64) -> i64 {
+pub(crate) fn position(segment: u64, offset: u64) -> i64 {
     let segment = i64::try_from(segment)
         .unwrap_or(MOST_SEGMENTS)
         .min(MOST_SEGMENTS);
-    let place = i64::try_from(place)
+    let offset = i64::try_from(offset)
         .unwrap_or(i64::MAX)
-        .min((1 << PLACE_BITS) - 1);
-    (segment << PLACE_BITS) | place
+        .min((1 << OFFSET_BITS) - 1);
+    (segment << OFFSET_BITS) | offset
 }
 
 /// The offset inside its segment of a position.
-pub(crate) fn place(position: i64) -> u64 {
-    u64::try_from(position & ((1 << PLACE_BITS) - 1)).unwrap_or(0)
+pub(crate) fn offset(position: i64) -> u64 {
+    u64::try_from(position & ((1 << OFFSET_BITS) - 1)).unwrap_or(0)
 }
 
 /// The streams that are stored already, by content, with the paths at which they were found.
@@ -334,7 +334,7 @@ fn readable_end(file: &Path, length: u64) -> io::Result<u64> {
 /// The number of bytes in an unfinished line at the end of a piece.
 pub(super) fn torn_bytes(piece: &Piece) -> u64 {
     match piece.read {
-        How::Lines => piece.bytes.saturating_sub(place(piece.end)),
+        How::Lines => piece.bytes.saturating_sub(offset(piece.end)),
         How::CompressedLines | How::Whole => 0,
     }
 }

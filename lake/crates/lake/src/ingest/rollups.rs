@@ -86,8 +86,8 @@ pub(super) struct Rollups {
 
 impl Rollups {
     pub(super) fn push(&mut self, source_id: &str, event: EventRef<'_>, numbers: &Covered) {
-        let place = self.place(source_id, event);
-        let minute = &mut self.minutes[place].1;
+        let index = self.index_of(source_id, event);
+        let minute = &mut self.minutes[index].1;
         let time = event.timestamp_ns();
         let (allocated, reserved) = (event.allocated_bytes(), event.reserved_bytes());
         minute.samples += 1;
@@ -115,7 +115,7 @@ impl Rollups {
         }
     }
 
-    fn place(&mut self, source_id: &str, event: EventRef<'_>) -> usize {
+    fn index_of(&mut self, source_id: &str, event: EventRef<'_>) -> usize {
         let origin = event.origin();
         let time = event.timestamp_ns();
         // The multiplication saturates, because the earliest possible time, in 1677, is in the
@@ -139,7 +139,7 @@ impl Rollups {
             minute_ns,
         };
         let minutes = &mut self.minutes;
-        let place = *self.by_key.entry(key.clone()).or_insert_with(|| {
+        let index = *self.by_key.entry(key.clone()).or_insert_with(|| {
             let minute = Minute {
                 host: origin.host.clone(),
                 job_id: origin.job_id.clone(),
@@ -160,8 +160,8 @@ impl Rollups {
             minutes.push((key, minute));
             minutes.len() - 1
         });
-        self.last = Some(place);
-        place
+        self.last = Some(index);
+        index
     }
 
     pub(super) fn finish(self) -> Result<RecordBatch, ArrowError> {
