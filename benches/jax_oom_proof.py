@@ -52,7 +52,12 @@ def main() -> int:
         )
         causes = recorded(folder)
         places = [(cause["site"]["line"], cause["operation"]) for cause in causes]
-        checks["each error is recorded once, with its line and operation"] = places == expected()
+        # A GPU reports the error where the program waits: `jnp.ones(…).block_until_ready`.
+        checks["each error is recorded once, with its line and operation"] = [
+            line for line, _ in places
+        ] == [line for line, _ in expected()] and all(
+            found.startswith(called) for (_, found), (_, called) in zip(places, expected())
+        )
         checks["the lines are the program's"] = all(
             cause["site"]["file"] == str(PROGRAM) for cause in causes
         )
@@ -65,7 +70,7 @@ def main() -> int:
         text = " ".join(shown.stdout.split())
         line, operation = expected()[-1]
         checks["analyze names line and operation"] = (
-            f"jax_caught.py:{line}" in text and f"in `{operation}`" in text and "went on" in text
+            f"jax_caught.py:{line}" in text and f"`{operation}" in text and "went on" in text
         )
         report = json.loads(stormlog("analyze", str(folder), "--format", "json").stdout)
         found = [(one["kind"], one["severity"]) for one in report["findings"]]
