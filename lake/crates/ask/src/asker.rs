@@ -12,7 +12,7 @@ use stormlog_lake_tables::Lake;
 
 use crate::cluster::Cluster;
 use crate::error::AskError;
-use crate::views;
+use crate::{functions, views};
 
 /// The number of rows of a result that are awaited before it is returned; until then, a query that
 /// loses a worker can be run again, and most results are complete by then.
@@ -40,11 +40,11 @@ impl Asker {
 
     async fn new(
         lake: &Lake,
-        session: SessionContext,
+        mut session: SessionContext,
         cluster: Option<Cluster>,
     ) -> Result<Self, AskError> {
         lake.register(&session).await?;
-        crate::functions::register(&session);
+        functions::register(&mut session)?;
         views::register(&session).await?;
         Ok(Self { session, cluster })
     }

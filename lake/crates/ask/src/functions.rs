@@ -6,30 +6,17 @@ mod is_alert;
 mod packed;
 mod session_events;
 
-use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
-use datafusion::prelude::SessionContext;
+use std::sync::Arc;
+
+use datafusion::error::Result;
+use datafusion::execution::FunctionRegistry;
 
 pub(crate) use diagnose_run::ARGUMENTS as DIAGNOSED;
 
-/// The functions that are computed from one row.
-pub(crate) fn scalar_functions() -> Vec<ScalarUDF> {
-    vec![is_alert::IsAlert::default().into()]
-}
-
-/// The aggregate functions, which are computed from many rows.
-pub(crate) fn aggregate_functions() -> Vec<AggregateUDF> {
-    vec![
-        session_events::SessionEvents::default().into(),
-        diagnose_run::DiagnoseRun::default().into(),
-    ]
-}
-
-/// Adds the SQL functions to a session.
-pub(crate) fn register(session: &SessionContext) {
-    for function in scalar_functions() {
-        session.register_udf(function);
-    }
-    for function in aggregate_functions() {
-        session.register_udaf(function);
-    }
+/// Adds the SQL functions to a session of this process or of a worker.
+pub(crate) fn register(session: &mut impl FunctionRegistry) -> Result<()> {
+    session.register_udf(Arc::new(is_alert::IsAlert::default().into()))?;
+    session.register_udaf(Arc::new(session_events::SessionEvents::default().into()))?;
+    session.register_udaf(Arc::new(diagnose_run::DiagnoseRun::default().into()))?;
+    Ok(())
 }

@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use datafusion::error::DataFusionError;
-use datafusion::execution::{FunctionRegistry, SessionState};
+use datafusion::execution::SessionState;
 use datafusion_distributed::{DistributedExt, Worker, WorkerQueryContext};
 use stormlog_lake_tables::Lake;
 use tokio::net::TcpListener;
@@ -12,7 +12,7 @@ use tonic::transport::server::TcpIncoming;
 
 use super::channels::Channels;
 use crate::error::AskError;
-use crate::functions::{aggregate_functions, scalar_functions};
+use crate::functions;
 
 /// The version of this worker, because workers of other versions may have other functions and
 /// tables.
@@ -50,12 +50,7 @@ fn session_of(
         .builder
         .with_distributed_channel_resolver(channels)
         .build();
-    for function in scalar_functions() {
-        state.register_udf(function.into())?;
-    }
-    for function in aggregate_functions() {
-        state.register_udaf(function.into())?;
-    }
+    functions::register(&mut state)?;
     Ok(state)
 }
 
