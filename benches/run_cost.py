@@ -17,7 +17,9 @@ allocator's counters were in the samples, and the CPU seconds per second of the 
 block does not end within a window, and what counts is the loss over all blocks: the windows of a
 search are few and long, which a median would hide.
 Several can run side by side, each on cores of its own, as long as the GPU has time to spare;
-`pool` puts the pairs of such results together.
+`pool` puts the pairs of such results together. Loops side by side see the same pauses of the
+machine at the same time, so half of them should run with `--swap`: then a pause that falls into
+running blocks of one half falls into paused blocks of the other half, and cancels out.
 """
 
 from __future__ import annotations
@@ -52,6 +54,7 @@ def main() -> int:
     parser.add_argument("--waits", action="store_true", help="wait for the GPU after every step")
     parser.add_argument("--leak", action="store_true", help="keep 128 KiB of every step")
     parser.add_argument("--cores", metavar="A-B", help="keep this process on these cores")
+    parser.add_argument("--swap", action="store_true", help="swap the two blocks of every pair")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.cores:
@@ -83,7 +86,7 @@ def measure(options: argparse.Namespace, folder: str) -> dict[str, Any]:
     for pair in range(options.pairs):
         rate = {}
         # Which block comes first changes, so that a drift of the machine cancels out.
-        for paused in (True, False) if pair % 2 else (False, True):
+        for paused in (True, False) if (pair + options.swap) % 2 else (False, True):
             recorder.pause(paused)
             collections.is_paused = paused
             block = run_block(torch, step, options.block, recorder.may_pause)
