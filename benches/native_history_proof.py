@@ -289,7 +289,7 @@ def diagnosing_a_command(folder: Path) -> list[str]:
         places = [holder["place"] for holder in summary["holders"]]
         lines += [
             check("0.weight" in names and "0.weight.exp_avg" in names, f"{summary['named_blocks']} of {summary['live_blocks']} blocks have names"),
-            check(not any("before the history" in place for place in places), f"it begins with the first tensor ({summary['events']} events)"),
+            check(not any("before the recorded history" in place for place in places), f"it begins with the first tensor ({summary['events']} events)"),
             check(any("trained.py" in place for place in places), f"lines of the program: {'; '.join(places[:4])}"),
         ]
     result, bundle = diagnose("no_cuda", "print('no GPU used')")

@@ -35,7 +35,7 @@ impl Default for AnalyzeOptions {
 /// The reason why there is nothing to analyse.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the error messages document the variants")]
+#[expect(missing_docs, reason = "the error message of a variant describes it")]
 pub enum AnalyzeError {
     #[error("Requested session_id not found: {0}")]
     SessionNotFound(String),

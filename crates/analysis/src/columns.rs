@@ -28,7 +28,7 @@ const NO_CONTEXT: u32 = u32::MAX;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[expect(
     missing_docs,
-    reason = "the fields are the record's keys, described in docs/schemas"
+    reason = "each field is a key of the record, described in docs/schemas"
 )]
 pub struct Origin {
     pub version: Version,

@@ -7,7 +7,10 @@ use crate::phases::{Boundary, Moment};
 
 /// An event in which any field may be missing.
 #[derive(Clone, Debug, Default)]
-#[expect(missing_docs, reason = "the fields are the record's keys")]
+#[expect(
+    missing_docs,
+    reason = "each field has the name of its key in the record"
+)]
 pub struct LooseEvent {
     pub session_id: Option<Text>,
     pub timestamp_ns: Option<i64>,

@@ -28,7 +28,7 @@ pub const ENDING: &str = "stormlog";
 /// Why a pack cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the error messages document the variants")]
+#[expect(missing_docs, reason = "the error message of a variant describes it")]
 pub enum PackError {
     #[error("it is not a file that 'stormlog pack' wrote")]
     NotAPack,
@@ -42,7 +42,7 @@ pub enum PackError {
     BadName { name: String },
     #[error("the pack has more than {MOST_FILES} files")]
     TooManyFiles,
-    #[error("it expands to more than {limit} bytes, out of proportion to its size")]
+    #[error("the pack expands to more than {limit} bytes, out of proportion to its size")]
     ExpandsTooFar { limit: u64 },
     #[error("cannot unpack it into '{}': {cause}", .folder.display())]
     Write { folder: PathBuf, cause: io::Error },

@@ -86,7 +86,7 @@ impl Version {
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     missing_docs,
-    reason = "the fields are the record's keys, described in docs/schemas"
+    reason = "each field is a key of the record, described in docs/schemas"
 )]
 pub struct Event {
     pub version: Version,
@@ -111,7 +111,7 @@ pub struct Event {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(
     missing_docs,
-    reason = "the fields are the record's keys, described in docs/schemas"
+    reason = "each field is a key of the record, described in docs/schemas"
 )]
 pub struct Counters {
     pub allocator_allocated_bytes: Option<i64>,

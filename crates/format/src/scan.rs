@@ -15,7 +15,10 @@ use crate::json::{RawString, Reader};
 
 /// A validated record whose texts are slices of the file.
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "the fields are the record's keys")]
+#[expect(
+    missing_docs,
+    reason = "each field has the name of its key in the record"
+)]
 pub struct RawRecord<'a> {
     pub timestamp_ns: i64,
     pub origin: RawOrigin<'a>,
@@ -31,7 +34,10 @@ pub struct RawRecord<'a> {
 /// The part of a record that rarely changes: session, collector, process and ranks. The strings in
 /// it contain no escapes.
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "the fields are the record's keys")]
+#[expect(
+    missing_docs,
+    reason = "each field has the name of its key in the record"
+)]
 pub struct RawOrigin<'a> {
     pub version: Version,
     pub session_id: &'a [u8],

@@ -68,7 +68,7 @@ impl SessionStatus {
 /// Why a session summary cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the error messages document the variants")]
+#[expect(missing_docs, reason = "the error message of a variant describes it")]
 pub enum SessionError {
     #[error("session summary payload must be an object")]
     NotAnObject,
@@ -92,7 +92,7 @@ pub enum SessionError {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[expect(
     missing_docs,
-    reason = "the fields are the keys in files, described in docs/schemas"
+    reason = "each field is a key in JSON files, described in docs/schemas"
 )]
 pub struct SessionSummary {
     pub session_id: Text,

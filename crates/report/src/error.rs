@@ -3,7 +3,7 @@
 /// Why a picture cannot be drawn.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the error messages document the variants")]
+#[expect(missing_docs, reason = "the error message of a variant describes it")]
 pub enum DrawError {
     #[error("no samples to draw")]
     NoSamples,

@@ -21,10 +21,10 @@ use super::stack::shortened;
 const MOST_LIVE: usize = 1000;
 
 /// The label for memory that was allocated before the history begins and has been freed since.
-const BEFORE: &str = "allocated before the history begins";
+const BEFORE: &str = "allocated before the recorded history begins";
 /// The label for memory without a stack in a snapshot where other memory has one: PyTorch records
 /// stacks only for allocations made from a line of Python.
-const NO_LINE: &str = "no line of Python (a backward pass, or C++)";
+const NO_LINE: &str = "allocated by no line of Python (a backward pass, or C++)";
 const NO_STACK: &str = "no stack recorded";
 
 /// The memory of one device in a snapshot.

@@ -333,7 +333,7 @@ pub(super) fn event_of(line: &[u8]) -> Result<Option<Event>, String> {
         return Ok(None);
     }
     let Value::Map(record) = parse(line).map_err(|error| format!("damaged line: {error}"))? else {
-        return Err("damaged line: not an object".into());
+        return Err("damaged line: not a JSON object".into());
     };
     event_from_record(&record, &RecordDefaults::default())
         .map(Some)

@@ -24,7 +24,7 @@ const LARGEST: u64 = 64 << 20;
 /// Why a baseline cannot be read; every error message names the file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the error messages document the variants")]
+#[expect(missing_docs, reason = "the error message of a variant describes it")]
 pub enum BaselineError {
     #[error("cannot read '{}': {cause}", .file.display())]
     Read {
@@ -112,7 +112,7 @@ pub fn parse_baseline(file: &Path, bytes: &[u8]) -> Result<Option<Side>, Baselin
         }
         _ => {
             return Err(damaged(
-                "'schema_version' must be a number from 1 on".into(),
+                "'schema_version' must be a whole number of 1 or more".into(),
             ));
         }
     }

@@ -106,16 +106,19 @@ fn sentence(now: &KnownHolder, before: Option<f64>) -> String {
         .rank
         .map_or(String::new(), |rank| format!("rank {rank}: "));
     let (verb, unit, none) = if now.is_rate {
-        ("grows by", "/s", "did not grow before")
+        ("grows by", "/s", "did not grow in the base run")
     } else {
-        ("holds", "", "not among the largest holders before")
+        ("holds", "", "not among the largest holders in the base run")
     };
     let before = match before {
-        Some(bytes) => format!("{}{unit} before", human_bytes(bytes)),
+        Some(bytes) => format!("{}{unit} in the base run", human_bytes(bytes)),
         None => none.to_owned(),
     };
     let bytes = human_bytes(now.bytes);
-    format!("{rank}{} {verb} {bytes}{unit}, {before}", now.name)
+    format!(
+        "{rank}{holder} {verb} {bytes}{unit}, {before}",
+        holder = now.name
+    )
 }
 
 /// Replaces every number in a holder's key by `#`.
@@ -165,8 +168,8 @@ mod tests {
         assert_eq!(
             holds_more(&base, &new),
             [
-                "rank 0: the graphs of 120 tensors in `aux` holds 300 MiB, 100 MiB before",
-                "rank 0: `seen` holds 50.0 MiB, not among the largest holders before",
+                "rank 0: the graphs of 120 tensors in `aux` holds 300 MiB, 100 MiB in the base run",
+                "rank 0: `seen` holds 50.0 MiB, not among the largest holders in the base run",
             ]
         );
         assert!(holds_more(&new, &base).is_empty());

@@ -45,7 +45,7 @@ pub enum SideError {
     #[error(transparent)]
     Baseline(#[from] BaselineError),
     /// A session was requested, but a baseline contains no separate sessions.
-    #[error("'{}' is a baseline, in which no session can be chosen", .0.display())]
+    #[error("'{}' is a baseline, which has no sessions to choose from", .0.display())]
     NoSessions(PathBuf),
 }
 

@@ -25,7 +25,7 @@ pub(super) fn demote(verdicts: &mut [(Kind, Verdict)]) {
             finding.severity = Severity::Info;
             finding
                 .explanation
-                .push_str("; it grows together with the leak of device memory");
+                .push_str("; this host memory grows together with the leak of device memory");
         }
     }
 }

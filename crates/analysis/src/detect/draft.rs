@@ -86,8 +86,8 @@ fn for_run(found: Vec<Finding>, recorded: usize) -> Option<Finding> {
             .then(urgency(a).total_cmp(&urgency(b)))
     })?;
     first.explanation = format!(
-        "{explanation}; {affected} of {recorded} recorded ranks are affected, these numbers are \
-         those of rank {rank}",
+        "{explanation}; {affected} of {recorded} recorded ranks are affected, and the numbers \
+         are those of rank {rank}",
         explanation = first.explanation,
         rank = first.rank.unwrap_or(0),
     );

@@ -142,14 +142,14 @@ fn describe(
     finding.evidence = vec![("lead_s", lead), ("ranks_compared", compared)];
     finding.explanation = format!(
         "The {trouble} that all ranks show began on rank {rank}, {lead} before it reached any of \
-         the {others} others compared, with clocks aligned",
+         the {others} other ranks that were compared, with clocks aligned",
         trouble = trouble.words(),
         lead = words::duration(lead),
         others = ranks - 1,
     );
     finding.advice = format!(
         "Look at rank {rank} first: its input shard, its host and whatever it alone does \
-         (logging, data loading, a slow or failing device); the others follow it"
+         (logging, data loading, a slow or failing device); the other ranks follow it"
     );
     finding
 }

@@ -231,7 +231,7 @@ fn describe(subject: &Subject, onset: f64, grown: f64, peak: f64, climbs: usize)
     ];
     finding.explanation = format!(
         "The allocator's cache has climbed in {climbs} steps to {excess} more than it needs, \
-         {share} of the highest allocation of {peak}",
+         which is {share} of the highest allocated memory, {peak}",
         excess = words::bytes(grown),
         share = words::percent(share),
         peak = words::bytes(peak),

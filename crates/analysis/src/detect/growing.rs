@@ -93,8 +93,8 @@ fn describe(subject: &Subject, growth: &Growth, wording: &Wording, has_ranks: bo
     finding.explanation = if growth.strength == Strength::Weak {
         let clause = clause.map_or_else(String::new, |clause| format!(": {clause}"));
         format!(
-            "{name}: {what} grew by {grown} up to the end ({rate}{per_step}{of} since {since}), by a \
-             leak, a load or a cache about to fill up{full}{clause}"
+            "{name}: {what} grew by {grown} up to the end ({rate}{per_step}{of} since {since}), \
+             caused by a leak, by loading data or by a cache that is not full yet{full}{clause}"
         )
     } else if let Some(clause) = clause {
         let pace = bytes_per_step.map_or(rate, |bytes| format!("{} per step", words::bytes(bytes)));

@@ -374,9 +374,9 @@ impl HostGrowth<'_> {
         let full = full.map_or_else(String::new, |left| {
             let left = words::duration(left);
             if self.end.may_go_on() {
-                format!("; the limit is reached in about {left}")
+                format!("; the memory limit is reached in about {left}")
             } else {
-                format!("; at this rate the limit is reached {left} later")
+                format!("; at this rate the memory limit is reached {left} later")
             }
         });
         let found = self
@@ -390,8 +390,8 @@ impl HostGrowth<'_> {
         finding.explanation = if severity == Severity::Info {
             let cause = cause.map_or_else(String::new, |words| format!("; {words}"));
             format!(
-                "{name}: {part} grew by {grown} up to the end ({rate}{per_step} since {since}), by a \
-                 leak or a buffer about to fill up{cause}{full}"
+                "{name}: {part} grew by {grown} up to the end ({rate}{per_step} since {since}), \
+                 caused by a leak or by a buffer that is not full yet{cause}{full}"
             )
         } else {
             let cause = cause.map_or_else(String::new, |words| format!("{words}; "));

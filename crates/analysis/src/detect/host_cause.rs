@@ -96,15 +96,15 @@ fn native(look: &HostInspection, bytes_per_s: f64) -> Option<HostCause> {
     }
     let (name, grown) = look.mappings.first()?;
     let grown = words::bytes(float(*grown));
-    let whose = if look.is_python {
+    let growth = if look.is_python {
         "native memory grows, held by no Python object"
     } else {
         "native memory grows"
     };
     Some(HostCause {
         words: format!(
-            "{whose} ({name} by {grown} in {})",
-            words::duration(seconds(look.mapped_ms?))
+            "{growth} ({name} grew by {grown} in {duration})",
+            duration = words::duration(seconds(look.mapped_ms?))
         ),
         advice: "Look at extensions and libraries that allocate by themselves (ctypes, C++, \
                  decoders): a native heap profiler such as heaptrack names the call",
@@ -181,7 +181,7 @@ mod tests {
         let found = of(&[look(1)], TEN_MIB).unwrap();
         assert_eq!(
             found.words,
-            "native memory grows, held by no Python object ([heap] by 58.0 MiB in 6.0 s)"
+            "native memory grows, held by no Python object ([heap] grew by 58.0 MiB in 6.0 s)"
         );
         assert_eq!(
             found.cause.holder.as_deref(),

@@ -122,9 +122,9 @@ fn describe(subject: &Subject, share: f64, typical: f64) -> Finding {
         excess = words::bytes(share * typical),
         typical = words::bytes(typical),
     );
-    finding.advice = "This rank will run out of memory first: even out what it holds, by the cut \
-                      of the pipeline stages, the placement of embeddings, experts and logging, or \
-                      the balance of its data; a rank-0 extra copy can often live on the CPU"
+    finding.advice = "This rank will run out of memory first: change how pipeline stages, \
+                      embeddings, experts, logging or data are distributed over the ranks; an \
+                      extra copy on rank 0 can often be kept on the CPU"
         .into();
     finding
 }

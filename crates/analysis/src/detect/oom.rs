@@ -120,7 +120,10 @@ fn highest(subject: &Subject, at_failure: Option<f64>) -> String {
     if highest <= 0.0 {
         return String::new();
     }
-    format!("; its highest recorded use was {}", words::bytes(highest))
+    format!(
+        "; the highest recorded memory use was {}",
+        words::bytes(highest)
+    )
 }
 
 /// The failed allocation in numbers: bytes requested, in use, cached but unusable, and the limit.
@@ -162,7 +165,10 @@ const ADVICE_ON_KILL: &str = "See what holds host memory: workers of data loader
 
 fn words_of_kill(highest: Option<f64>, limit: Option<f64>) -> String {
     let highest = highest.map_or_else(String::new, |bytes| {
-        format!("; its highest recorded use was {}", words::bytes(bytes))
+        format!(
+            "; the highest recorded memory use was {}",
+            words::bytes(bytes)
+        )
     });
     let limit = limit.map_or_else(String::new, |bytes| format!(" of {}", words::bytes(bytes)));
     format!(
@@ -215,7 +221,7 @@ fn describe_trend(
         verb = if is_over { "grew by" } else { "grows by" },
         rate = words::rate(outlook.rate_bytes_per_s),
         full = if is_over {
-            "a longer run would have filled it after another"
+            "a longer run would have filled the memory after another"
         } else {
             "full in about"
         },
@@ -260,7 +266,7 @@ pub(super) fn check_host(run: &Run, evidence: &HostEvidence<'_>, options: &Optio
         finding.time_to_full_s = Some(left);
         finding.confidence = confidence::of_time_to_full(0.9, left / horizon_s);
         finding.explanation = format!(
-            "Host memory grows by {rate}: the limit is reached in about {left}",
+            "Host memory grows by {rate}: the memory limit is reached in about {left}",
             rate = words::rate(growth.line.rate),
             left = words::duration(left),
         );
@@ -303,7 +309,10 @@ fn of_host_mark(run: &Run, track: &Track, mark: &OomMark) -> Finding {
         words_of_kill(highest, total)
     } else {
         let highest = highest.map_or_else(String::new, |bytes| {
-            format!("; its highest recorded use was {}", words::bytes(bytes))
+            format!(
+                "; the highest recorded memory use was {}",
+                words::bytes(bytes)
+            )
         });
         let total = total.map_or_else(String::new, |bytes| format!(" of {}", words::bytes(bytes)));
         let tried = mark.requested.map_or_else(String::new, |bytes| {
@@ -412,7 +421,7 @@ mod tests {
             assert!(risk.advice.contains("container's limit"), "{}", risk.advice);
             risk.explanation.clone()
         };
-        assert!(explanation(a_rank(0).on_cpu()).contains("highest recorded use"));
+        assert!(explanation(a_rank(0).on_cpu()).contains("highest recorded memory use"));
         // A kill by the kernel is explained without the memory use of the device.
         assert!(explanation(a_rank(0)).ends_with("ran out"));
     }

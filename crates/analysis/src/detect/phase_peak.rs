@@ -169,7 +169,7 @@ fn describe(track: &Track, phase: &str, (peak, steps): (i64, i64), unused: i64) 
         other => format!("phase '{other}'"),
     };
     let mut explanation = format!(
-        "{name} needs {ratio:.1} times a training step ({peak} against {step})",
+        "{name} needs {ratio:.1} times the memory of a training step ({peak} against {step})",
         ratio = float(peak) / float(steps).max(1.0),
         peak = words::bytes(float(peak)),
         step = words::bytes(float(steps)),
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(
             found[0].explanation,
-            "evaluation needs 5.0 times a training step (20.0 GiB against 4.00 GiB)"
+            "evaluation needs 5.0 times the memory of a training step (20.0 GiB against 4.00 GiB)"
         );
         assert_eq!(found[0].unused_cache_bytes, 0);
     }

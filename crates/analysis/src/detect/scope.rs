@@ -87,7 +87,11 @@ impl fmt::Display for Scope {
         }
         write!(f, ", {}", words::moment(self.seconds))?;
         match self.host_until_s {
-            Some(until) => write!(f, " (host memory up to {} only)", words::moment(until)),
+            Some(until) => write!(
+                f,
+                " (host memory was recorded only up to {})",
+                words::moment(until)
+            ),
             None => Ok(()),
         }
     }

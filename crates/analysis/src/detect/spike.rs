@@ -150,13 +150,13 @@ fn describe(subject: &Subject, channel: Channel, spike: &Excursion) -> Finding {
     );
     finding.advice = match channel {
         Channel::Allocated => {
-            "Look for what ran only then: an unusually long batch, an extra forward pass, a \
-             metric or checkpoint that gathers tensors on the device; cap the batch by its \
+            "Look for what ran only at that time: an unusually long batch, an extra forward pass, \
+             a metric or checkpoint that gathers tensors on the device; cap the batch by its \
              tokens, move the extra work to the CPU or split it"
         }
         Channel::Hidden => {
-            "Look for what else used the device then: another process, a library that took a \
-             workspace, a collective on a new group; list the processes on the device and limit \
+            "Look for what else used the device at that time: another process, a library that took \
+             a workspace, a collective on a new group; list the processes on the device and limit \
              workspaces, for instance with CUBLAS_WORKSPACE_CONFIG"
         }
     }

@@ -18,7 +18,7 @@ const TINY: f64 = 1.0e-20;
 /// points.
 #[expect(
     clippy::many_single_char_names,
-    reason = "lengths stay below 2^52; the names are those of the formulas"
+    reason = "the variables have the names that they have in the formulas"
 )]
 pub fn fit(x: &[f64], y: &[f64]) -> Option<Line> {
     let n = x.len().min(y.len());

@@ -8,7 +8,7 @@ use stormlog_format::{Map, Text, Value};
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[expect(
     missing_docs,
-    reason = "the fields are the keys of the object, described in docs/schemas"
+    reason = "each field is a key of the JSON object, described in docs/schemas"
 )]
 pub struct EvidenceLink {
     pub session_id: Option<Text>,
@@ -45,7 +45,7 @@ impl EvidenceLink {
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     missing_docs,
-    reason = "the fields are the keys of the object, described in docs/schemas"
+    reason = "each field is a key of the JSON object, described in docs/schemas"
 )]
 pub struct Issue {
     pub fingerprint_id: Text,
@@ -167,7 +167,10 @@ pub fn severity_rank(severity: &Text) -> u8 {
 
 /// Which issues to list; a field that is `None` accepts every issue.
 #[derive(Clone, Debug, Default)]
-#[expect(missing_docs, reason = "the fields are the keys of the object")]
+#[expect(
+    missing_docs,
+    reason = "each field has the name of the key that it filters by"
+)]
 pub struct IssueFilter {
     pub fingerprint_id: Option<Text>,
     pub kind: Option<Text>,

@@ -26,15 +26,15 @@ const SAID: [&str; 4] = ["changed_at_ns", "changed_by", "reason", "ignored_until
 pub enum StateError {
     #[error("not an object")]
     NotAnObject,
-    #[error("format is not 'stormlog.issues'")]
+    #[error("the value of 'format' is not 'stormlog.issues'")]
     WrongFormat,
-    #[error("schema_version {0} is newer than this program")]
+    #[error("schema_version {0} is newer than this program can read")]
     Newer(i64),
     #[error("schema_version is missing or is not a number")]
     NoVersion,
-    #[error("'issues' is not an object of objects")]
+    #[error("'issues' is not an object whose values are objects")]
     NoIssues,
-    #[error("issue '{0}' has no known state")]
+    #[error("the state of issue '{0}' is missing or unknown")]
     UnknownState(Text),
 }
 

@@ -49,7 +49,7 @@ pub(crate) fn read_diagnose(
     parts.damage.extend(refused_manifest(directory));
     parts.damage.push(Damage::of_file(
         directory.join(TIMELINE),
-        "the bundle holds no timeline; it was interrupted before writing one",
+        "the bundle has no timeline: it was interrupted before a timeline was written",
     ));
     parts.known.extend(session_of_bundle(directory));
     Ok(parts)
@@ -129,7 +129,8 @@ fn read_points(
     }
     if unknown > 0 {
         damage.push(|| {
-            let reason = format!("{unknown} points of the timeline are unknown and left out");
+            let reason =
+                format!("{unknown} points of the timeline have no known value and are left out");
             Damage::of_file(file, reason)
         });
     }

@@ -86,7 +86,7 @@ struct Bounded<R> {
 
 /// The error for a compressed file that expands to more bytes than its size allows.
 #[derive(Debug, thiserror::Error)]
-#[error("it expands to more than {limit} bytes, out of proportion to its size")]
+#[error("the file expands to more than {limit} bytes, out of proportion to its size")]
 struct TooFar {
     limit: u64,
 }

@@ -54,7 +54,7 @@ pub(crate) fn read(
         reason,
     };
     let mut damage = DamageList::default();
-    let broken = |source: std::io::Error| format!("the file breaks off: {source}");
+    let broken = |source: std::io::Error| format!("the file ends too early: {source}");
     let header = match table.headers().cloned().map_err(csv::Error::into_kind) {
         Ok(header) => header,
         Err(csv::ErrorKind::Io(source)) if options.on_error == OnError::Raise => {

@@ -38,7 +38,7 @@ fn bounds<S: Serializer>(bytes: &Option<Range<u64>>, serializer: S) -> Result<S:
 }
 
 /// The reason given for skipping an incomplete last line.
-pub(crate) const TORN: &str = "the last line was torn; everything before it is loaded";
+pub(crate) const TORN: &str = "the last line is incomplete; everything before it is loaded";
 
 impl Damage {
     /// Whether the damage is an incomplete last line, as left by a crash during a write.

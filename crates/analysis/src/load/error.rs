@@ -10,7 +10,7 @@ use crate::pack::{PackError, shown};
 /// of stormlog 0.3.9 does.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the error messages document the variants")]
+#[expect(missing_docs, reason = "the error message of a variant describes it")]
 pub enum LoadError {
     #[error("'{}' does not exist", shown(.0).display())]
     NotFound(PathBuf),
@@ -135,7 +135,9 @@ impl LoadError {
                     .into()
             }
             Self::ExpandsTooFar { limit, .. } => {
-                format!("it expands to more than {limit} bytes, out of proportion to its size")
+                format!(
+                    "the file expands to more than {limit} bytes, out of proportion to its size"
+                )
             }
             Self::BadRecord { .. }
             | Self::NotAListOfEvents { .. }

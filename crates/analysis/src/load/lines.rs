@@ -319,7 +319,7 @@ pub(super) fn damage_of(file: &Path, base: u64, problem: &Problem) -> Damage {
         ProblemKind::TooLong => format!("the line is longer than {LONGEST_LINE} bytes"),
         ProblemKind::NotAnObject => "not an object".to_owned(),
         ProblemKind::BadRecord(error) => error.to_string(),
-        ProblemKind::Broken(error) => format!("the file breaks off: {error}"),
+        ProblemKind::Broken(error) => format!("the file ends too early: {error}"),
     };
     let field = match &problem.kind {
         ProblemKind::BadRecord(error) => error.field().map(str::to_owned),

@@ -58,7 +58,7 @@ fn read_blocks(
         if options.on_error == OnError::Raise {
             return Err(read_error(file, error));
         }
-        records.give_up(&mut input, &format!("the file breaks off: {error}"));
+        records.give_up(&mut input, &format!("the file ends too early: {error}"));
         return Ok(Outcome::Read(records.damage.finish(file)));
     }
     if first != Some(b'[') {
@@ -84,7 +84,7 @@ fn read_blocks(
             if options.on_error == OnError::Raise {
                 return Err(read_error(file, error));
             }
-            records.give_up(&mut input, &format!("the file breaks off: {error}"));
+            records.give_up(&mut input, &format!("the file ends too early: {error}"));
         } else if step.wrong || too_long || state != State::AtEnd {
             if options.on_error == OnError::Raise {
                 return if too_long && !step.wrong {
@@ -338,7 +338,7 @@ impl Records<'_> {
             line: Some(line),
             bytes: (start < end).then_some(start..end),
             field: None,
-            reason: format!("{reason}; the rest of the list is skipped"),
+            reason: format!("{reason}; the rest of the list of events is skipped"),
         });
     }
 }

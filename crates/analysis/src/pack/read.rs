@@ -112,7 +112,7 @@ fn read_entries(tar: &mut Bounded<impl Read>, into: Option<&Path>) -> Result<Con
             return Err(PackError::TooManyFiles);
         }
         if found.files > declared.files || found.bytes > declared.bytes {
-            let what = "the pack contains more than it declares";
+            let what = "the pack contains more than it declares in its header";
             return Err(PackError::Damaged(what.to_owned()));
         }
         match into {
@@ -156,7 +156,11 @@ fn declared(entry: tar::Entry<'_, impl Read>) -> Result<Content, PackError> {
     }
     let count = |key: &str| {
         let count = number(key).and_then(|count| u64::try_from(count).ok());
-        count.ok_or_else(|| PackError::Damaged(format!("the pack does not declare its {key}")))
+        count.ok_or_else(|| {
+            PackError::Damaged(format!(
+                "the header of the pack does not declare its number of {key}"
+            ))
+        })
     };
     Ok(Content {
         files: count("files")?,
@@ -232,7 +236,7 @@ fn drain(mut from: impl Read) -> Result<(), PackError> {
 
 #[expect(
     clippy::needless_pass_by_value,
-    reason = "map_err passes errors by value"
+    reason = "`map_err` passes the error by value"
 )]
 fn damaged(error: io::Error) -> PackError {
     PackError::Damaged(if error.kind() == io::ErrorKind::UnexpectedEof {
@@ -263,7 +267,9 @@ impl<R: Read> Read for Bounded<R> {
             let more = self.inner.read(&mut [0])?;
             self.is_exceeded = more > 0;
             return if more > 0 {
-                Err(io::Error::other("the pack expands beyond the limit"))
+                Err(io::Error::other(
+                    "the pack expands to more than the allowed size",
+                ))
             } else {
                 Ok(0)
             };

@@ -57,7 +57,10 @@ stormlog_format::names!(PhaseSource {
 
 /// The phase of an event, or the phases it may belong to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are the payload's keys")]
+#[expect(
+    missing_docs,
+    reason = "each field has the name of its key in the payload"
+)]
 pub struct PhaseAttribution {
     pub resolution: Resolution,
     pub source: Option<Text>,
@@ -78,7 +81,10 @@ impl Serialize for PhaseAttribution {
 
 /// The scope and thread that an event records about its phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are the metadata's keys")]
+#[expect(
+    missing_docs,
+    reason = "each field has the name of its key in the metadata"
+)]
 pub struct PhaseOrigin {
     pub thread_id: Option<i64>,
     pub scope_id: Option<Text>,

@@ -15,7 +15,10 @@ pub enum Action {
 
 /// The scope that a boundary opens or closes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are the metadata's keys")]
+#[expect(
+    missing_docs,
+    reason = "each field has the name of its key in the metadata"
+)]
 pub struct ScopeRecord {
     pub name: Text,
     pub path: Vec<Text>,

@@ -18,7 +18,7 @@ use super::sessions::SessionRow;
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[expect(
     missing_docs,
-    reason = "the fields are the keys of rows, described in docs/schemas"
+    reason = "each field is a key of the printed row, described in docs/schemas"
 )]
 pub struct RunAttachmentRow {
     pub run_id: Text,
@@ -44,7 +44,10 @@ pub struct RunAttachmentRow {
 
 /// Which attachments to list. A field without a value does not filter.
 #[derive(Clone, Debug, Default)]
-#[expect(missing_docs, reason = "the fields are the keys of rows")]
+#[expect(
+    missing_docs,
+    reason = "each field has the name of the row key that it filters by"
+)]
 pub struct RunAttachmentFilter {
     pub run_id: Option<Text>,
     pub session_id: Option<Text>,

@@ -45,7 +45,10 @@ stormlog_format::names!(Confidence {
 
 /// The point in time to examine, and which evidence to return.
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "the fields are the keys of rows")]
+#[expect(
+    missing_docs,
+    reason = "each field has the name of the row key that it filters by"
+)]
 pub struct CorrelationFilter {
     pub session_id: Option<Text>,
     pub job_id: Option<Text>,
@@ -77,7 +80,7 @@ impl Default for CorrelationFilter {
 /// Why the point in time to examine cannot be determined.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the error messages document the variants")]
+#[expect(missing_docs, reason = "the error message of a variant describes it")]
 pub enum CorrelationError {
     #[error("correlation requires --at-ns or --record-id")]
     NoAnchor,

@@ -2,7 +2,7 @@
 //! key or invalid value makes the whole file invalid.
 #![expect(
     missing_docs,
-    reason = "the fields are the keys of the file, described in docs/schemas"
+    reason = "each field is a key of the JSON file, described in docs/schemas"
 )]
 
 use std::cell::RefCell;

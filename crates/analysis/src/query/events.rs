@@ -14,7 +14,10 @@ use crate::load::LoadedSession;
 
 /// Which events to list. A field that is `None` accepts every event.
 #[derive(Clone, Debug, Default)]
-#[expect(missing_docs, reason = "the fields are the keys of rows")]
+#[expect(
+    missing_docs,
+    reason = "each field has the name of the row key that it filters by"
+)]
 pub struct EventFilter {
     pub session_id: Option<Text>,
     pub event_type: Option<Text>,

@@ -27,7 +27,7 @@ pub const EVIDENCE_KINDS: [&str; 7] = [
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[expect(
     missing_docs,
-    reason = "the fields are the keys of rows, described in docs/schemas"
+    reason = "each field is a key of the printed row, described in docs/schemas"
 )]
 pub struct Evidence {
     pub evidence_id: Text,

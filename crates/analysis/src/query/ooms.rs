@@ -17,7 +17,7 @@ pub(super) const DETAILS: &str = stormlog_format::file_names::METADATA;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(
     missing_docs,
-    reason = "the fields are the keys of rows, described in docs/schemas"
+    reason = "each field is a key of the printed row, described in docs/schemas"
 )]
 pub struct OomBundle {
     #[serde(serialize_with = "shown_path")]
@@ -80,7 +80,10 @@ impl OomRow {
 
 /// Which OOM bundles to list. A field that is `None` accepts every bundle.
 #[derive(Clone, Debug, Default)]
-#[expect(missing_docs, reason = "the fields are the keys of rows")]
+#[expect(
+    missing_docs,
+    reason = "each field has the name of the row key that it filters by"
+)]
 pub struct OomFilter {
     pub session_id: Option<Text>,
     pub backend: Option<Text>,

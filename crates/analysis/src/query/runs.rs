@@ -14,7 +14,7 @@ use super::sessions::SessionRow;
 #[derive(Clone, Debug, Serialize)]
 #[expect(
     missing_docs,
-    reason = "the fields are the keys of rows, described in docs/schemas"
+    reason = "each field is a key of the printed row, described in docs/schemas"
 )]
 pub struct RunContext {
     pub run_id: Text,
@@ -80,7 +80,10 @@ impl RunRow {
 
 /// Which runs to list. A field that is `None` accepts every run.
 #[derive(Clone, Debug, Default)]
-#[expect(missing_docs, reason = "the fields are the keys of rows")]
+#[expect(
+    missing_docs,
+    reason = "each field has the name of the row key that it filters by"
+)]
 pub struct RunFilter {
     pub run_id: Option<Text>,
     pub session_id: Option<Text>,

@@ -45,7 +45,10 @@ impl SessionRow {
 
 /// Which sessions to list. A field that is `None` accepts every session.
 #[derive(Clone, Debug, Default)]
-#[expect(missing_docs, reason = "the fields are the keys of rows")]
+#[expect(
+    missing_docs,
+    reason = "each field has the name of the row key that it filters by"
+)]
 pub struct SessionFilter {
     pub session_id: Option<Text>,
     pub status: Option<Text>,

@@ -18,7 +18,7 @@ const FORMAT: &str = "stormlog.attachments";
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(
     missing_docs,
-    reason = "the fields are the keys of rows, described in docs/schemas"
+    reason = "each field is a key of the printed row, described in docs/schemas"
 )]
 pub struct ExternalAttachment {
     pub title: Text,
@@ -220,7 +220,10 @@ fn without_dots(path: &Path) -> PathBuf {
 
 /// Which attachments to list. A field that is `None` accepts every attachment.
 #[derive(Clone, Debug, Default)]
-#[expect(missing_docs, reason = "the fields are the keys of rows")]
+#[expect(
+    missing_docs,
+    reason = "each field has the name of the row key that it filters by"
+)]
 pub struct AttachmentFilter {
     pub session_id: Option<Text>,
     pub job_id: Option<Text>,

@@ -276,8 +276,8 @@ impl<'a> Merge<'a> {
             self.store.warn(CatalogWarning {
                 path: path_text(path),
                 message: format!(
-                    "{late} events are listed after later ones: the clock went back by more \
-                     than the {WINDOW} events that are sorted at a time"
+                    "{late} events are listed after events of a later time: the clock went back \
+                     by more than the {WINDOW} events that are sorted at a time"
                 ),
             });
         }

@@ -18,7 +18,7 @@ use crate::columns::EventRef;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(
     missing_docs,
-    reason = "each variant has the name of a metric in requests"
+    reason = "each variant has the name of the metric that it selects"
 )]
 pub enum Metric {
     SessionCountByStatus,
@@ -94,7 +94,7 @@ pub(crate) type Group = (Option<Text>, Option<i64>, Option<Text>);
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(
     missing_docs,
-    reason = "the fields are the keys of rows, described in docs/schemas"
+    reason = "each field is a key of the printed row, described in docs/schemas"
 )]
 pub struct SummaryRow {
     pub metric: Metric,

@@ -122,15 +122,16 @@ impl Ledger {
         match (state.as_deref(), reason) {
             (Some("on"), _) => {}
             (Some("ended"), Some(reason)) => {
-                let what = format!("what libraries allocated later ({reason})");
+                let what = format!("memory that libraries allocated later ({reason})");
                 self.unknown.push(what);
             }
             (Some("unavailable"), Some(reason)) => {
-                let what = format!("what libraries allocate ({reason})");
+                let what = format!("memory that libraries allocate ({reason})");
                 self.unknown.push(what);
             }
             _ => {
-                let what = "what libraries allocate (stormlog run --driver-allocations shows it)";
+                let what =
+                    "memory that libraries allocate (stormlog run --driver-allocations shows it)";
                 self.unknown.push(what.to_owned());
             }
         }
@@ -247,7 +248,7 @@ mod tests {
             found.unknown,
             [
                 "the CUDA context (the driver does not list this process)",
-                "what libraries allocate (stormlog run --driver-allocations shows it)",
+                "memory that libraries allocate (stormlog run --driver-allocations shows it)",
                 "other processes"
             ]
         );

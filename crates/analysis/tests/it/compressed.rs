@@ -46,7 +46,7 @@ fn a_cut_file_of_lines_gives_what_came_before_the_cut() {
     assert!(steps.len() > 5);
     assert_eq!(steps, (0..).take(steps.len()).collect::<Vec<_>>());
     let last = loaded.damage.last().expect("damage is listed");
-    assert!(last.reason.starts_with("the file breaks off"), "{last}");
+    assert!(last.reason.starts_with("the file ends too early"), "{last}");
 }
 
 #[test]

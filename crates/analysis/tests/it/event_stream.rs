@@ -202,7 +202,7 @@ fn events_far_out_of_order_are_counted() {
         panic!("one warning: {warnings:?}");
     };
     assert!(
-        warning.contains("events are listed after later ones"),
+        warning.contains("events are listed after events of a later time"),
         "{warning}"
     );
 }

@@ -84,7 +84,7 @@ fn a_torn_last_line_is_skipped_and_reported() {
     assert_eq!(damage.bytes.as_ref().map(|bytes| bytes.end), Some(size));
     assert_eq!(
         damage.reason,
-        "the last line was torn; everything before it is loaded"
+        "the last line is incomplete; everything before it is loaded"
     );
     assert_eq!(loaded.sessions[0].damage, loaded.damage);
 }

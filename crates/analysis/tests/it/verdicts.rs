@@ -55,7 +55,7 @@ fn clean_programs_are_clean() {
 fn what_was_not_recorded_is_named() {
     let report = of_fixture("v040_host_leak");
     assert_eq!(kinds(&report), []);
-    assert!(headline(&report).contains("(host memory up to 6.4 s only)"));
+    assert!(headline(&report).contains("(host memory was recorded only up to 6.4 s)"));
 }
 
 #[test]
@@ -328,7 +328,7 @@ fn buffers_that_fill_up_are_no_leak() {
     assert_eq!((note.kind, note.severity), (Kind::HostLeak, Severity::Info));
     assert!(
         note.explanation
-            .contains("by a leak or a buffer about to fill up")
+            .contains("caused by a leak or by a buffer that is not full yet")
     );
     let slower = host(|t| gib(2) * steps(1.0 - (-t / 50.0).exp()) / 10);
     assert_eq!(serious(&slower), []);

@@ -174,7 +174,7 @@ impl Collector for HostCollector {
         let (room, peak) = self.slow();
         let mut errors = Vec::new();
         if self.detail == Detail::Shared && self.shared(&mut metadata).is_none() {
-            errors.push("cannot read smaps_rollup of the process".to_owned());
+            errors.push("cannot read /proc/PID/smaps_rollup of the process".to_owned());
         }
         let room = within_declared(self.declared, room, resident);
         let total = room.total.and_then(|limit| total_for(limit, resident));

@@ -8,7 +8,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "the C library lists what is loaded, and the unwinder walks the stack, by callbacks"
+    reason = "the C library lists loaded libraries, and the unwinder stack frames, by C callbacks"
 )]
 
 use std::ffi::{CStr, c_int, c_void};

@@ -2,7 +2,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "the driver is a C library: functions are found by name"
+    reason = "functions of the CUDA driver, a C library, are looked up by name"
 )]
 
 use std::ffi::{c_int, c_uint, c_void};

@@ -6,7 +6,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "CUPTI is a C library: functions are found by name, and parameters come as pointers"
+    reason = "functions of CUPTI, a C library, are looked up by name and take pointers"
 )]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};

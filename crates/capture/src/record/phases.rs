@@ -7,7 +7,7 @@ use stormlog_format::{EventType, Map, Text, Value, strip};
 /// Why a phase could not begin or end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the error messages document the variants")]
+#[expect(missing_docs, reason = "the error message of a variant describes it")]
 pub enum PhaseError {
     #[error("phase name must be a non-empty string")]
     BlankName,

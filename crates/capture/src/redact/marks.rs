@@ -47,7 +47,10 @@ const fn places() -> [[u64; 256]; 4] {
         bit <<= 1;
         index += 1;
     }
-    assert!(bit <= SHAPE_BIT, "each mark needs a bit of its own");
+    assert!(
+        bit <= SHAPE_BIT,
+        "each mark needs a separate bit of the mask"
+    );
     let of_names = bit - NAME_BIT;
     let mut byte = 0;
     while byte < 256 {

@@ -164,7 +164,7 @@ impl BackgroundSink {
                 session_status: SessionStatus::Interrupted,
                 recorded_events: 0,
                 dropped_events: 0,
-                problem: Some("recorded by the parent process".into()),
+                problem: Some("the parent of this forked process records, not this process".into()),
                 is_finished: true,
             };
         }

@@ -2,7 +2,10 @@
 
 /// Counts of rollovers and deleted segments, and totals of the segments that are left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each field has the name of a documented key")]
+#[expect(
+    missing_docs,
+    reason = "each field has the name of its key in the diagnostics"
+)]
 pub struct Diagnostics {
     pub rollover_count: u64,
     pub pruned_segment_count: u64,

@@ -45,7 +45,8 @@ pub enum SinkError {
     },
     /// Another sink of this process was opened on the directory.
     #[error(
-        "another sink of this process has taken over '{}'; use that one, or give each its own directory",
+        "another sink of this process has taken over '{}'; use that sink, or give each sink its \
+         own directory",
         directory.display()
     )]
     TakenOver {

@@ -60,9 +60,9 @@ struct Part {
 /// Why no rollups were written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RollupFailure {
-    #[error("no rollups for '{file}': {source}")]
+    #[error("no rollups are written for segment '{file}': {source}")]
     Line { file: Text, source: LineError },
-    #[error("no rollups for '{file}': {source}")]
+    #[error("no rollups are written for segment '{file}': {source}")]
     Io { file: Text, source: io::Error },
 }
 

@@ -713,8 +713,8 @@ impl Writer {
 /// The log message for a directory that another sink of this process has taken over.
 pub(crate) fn taken_over(directory: &Path) -> String {
     format!(
-        "another sink of this process records into '{}' now; the session of this one has ended as \
-         interrupted (give each its own directory to keep both)",
+        "another sink of this process records into '{}' now; the session of this sink has ended as \
+         interrupted (give each sink its own directory to keep both sessions)",
         directory.display()
     )
 }

@@ -3,7 +3,7 @@
 /// Why a record cannot be converted to a telemetry event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the error messages document the variants")]
+#[expect(missing_docs, reason = "the error message of a variant describes it")]
 pub enum RecordError {
     #[error("record must be a mapping")]
     NotAMapping,

@@ -11,7 +11,7 @@ use crate::value::Value;
 /// Why a line of a segment is not an event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the error messages document the variants")]
+#[expect(missing_docs, reason = "the error message of a variant describes it")]
 pub enum LineError {
     #[error("not JSON")]
     Malformed,

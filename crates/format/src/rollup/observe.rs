@@ -11,7 +11,10 @@ use crate::value::{Map, Value};
 
 /// The part of one event that rollups need.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[expect(missing_docs, reason = "the fields are the record's keys")]
+#[expect(
+    missing_docs,
+    reason = "each field has the name of its key in the record"
+)]
 pub struct Observation {
     pub timestamp_ns: i64,
     pub rank: i64,

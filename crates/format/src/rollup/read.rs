@@ -13,7 +13,7 @@ use crate::value::{Map, Value};
 /// Why a rollup file cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the error messages document the variants")]
+#[expect(missing_docs, reason = "the error message of a variant describes it")]
 pub enum RollupError {
     #[error("telemetry rollups must be an object")]
     NotAnObject,

@@ -139,7 +139,10 @@ fn ranks(out: &mut String, run: &RunReport) {
         line(row);
     }
     if left_out > 0 {
-        let _ = writeln!(out, "  and {left_out} more ranks; --format json has all");
+        let _ = writeln!(
+            out,
+            "  and {left_out} more ranks; --format json lists all ranks"
+        );
     }
 }
 

@@ -66,7 +66,10 @@ fn ranks(out: &mut String, comparison: &Comparison, paint: Paint) {
         }
     }
     if left_out > 0 {
-        let _ = writeln!(out, "\nand {left_out} more ranks; --format json has all");
+        let _ = writeln!(
+            out,
+            "\nand {left_out} more ranks; --format json lists all ranks"
+        );
     }
 }
 

@@ -118,8 +118,10 @@ impl Builder {
             highest
         };
         let panels: [(&str, Value); 2] = [
-            ("in use at the end of each step", |step| step.floor),
-            ("most in use in each step", |step| step.peak.max(step.floor)),
+            ("memory in use at the end of each step", |step| step.floor),
+            ("highest memory in use during each step", |step| {
+                step.peak.max(step.floor)
+            }),
         ];
         let mut last = 0;
         for (title, value) in panels {

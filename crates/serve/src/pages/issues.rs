@@ -217,7 +217,7 @@ pub(crate) async fn decide(
         "ignored" => DecidedState::Ignored { until_ns: None },
         "open" => DecidedState::Open,
         _ => {
-            let text = "The state is one of resolved, ignored and open.";
+            let text = "The state must be resolved, ignored or open.";
             return message(StatusCode::BAD_REQUEST, "Unknown state", text);
         }
     };
@@ -237,7 +237,7 @@ pub(crate) async fn decide(
             issues.find(|issue| issue.fingerprint_id.to_str_lossy() == id)
         });
         let (Some(index), Some(issues), Some(issue)) = (index, &issues, issue) else {
-            return Err("This issue is not there any more.".to_owned());
+            return Err("This issue no longer exists in the runs.".to_owned());
         };
         let decision = Decision {
             state,

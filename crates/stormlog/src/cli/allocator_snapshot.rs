@@ -64,7 +64,8 @@ pub(crate) fn page(path: &Path, theme: Theme, console: &mut Console<'_>) -> anyh
     if accounts.len() > 1 {
         writeln!(
             console.err,
-            "note: the page shows cuda:{} only; render_attributed_html draws the others",
+            "note: the page shows only cuda:{}; render_attributed_html of the Python package draws \
+             any device",
             first.device
         )?;
     }
@@ -78,7 +79,7 @@ fn accounts(path: &Path, console: &mut Console<'_>) -> anyhow::Result<Vec<Accoun
             SnapshotError::TooLarge
             | SnapshotError::TooManyValues
             | SnapshotError::TooRepetitive => {
-                "record fewer entries; max_entries=100000 is usually enough"
+                "record a shorter history: max_entries=100000 is usually enough"
             }
             SnapshotError::Io(_) => "check the path",
             _ => "a snapshot is written by torch.cuda.memory._dump_snapshot",

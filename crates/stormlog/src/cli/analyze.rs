@@ -205,7 +205,7 @@ pub(crate) fn give_states(
             .unwrap_or_default()
             .apply(&mut report.issues, now_ns()),
         Err(error) => {
-            let text = format!("{error}; issue states are ignored");
+            let text = format!("{error}; the saved states of issues are ignored");
             writeln!(console.err, "warning: {}", for_terminal(&text))?;
         }
     }

@@ -22,7 +22,7 @@ pub(crate) fn warn_of_damage(damage: &[Damage], console: &mut Console<'_>) -> st
     if damage.len() > LISTED {
         writeln!(
             console.err,
-            "warning: {more} more damages are not listed",
+            "warning: {more} more damaged places are not listed",
             more = damage.len() - LISTED
         )?;
     }
@@ -45,7 +45,8 @@ pub(crate) fn load_failure(error: &LoadError, path: &Path, skips: bool) -> anyho
         | LoadError::Csv { .. }
             if !skips =>
         {
-            "give '--skip-damaged' to skip it, or run 'stormlog validate' to list all problems"
+            "give '--skip-damaged' to skip damaged records, or run 'stormlog validate' to list all \
+             problems"
         }
         LoadError::Pack { source, .. } => pack_hint(source),
         LoadError::NoEvents { .. } | LoadError::Scalar { .. } => {
@@ -74,9 +75,11 @@ pub(crate) fn load_failure(error: &LoadError, path: &Path, skips: bool) -> anyho
 
 fn pack_hint(error: &PackError) -> &'static str {
     match error {
-        PackError::Write { .. } => "free some space there, or set TMPDIR to another folder",
-        PackError::Newer(_) => "update stormlog to open it",
-        PackError::NotAPack => "rename it if it is something else than a pack",
+        PackError::Write { .. } => {
+            "free space in the folder for temporary files, or set TMPDIR to another one"
+        }
+        PackError::Newer(_) => "update stormlog to open this pack",
+        PackError::NotAPack => "rename the file if it is not a pack",
         _ => "pack the run again: stormlog pack RUN -o run.stormlog",
     }
 }

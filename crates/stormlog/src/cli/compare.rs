@@ -133,7 +133,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
             let file = file.display().to_string();
             writeln!(
                 console.err,
-                "warning: '{}' is not written: a gate failed",
+                "warning: the baseline '{}' is not written, because a gate failed",
                 for_terminal(&file)
             )?;
         }
@@ -213,12 +213,15 @@ fn failure(error: SideError, skips: bool) -> anyhow::Error {
         SideError::Load { path, error } => load_failure(&error, &path, skips),
         SideError::Baseline(error) => hinted(
             error,
-            "save it again: stormlog compare RUN --save-baseline FILE",
+            "save the baseline again: stormlog compare RUN --save-baseline FILE",
         ),
         SideError::Analyze { .. } => hinted(
             error,
             "'stormlog show PATH' lists the sessions and ranks of an artifact",
         ),
-        error => hinted(error, "give the run itself, or save another baseline of it"),
+        error => hinted(
+            error,
+            "give the run instead of its baseline, or a baseline of that session",
+        ),
     }
 }

@@ -264,8 +264,8 @@ fn lines(answer: &Value) -> Vec<String> {
     let count = windows.len();
     let plural = if count == 1 { "" } else { "s" };
     let mut lines = vec![format!(
-        "GPU {device}: {count} evidence window{plural}, {survivors} allocated there stayed in use, \
-         memory in use changed by {growth}",
+        "GPU {device}: {count} evidence window{plural}; {survivors} that were allocated in windows \
+         stayed in use; memory in use changed by {growth}",
         device = number(&answer["device"]),
         survivors = bytes::human(total("survivor_bytes")),
         growth = bytes::human(total("growth_bytes")),

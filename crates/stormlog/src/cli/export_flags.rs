@@ -40,7 +40,7 @@ pub(crate) struct ExportFlags {
     #[arg(
         long,
         value_name = "URL",
-        help = "Send metrics to this OTLP collector over HTTP; 'env' takes OTEL_EXPORTER_OTLP_*"
+        help = "Send metrics to this OTLP collector over HTTP; 'env' reads OTEL_EXPORTER_OTLP_*"
     )]
     otlp: Option<String>,
     /// Seconds between two writes to the metrics file or the OTLP collector

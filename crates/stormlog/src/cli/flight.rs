@@ -19,7 +19,7 @@ use crate::watched::Exception;
 #[command(next_help_heading = "When memory runs out")]
 #[expect(
     clippy::struct_field_names,
-    reason = "each field has the name of its flag"
+    reason = "each field has the name of its command line flag"
 )]
 pub(crate) struct FlightFlags {
     /// Write a bundle of the last events on an OOM; 'stormlog run' sees more of them

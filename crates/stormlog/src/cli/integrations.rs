@@ -27,7 +27,7 @@ pub(crate) struct Integrations {
 #[command(next_help_heading = "Logging to Weights & Biases")]
 #[expect(
     clippy::struct_field_names,
-    reason = "each field has the name of its flag"
+    reason = "each field has the name of its command line flag"
 )]
 struct Wandb {
     /// Log the result to Weights & Biases
@@ -67,7 +67,7 @@ struct Wandb {
 #[command(next_help_heading = "Logging to MLflow")]
 #[expect(
     clippy::struct_field_names,
-    reason = "each field has the name of its flag"
+    reason = "each field has the name of its command line flag"
 )]
 struct Mlflow {
     /// Log the result to MLflow

@@ -259,7 +259,7 @@ impl Found {
 fn damaged_sidecar(error: SidecarError) -> anyhow::Error {
     hinted(
         error,
-        "the issues come from the artifacts and are still listed; fix the file or move it away",
+        "issues are found in the artifacts and are still listed; repair the file or move it away",
     )
 }
 

@@ -36,14 +36,14 @@ impl NativeHistory {
         if !matches!(target, Target::Command(_)) {
             return Err(hinted(
                 anyhow::anyhow!("'--native-history' needs a command"),
-                "only the program itself can record it: give a command after '--', such as \
-                 '-- python train.py'",
+                "only the program itself can record its history: give a command after '--', \
+                 such as '-- python train.py'",
             ));
         }
         if let Err(reason) = gpu_collectors(&[], Share::NotRecorded) {
             return Err(hinted(
                 anyhow::anyhow!("'--native-history' needs a CUDA device: {reason}"),
-                "omit it, or run this on a machine with a GPU",
+                "omit '--native-history', or use a machine with a GPU",
             ));
         }
         Ok(Some(most))

@@ -165,7 +165,7 @@ fn print(output: &Path, packed: &Packed, console: &mut Console<'_>) -> anyhow::R
     let plural = if packed.content.files == 1 { "" } else { "s" };
     writeln!(
         console.out,
-        "{pack}: {files} file{plural}, {unpacked} in {packed}",
+        "{pack}: {files} file{plural}, {unpacked} packed into {packed}",
         pack = for_terminal(&name),
         files = packed.content.files,
         unpacked = size(packed.content.bytes),

@@ -78,14 +78,14 @@ const KINDS: &[(&str, &str)] = &[
         "steps",
         "Memory at the end of each step, and the most in between",
     ),
-    ("dashboard", "Several of these, with the verdict"),
+    (
+        "dashboard",
+        "Several kinds on one picture, with the verdict",
+    ),
 ];
 
 const THEMES: &[(&str, &str)] = &[
-    (
-        "system",
-        "Pages as the reader's system is set, pictures light",
-    ),
+    ("system", "Light pictures; pages follow the reader's system"),
     ("light", ""),
     ("dark", ""),
 ];
@@ -163,7 +163,7 @@ fn refuse_what_a_snapshot_has_not(arguments: &Arguments) -> anyhow::Result<()> {
         None => Ok(()),
         Some((flag, _)) => Err(hinted(
             anyhow::anyhow!("'{flag}' does not apply to snapshots of PyTorch's allocator"),
-            "omit it: a snapshot has one page with everything",
+            "omit the option: a snapshot has one page with everything",
         )),
     }
 }

@@ -119,7 +119,7 @@ fn in_use(error: ServeError) -> anyhow::Error {
     match error {
         ServeError::Listen { .. } => hinted(
             error,
-            "choose another: --listen 127.0.0.1:0 takes a free port",
+            "choose another port: --listen 127.0.0.1:0 selects a free one",
         ),
         error => error.into(),
     }

@@ -14,7 +14,7 @@ const MIB: u64 = 1 << 20;
 #[command(next_help_heading = "Storing the session")]
 #[expect(
     clippy::struct_field_names,
-    reason = "each field has the name of its flag"
+    reason = "each field has the name of its command line flag"
 )]
 pub(crate) struct SinkFlags {
     /// Store the session in this directory

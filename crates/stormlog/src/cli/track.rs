@@ -264,7 +264,10 @@ fn announce(
     writeln!(console.err, "metrics on http://{address}/metrics")?;
     if !binding.is_loopback() && arguments.token_file.is_none() {
         let secret = binding.token().secret();
-        writeln!(console.err, "readers need 'Authorization: Bearer {secret}'")?;
+        writeln!(
+            console.err,
+            "readers of the metrics need the header 'Authorization: Bearer {secret}'"
+        )?;
     }
     // Standard error is flushed, because the program that started this command may wait for the
     // address.

@@ -319,5 +319,5 @@ impl Timeline {
 
 fn empty_report() -> Report {
     let nothing = analyze(&[], &AnalyzeOptions::default());
-    nothing.expect("no session and no rank was asked for")
+    nothing.expect("an analysis without a selected session or rank cannot fail")
 }

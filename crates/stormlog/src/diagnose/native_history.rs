@@ -24,7 +24,7 @@ const SNAPSHOT: &str = "cuda_allocator_snapshot.pickle";
 
 /// The warning that is printed when a history was requested but no process wrote one.
 pub(super) const MISSING: &str = "no process left a history of PyTorch's allocator: none \
-    allocated CUDA memory with PyTorch, or it was killed";
+    allocated CUDA memory with PyTorch, or the process was killed";
 
 /// The environment variables that make a child process record its history.
 pub(super) fn variables(bundle: &Path, entries: u64) -> [(&'static str, OsString); 2] {

@@ -47,7 +47,7 @@ pub(crate) struct Summary {
 #[derive(Debug, Serialize, JsonSchema)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each field is a flag of the document"
+    reason = "each boolean field is a risk flag of the JSON document"
 )]
 struct RiskFlags {
     oom_occurred: bool,

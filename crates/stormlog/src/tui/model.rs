@@ -113,7 +113,7 @@ impl Purpose {
             Self::Compare => "compare with: a path, or a saved baseline",
             Self::Ranks => "ranks: all, or 0,2,4-7",
             Self::Process => "process: pid",
-            Self::Limits => "thresholds in percent: warning critical",
+            Self::Limits => "warning and critical threshold in percent",
             Self::FilterSessions => "sessions that contain",
         }
     }

@@ -52,7 +52,7 @@ impl Palette {
 
     #[expect(
         clippy::unused_self,
-        reason = "callers use it like the other styles, which depend on the palette"
+        reason = "callers use this style like the other styles, which depend on the palette"
     )]
     pub(crate) fn selected(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)

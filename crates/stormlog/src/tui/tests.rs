@@ -206,7 +206,7 @@ fn notes_are_on_the_screen_on_pages_and_in_markdown() {
     evaluates.events = Events::from_events(&events);
     let model = showing(&[evaluates]);
     let run = model.run.as_ref().unwrap();
-    let note = "Note: phase 'evaluate' needs 2.9 times a training step";
+    let note = "Note: phase 'evaluate' needs 2.9 times the memory";
     let shown = screen(&model, 120, 40);
     assert!(shown.contains(note), "{shown}");
     let markdown = stormlog_report::analyze::to_markdown(&run.report);

@@ -350,7 +350,7 @@ fn export(model: &mut Model, format: ExportFormat) -> Vec<Effect> {
     if model.monitor.events.is_empty() {
         model.note = Some((
             true,
-            "nothing recorded yet; start watching first (g, h, p, s)".into(),
+            "nothing recorded yet; first start watching with g, h, p or s".into(),
         ));
         return Vec::new();
     }

@@ -280,7 +280,7 @@ fn table<'a, const N: usize>(
 /// The text that is shown while no run is loaded.
 fn nothing_yet(model: &Model) -> &'static str {
     if model.is_busy() {
-        "loading; shown when all events are read"
+        "loading: the run is shown when all events are read"
     } else if model.offered().is_empty() {
         "nothing open: press o and enter a path"
     } else {

@@ -112,7 +112,10 @@ impl Desk {
         }
     }
 
-    #[expect(clippy::unnecessary_wraps, reason = "its callers return this result")]
+    #[expect(
+        clippy::unnecessary_wraps,
+        reason = "all callers return the result of this function"
+    )]
     fn reply(&self, message: Message) -> anyhow::Result<()> {
         // When the program ends, the receiver of messages no longer exists. The error is ignored,
         // because the next receive ends the thread.

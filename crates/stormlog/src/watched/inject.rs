@@ -41,7 +41,7 @@ fn hook_directory() -> anyhow::Result<PathBuf> {
         home.map(|home| Path::new(&home).join(".cache"))
     });
     let cache = cache.context("neither XDG_CACHE_HOME nor HOME is set")?;
-    hook_in(&cache).context("set XDG_CACHE_HOME to a directory of your own")
+    hook_in(&cache).context("set XDG_CACHE_HOME to a directory that only you can write to")
 }
 
 /// Writes the hook below a directory for caches.

@@ -305,7 +305,7 @@ fn decisions_are_not_lost_in_a_pack() {
     assert_eq!(output.status.code(), Some(1));
     let message = String::from_utf8_lossy(&output.stderr);
     assert!(
-        message.contains("is in a pack, which is not changed"),
+        message.contains("is in a pack, and a pack is not changed"),
         "{message}"
     );
 }

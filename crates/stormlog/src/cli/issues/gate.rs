@@ -117,7 +117,7 @@ fn saw_everything(store: &Store, sources: &Sources) -> anyhow::Result<()> {
         let text = format!("cannot check '{}': {}", unread.path, unread.message);
         return Err(hinted(
             anyhow::anyhow!(text),
-            "repair or remove the file; stormlog validate lists what is wrong",
+            "repair or remove the file; 'stormlog validate' lists its problems",
         ));
     }
     let mut paths = sources.paths.iter();
@@ -145,7 +145,7 @@ fn known_before(path: &Path, console: &mut Console<'_>) -> anyhow::Result<States
     if !path.exists() {
         return Err(hinted(
             anyhow::anyhow!("baseline '{}' not found", path.display()),
-            "'stormlog issues list PATH --save' writes one",
+            "'stormlog issues list PATH --save' writes a baseline",
         ));
     }
     if path.is_file() {

@@ -99,8 +99,8 @@ fn decision(info: &Map) -> Option<String> {
         format!(", until {}", time::moment(until))
     });
     Some(format!(
-        "decided{by} on {}{until}{reason}",
-        time::moment(when)
+        "decided{by} on {date}{until}{reason}",
+        date = time::moment(when)
     ))
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct Flat {
 #[group(multiple = false)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each field is a command line flag"
+    reason = "each boolean field is a command line flag"
 )]
 struct FlatForm {
     /// Print a JSON list

@@ -10,7 +10,7 @@ use crate::cli::sources::Sources;
 /// List runs: described by stormlog_run.json, or sessions of one job
 #[expect(
     clippy::doc_markdown,
-    reason = "the help prints this text without Markdown"
+    reason = "the help prints this comment as plain text, without Markdown"
 )]
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

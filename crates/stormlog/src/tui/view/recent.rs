@@ -17,7 +17,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         let text = match &model.recent {
             None => "looking for runs".to_owned(),
             Some(_) => format!(
-                "no runs in ./{FOLDER} and none here: record one with \
+                "no runs in ./{FOLDER} and none in this folder: record one with \
                  'stormlog run -- python train.py', or press o and enter a path"
             ),
         };

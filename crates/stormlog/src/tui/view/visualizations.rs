@@ -26,7 +26,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let (Some(run), Some((index, whole))) = (&model.run, chosen) else {
         let inner = framed(model, frame, area, "Timeline");
         let text = if model.run.is_some() {
-            "no samples for the selected ranks: press f"
+            "no samples for the selected ranks: press f to select ranks"
         } else {
             nothing_yet(model)
         };

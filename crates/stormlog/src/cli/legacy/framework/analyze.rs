@@ -31,7 +31,7 @@ const MB: f64 = 1_048_576.0;
 #[derive(Debug, clap::Args)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each field is a command line flag"
+    reason = "each boolean field is a command line flag"
 )]
 pub(crate) struct Arguments {
     /// File written by 'track' or 'monitor'

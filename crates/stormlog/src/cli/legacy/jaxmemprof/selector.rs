@@ -23,9 +23,11 @@ pub(super) fn selector(text: &str) -> Result<Selector, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "cpu" => Ok(Selector::Cpu),
         "gpu" | "cuda" | "rocm" => Ok(Selector::Gpu),
-        "tpu" | "metal" => Err("cannot be read from outside of the program: use \
-             stormlog.jax.MemoryTracker in it"
-            .into()),
+        "tpu" | "metal" => Err(
+            "this device cannot be read from outside of the program: use \
+             stormlog.jax.MemoryTracker in the program"
+                .into(),
+        ),
         _ => Err("must be an index or one of cpu, gpu, tpu, metal".into()),
     }
 }

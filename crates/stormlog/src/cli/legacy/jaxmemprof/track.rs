@@ -122,7 +122,7 @@ pub(super) fn track(arguments: &TrackArguments, console: &mut Console<'_>) -> an
         writeln!(
             console.err,
             "note: only the program itself can save a device memory profile: give its \
-             MemoryTracker 'save_device_profile_on_stop=True'; nothing is saved here"
+             MemoryTracker 'save_device_profile_on_stop=True'; this command saves none"
         )?;
     }
     let history = arguments.history.samples();
