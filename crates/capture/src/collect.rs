@@ -1,5 +1,6 @@
-//! Collectors, the sources of memory counters. Each collector is one file of this folder and
-//! implements [`Collector`]; the other files read what several collectors need.
+//! Collectors, the sources of memory counters. Each collector is one file of the folder `collect`
+//! and implements [`Collector`]; the remaining files of the folder read values that several
+//! collectors need.
 //!
 //! A collector reads counters on request and keeps no history. A counter that the collector cannot
 //! read is `None` and listed in `partial_fields`; it is never zero.
@@ -63,8 +64,8 @@ pub struct Reading {
     /// The values of the counters; `None` is unknown. The recorder, not the collector, fills in the
     /// change since the sample before.
     pub counters: Counters,
-    /// A peak between the last reading and this one, if the source keeps a peak itself and it is
-    /// above this reading.
+    /// The highest level between the last reading and this one, in bytes, if the source records its
+    /// own peak and that peak is above this reading.
     pub peak_bytes: Option<i64>,
     /// Names of counters that the source should provide and did not, as records spell them.
     pub partial_fields: Vec<String>,
@@ -72,11 +73,12 @@ pub struct Reading {
     pub errors: Vec<String>,
     /// Further values that are recorded in the sample's metadata.
     pub metadata: Map,
-    /// Events that the source noticed since the last reading, beside its counters.
+    /// Events that the source noticed since the last reading, in addition to its counters.
     pub notices: Vec<Notice>,
 }
 
-/// Something that a source noticed beside its counters; it is recorded as an event of its own.
+/// Something that a source noticed in addition to its counters; it is recorded as an event of its
+/// own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notice {
     /// The type of the event that the notice is recorded as.
@@ -129,8 +131,8 @@ pub trait Collector: Send {
     /// Reads the counters now.
     fn read(&mut self) -> Result<Reading, CollectError>;
 
-    /// All readings since the last call, oldest first, followed by a reading of now; most sources
-    /// return only the reading of now.
+    /// Returns all readings since the last call, oldest first, followed by a reading taken now;
+    /// most sources return only the reading taken now.
     fn readings(&mut self) -> Result<Vec<Reading>, CollectError> {
         self.read().map(|reading| vec![reading])
     }

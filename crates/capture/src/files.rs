@@ -12,7 +12,7 @@ use rustix::fs::{Mode, OFlags};
 use crate::kept_file::KeptFile;
 use crate::process::{Looked, look};
 
-/// The suffix of a file that is being written and was not renamed yet.
+/// The suffix of a file's temporary name, which the file has until it is complete.
 const TEMPORARY_SUFFIX: &str = ".tmp";
 
 /// How often writing a file is retried when another process deletes its temporary file.
@@ -41,7 +41,7 @@ pub(crate) fn create_new(path: &Path) -> io::Result<File> {
 const CREATE_NEW: OFlags = OFlags::CREATE.union(OFlags::EXCL);
 
 fn open(path: &Path, flags: OFlags) -> io::Result<File> {
-    // Without `NONBLOCK`, opening a pipe waits for its other end.
+    // Without `NONBLOCK`, opening a pipe waits until another process opens its other end.
     let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::from(0o666))?);
     if file.metadata()?.is_file() {
@@ -82,8 +82,8 @@ pub(crate) fn create_temporary(directory: &Path, name: &str) -> io::Result<(Path
             std::process::id()
         ));
         match create_new(&path) {
-            // A temporary file with this name exists: a killed process with our pid left it, or a
-            // process of another machine uses it.
+            // A temporary file with this name exists: a killed process with the pid of this process
+            // left it, or a process of another machine uses it.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             created => return created.map(|file| (path, file)),
         }
@@ -91,8 +91,8 @@ pub(crate) fn create_temporary(directory: &Path, name: &str) -> io::Result<(Path
 }
 
 /// Deletes the temporary files for a name that killed processes of this user left behind. A running
-/// process of another machine looks killed from here; when its temporary file is deleted, it writes
-/// the file again.
+/// process of another machine looks killed from this machine; when its temporary file is deleted,
+/// that process writes the file again.
 pub fn remove_leftovers(directory: &Path, name: &str) {
     let own = rustix::process::getuid().as_raw();
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -127,7 +127,7 @@ pub(crate) fn is_temporary_of(temporary: &str, name: &str) -> bool {
     owner_of(temporary, name).is_some() || temporary.strip_suffix(TEMPORARY_SUFFIX) == Some(stem)
 }
 
-/// What a written file must survive: a crash of the machine, or only the end of this process.
+/// Whether a written file must survive a crash of the machine, or only the end of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// The file is on disk when the call returns.
@@ -136,8 +136,8 @@ pub enum Durability {
     System,
 }
 
-/// Writes a file under a temporary name and renames it, so that readers find either the old file or
-/// the new one.
+/// Writes a file under a temporary name and then renames it, so that readers find either the old
+/// file or the new one.
 pub fn replace_file(
     directory: &Path,
     name: &str,
@@ -166,8 +166,8 @@ fn replace(
     let mut tries = 1;
     loop {
         match replace_once(directory, name, content, durability, mode) {
-            // Another process that takes no lock may delete the temporary file as a leftover; then
-            // the file is written again.
+            // Another process that takes no lock may delete the temporary file as a leftover of a
+            // killed process; then the file is written again.
             Err(error) if error.kind() == io::ErrorKind::NotFound && tries < REPLACE_TRIES => {
                 tries += 1;
             }
@@ -185,11 +185,11 @@ fn replace_once(
 ) -> io::Result<()> {
     let (temporary, file) = create_temporary(directory, name)?;
     let write = || {
-        // The mode is set before the file has content that others could read.
+        // The permissions are set before the file has content that other users could read.
         if let Some(mode) = mode {
             file.set_permissions(Permissions::from_mode(mode))?;
         }
-        // Writing may take long, and the program may close the descriptor meanwhile, so the
+        // Writing may take long, and the watched program may close the descriptor meanwhile, so the
         // descriptor is checked at every use.
         let file = KeptFile::new(file)?;
         file.get()?.write_all(content)?;

@@ -17,8 +17,8 @@ const LAUNCHERS: [[&str; 3]; 3] = [
 
 const JOB_VARIABLES: [&str; 2] = ["TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"];
 
-/// Resolves the rank, local rank and world size of a process in a distributed run. The environment
-/// variables supply what the given identity leaves out.
+/// Determines the rank, local rank and world size of a process in a distributed run. Environment
+/// variables of the launcher supply the numbers that the given identity leaves out.
 pub fn resolve(
     mut input: IdentityInput<'_>,
     env: Option<&Map>,

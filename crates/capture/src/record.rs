@@ -44,7 +44,7 @@ pub use wording::human as human_bytes;
 /// The longest time that the end of a session waits for the disk.
 const SINK_PATIENCE: Duration = Duration::from_secs(5);
 
-/// The longest time that an event of the program waits for fresh counters.
+/// The longest time that an event which the program records waits for fresh counters.
 const READING_PATIENCE: Duration = Duration::from_millis(50);
 
 /// Options of a recorder.
@@ -60,7 +60,7 @@ pub struct RecordOptions {
     pub alerts: bool,
     /// The rank and the job of the process.
     pub identity: DistributedIdentity,
-    /// The name of the recording program in the session's summary.
+    /// The name of the recording program, for the session's summary.
     pub session_source: Text,
     /// The name of the machine that the session is recorded on.
     pub host: Text,
@@ -85,7 +85,7 @@ pub enum Detail {
     Samples,
 }
 
-/// Receives each alert, on the thread that found it, while no lock is held.
+/// Receives each alert, on the thread that found the alert, while no lock is held.
 pub trait AlertListener: Send + Sync {
     /// Receives an alert after it has been recorded.
     fn alert(&self, event: &TrackedEvent, origin: &Origin);
@@ -143,7 +143,7 @@ impl Recorder {
         })
     }
 
-    /// The options that the recorder was made with.
+    /// The options with which the recorder was created.
     pub fn options(&self) -> &RecordOptions {
         &self.options
     }
@@ -198,12 +198,12 @@ impl Recorder {
         Ok(())
     }
 
-    /// Ends the session; does nothing when none is running.
+    /// Ends the running session; does nothing when none is running.
     pub fn stop(&self, status: SessionStatus) {
         self.stop_with(status, &Map::new());
     }
 
-    /// Ends the session and adds metadata to its last event.
+    /// Ends the running session and adds metadata to its last event.
     pub fn stop_with(&self, status: SessionStatus, metadata: &Map) {
         let Some(sampler) = self.state().sampler.take() else {
             return;
@@ -246,7 +246,7 @@ impl Recorder {
             if missing && status == SessionStatus::Completed {
                 status = SessionStatus::Incomplete;
             }
-            // The time at which the session ended is the one that its files record.
+            // The recorder takes the end time of the session from the session's files.
             ended_at_ns = session
                 .and_then(|session| session.ended_at_ns)
                 .or(ended_at_ns);
@@ -257,7 +257,7 @@ impl Recorder {
         }
     }
 
-    /// Pauses or resumes sampling; the session goes on.
+    /// Pauses or resumes sampling; the session continues during a pause.
     pub fn set_paused(&self, is_paused: bool) {
         self.is_paused.store(is_paused, Ordering::Relaxed);
     }
@@ -290,14 +290,16 @@ impl Recorder {
         self.state().sink.as_ref().map(|sink| sink.status())
     }
 
-    /// The sink directory of the running session or the last one; `None` if it could not be stored.
+    /// The sink directory of the running session or the last one; `None` if the session could not
+    /// be stored.
     pub fn sink_directory(&self) -> Option<PathBuf> {
         let state = self.state();
         let running = state.sink.as_ref().map(|sink| sink.status());
         running.or_else(|| state.stored.clone())?.directory
     }
 
-    /// Why the running or the last session could not be stored completely; `None` when it was.
+    /// Why the running session or the last one could not be stored completely; `None` when it was
+    /// stored completely.
     pub fn storage_problem(&self) -> Option<String> {
         self.state().stored.as_ref()?.problem.clone()
     }
@@ -310,8 +312,8 @@ impl Recorder {
         notices
     }
 
-    /// Waits at most `patience` until all events recorded so far are on disk; returns whether they
-    /// are.
+    /// Waits at most `patience` until all events recorded so far are on disk; returns whether all
+    /// of them are.
     pub fn flush(&self, patience: Duration) -> bool {
         // The lock of the state is released before the wait for the disk, so that other threads can
         // go on recording.
@@ -380,8 +382,8 @@ impl Recorder {
             metadata.insert("oom", Value::Map(facts));
         }
         let context = format!("OOM detected ({reason})");
-        // The sampler records further events meanwhile, so the bundle's events are copied before
-        // any of them.
+        // The sampling thread records further events meanwhile, so the bundle's events are copied
+        // before the next event is recorded.
         self.record_then(
             EventType::Error.as_str(),
             0,
@@ -391,7 +393,8 @@ impl Recorder {
         )
     }
 
-    /// Records an event and calls `look` on the state before another event can be recorded.
+    /// Records an event and calls `look` with the state of the recorder before another event can be
+    /// recorded.
     fn record_then<R>(
         &self,
         event_type: &str,
@@ -470,7 +473,7 @@ impl Recorder {
         Some(Ok(boundary))
     }
 
-    /// The events in memory that match the query.
+    /// The events in the recorder's memory that match the query.
     pub fn events(&self, query: &EventQuery) -> Vec<Arc<TrackedEvent>> {
         let state = self.state();
         let matching = state.history.iter().filter(|event| {
@@ -491,7 +494,7 @@ impl Recorder {
         events
     }
 
-    /// The events in memory, as records of a sink.
+    /// The events in the recorder's memory, as records of a sink.
     pub fn records(&self) -> Vec<Event> {
         let events = self.events(&EventQuery::default());
         let Some(origin) = self.origin() else {
@@ -500,8 +503,8 @@ impl Recorder {
         events.iter().map(|event| event.to_event(&origin)).collect()
     }
 
-    /// Deletes the events in memory and resets the counters of the statistics. The session
-    /// continues.
+    /// Deletes the events in the recorder's memory and resets the counters of the statistics. The
+    /// session continues.
     pub fn clear(&self) {
         let mut state = self.state();
         state.history.clear();
@@ -517,7 +520,7 @@ impl Recorder {
         }
     }
 
-    /// Sets the threshold of an alert; returns `false` when there is no threshold of this name.
+    /// Sets the threshold of an alert; returns `false` when no threshold has the given name.
     pub fn set_threshold(&self, name: &str, value: f64) -> bool {
         self.state().thresholds.set(name, value)
     }
@@ -551,8 +554,8 @@ impl Recorder {
         }
     }
 
-    /// Makes an event with the counters of now, or with those of the last sample when the collector
-    /// is busy.
+    /// Makes an event with the counters read now, or with the counters of the last sample when the
+    /// collector is busy.
     fn event_now(&self, event_type: &str, context: &str) -> Option<TrackedEvent> {
         let event = self.with_channels(|channels| {
             let channel = channels.first_mut()?;
@@ -577,7 +580,8 @@ impl Recorder {
         Some(event)
     }
 
-    /// Calls a function with the collectors; `None` when another thread is stuck in one of them.
+    /// Calls a function with the collectors; returns `None` when another thread is stuck in one of
+    /// the collectors.
     fn with_channels<R>(&self, work: impl FnOnce(&mut Vec<Channel>) -> R) -> Option<R> {
         let deadline = Instant::now() + READING_PATIENCE;
         loop {

@@ -41,7 +41,7 @@ pub struct Health {
     /// Names of the counters that are missing, without duplicates, in the order in which they were
     /// first missed.
     pub partial_fields: Vec<String>,
-    /// The last failure, until the collector is healthy again.
+    /// The error of the last failed reading, until the collector is healthy again.
     pub last_error: Option<String>,
     /// How many readings failed in a row.
     pub consecutive_failures: u32,
@@ -90,7 +90,8 @@ impl Health {
         map
     }
 
-    /// Whether a reading may be tried at `now_ns`: not while the delay after a failure lasts.
+    /// Whether a reading may be tried at `now_ns`; after a failure, no reading is tried until the
+    /// delay is over.
     pub fn may_read(&self, now_ns: i64) -> bool {
         self.next_retry_ns.is_none_or(|retry| now_ns >= retry)
     }

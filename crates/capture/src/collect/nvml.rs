@@ -1,5 +1,5 @@
-//! Reads any NVIDIA GPU, and what any process uses on it, through NVML, the management library of
-//! the driver. The NVML library is loaded on first use.
+//! Reads the memory of any NVIDIA GPU, and what each process uses on it, through NVML, the
+//! management library of the driver. The NVML library is loaded on first use.
 
 use std::sync::OnceLock;
 
@@ -21,8 +21,8 @@ fn library() -> Result<&'static Nvml, String> {
     loaded.as_ref().map_err(Clone::clone)
 }
 
-/// Why NVML cannot be used. When the library cannot be loaded, the driver is missing; the reason
-/// names the driver, because the loader's own text only lists the file names it tried.
+/// Why NVML cannot be used. When the NVML library cannot be loaded, the driver is missing; the
+/// error names the driver, because the loader's own text only lists the file names that it tried.
 fn reason(error: &NvmlError) -> String {
     match error {
         NvmlError::LibloadingError(_) => "no NVIDIA driver found".to_owned(),
@@ -104,7 +104,8 @@ pub struct ProcessShare {
     pub bytes: u64,
 }
 
-/// The memory of each process on a GPU, without processes whose memory the driver does not know.
+/// The memory of each process on a GPU; a process whose memory the driver does not know is left
+/// out.
 pub fn shares(index: u32) -> Result<Vec<ProcessShare>, String> {
     let device = library()?
         .device_by_index(index)
@@ -125,7 +126,7 @@ pub fn shares(index: u32) -> Result<Vec<ProcessShare>, String> {
 }
 
 /// The memory that the wanted processes use on a GPU together. `None` when the driver does not know
-/// the memory of any wanted process; this is not the same as zero bytes.
+/// the memory of any wanted process; an unknown size is not the same as zero bytes.
 pub fn process_memory(index: u32, wanted: impl Fn(u32) -> bool) -> Result<Option<u64>, String> {
     let shares = shares(index)?.into_iter();
     let wanted = shares.filter(|share| wanted(share.pid));

@@ -2,14 +2,14 @@
 
 use super::Reading;
 
-/// The last known peak of an allocator. The program may reset the allocator's peak; a rise since
-/// the last reading shows a peak between the two readings.
+/// The last known peak of an allocator. The program may reset the allocator's peak; if the
+/// allocator's peak rose since the last reading, a peak happened between the two readings.
 #[derive(Debug, Default)]
 pub struct Peak(Option<i64>);
 
 impl Peak {
-    /// Compares the allocator's peak with that of the last reading, and notes in the reading a peak
-    /// that happened between the two.
+    /// Compares the allocator's peak with that of the last reading, and stores in the reading a
+    /// peak that happened between the two readings.
     pub fn follow(&mut self, peak: i64, reading: &mut Reading) {
         let before = self.0.replace(peak);
         if before.is_some_and(|before| peak > before) {

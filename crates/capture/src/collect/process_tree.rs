@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-/// The pids of a process and its descendants, its own first; empty when the process has ended.
+/// The pids of a process and its descendants, the process itself first; empty when the process has
+/// ended.
 ///
 /// A kernel built with `CONFIG_PROC_CHILDREN` lists the children of each thread in a file. Reading
-/// that list costs a microsecond per thread; without it every process of the machine is read, which
-/// costs milliseconds.
+/// the children of a thread from the file costs a microsecond; without the file, every process of
+/// the machine is read, which costs milliseconds.
 pub fn descendants(proc: &Path, root: u32) -> Vec<u32> {
     if !proc.join(root.to_string()).is_dir() {
         return Vec::new();

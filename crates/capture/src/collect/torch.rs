@@ -1,9 +1,9 @@
 //! Reads PyTorch's allocator of one CUDA device.
 //!
 //! Reading PyTorch's counters needs the Python interpreter, so a thread that reads them makes the
-//! program wait. The counters are therefore read on the training thread at the end of a step, where
-//! the interpreter is held anyway; the sampling thread reads them only when no step has ended for a
-//! while. The device itself is read through NVML, which needs no interpreter. The calls into
+//! program wait. PyTorch's counters are therefore read on the training thread at the end of a step,
+//! where the interpreter is held anyway; the sampling thread reads them only when no step has ended
+//! for a while. The device itself is read through NVML, which needs no interpreter. The calls into
 //! PyTorch are made by the implementation of [`Allocator`].
 
 mod attention;
@@ -25,13 +25,13 @@ use super::{CollectError, Collector, CounterSource, Reading, signed};
 use crate::record::clock::now_ns;
 use crate::record::rising::Rising;
 
-/// When the counters are older than this, the sampling thread reads them itself, so that they are
-/// read at least five times a second.
+/// When PyTorch's counters are older than this, the sampling thread reads them itself, so that they
+/// are read at least five times a second.
 const STALE_AFTER: Duration = Duration::from_millis(150);
 
-/// The least time between two readings by the sampling thread. Each of these readings costs a
-/// program that is bound by Python up to 0.4 ms, whichever way the thread waits for the
-/// interpreter.
+/// The least time between two readings of PyTorch's counters by the sampling thread. Each reading
+/// of PyTorch's counters by the sampling thread costs a program that is bound by Python up to 0.4
+/// ms, whichever way the thread waits for the interpreter.
 const INTERPRETER_PERIOD: Duration = Duration::from_millis(120);
 
 /// Reads the counters of PyTorch's caching allocator.
@@ -39,14 +39,14 @@ pub trait Allocator: Send + Sync {
     /// The index of the CUDA device in this process.
     fn index(&self) -> i64;
 
-    /// The values of the counters now; `None` when the program has not used CUDA yet.
+    /// Reads the allocator's counters now; `None` when the program has not used CUDA yet.
     fn read(&self) -> Result<Option<AllocatorReading>, CollectError>;
 }
 
 /// The values of the allocator's counters at one moment.
 #[derive(Clone, Debug)]
 pub struct AllocatorReading {
-    /// When the counters were read.
+    /// When the allocator's counters were read.
     pub read_ns: i64,
     /// The allocator's counters.
     pub counters: Counters,
@@ -124,8 +124,8 @@ fn device_uuid(of_torch: Option<&str>, gpu: Option<&Gpu>) -> Option<String> {
 }
 
 impl<A: Allocator> TorchCollector<A> {
-    /// Makes a collector for one CUDA device. The argument of `allocator` is whether it must read
-    /// the memory of the device too, because NVML does not know the device.
+    /// Makes a collector for one CUDA device. The function `allocator` is called with `true` when
+    /// NVML does not know the device, so that the allocator must read the memory of the device too.
     pub fn new(
         source: CounterSource,
         device: &TorchDevice,
@@ -359,8 +359,8 @@ mod tests {
         assert_eq!(readings[1].metadata.get("step_count"), Some(&Value::Int(2)));
         assert_eq!(readings[1].counters.device_used_bytes, Some(201));
         assert_eq!(readings[1].device_id, 3);
-        // The counters were read a moment ago, so the next sample repeats them and contains the
-        // time at which they were read.
+        // PyTorch's counters were read a moment ago, so the next sample repeats them and contains
+        // the time at which they were read.
         let repeated = collector.readings().unwrap().remove(0);
         assert_eq!(repeated.counters.allocator_allocated_bytes, Some(200));
         assert!(repeated.metadata.contains("allocator_read_ns"));

@@ -1,10 +1,11 @@
-//! The driver's allocations that are in use, each with the library and line that asked for it.
+//! The driver's allocations that are in use, each with the library and the line of Python that
+//! asked for it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-/// At most this many allocations are followed at a time, in about 8 MiB; further ones are only
-/// counted.
+/// The largest number of driver allocations that are followed at a time, in about 8 MiB; further
+/// allocations are only counted.
 const MOST_BLOCKS: usize = 1 << 16;
 
 /// A line of Python.
@@ -27,12 +28,12 @@ pub enum Kind {
     Pool,
     /// Managed memory, which the driver moves between device and host.
     Managed,
-    /// A CUDA array. The driver chooses its layout and reports no size.
+    /// A CUDA array. The driver chooses the layout of a CUDA array and reports no size.
     Array,
 }
 
 impl Kind {
-    /// The kind as a recording spells it.
+    /// The kind of memory as a recording spells it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Device => "device",
@@ -54,9 +55,9 @@ pub(super) enum Key {
 /// One allocation that is in use.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
-    /// None where the driver does not report it.
+    /// The size of the allocation; `None` where the driver does not report it.
     pub(super) bytes: Option<u64>,
-    /// The device by the number that the process gives it; none where it is not known.
+    /// The number of the device in this process; `None` where it is not known.
     pub(super) device: Option<u32>,
     pub(super) kind: Kind,
     /// The library that asked for the allocation; `None` where no caller was found.
@@ -75,7 +76,7 @@ pub struct Held {
     pub library: Option<String>,
     /// The line of Python that led to the allocation, where it is known.
     pub site: Option<Site>,
-    /// How much it is; none where the driver does not report it.
+    /// How many bytes are held; `None` where the driver does not report sizes.
     pub bytes: Option<u64>,
     /// In how many allocations.
     pub blocks: u64,
@@ -133,7 +134,7 @@ impl Holdings {
 
 static ALL: LazyLock<Mutex<Holdings>> = LazyLock::new(Mutex::default);
 
-/// The driver's allocations of this process, locked for the caller.
+/// Locks and returns the driver's allocations of this process.
 pub(super) fn all() -> MutexGuard<'static, Holdings> {
     ALL.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,9 +1,10 @@
 //! Finds the line of Python at which a thread allocates through the driver.
 //!
 //! The allocating thread cannot ask the interpreter itself: it has released the interpreter's lock,
-//! and taking it again while a library's lock is held may deadlock. So the allocating thread asks a
-//! thread of the recorder and waits a moment, during which its frames do not change. When such
-//! waits have taken too much time, no more questions are asked for a while.
+//! and taking that lock again while a library's lock is held may deadlock. The allocating thread
+//! therefore asks a thread of the recorder and waits a moment, during which its stack frames do not
+//! change. When threads have waited too long in total for their lines of Python, no more questions
+//! are asked for a while.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,14 +18,14 @@ const PATIENCE: Duration = Duration::from_millis(3);
 const BUDGET: Duration = Duration::from_millis(150);
 const PERIOD: Duration = Duration::from_mins(1);
 
-/// After this many questions in a row without an answer, none are asked until the period ends,
-/// because the program then holds the interpreter while it allocates.
+/// After this many questions in a row without an answer, no thread asks for its line of Python
+/// until the period ends, because the program then holds the interpreter while it allocates.
 const MOST_UNANSWERED: u32 = 8;
 
 /// A thread that waits for its line of Python.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// The number of the question.
+    /// The number of the question, which matches an answer to its question.
     pub number: u64,
     /// The thread, by the number that Python's `threading.get_ident` has for it.
     pub thread: u64,
@@ -46,7 +47,7 @@ struct Papers {
     period: Option<Instant>,
 }
 
-/// The line of Python that a thread is at; `None` where no frame is the user's code.
+/// The line of Python that a thread executes; `None` where no stack frame is the user's code.
 struct Answer(Option<Site>);
 
 pub(super) static DESK: Desk = Desk::new();
@@ -72,7 +73,7 @@ impl Desk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The line of Python that a thread is at, if the answer comes in time.
+    /// The line of Python that a thread executes, if the answer comes in time.
     pub(super) fn ask(&self, thread: u64) -> Option<Site> {
         let now = Instant::now();
         let mut papers = self.lock();
@@ -113,7 +114,7 @@ impl Desk {
         papers.open.filter(|_| papers.answer.is_none())
     }
 
-    /// Passes the answer to the waiting thread, unless that thread no longer waits.
+    /// Passes the line of Python to the waiting thread, unless that thread no longer waits.
     pub(super) fn answer(&self, question: Question, site: Option<Site>) {
         let mut papers = self.lock();
         if papers.open == Some(question) {
@@ -161,7 +162,8 @@ mod tests {
             is_over.store(true, Ordering::Relaxed);
             answer
         });
-        // On a busy machine every answer may come too late, so the test accepts no answer.
+        // On a busy machine every answer may come too late, so the test also passes without an
+        // answer.
         assert!(answer.is_none_or(|answer| answer == site()));
     }
 

@@ -12,7 +12,7 @@ use crate::redact::{redacted, redacted_map, redacted_text};
 
 const SCHEMA_VERSION: i64 = 2;
 
-/// A document of a bundle that is longer than this was not written by Stormlog and is not read.
+/// The largest document of a bundle that is read, in bytes; Stormlog never writes a longer one.
 const MOST_BYTES: u64 = 256 << 20;
 
 const FILES: [&str; 4] = [
@@ -59,7 +59,7 @@ pub struct BundleError {
 
 /// Writes an out-of-memory bundle as a new directory below `root`. The argument `stamp` is the time
 /// as `20260101T000000Z`, `created` the same time as `2026-01-01T00:00:00Z`. All files of the
-/// bundle are on disk when this returns, because the process may die right after it.
+/// bundle are on disk when this function returns, because the process may die right afterwards.
 pub fn write(
     root: &Path,
     dump: Dump,
@@ -143,7 +143,7 @@ fn fill(path: &Path, dump: Dump, name: &str, created: &str) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Adds details to a bundle that is already written: the exception, what the program was doing, and
+/// Adds to a bundle that is already written: the exception, what the program was doing, and
 /// metadata.
 pub fn amend(
     path: &Path,
@@ -180,7 +180,8 @@ fn amend_metadata(
     replace_json(path, file_names::METADATA, metadata)
 }
 
-/// Adds the files of an allocator history that were put into a bundle after it was written.
+/// Adds the files of an allocator history, which were put into a bundle after it was written, to
+/// the bundle's manifest and metadata.
 pub fn attach_history(path: &Path, names: &[Text]) -> Result<(), BundleError> {
     let attach = || {
         let listed: Vec<Value> = names.iter().cloned().map(Value::Text).collect();
@@ -221,8 +222,8 @@ fn object(path: &Path, name: &str) -> io::Result<Map> {
     }
 }
 
-/// Writes a JSON document under a temporary name and renames it, so that the bundle is complete at
-/// every moment.
+/// Writes a JSON document of a bundle under a temporary name and renames it, so that the bundle is
+/// complete at every moment.
 fn replace_json(path: &Path, name: &str, map: Map) -> io::Result<()> {
     let text = Writer::new(Layout::Indented).to_string(&Value::Map(map));
     replace_file(path, name, text.as_bytes(), Durability::Disk)

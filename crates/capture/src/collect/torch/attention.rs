@@ -8,19 +8,20 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::record::rising::{Rise, Rising};
 
-/// Values of `attended`: the watcher is called at no step, at any step, or at the steps of the
-/// optimizer with this number.
+/// Values of `attended`: the watcher is called at no step, at any step, or only at the steps of the
+/// optimizer with the stored number.
 const NONE: i64 = -1;
 const ANY: i64 = -2;
 
-/// Detects a rising level at the ends of steps, in blocks of half a second at ten readings a
-/// second. In a program without a leak, the level is the same at the end of every step.
+/// Detects a rising level of memory at the ends of steps, from ten readings a second in blocks of
+/// half a second. In a program without a leak, the level of memory is the same at the end of every
+/// step.
 pub(super) fn level_at_steps() -> Rising {
     Rising::new(5, 6)
 }
 
-/// Detects a rising level of readings at any time, by the lowest reading of each block of about a
-/// second, because only the lowest one shows what stays allocated.
+/// Detects a rising level of memory from readings at any time, by the lowest reading of each block
+/// of about a second, because only the lowest reading shows what stays allocated.
 pub(super) fn level_anywhere() -> Rising {
     Rising::new(8, 6)
 }
@@ -80,12 +81,12 @@ impl Attention {
         );
     }
 
-    /// Notes that the level of a program without steps keeps rising.
+    /// Notes that the memory of a program without training steps keeps rising.
     pub fn risen(&self, rise: Rise) {
         *self.rise.lock().unwrap_or_else(PoisonError::into_inner) = Some(rise);
     }
 
-    /// The bytes per second of the last noted rise; each rise is returned once.
+    /// The rate of the last noted rise of memory, in bytes per second; each rise is returned once.
     pub fn take_rise(&self) -> Option<f64> {
         let mut rise = self.rise.lock().unwrap_or_else(PoisonError::into_inner);
         let rise = rise.take()?;

@@ -21,13 +21,13 @@ const LONGEST_WALK: Duration = Duration::from_millis(5);
 /// large process from being walked before it is known how fast its pages are read.
 const ASSUMED_WALK_PER_GIB: Duration = Duration::from_millis(60);
 
-/// Least time between two walks of the page tables.
+/// The least time between two walks of a process's page tables.
 const WALK_PERIOD: Duration = Duration::from_secs(1);
 
 /// The longest time that is expected between a fork and the child's `exec` of its own program.
 const YOUTH: Duration = Duration::from_secs(1);
 
-/// The name of a process is at most this many characters of its command line.
+/// The largest number of characters of a command line that are recorded as the name of a process.
 const LONGEST_NAME: usize = 160;
 
 /// Resident memory by kind, in bytes.
@@ -92,8 +92,8 @@ pub(super) struct Process {
 /// The result of a walk of a process's page tables.
 #[derive(Clone, Copy, Debug)]
 struct Walk {
-    /// The unreclaimable memory at the time of the walk, and the process's share of it, in which a
-    /// page of several processes counts in part for each.
+    /// The memory of the process that the kernel could not reclaim at the time of the walk, and the
+    /// process's share of it; a page of several processes counts in part for each.
     unreclaimable: u64,
     share: u64,
     per_byte: f64,
@@ -139,8 +139,8 @@ impl Process {
         }
     }
 
-    /// Sets the role of the process and the memory inherited from its parent. A new fork shares all
-    /// of its parent's memory.
+    /// Sets the role of the process and the amount of memory that it inherited from its parent. A
+    /// new fork shares all of its parent's memory.
     pub(super) fn relate(&mut self, parent: Option<&Ancestor<'_>>) {
         if self.role == Role::Program {
             return;
@@ -155,7 +155,7 @@ impl Process {
         };
     }
 
-    /// Reads the process again; false when it has ended.
+    /// Reads the memory of the process again; returns false when the process has ended.
     pub(super) fn update(&mut self) -> bool {
         match read_parts(&self.status) {
             Some(parts) => {
@@ -242,7 +242,7 @@ impl Process {
     }
 }
 
-/// Parses the lines of `status` with resident memory. A zombie has none.
+/// Parses the lines of the kernel's file `status` that contain resident memory. A zombie has none.
 fn read_parts(status: &KeptFile) -> Option<Parts> {
     let mut buffer = [0_u8; 4096];
     let length = status.get().ok()?.read_at(&mut buffer, 0).ok()?;
@@ -259,15 +259,15 @@ fn is_multiprocessing(command: &[u8]) -> bool {
     text.contains("multiprocessing.spawn") || text.contains("multiprocessing.forkserver")
 }
 
-/// The command line of any process without secrets; `None` where the command is not known.
+/// The command line of any process, with secrets removed; `None` where the command is not known.
 pub(super) fn name_of_process(proc: &Path, pid: u32) -> Option<String> {
     let directory = proc.join(pid.to_string());
     let command = fs::read(directory.join("cmdline")).ok()?;
     Some(name_of(&directory, &command)).filter(|name| !name.is_empty())
 }
 
-/// The command line without secrets, shortened for a record; without a command line, the kernel's
-/// name of the process.
+/// The command line with secrets removed, shortened for a record; for a process without a command
+/// line, the kernel's name of the process.
 fn name_of(directory: &Path, command: &[u8]) -> String {
     let words = command
         .split(|byte| *byte == 0)
