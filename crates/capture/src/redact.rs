@@ -1,6 +1,6 @@
-//! Removes what looks like a secret from everything that is written. All text of the watched
-//! program passes through this module before it is written: sinks, bundles, command lines, messages
-//! and exports.
+//! Removes everything that looks like a secret from all text that is written. All text of the
+//! watched program passes through this module before it is written to sinks, bundles, command
+//! lines, messages and exports.
 //!
 //! Secrets are found by the name of a value ([`names`]), by the format of a token ([`formats`]), or
 //! by their position in a command ([`arguments`]) or an address ([`addresses`]). Each rule reads a
@@ -61,7 +61,8 @@ pub fn redacted_map(map: Map) -> Map {
 
 /// Redacts a list, which may be the words of a command line.
 fn redacted_list(items: Vec<Value>) -> Vec<Value> {
-    // Copies in which bad characters are replaced suffice, because the words are only compared.
+    // Invalid characters are replaced in these copies, which suffices because the words are only
+    // compared.
     let words: Vec<Option<String>> = items
         .iter()
         .map(|item| match item {
@@ -138,8 +139,8 @@ fn without_secrets_in(text: &str, origin: Origin) -> Option<String> {
     }
 }
 
-/// Joins the words of a command into one line without secrets. This is more exact than filtering a
-/// line that was joined elsewhere, which does not show whether a secret contained a space.
+/// Joins the words of a command into one line without secrets. Joining the words here is more exact
+/// than filtering an already joined line, which does not show whether a secret contained a space.
 pub fn redacted_words(words: &[String]) -> String {
     let mut arguments = Arguments::new(Origin::Command);
     let hidden = words.iter().map(|word| match arguments.take(word) {
@@ -167,7 +168,7 @@ fn redacted_line(line: &str) -> Option<String> {
 }
 
 /// Whether a record must be parsed to decide whether it contains a secret: it has a text with
-/// escapes, or a rule may apply.
+/// escapes, or one of the rules may apply.
 fn may_hold_secret(line: &str) -> bool {
     memchr::memchr(b'\\', line.as_bytes()).is_some()
         || (marks::has_mark(line)
@@ -180,7 +181,7 @@ fn with_hidden(text: &str, start: usize, end: usize) -> String {
     [&text[..start], HIDDEN, &text[end..]].concat()
 }
 
-/// Builds a copy of a text in which secrets are replaced, in their order.
+/// Builds a copy of a text in which secrets are replaced, from the first to the last.
 struct Hidden<'a> {
     plain: &'a str,
     out: String,
@@ -202,7 +203,7 @@ impl<'a> Hidden<'a> {
         self.done = end;
     }
 
-    /// The copy with all replacements, or `None` when nothing was replaced.
+    /// The copy of the text with all replacements, or `None` when nothing was replaced.
     fn finish(mut self) -> Option<String> {
         (self.done > 0).then(|| {
             self.out.push_str(&self.plain[self.done..]);

@@ -1,6 +1,6 @@
 //! Stores events in a sink: a directory of segments (`segment-000001.jsonl`, …) with a
-//! `manifest.json`, or with the names of a host sink ([`SinkConfig::names`]). This module uses
-//! files, the clock and threads, and prints nothing.
+//! `manifest.json`, or with the names of a host sink ([`SinkConfig::names`]). The module `store`
+//! uses files, the clock and threads, and prints nothing.
 //!
 //! A sink has two interfaces, which write the same files:
 //!

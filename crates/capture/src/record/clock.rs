@@ -1,4 +1,4 @@
-//! The clock of records, and times in seconds as statistics contain them.
+//! The clock that gives records their times, and conversion to the seconds that statistics contain.
 
 pub use crate::store::now_ns;
 

@@ -15,7 +15,7 @@ impl Recorder {
         state.tally.to_map(state.started_at_ns)
     }
 
-    /// The counters of the first collector now; `None` if it cannot be read.
+    /// Reads the counters of the first collector now; `None` if the collector cannot be read.
     pub fn current(&self) -> Option<crate::collect::Reading> {
         self.with_channels(|channels| channels.first_mut().and_then(Channel::look))?
     }
@@ -33,7 +33,7 @@ impl Recorder {
             })
         });
         let state = self.state();
-        // When the collector is busy, its health is taken from the last event.
+        // When the collector is busy, its health is taken from the last recorded event.
         let last = || {
             let last = state.history.iter().next_back()?;
             let health = Health::clone(&last.health);

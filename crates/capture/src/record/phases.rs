@@ -24,7 +24,7 @@ pub enum PhaseError {
 /// The thread on which a phase begins or ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PhaseThread {
-    /// The number of the thread in the program's language.
+    /// The number of the thread, as the program's language gives it.
     pub id: i64,
     /// The name of the thread.
     pub name: Text,
@@ -35,7 +35,8 @@ pub struct PhaseThread {
 pub struct PhaseOwner {
     /// The session's id.
     pub session_id: Text,
-    /// The rank as text, so that any value that a program gives as its rank has a stack of its own.
+    /// The rank as text, because a program may give any value as its rank; each value has its own
+    /// stack of phases.
     pub rank: Text,
 }
 
@@ -46,13 +47,14 @@ pub struct Boundary {
     pub event_type: &'static str,
     /// The text of the event, for people.
     pub context: String,
-    /// The value of `phase_scope` in the event's metadata, without the caller's attributes.
+    /// The value of `phase_scope` in the event's metadata, before the caller's attributes are
+    /// added.
     pub scope: Map,
     /// The id of the phase.
     pub scope_id: Text,
     /// The name of the phase.
     pub name: Text,
-    /// The names of the open phases, from the outermost to this one.
+    /// The names of the open phases, from the outermost phase to the one that begins or ends.
     pub path: Vec<Text>,
 }
 
@@ -110,7 +112,7 @@ impl PhaseStacks {
         Ok(boundary(&active, Side::Enter, thread.id, self.sequence))
     }
 
-    /// Ends a phase, which must be the innermost open phase of the thread that began it.
+    /// Ends a phase; it must be the innermost open phase of the thread that began it.
     pub fn exit(
         &mut self,
         owner: &PhaseOwner,

@@ -58,7 +58,8 @@ impl Tally {
         map
     }
 
-    /// Adds averages per sample, where fewer than one sample counts as one.
+    /// Adds the average sizes of allocations and deallocations, where a count of zero is treated as
+    /// one.
     pub(crate) fn averages(self, map: &mut Map) {
         let mean = |bytes: i64, count: i64| Value::Float(bytes as f64 / count.max(1) as f64);
         map.insert(

@@ -9,7 +9,7 @@ use super::prose::is_common_word;
 use super::{HIDDEN, Hidden};
 
 /// A flag whose value is a secret although the name of the flag does not show it, such as `-p`.
-/// Flags of this kind are known for some programs only.
+/// Flags whose name does not show that their value is a secret are known for some programs only.
 struct Flag {
     programs: &'static [&'static str],
     name: &'static str,
@@ -72,14 +72,14 @@ const BEFORE_SECRET: &[[&str; 2]] = &[
     ["rclone", "obscure"],
 ];
 
-/// A word without a flag must have this many characters to count as a secret.
+/// The least number of characters of a word without a flag that counts as a secret.
 const ALONE_LENGTH: usize = 12;
 
-/// The flags of a program are recognised in this many words after its name. No real command line
-/// has more words, and the limit keeps the time for a long text linear.
+/// How many words after the name of a program are searched for the flags of that program. No real
+/// command line has more words than this limit, which keeps the time for a long text linear.
 const WORDS_OF_COMMAND: usize = 40;
 
-/// Whether words are the arguments of a command, or part of any text.
+/// Whether words are the arguments of a command, or part of a text of any kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// The words are the arguments of a command.
@@ -124,7 +124,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// Whether the next word may be a secret; only then are its quotes parsed.
+    /// Whether the next word may be a secret; quotes around a word are parsed only then.
     fn is_waiting(&self) -> bool {
         !matches!(self.next, Next::Anything)
     }
@@ -162,7 +162,7 @@ impl<'a> Arguments<'a> {
     }
 
     fn take_flag(&mut self, word: &'a str, next: Next<'a>) -> Option<Range<usize>> {
-        // Further flags may come before the secret, as in `wandb login --relogin X`.
+        // Other flags may come between the command and its secret, as in `wandb login --relogin X`.
         if matches!(next, Next::Alone) {
             self.next = next;
         }
@@ -196,8 +196,8 @@ impl<'a> Arguments<'a> {
     }
 
     fn take_word(&mut self, word: &'a str, next: Next<'a>) {
-        // After another flag the word is its value, such as an address, and the secret may still
-        // follow.
+        // A word after another flag is the value of that flag, such as an address, and the secret
+        // may still follow.
         let is_of_flag = self.last[1].starts_with("--");
         if matches!(next, Next::Alone) && is_of_flag {
             self.next = next;
@@ -234,7 +234,7 @@ impl<'a> Arguments<'a> {
 }
 
 /// Whether secret flags are known for a program. A quick check of length and letters comes first,
-/// because most words fail it.
+/// because most words of a text fail it.
 fn is_program(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (2..=11).contains(&name.len())
@@ -277,8 +277,8 @@ pub(super) fn without_arguments(plain: &str, origin: Origin) -> Option<String> {
                     .then(|| quoted(inner, quote))
                     .flatten();
                 if let Some(length) = length {
-                    // In a JSON document inside another one, a backslash precedes each quote; it is
-                    // not part of the word.
+                    // In a JSON document inside another one, a backslash precedes each quote; the
+                    // backslash is not part of the word.
                     let word = inner[..length].trim_end_matches('\\');
                     if arguments.take(word).is_some() {
                         out.hide(at + 1, at + 1 + word.len());
@@ -299,8 +299,8 @@ pub(super) fn without_arguments(plain: &str, origin: Origin) -> Option<String> {
                 }
                 at += length;
                 at += closing_quote(&bytes[at..]);
-                // When punctuation follows the flag, a sentence only mentions it, and the next word
-                // is not its value.
+                // When punctuation follows a flag, a sentence only mentions the flag, and the next
+                // word is not its value.
                 let ends = bytes.get(at).is_some_and(|byte| b",;)]".contains(byte));
                 let is_quoted = at > 0 && matches!(bytes[at - 1], b'\'' | b'"');
                 if word.ends_with([':', '.', '!', '?']) || (ends && !is_quoted) {
@@ -327,8 +327,8 @@ fn is_between_commas(bytes: &[u8], at: usize, length: usize) -> bool {
     before.next() == Some(&b',') && after.next() == Some(&b',')
 }
 
-/// A cheap test that excludes most texts: whether the text has a flag, or words that a secret may
-/// follow.
+/// A cheap test that excludes most texts: whether the text has a flag, or words after which a
+/// secret may follow.
 fn may_have_arguments(plain: &str) -> bool {
     let bytes = plain.as_bytes();
     let has_flag = memchr::memchr_iter(b'-', bytes).any(|at| {
@@ -353,7 +353,7 @@ pub(super) const fn is_between(byte: u8) -> bool {
         )
 }
 
-/// The length of the word at the start of `rest`, which has no quotes.
+/// The length of the word without quotes at the start of `rest`.
 fn bare_length(rest: &[u8]) -> usize {
     let ends = |index: &usize| {
         let byte = rest[*index];
@@ -382,10 +382,10 @@ fn closing_quote(rest: &[u8]) -> usize {
     }
 }
 
-/// A text in quotes that is longer than this many bytes is not treated as one word.
+/// The longest text in quotes, in bytes, that is treated as one word.
 const LONGEST_QUOTED: usize = 1024;
 
-/// The length of a text in quotes, if the quote closes on the same line.
+/// The length of a text in quotes, if the closing quote is on the same line.
 fn quoted(rest: &str, quote: u8) -> Option<usize> {
     let mut bytes = rest.bytes().take(LONGEST_QUOTED);
     let length = bytes.position(|byte| byte == quote || byte == b'\n')?;

@@ -3,7 +3,7 @@
 use super::HIDDEN;
 use super::formats::looks_random;
 
-/// A value is a secret when its name contains one of these texts.
+/// Texts whose presence in a name shows that the value is a secret.
 const PARTS: [&str; 22] = [
     "secret",
     "password",
@@ -174,7 +174,7 @@ enum Kind {
     Plain,
     /// The value is a secret, whatever it looks like.
     Secret,
-    /// The value is a token; a number under such a name is a count or a length.
+    /// The value is a token; a number under the name of a token is a count or a length.
     Token,
     /// The name is `pass`, `auth` or `pat`, which have other meanings too, so the value decides.
     Doubtful,
@@ -228,7 +228,7 @@ pub(super) const MARKS: [&[u8; 3]; 14] = [
     b"web", b"bea",
 ];
 
-/// A cheap test whether a name may be that of a secret, which excludes most names.
+/// A cheap test whether a name may be the name of a secret; it excludes most names.
 fn may_be_secret(name: &str) -> bool {
     let mut threes = name.as_bytes().windows(3);
     threes.any(|three| MARKS.iter().any(|mark| three.eq_ignore_ascii_case(*mark)))
@@ -253,7 +253,7 @@ fn kind_of(name: &str) -> Kind {
         "pat" | "webhook" | "auth" | "bearer" => return Kind::Doubtful,
         _ => {}
     }
-    // In these names, no separator is between the words: `dbtoken`, `wandbkey`, `mysqlpwd`.
+    // Some names have no separator between their words: `dbtoken`, `wandbkey`, `mysqlpwd`.
     let glued = |end: &str, list: &[&str]| {
         let start = last.strip_suffix(end);
         start.is_some_and(|start| list.contains(&start))
@@ -268,7 +268,8 @@ fn kind_of(name: &str) -> Kind {
     if has_part { Kind::Secret } else { Kind::Plain }
 }
 
-/// Whether a text may be a password: letters together with digits or signs, or too long for a word.
+/// Whether a text may be a password: it has letters together with digits or signs, or is too long
+/// for a word.
 fn is_password_like(text: &str) -> bool {
     let has = |test: fn(&u8) -> bool| text.as_bytes().iter().any(test);
     let is_word = |byte: &u8| byte.is_ascii_alphabetic() || b"_-.,/ ".contains(byte);
@@ -281,7 +282,7 @@ fn is_drive(text: &str) -> bool {
     matches!(text.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic())
 }
 
-/// A sequence of digits longer than this is a secret and not a number.
+/// The largest number of characters of a number; a longer sequence of digits is a secret.
 const LONGEST_NUMBER: usize = 15;
 
 /// Whether a text is a number of at most [`LONGEST_NUMBER`] characters.
