@@ -13,27 +13,29 @@ use super::thinning::Thinning;
 pub struct SinkConfig {
     /// The directory of the sink, which is created when it is missing.
     pub root_dir: PathBuf,
-    /// The file names of the sink. A host sink has no rollups.
+    /// The file names of the sink. A sink for host memory, with the file names of a host sink, has
+    /// no rollups.
     pub names: SinkNames,
     /// The sink flushes when this many events are buffered.
     pub flush_every_events: u64,
     /// The sink flushes when this much time has passed since the last flush.
     pub flush_every: Duration,
-    /// The sink starts a new segment when the current one has this many bytes.
+    /// The sink starts a new segment when the current segment has this many bytes.
     pub rollover_max_bytes: u64,
-    /// The sink starts a new segment when the current one has this many events.
+    /// The sink starts a new segment when the current segment has this many events.
     pub rollover_max_events: u64,
-    /// The sink keeps at most this many segments and deletes older ones.
+    /// The sink keeps at most this many segments and deletes older segments.
     pub retention_max_files: u64,
-    /// The sink keeps at most this many bytes of segments and deletes older ones.
+    /// The sink keeps at most this many bytes of segments and deletes older segments.
     pub retention_max_total_bytes: u64,
     /// Whether `rollups.json` is written when the sink is closed.
     pub write_rollups: bool,
     /// The length of a time window in the rollups.
     pub rollup_window: Duration,
-    /// Keeps the whole run within a budget of bytes by thinning its older part. With a budget, the
-    /// limits of retention do not apply. In a directory that an earlier sink has thinned, `None`
-    /// means the budget of that sink.
+    /// The budget of bytes within which the whole run is kept by thinning its older part; `None`
+    /// for no thinning. With a thinning budget, the sink ignores the limits of retention. In a
+    /// directory that an earlier sink has thinned, `None` means the thinning budget of that earlier
+    /// sink.
     pub thinning: Option<Thinning>,
 }
 

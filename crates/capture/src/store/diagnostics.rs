@@ -1,4 +1,4 @@
-//! Counts of what a sink has done to its segments.
+//! Counts of the segments that a sink has started, deleted and kept.
 
 /// Counts of rollovers and deleted segments, and totals of the segments that are left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -13,7 +13,7 @@ pub enum SinkError {
     /// A file or directory of the sink cannot be used.
     #[error("cannot {what} '{}': {source}", path.display())]
     Io {
-        /// What was tried, as words that follow "cannot".
+        /// The failed action, as words that follow "cannot".
         what: &'static str,
         /// The file or directory.
         path: PathBuf,

@@ -1,6 +1,6 @@
 //! Reserves a little disk space, so that the end of a session can be recorded when the disk is
-//! full. The reserved file has no name, so it is invisible and disappears when the process is
-//! killed.
+//! full. The file that reserves the space has no name, so it is invisible and disappears when the
+//! process is killed.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub(crate) struct Reserve {
 }
 
 impl Reserve {
-    /// Reserves disk space in a directory; `None` where the file system cannot do that.
+    /// Reserves disk space in a directory; `None` where the file system cannot reserve space.
     pub(crate) fn take(directory: &Path) -> Option<Self> {
         let file = tempfile::tempfile_in(directory).ok()?;
         rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, BYTES).ok()?;
