@@ -13,8 +13,7 @@ use super::thinning::Thinning;
 pub struct SinkConfig {
     /// The directory of the sink, which is created when it is missing.
     pub root_dir: PathBuf,
-    /// The file names of the sink. A sink for host memory, with the file names of a host sink, has
-    /// no rollups.
+    /// The file names of the sink. A host sink, which records host memory, has no rollups.
     pub names: SinkNames,
     /// The sink flushes when this many events are buffered.
     pub flush_every_events: u64,
@@ -32,10 +31,9 @@ pub struct SinkConfig {
     pub write_rollups: bool,
     /// The length of a time window in the rollups.
     pub rollup_window: Duration,
-    /// The budget of bytes within which the whole run is kept by thinning its older part; `None`
-    /// for no thinning. With a thinning budget, the sink ignores the limits of retention. In a
-    /// directory that an earlier sink has thinned, `None` means the thinning budget of that earlier
-    /// sink.
+    /// The budget of bytes within which the whole run is kept by thinning its older part. With a
+    /// thinning budget, the sink ignores the limits of retention. In a directory that an earlier
+    /// sink has thinned, `None` means the thinning budget of that earlier sink.
     pub thinning: Option<Thinning>,
 }
 
