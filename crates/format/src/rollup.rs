@@ -1,5 +1,5 @@
-//! Rollups are sums over the events of a sink per session, rank and time window, which answer
-//! queries without reading the events.
+//! Rollups are totals and peaks of the events of a sink per session, rank and time window; they
+//! answer queries without reading the events.
 
 mod build;
 mod file;

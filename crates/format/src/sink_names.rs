@@ -20,7 +20,8 @@ pub enum SinkNames {
 }
 
 impl SinkNames {
-    /// Both naming schemes; if a directory has both manifests, the first scheme counts.
+    /// Both naming schemes for sinks; if a directory has the manifests of both, the first scheme
+    /// counts.
     pub const ALL: [Self; 2] = [Self::Ordinary, Self::Host];
 
     /// The file name of the manifest in this naming scheme.
@@ -51,7 +52,7 @@ impl SinkNames {
             .strip_suffix(self.segment_suffix())
     }
 
-    /// The number in a segment's file name, if it has one.
+    /// The number in a segment's file name, if the name contains one.
     pub fn segment_index(self, name: &str) -> Option<u64> {
         self.segment_stem(name)?.parse().ok()
     }
