@@ -97,7 +97,8 @@ pub(crate) fn profile_summary(py: Python<'_>, calls: Calls) -> PyResult<Bound<'_
     dict_of(py, &optimization::summary(&calls.0))
 }
 
-/// The score that follows from the severities of patterns and the impacts of insights.
+/// The score of a profile, computed from the severities of its patterns and the impacts of its
+/// insights.
 #[pyfunction]
 pub(crate) fn optimization_score(
     py: Python<'_>,

@@ -1,4 +1,5 @@
-//! Projects records for Python: the rules of `stormlog.telemetry_model` over plain mappings.
+//! Converts records, given as mappings, to the form that `stormlog.telemetry_model` defines, called
+//! their projection.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -59,7 +60,7 @@ pub(crate) fn distinct(py: Python<'_>, mappings: Vec<Bound<'_, PyAny>>) -> PyRes
     Ok(projection::distinct(&maps))
 }
 
-/// The text of a value; for an opaque Python object it is Python's `str` of the object.
+/// The text of a value; for an opaque Python object, the text that Python's `str` returns.
 fn own_text(
     objects: &Objects<'_>,
     value: Option<&Value>,

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 
 use crate::sources::message;
 
-/// Holds the watcher, a Python function, if one is set.
+/// Holds the watcher, a Python function, if the program has set one.
 #[derive(Default)]
 pub(super) struct Watcher(Mutex<State>);
 
@@ -32,8 +32,8 @@ impl Watcher {
         self.lock().error.clone()
     }
 
-    /// Calls the watcher; returns whether it wants to be called again. If the watcher raises an
-    /// exception, it is never called again.
+    /// Calls the watcher; returns whether the watcher wants to be called again. If the watcher
+    /// raises an exception, it is never called again.
     pub(super) fn call(&self, py: Python<'_>, step: u64, bytes: i64) -> bool {
         let function = self.lock().function.as_ref().map(|one| one.clone_ref(py));
         let Some(function) = function else {
