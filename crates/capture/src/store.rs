@@ -4,10 +4,10 @@
 //!
 //! A sink has two interfaces, which write the same files:
 //!
-//! - [`BackgroundSink`] is for recorders such as trackers: with a bounded queue and a writing thread,
-//!   the caller never waits for a disk and gets no errors.
-//! - [`Sink`] is for callers that want errors at once, such as the Python class: every call completes
-//!   its work or returns the error.
+//! - [`BackgroundSink`] is for recorders such as trackers: with a bounded queue and a writing
+//!   thread, the caller never waits for a disk and gets no errors.
+//! - [`Sink`] is for callers that want errors at once, such as the Python class: every call
+//!   completes its work or returns the error.
 //!
 //! ```no_run
 //! use std::time::Duration;

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 /// A control group of version 1 without a limit reports a limit at or above this number of bytes.
 const UNLIMITED: u64 = 1 << 60;
 
-/// The directories of the kernel's files: `/proc` for processes and `/sys` for control groups. Tests
-/// use other directories.
+/// The directories of the kernel's files: `/proc` for processes and `/sys` for control groups.
+/// Tests use other directories.
 #[derive(Clone, Debug)]
 pub struct Roots {
     /// `/proc`
