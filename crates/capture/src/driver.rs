@@ -1,4 +1,5 @@
-//! Which memory the CUDA driver allocates for the watched process, and which library asked for it.
+//! Finds which memory the CUDA driver allocates for the watched process, and which library asked
+//! for it.
 //!
 //! CUPTI, NVIDIA's library for profilers, calls a function of the recorder on the thread that
 //! allocates. The caller is the first library on the allocating thread's stack that is neither the
@@ -28,10 +29,10 @@ pub use self::questions::Question;
 pub enum State {
     /// The user did not ask for the attribution of driver memory.
     Off,
-    /// The attribution runs and has seen every allocation since its start.
+    /// The attribution of driver memory runs and has seen every allocation since its start.
     On,
-    /// The attribution has ended for the given reason; the memory that was held at its end is still
-    /// known.
+    /// The attribution of driver memory has ended for the given reason; the memory that was held at
+    /// its end is still known.
     Ended(String),
 }
 
@@ -67,7 +68,8 @@ pub fn stop(reason: &str) {
     }
 }
 
-/// Memory held through the driver, summed by device, kind, library and line, most bytes first.
+/// Memory that was allocated through the driver and is in use, summed by device, kind, library and
+/// line, most bytes first.
 pub fn held() -> Vec<Held> {
     holdings::all().summed()
 }

@@ -1,5 +1,5 @@
-//! Opens files in a directory that other users may write to. A link, a pipe or a device under the
-//! name of one of Stormlog's files is neither followed nor waited for.
+//! Opens files in a directory that other users may write to. If a link, a pipe or a device has the
+//! name of one of Stormlog's files, it is not followed, and opening it does not wait.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Read, Write};
@@ -28,12 +28,12 @@ pub(crate) fn open_to_append(path: &Path) -> io::Result<File> {
     open(path, OFlags::RDWR | OFlags::APPEND)
 }
 
-/// Creates a file for reading and appending; fails when a file with this name exists.
+/// Creates a file for reading and appending; fails when a file with the same name exists.
 pub(crate) fn create_to_append(path: &Path) -> io::Result<File> {
     open(path, OFlags::RDWR | OFlags::APPEND | CREATE_NEW)
 }
 
-/// Creates a file for writing; fails when a file with this name exists.
+/// Creates a file for writing; fails when a file with the same name exists.
 pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     open(path, OFlags::WRONLY | CREATE_NEW)
 }
@@ -54,7 +54,7 @@ fn open(path: &Path, flags: OFlags) -> io::Result<File> {
     }
 }
 
-/// Whether this name belongs to a regular file, not to a link to one.
+/// Whether a name belongs to a regular file, not to a link to one.
 pub(crate) fn is_regular(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|facts| facts.is_file())
 }
@@ -90,7 +90,7 @@ pub(crate) fn create_temporary(directory: &Path, name: &str) -> io::Result<(Path
     }
 }
 
-/// Deletes the temporary files for a name that killed processes of this user left behind. A running
+/// Deletes the temporary files of `name` that killed processes of this user left behind. A running
 /// process of another machine looks killed from this machine; when its temporary file is deleted,
 /// that process writes the file again.
 pub fn remove_leftovers(directory: &Path, name: &str) {
@@ -120,8 +120,8 @@ fn owner_of(temporary: &str, name: &str) -> Option<i64> {
     (is_number(pid) && is_number(count)).then(|| pid.parse().ok())?
 }
 
-/// Whether `temporary` is a name that [`create_temporary`] made for `name`, or that version 0.4.0
-/// and stormlog 0.3.9 used (`manifest.tmp` for `manifest.json`).
+/// Whether `temporary` is a temporary file name of `name`: one from [`create_temporary`], or the
+/// one of version 0.4.0 and stormlog 0.3.9 (`manifest.tmp` for `manifest.json`).
 pub(crate) fn is_temporary_of(temporary: &str, name: &str) -> bool {
     let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
     owner_of(temporary, name).is_some() || temporary.strip_suffix(TEMPORARY_SUFFIX) == Some(stem)
@@ -132,7 +132,7 @@ pub(crate) fn is_temporary_of(temporary: &str, name: &str) -> bool {
 pub enum Durability {
     /// The file is on disk when the call returns.
     Disk,
-    /// The operating system has the content and writes it to disk later.
+    /// The operating system has the content of the file and writes it to disk later.
     System,
 }
 
@@ -147,9 +147,9 @@ pub fn replace_file(
     replace(directory, name, content, durability, None)
 }
 
-/// Replaces a file like [`replace_file`], for an output that a user named: the new file keeps the
-/// permissions of the old one. The files of a sink follow only the umask, because another user may
-/// have created a file with any mode under their names.
+/// Replaces an output file that the user named, like [`replace_file`]; the new file keeps the
+/// permissions of the old one. The permissions of a sink's files depend only on the umask, because
+/// another user may have created files of the same names with any permissions.
 pub fn replace_output(directory: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     let replaced = directory.join(name).metadata();
     let mode = replaced.ok().map(|facts| facts.mode() & 0o777);

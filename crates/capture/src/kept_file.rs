@@ -41,8 +41,8 @@ impl KeptFile {
         let metadata = file.metadata().map_err(|_| closed())?;
         let is_same = (metadata.dev(), metadata.ino()) == (self.device, self.inode)
             && metadata.created().ok() == self.made
-            // A file that was opened without a name never gets one, so a descriptor whose file has
-            // a name belongs to another file.
+            // A file that had no name when it was opened never gets one, so a descriptor whose file
+            // has a name belongs to another file.
             && (self.has_name || metadata.nlink() == 0);
         if is_same {
             Ok((file, metadata))
@@ -56,8 +56,8 @@ impl KeptFile {
         self.checked().map(|(file, _)| file)
     }
 
-    /// Waits until the content is on disk. The content of a file that the program closed is written
-    /// later by the operating system.
+    /// Waits until the content of the file is on disk. The content of a file that the program
+    /// closed is written later by the operating system.
     pub(crate) fn sync_data(&self) -> io::Result<()> {
         match self.checked() {
             Ok((file, _)) => file.sync_data(),

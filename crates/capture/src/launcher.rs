@@ -37,7 +37,8 @@ pub fn resolve(
     stormlog_format::resolve(&input)
 }
 
-/// Whether the environment sets a rank or a world size, but not all variables of any launcher.
+/// Whether the environment sets a rank or a world size, but does not set all variables of any one
+/// launcher.
 pub fn launcher_variables_incomplete(env: &Map) -> bool {
     let named = |key: &&str| env.contains(key);
     let complete = LAUNCHERS

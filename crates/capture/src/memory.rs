@@ -1,10 +1,11 @@
 //! Provides memory for the recorder when the program has used up all memory of the machine.
 //!
 //! Rust aborts a process that cannot allocate. The recorder must not end the program that it
-//! watches, because the program may handle its own failed allocation and go on. When the system
-//! refuses memory, the recorder's allocations therefore come from a small reserve in the extension
-//! module. While much of the memory reserve is in use, events are dropped and counted instead of
-//! recorded. Only Python's extension module installs the allocator of this module, [`WithReserve`].
+//! watches, because the program may handle its own failed allocation and go on. When the system has
+//! no memory left, the recorder's allocations therefore come from a small memory reserve in the
+//! extension module. While much of the memory reserve is in use, events are dropped and counted
+//! instead of recorded. Only Python's extension module installs the allocator of this module,
+//! [`WithReserve`].
 
 #![expect(
     unsafe_code,
@@ -23,9 +24,9 @@ const RESERVE_BYTES: usize = 4 << 20;
 const SMALLEST: usize = 32;
 const CLASSES: usize = 15;
 
-/// How many times a thread tries to lock the memory reserve. Other threads hold the reserve's lock
-/// for nanoseconds, but a forked child may find it locked for ever by a thread that only the parent
-/// has.
+/// How many times a thread tries to lock the memory reserve. Other threads hold the lock of the
+/// memory reserve for nanoseconds, but a forked child may find it locked for ever by a thread that
+/// only the parent has.
 const PATIENCE: u32 = 10_000;
 
 /// The system's allocator, with a small memory reserve as a fallback.
@@ -35,8 +36,8 @@ pub struct WithReserve;
 /// Bytes of the memory reserve that are in use.
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether memory is so short that events should be dropped: more than half of the reserve is in
-/// use, and the system still cannot allocate.
+/// Whether memory is so short that events should be dropped: more than half of the memory reserve
+/// is in use, and the system still cannot allocate.
 pub fn is_short() -> bool {
     IN_USE.load(Ordering::Relaxed) > RESERVE_BYTES / 2 && !system_has_memory()
 }
@@ -96,7 +97,8 @@ impl Reserve {
     fn with_blocks<R>(&self, work: impl FnOnce(&mut Blocks) -> R) -> Option<R> {
         for _ in 0..PATIENCE {
             if !self.is_locked.swap(true, Ordering::Acquire) {
-                // SAFETY: this thread has set `is_locked`, so no other thread uses the blocks.
+                // SAFETY: this thread has set `is_locked`, so no other thread uses the blocks of
+                // the memory reserve.
                 let result = work(unsafe { &mut *self.blocks.get() });
                 self.is_locked.store(false, Ordering::Release);
                 return Some(result);
@@ -118,7 +120,8 @@ impl Reserve {
         let taken = self.with_blocks(|blocks| {
             let first = blocks.free[class];
             if !first.is_null() {
-                // SAFETY: a free block begins with the address of the next one.
+                // SAFETY: a free block of the memory reserve begins with the address of the next
+                // one.
                 blocks.free[class] = unsafe { first.cast::<*mut u8>().read_unaligned() };
                 return first;
             }
@@ -142,8 +145,8 @@ impl Reserve {
             return;
         };
         let given = self.with_blocks(|blocks| {
-            // SAFETY: blocks of the reserve are at least as large as a pointer, and this block has
-            // no other owner.
+            // SAFETY: blocks of the memory reserve are at least as large as a pointer, and this
+            // block has no other owner.
             unsafe { block.cast::<*mut u8>().write_unaligned(blocks.free[class]) };
             blocks.free[class] = block;
         });
@@ -153,11 +156,12 @@ impl Reserve {
     }
 }
 
-// SAFETY: every block comes from the system's allocator or from the reserve. Each block has one
-// owner, is large enough and aligned, and its address shows whether it is from the memory reserve.
+// SAFETY: every block comes from the system's allocator or from the memory reserve. Each block has
+// one owner, is large enough and aligned, and its address shows whether it is from the memory
+// reserve.
 unsafe impl GlobalAlloc for WithReserve {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller follows the rules of `alloc`.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`.
         let block = unsafe { System.alloc(layout) };
         if block.is_null() {
             RESERVE.take(layout)
@@ -167,14 +171,14 @@ unsafe impl GlobalAlloc for WithReserve {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller follows the rules of `alloc_zeroed`.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc_zeroed`.
         let block = unsafe { System.alloc_zeroed(layout) };
         if !block.is_null() {
             return block;
         }
         let block = RESERVE.take(layout);
         if !block.is_null() {
-            // SAFETY: the block is at least as large as the layout.
+            // SAFETY: the block of memory is at least as large as the layout.
             unsafe { block.write_bytes(0, layout.size()) };
         }
         block
@@ -184,7 +188,7 @@ unsafe impl GlobalAlloc for WithReserve {
         if RESERVE.contains(block) {
             RESERVE.give_back(block, layout);
         } else {
-            // SAFETY: a block that is not from the reserve is from the system's allocator.
+            // SAFETY: a block that is not from the memory reserve is from the system's allocator.
             unsafe { System.dealloc(block, layout) };
         }
     }
@@ -192,13 +196,14 @@ unsafe impl GlobalAlloc for WithReserve {
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         let is_reserve = RESERVE.contains(block);
         if !is_reserve {
-            // SAFETY: the block is from the system's allocator.
+            // SAFETY: the block of memory is from the system's allocator.
             let grown = unsafe { System.realloc(block, layout, new_size) };
             if !grown.is_null() {
                 return grown;
             }
         }
-        // SAFETY: the caller guarantees that the new size makes a valid layout.
+        // SAFETY: the caller guarantees that the new size and the old alignment make a valid
+        // layout.
         let new_layout = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
         let new = if is_reserve {
             // SAFETY: the new layout is valid and not empty.

@@ -3,7 +3,7 @@
 use rustix::process::{Pid, test_kill_process};
 use stormlog_format::{ProcessIdentity, Text};
 
-/// The result of looking up a pid in this machine's pid namespace.
+/// The result of looking up a pid in the pid namespace of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Looked {
     /// No process has the pid, or only a zombie has it: a process that has ended and that its

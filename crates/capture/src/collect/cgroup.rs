@@ -1,4 +1,4 @@
-//! The memory limit of a process: that of its control group, or else the machine's memory.
+//! The memory limit of a process: the limit of its control group, or else the machine's memory.
 //!
 //! A container is killed when it reaches its limit, not when the machine is full, so the limit is
 //! recorded as the total memory of its processes.
@@ -28,7 +28,7 @@ impl Default for Roots {
     }
 }
 
-/// How much memory a process may use, and how much of it is free.
+/// How much memory a process may use, and how much of that memory is free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Room {
     /// The limit of the control group, or the memory of the machine where no limit applies.
@@ -51,7 +51,8 @@ enum Version {
 }
 
 impl MemoryGroup {
-    /// Finds the group with the lowest limit among the process's own group and the groups above it.
+    /// Finds the control group with the lowest limit among the process's own group and the groups
+    /// above it.
     pub fn of_process(roots: &Roots, pid: Option<u32>) -> Option<Self> {
         let name = pid.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
         let membership = fs::read_to_string(roots.proc.join(name).join("cgroup")).ok()?;
@@ -114,7 +115,7 @@ impl MemoryGroup {
         Some(usage.saturating_sub(cache))
     }
 
-    /// How often the kernel's OOM killer ended a process of this group.
+    /// How often the kernel's OOM killer has ended a process of the control group.
     pub fn oom_kills(&self) -> Option<u64> {
         let file = match self.version {
             Version::One => "memory.oom_control",
@@ -178,7 +179,7 @@ pub fn machine_room(roots: &Roots) -> Room {
     }
 }
 
-/// Reads a line such as `MemTotal: 100 kB` and returns bytes.
+/// Reads a line such as `MemTotal: 100 kB` and returns the number of bytes.
 pub(crate) fn kilobytes(text: &str, key: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(key))?;
     let number = rest.split_whitespace().next()?;

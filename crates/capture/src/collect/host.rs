@@ -37,8 +37,8 @@ pub enum Detail {
     /// The resident size only.
     #[default]
     Resident,
-    /// The proportional and the unique set size are read too, for which the kernel walks the page
-    /// tables.
+    /// The proportional and the unique set size are read too; for these two sizes, the kernel walks
+    /// the page tables.
     Shared,
 }
 
@@ -108,7 +108,7 @@ impl HostCollector {
     }
 
     /// Reads the sizes of a process through a kernel file that stays open. The kernel ties the open
-    /// file to the process, so a reused pid is never mistaken for the process.
+    /// file to the process, so a new process with the same pid is never mistaken for it.
     fn sizes(&mut self) -> Result<Sizes, CollectError> {
         // The watched program may have closed the descriptor of the kernel's file; then the file is
         // opened again.
@@ -127,8 +127,8 @@ impl HostCollector {
             .ok_or_else(|| CollectError::Gone("the process has ended".into()))
     }
 
-    /// Total and free memory of the process, and the kernel's peak if the peak rose since the last
-    /// call.
+    /// Total and free memory of the process, and the peak that the kernel keeps, if it rose since
+    /// the last call.
     fn slow(&mut self) -> (Room, Option<u64>) {
         if let Some(slow) = self.slow
             && slow.read_at.elapsed() < SLOW_PERIOD
@@ -209,7 +209,7 @@ impl Collector for HostCollector {
     }
 }
 
-/// Reads the limit that the environment declares.
+/// Reads the memory limit that an environment variable declares.
 pub(super) fn declared_limit() -> Option<u64> {
     let declared = std::env::var(DECLARED_LIMIT).ok();
     declared.and_then(|text| text.trim().parse().ok())
@@ -231,10 +231,10 @@ pub(super) fn within_declared(declared: Option<u64>, room: Room, resident: u64) 
     }
 }
 
-/// The total memory to record for a process under a limit. The limit does not count memory that the
-/// process shares with others, so its resident size may be slightly above the limit; then the
-/// resident size is the total. A process far above the limit uses memory that the limit does not
-/// cover, and its total is unknown.
+/// The total memory to record for a process under a limit. The limit of a control group does not
+/// count memory that the process shares with others, so the resident size may be slightly above the
+/// limit; then the resident size is the total. A process far above its limit uses memory that the
+/// limit does not cover, so its total memory is unknown.
 fn total_for(limit: u64, resident: u64) -> Option<u64> {
     (resident <= limit.saturating_add(limit / 16)).then(|| limit.max(resident))
 }

@@ -1,9 +1,9 @@
 //! The private writable mappings of a process, summed by name.
 //!
-//! The kernel's file `maps` lists mappings without looking at their pages and costs microseconds.
-//! The kernel's file `smaps` walks the page tables and holds a lock that the process needs, so it
-//! is not read. Mappings show a leak, because a leak makes the allocator map new memory, while a
-//! buffer that was reserved as a whole and fills up maps none.
+//! Reading the kernel's file `maps`, which lists mappings without looking at their pages, costs
+//! microseconds. For the kernel's file `smaps`, the kernel walks the page tables and holds a lock
+//! that the process needs, so `smaps` is not read. Mappings show a leak, because a leak makes the
+//! allocator map new memory, while a buffer that was reserved as a whole and fills up maps none.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -24,8 +24,8 @@ pub struct Mappings {
 }
 
 impl Mappings {
-    /// Reads the mappings of a process; `None` when the process has ended or its file may not be
-    /// read.
+    /// Reads the mappings of a process; `None` when the process has ended or reading its file is
+    /// not permitted.
     pub fn read(proc: &Path, pid: u32) -> Option<Self> {
         let file = File::open(proc.join(pid.to_string()).join("maps")).ok()?;
         let lines = BufReader::new(file).split(b'\n').take(MOST_LINES);

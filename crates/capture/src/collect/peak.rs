@@ -1,4 +1,5 @@
-//! The peak that an allocator itself keeps, such as PyTorch's `max_memory_allocated`.
+//! Detects peaks between readings from the peak that an allocator keeps itself, such as PyTorch's
+//! `max_memory_allocated`.
 
 use super::Reading;
 
@@ -42,8 +43,8 @@ mod tests {
         assert_eq!(seen(100, 10), None);
         assert_eq!(seen(100, 10), None);
         assert_eq!(seen(120, 10), Some(120));
-        // The program has reset the allocator's peak, which then equals the level of the reading,
-        // so no peak happened in between.
+        // After the program has reset the allocator's peak, the peak equals the level of the
+        // reading, so no peak happened in between.
         assert_eq!(seen(5, 5), None);
         assert_eq!(seen(30, 30), None);
     }

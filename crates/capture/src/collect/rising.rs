@@ -1,7 +1,7 @@
 //! Finds processes of a tree whose anonymous memory keeps rising.
 //!
-//! This module only selects the processes whose mappings are inspected while they run. Whether a
-//! rise is a leak is decided later by the analysis, which sees the whole run.
+//! This module only selects the processes whose memory mappings are inspected while the processes
+//! run. Whether a rise is a leak is decided later by the analysis, which sees the whole run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use std::time::Duration;
 const START_UP: Duration = Duration::from_secs(2);
 
 /// Lengths of the time windows: the memory of a process keeps rising when the lowest level of each
-/// window is above the lowest level of the window before. Long windows find slow leaks.
+/// window is above the lowest level of the window before. Long time windows find slow leaks.
 const WINDOWS: [Duration; 3] = [
     Duration::from_secs(1),
     Duration::from_secs(8),
@@ -42,7 +42,7 @@ struct Course {
     scales: [Scale; WINDOWS.len()],
 }
 
-/// The lowest levels of a process in its last windows of one length.
+/// The lowest memory levels of a process in its last time windows of one length.
 #[derive(Debug)]
 struct Scale {
     ends: Duration,
@@ -52,9 +52,9 @@ struct Scale {
 }
 
 impl Rising {
-    /// Adds the levels of all processes at one time and returns the pids of the processes whose
-    /// memory keeps rising. The pid of a process is returned again only after its memory has risen
-    /// through another full series of windows.
+    /// Adds the memory levels of all processes at one time and returns the pids of the processes
+    /// whose memory keeps rising. The pid of a process is returned again only after its memory has
+    /// risen through another full series of windows.
     pub fn observe(&mut self, now: Duration, levels: &[(u32, u64)]) -> Vec<u32> {
         self.processes
             .retain(|pid, _| levels.iter().any(|(known, _)| known == pid));
@@ -141,7 +141,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// The seconds at which the test's process, sampled ten times a second, is found to rise.
+    /// The times, in seconds, at which the memory of the test's process, sampled ten times a
+    /// second, is found to keep rising.
     fn found(seconds: u32, level: impl Fn(f64) -> u64) -> Vec<u64> {
         let mut rising = Rising::default();
         let mut found = Vec::new();
@@ -166,7 +167,8 @@ mod tests {
     #[test]
     fn a_leak_is_found_in_seconds() {
         assert_eq!(found(20, |t| mib(50.0 + 4.0 * t)).first(), Some(&6));
-        // The test's program leaks 2 MiB/s while its work takes and frees 30 MiB at a time.
+        // The program of the test leaks 2 MiB/s, and its ordinary work takes and frees 30 MiB at a
+        // time.
         let busy = |t: f64| mib(50.0 + 2.0 * t + 30.0 * (t * 5.0).fract());
         assert_eq!(found(20, busy).first(), Some(&6));
     }

@@ -3,8 +3,8 @@
 //! Reading PyTorch's counters needs the Python interpreter, so a thread that reads them makes the
 //! program wait. PyTorch's counters are therefore read on the training thread at the end of a step,
 //! where the interpreter is held anyway; the sampling thread reads them only when no step has ended
-//! for a while. The device itself is read through NVML, which needs no interpreter. The calls into
-//! PyTorch are made by the implementation of [`Allocator`].
+//! for a while. The memory of the CUDA device itself is read through NVML, which needs no
+//! interpreter. The calls into PyTorch are made by the implementation of [`Allocator`].
 
 mod attention;
 mod device;
@@ -92,11 +92,12 @@ pub struct TorchDevice {
 pub struct Shared {
     /// The count of training steps, and the allocator's counters at the ends of some of them.
     pub steps: Steps,
-    /// Decides at which steps the watcher inspects memory because its level rises.
+    /// Decides at which steps the watcher, a Python function, inspects the memory because its level
+    /// rises.
     pub attention: Attention,
 }
 
-/// Reads PyTorch's allocator, and the device through NVML so that memory which the allocator
+/// Reads PyTorch's allocator, and also the device through NVML, so that memory which the allocator
 /// does not own is seen too.
 pub struct TorchCollector<A> {
     source: CounterSource,
@@ -113,8 +114,8 @@ pub struct TorchCollector<A> {
     level: Rising,
 }
 
-/// The UUID of a device with the driver's prefix, which PyTorch leaves out. NVML lists every GPU,
-/// so a device of PyTorch that NVML does not list is a MIG instance of a GPU.
+/// The UUID of a device with the driver's prefix, which PyTorch's UUIDs do not have. NVML lists
+/// every GPU, so a device of PyTorch that NVML does not list is a MIG instance of a GPU.
 fn device_uuid(of_torch: Option<&str>, gpu: Option<&Gpu>) -> Option<String> {
     if let Some(gpu) = gpu {
         return Some(gpu.uuid.clone());
@@ -166,7 +167,7 @@ impl<A: Allocator> TorchCollector<A> {
         Ok(())
     }
 
-    /// A reading with the allocator's counters and those of the device.
+    /// A reading with the allocator's counters and the device's counters.
     fn reading(&mut self, device: &Device, facts: Map) -> Reading {
         let allocator = self.last.clone().unwrap_or_else(AllocatorReading::unused);
         let holds_memory = allocator.counters.allocator_reserved_bytes > Some(0);
@@ -280,7 +281,7 @@ fn name_what_is_missing(reading: &mut Reading) {
             counters.allocator_inactive_bytes,
         ),
     ];
-    // While CUDA is unused and NVML is missing, no source was read that could have failed, so the
+    // While CUDA is unused and NVML is missing, no source was read that could have failed; so the
     // device's counters are not listed as missing.
     let nothing_asked = counters.device_used_bytes.is_none() && reading.errors.is_empty();
     for (name, value) in fields {
@@ -297,7 +298,7 @@ mod tests {
     use super::*;
     use stormlog_format::Value;
 
-    /// An allocator whose level the test sets; it counts how often it is read.
+    /// An allocator whose memory level the test sets; it counts how often it is read.
     #[derive(Default)]
     struct Scripted {
         level: AtomicI64,

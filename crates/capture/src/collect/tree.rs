@@ -2,9 +2,9 @@
 //!
 //! The level of a process tree is the memory that the kernel cannot reclaim: anonymous and shared
 //! memory. Resident pages of files do not count in the level and are reported separately. A page
-//! that several processes share counts once in the level. The kernel's own account of shared pages
-//! is used while it is cheap to read; otherwise memory that a fork inherited from its parent is
-//! left out.
+//! that several processes share counts once in the level of the process tree. The kernel's own
+//! account of shared pages is used while it is cheap to read; otherwise memory that a forked
+//! process inherited from its parent is left out.
 
 mod process;
 
@@ -21,7 +21,7 @@ use crate::record::clock::now_ns;
 use process::Process;
 pub use process::{Parts, Role};
 
-/// The command line of a process without secrets; `None` where the command is not known.
+/// The command line of a process with secrets removed; `None` where the command is not known.
 pub fn process_name(pid: u32) -> Option<String> {
     process::name_of_process(std::path::Path::new("/proc"), pid)
 }
@@ -45,8 +45,8 @@ pub struct TreeCollector {
     source: CounterSource,
     roots: Roots,
     root: u32,
-    /// The processes of the tree; a process stays here until it ends, even if its parent ends
-    /// first.
+    /// The processes of the tree; a process stays in this list until it ends, even if its parent
+    /// ends first.
     processes: BTreeMap<u32, Process>,
     group: Option<MemoryGroup>,
     room: Room,
@@ -80,8 +80,8 @@ impl TreeCollector {
         }
     }
 
-    /// Sends the levels of all processes to a channel at every reading. Levels that do not fit into
-    /// the channel are dropped: a reading never waits.
+    /// Sends the memory levels of all processes to a channel at every reading. Memory levels that
+    /// do not fit into the channel are dropped, so that a reading never waits.
     #[must_use]
     pub fn heard_by(mut self, listener: SyncSender<Levels>) -> Self {
         self.listener = Some(listener);
@@ -142,7 +142,7 @@ impl TreeCollector {
         }
     }
 
-    /// Adds the processes of the tree that are not known yet, and returns their pids.
+    /// Adds the processes of the tree that are not in the list yet, and returns their pids.
     fn add_new(&mut self) -> BTreeSet<u32> {
         let mut fresh = BTreeSet::new();
         for pid in descendants(&self.roots.proc, self.root) {

@@ -1,10 +1,10 @@
 //! Finds which library called the CUDA driver: the first library on the stack that belongs neither
 //! to CUDA nor to Stormlog.
 //!
-//! Using `backtrace` with `dladdr` takes 15 ms in a process with PyTorch, most of it for the names
-//! of functions. In this module the unwinder stops at the caller, after a few frames, and addresses
-//! are looked up in a sorted list of the loaded libraries; the list is read again when it lacks an
-//! address.
+//! Finding the caller with `backtrace` and `dladdr` takes 15 ms in a process with PyTorch, most of
+//! it for the names of functions. In this module the unwinder stops at the caller, after a few
+//! frames, and addresses are looked up in a sorted list of the loaded libraries; the list is read
+//! again when it lacks an address.
 
 #![expect(
     unsafe_code,
@@ -35,7 +35,7 @@ enum Role {
     Ctypes,
     /// The Python interpreter.
     Interpreter,
-    /// Any other library, which is the caller that is searched for.
+    /// Any other library; the first of them on the stack is the caller.
     Caller,
 }
 

@@ -60,7 +60,7 @@ struct Library {
     reason: unsafe extern "C" fn(Result, *mut *const c_char) -> Result,
 }
 
-/// What a driver function does, and how its parameters are laid out.
+/// What a function of the CUDA driver does, and what its parameters are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
     /// Allocates memory; the parameters are a pointer to the address, and the number of bytes.
@@ -76,7 +76,7 @@ enum Call {
     CreateArray(usize),
     /// The address.
     Free,
-    /// Releases physical memory; the parameter is the handle.
+    /// Releases physical memory; the parameter is the handle of the memory.
     Release,
     /// Frees an array; the parameter is its handle.
     Destroy,
@@ -209,7 +209,7 @@ pub(super) fn open(name: &CStr, flags: c_int) -> Option<*mut c_void> {
 
 /// Looks up a function of a loaded library by its name.
 pub(super) fn symbol(handle: *mut c_void, name: &CStr) -> std::result::Result<*mut c_void, String> {
-    // SAFETY: the handle is that of a loaded library, which is never closed.
+    // SAFETY: the handle belongs to a loaded library, which is never closed.
     let found = unsafe { libc::dlsym(handle, name.as_ptr()) };
     if found.is_null() {
         return Err(format!("the library has no {}", name.to_string_lossy()));
@@ -347,8 +347,8 @@ impl CallbackData {
     /// # Safety
     /// The driver function must have a parameter of eight bytes at this index.
     unsafe fn parameter(&self, place: usize) -> u64 {
-        // SAFETY: CUPTI passes the parameters as a C structure, whose fields up to this index have
-        // eight bytes each.
+        // SAFETY: CUPTI passes the parameters as a C structure; its fields up to the given index
+        // have eight bytes each.
         unsafe { self.parameters.cast::<u64>().add(place).read() }
     }
 
@@ -357,8 +357,8 @@ impl CallbackData {
     /// # Safety
     /// The driver function must have an address at this index.
     unsafe fn pointer<T>(&self, place: usize) -> *const T {
-        // SAFETY: CUPTI passes the parameters as a C structure, whose fields up to this index have
-        // eight bytes each.
+        // SAFETY: CUPTI passes the parameters as a C structure; its fields up to the given index
+        // have eight bytes each.
         unsafe { self.parameters.cast::<*const T>().add(place).read() }
     }
 
@@ -389,7 +389,7 @@ fn allocated(data: &CallbackData, call: Call) {
     };
     let library = LIBRARY.get();
     let device = || library.and_then(|library| library.device(data.context));
-    // SAFETY: each driver function has the parameters that its `Call` describes.
+    // SAFETY: each driver function has the parameters that its variant of `Call` describes.
     let (key, bytes, kind, device) = unsafe {
         match call {
             Call::Create => {

@@ -11,7 +11,7 @@ const MOST_BLOCKS: usize = 1 << 16;
 /// A line of Python.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Site {
-    /// The file of the line, as the interpreter names it.
+    /// The name of the file that contains the line, as the interpreter gives it.
     pub file: String,
     /// The line number in the file, from 1.
     pub line: u32,
@@ -22,9 +22,9 @@ pub struct Site {
 /// The kind of memory that was allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// Memory that is on the device from the start.
+    /// Device memory, which stays on the device from its allocation on.
     Device,
-    /// Memory from a pool of the driver, which keeps freed memory.
+    /// Memory from a memory pool of the driver, which keeps freed memory for later allocations.
     Pool,
     /// Managed memory, which the driver moves between device and host.
     Managed,
@@ -68,7 +68,7 @@ pub(super) struct Block {
 /// The memory that one library and line hold on one device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// The device, by its index in the process; `None` where it is not known.
+    /// The index of the device in the process; `None` where it is not known.
     pub device: Option<u32>,
     /// The kind of the memory.
     pub kind: Kind,
@@ -106,7 +106,8 @@ impl Holdings {
         self.missed
     }
 
-    /// The memory in use, summed by device, kind, library and line, most bytes first.
+    /// The memory in use through the driver, summed by device, kind, library and line, most bytes
+    /// first.
     pub(super) fn summed(&self) -> Vec<Held> {
         let mut sums: BTreeMap<_, (Option<u64>, u64)> = BTreeMap::new();
         for block in self.blocks.values() {

@@ -14,7 +14,7 @@ use super::Site;
 /// How long an allocating thread waits for its line of Python.
 const PATIENCE: Duration = Duration::from_millis(3);
 
-/// The total time that threads may wait for their lines within one `PERIOD`.
+/// The total time that threads may wait for their lines of Python within one `PERIOD`.
 const BUDGET: Duration = Duration::from_millis(150);
 const PERIOD: Duration = Duration::from_mins(1);
 
@@ -27,7 +27,7 @@ const MOST_UNANSWERED: u32 = 8;
 pub struct Question {
     /// The number of the question, which matches an answer to its question.
     pub number: u64,
-    /// The thread, by the number that Python's `threading.get_ident` has for it.
+    /// The number of the thread, as Python's `threading.get_ident` returns it.
     pub thread: u64,
 }
 
@@ -104,7 +104,7 @@ impl Desk {
         answer.and_then(|answer| answer.0)
     }
 
-    /// Waits for a thread that asks for its line of Python.
+    /// Waits until a thread asks for its line of Python.
     pub(super) fn next(&self, patience: Duration) -> Option<Question> {
         let mut papers = self.lock();
         papers.is_staffed = true;

@@ -57,7 +57,7 @@ pub fn classify(exception: &ExceptionFacts) -> Option<String> {
 /// The reason that is recorded for errors of PyTorch's host memory allocator.
 const CPU_REASON: &str = "torch.DefaultCPUAllocator";
 
-/// Texts in the message of PyTorch when it cannot allocate host memory.
+/// Texts in PyTorch's message when PyTorch cannot allocate host memory.
 const CPU_ALLOCATOR: [&str; 2] = ["defaultcpuallocator", "allocate memory"];
 
 /// Classifies an exception like [`classify`], and also recognises failures that stormlog 0.3.9 does
@@ -77,7 +77,7 @@ pub fn classify_any(exception: &ExceptionFacts) -> Option<String> {
     is_cpu.then(|| CPU_REASON.into())
 }
 
-/// The words that PyTorch, NumPy and XLA write before the size that they could not allocate.
+/// The words that PyTorch, NumPy and XLA write before the size of an allocation that failed.
 const BEFORE_SIZE: [&str; 2] = ["allocate ", "allocating "];
 
 /// Units of sizes in messages; the longest units come first, because all units end with "B".

@@ -48,7 +48,7 @@ pub fn prune(root: &Path, retention: Retention) {
 
 fn oldest_first(root: &Path) -> Vec<PathBuf> {
     // Bundles with the same modification time are ordered by the number at the end of their names,
-    // so the tenth follows the ninth.
+    // so that the tenth bundle follows the ninth.
     let mut bundles: Vec<(SystemTime, usize, PathBuf)> = fs::read_dir(root)
         .into_iter()
         .flatten()

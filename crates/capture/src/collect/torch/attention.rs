@@ -1,7 +1,7 @@
-//! Decides at which training steps the watcher inspects the program's memory.
+//! Decides at which training steps the watcher, a Python function, inspects the program's memory.
 //!
-//! In a program without a leak the decision costs one atomic read per step, because the watcher is
-//! not called before the level of memory rises.
+//! In a program without a leak, this decision costs one atomic read per step, because the watcher
+//! is not called before the level of memory rises.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -34,7 +34,7 @@ pub struct Attention {
 }
 
 /// A step at which the watcher is called; [`Attention::answer`] receives whether the watcher wants
-/// the next step too.
+/// to be called at the next step too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attended {
     before: i64,
@@ -51,12 +51,12 @@ impl Default for Attention {
 }
 
 impl Attention {
-    /// The watcher is not called at any further step.
+    /// From now on, the watcher is called at no further step.
     pub fn end(&self) {
         self.attended.store(NONE, Ordering::Relaxed);
     }
 
-    /// Requests a call of the watcher at the next step, even if no level rises.
+    /// Requests a call of the watcher at the next step, even if the level of memory does not rise.
     pub fn attend(&self) {
         self.attended.store(ANY, Ordering::Relaxed);
     }

@@ -121,7 +121,8 @@ mod tests {
             facts.get("unassigned_process_bytes"),
             Some(&Value::Int(150))
         );
-        // Before this process uses the device, the driver correctly does not list the process.
+        // Before this process uses the device, the driver does not list the process, which is
+        // correct.
         assert!(share_facts(&SHARES, 99, false).is_empty());
         assert!(share_facts(&[], 99, true).is_empty());
     }

@@ -63,8 +63,8 @@ impl Steps {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Counts a step; returns its number, the number of its optimizer, and whether a reading is due
-    /// at its end.
+    /// Counts a training step; returns its number, the number of its optimizer, and whether the
+    /// allocator should be read at its end.
     pub fn begin(&self, address: usize) -> (u64, usize, bool) {
         let step = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         let now = Instant::now();

@@ -13,12 +13,13 @@ use super::super::process_tree::parent_of;
 use crate::kept_file::KeptFile;
 use crate::redact::redacted_words;
 
-/// The longest time that a walk of a process's page tables may take. During a walk, the kernel
-/// holds a lock that the process needs to map and unmap memory.
+/// The longest time that a walk of a process's page tables may take. During a walk of the page
+/// tables, the kernel holds a lock that the process needs to map and unmap memory.
 const LONGEST_WALK: Duration = Duration::from_millis(5);
 
-/// The cost of a walk that is assumed before the first walk was measured. This assumption keeps a
-/// large process from being walked before it is known how fast its pages are read.
+/// The cost of a walk of the page tables that is assumed before the first walk was measured. The
+/// assumed cost keeps a large process from being walked before it is known how fast its pages are
+/// read.
 const ASSUMED_WALK_PER_GIB: Duration = Duration::from_millis(60);
 
 /// The least time between two walks of a process's page tables.
@@ -54,7 +55,7 @@ impl Parts {
 pub enum Role {
     /// The root of the tree, which is the watched program itself.
     Program,
-    /// A fork that runs its parent's program, or a worker of Python's `multiprocessing`.
+    /// A forked process that runs its parent's program, or a worker of Python's `multiprocessing`.
     Worker,
     /// A process that runs another program than its parent.
     Subprocess,
@@ -79,7 +80,8 @@ pub(super) struct Process {
     pub(super) role: Role,
     pub(super) name: String,
     pub(super) parts: Parts,
-    /// Anonymous memory that a fork inherited from its parent, which the parent already counts.
+    /// Anonymous memory that a forked process inherited from its parent, which is already counted
+    /// for the parent.
     inherited: u64,
     directory: PathBuf,
     command: Vec<u8>,
@@ -140,7 +142,7 @@ impl Process {
     }
 
     /// Sets the role of the process and the amount of memory that it inherited from its parent. A
-    /// new fork shares all of its parent's memory.
+    /// process that was just forked shares all of its parent's memory.
     pub(super) fn relate(&mut self, parent: Option<&Ancestor<'_>>) {
         if self.role == Role::Program {
             return;
@@ -231,7 +233,7 @@ impl Process {
         });
     }
 
-    /// The process as an entry of a record's metadata.
+    /// The process as an entry in the metadata of a record.
     pub(super) fn describe(&self) -> Map {
         let mut map = Map::new();
         map.insert("pid", i64::from(self.pid));
