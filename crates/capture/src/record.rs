@@ -68,20 +68,21 @@ pub struct RecordOptions {
     pub pid: i64,
     /// The sink that every session is written to; `None` when events are not stored.
     pub sink: Option<SinkConfig>,
-    /// Which events are made from a reading.
+    /// Which events the recorder makes from a reading of the counters.
     pub detail: Detail,
     /// Metadata for the first event of every session.
     pub start_metadata: Map,
 }
 
-/// Which events are made from a reading of the counters.
+/// Which events the recorder makes from each reading of the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detail {
-    /// Each reading makes a sample, and an event for each change and each new peak, as in stormlog
-    /// 0.3.9.
+    /// Each reading makes a sample, and one event for each change of memory and each new peak, as
+    /// in stormlog 0.3.9.
     #[default]
     Changes,
-    /// Each reading makes only a sample, and events about the health of its collector.
+    /// Each reading makes a sample and events about the health of its collector, and no other
+    /// events.
     Samples,
 }
 
@@ -103,13 +104,13 @@ pub enum StartError {
 /// Selects events.
 #[derive(Clone, Debug, Default)]
 pub struct EventQuery {
-    /// Selects only events of this type.
+    /// Selects only events of the given type.
     pub event_type: Option<Text>,
-    /// Selects only events at or after this time, epoch seconds.
+    /// Selects only events at or after the given time, in epoch seconds.
     pub since_s: Option<f64>,
     /// Selects only alerts.
     pub alerts_only: bool,
-    /// Selects only this many of the newest matching events; zero or less selects none.
+    /// Selects only the given number of the newest matching events; zero or less selects none.
     pub last: Option<i64>,
 }
 
@@ -272,7 +273,7 @@ impl Recorder {
         self.state().source_gone
     }
 
-    /// The summary of the running session, or of the last one.
+    /// The summary of the running session, or of the last session.
     pub fn session(&self) -> Option<SessionSummary> {
         let state = self.state();
         let mut session = state.session.clone()?;
@@ -285,7 +286,7 @@ impl Recorder {
         self.state().origin.clone()
     }
 
-    /// The state of the running session's sink, if it has one.
+    /// The state of the running session's sink, if the session has one.
     pub fn sink_status(&self) -> Option<SinkStatus> {
         self.state().sink.as_ref().map(|sink| sink.status())
     }
@@ -304,7 +305,7 @@ impl Recorder {
         self.state().stored.as_ref()?.problem.clone()
     }
 
-    /// Takes the log messages of the sink; each message is returned once.
+    /// Removes and returns the log messages of the sink.
     pub fn take_notices(&self) -> Vec<String> {
         let mut state = self.state();
         let mut notices = std::mem::take(&mut state.notices);
@@ -315,8 +316,8 @@ impl Recorder {
     /// Waits at most `patience` until all events recorded so far are on disk; returns whether all
     /// of them are.
     pub fn flush(&self, patience: Duration) -> bool {
-        // The lock of the state is released before the wait for the disk, so that other threads can
-        // go on recording.
+        // The lock of the recorder's state is released before the wait for the disk, so that other
+        // threads can go on recording.
         let sink = self.state().sink.clone();
         sink.is_none_or(|sink| sink.flush(patience))
     }
@@ -367,14 +368,14 @@ impl Recorder {
         }
     }
 
-    /// Records an event that the program asks for.
+    /// Records an event for the program.
     pub fn record(&self, event_type: &str, change: i64, context: &str, metadata: Map) {
         self.record_then(event_type, change, context, metadata, |_| ());
     }
 
-    /// Records that memory ran out, and returns the events for the out-of-memory bundle, the last
-    /// of which is this event. The argument `facts` has the known numbers of the allocation that
-    /// failed.
+    /// Records an event that memory ran out, and returns the events for the out-of-memory bundle,
+    /// the last of which is the recorded event. The argument `facts` has what is known about the
+    /// failed allocation, such as its size.
     pub fn record_oom(&self, reason: &str, facts: Map) -> Vec<Map> {
         let mut metadata = Map::new();
         metadata.insert(metadata_keys::OOM_REASON, reason);

@@ -3,8 +3,8 @@
 //! lines, messages and exports.
 //!
 //! Secrets are found by the name of a value ([`names`]), by the format of a token ([`formats`]), or
-//! by their position in a command ([`arguments`]) or an address ([`addresses`]). Each rule reads a
-//! text once, because a text may be a whole file.
+//! by their position in a command ([`arguments`]) or an address ([`addresses`]). Each rule for
+//! secrets reads a text only once, because a text may be a whole file.
 
 mod addresses;
 mod arguments;
@@ -59,7 +59,7 @@ pub fn redacted_map(map: Map) -> Map {
         .collect()
 }
 
-/// Redacts a list, which may be the words of a command line.
+/// Removes secrets from a list, which may be the words of a command line.
 fn redacted_list(items: Vec<Value>) -> Vec<Value> {
     // Invalid characters are replaced in these copies, which suffices because the words are only
     // compared.
@@ -82,7 +82,7 @@ fn redacted_list(items: Vec<Value>) -> Vec<Value> {
     items.collect()
 }
 
-/// Replaces every text in a JSON value whose name is that of a secret.
+/// Replaces every text in a JSON value if the name of the value is the name of a secret.
 fn hidden(value: Value, name: &str) -> Value {
     match value {
         Value::Text(text) if is_secret(name, &text.to_str_lossy()) => Value::text(HIDDEN),
@@ -114,10 +114,10 @@ fn without_secrets(text: Text, origin: Origin) -> Text {
 /// A function that returns the text without secrets, or `None` when there is nothing to replace.
 type Rule<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Applies all rules to a text; returns `None` when there is nothing to replace.
+/// Applies all rules for secrets to a text; returns `None` when there is nothing to replace.
 fn without_secrets_in(text: &str, origin: Origin) -> Option<String> {
-    // The rule for tokens comes last, because a name or a command shows exactly where a secret
-    // ends, while the format of a token shows only where it may end.
+    // The rule for the formats of tokens comes last, because a name or a command shows exactly
+    // where a secret ends, while the format of a token shows only where it may end.
     let rules: [Rule<'_>; 7] = [
         &addresses::without_private_keys,
         &addresses::without_webhooks,
@@ -139,8 +139,9 @@ fn without_secrets_in(text: &str, origin: Origin) -> Option<String> {
     }
 }
 
-/// Joins the words of a command into one line without secrets. Joining the words here is more exact
-/// than filtering an already joined line, which does not show whether a secret contained a space.
+/// Joins the words of a command into one line and removes its secrets. Joining the words here is
+/// more exact than filtering an already joined line, which does not show whether a secret contained
+/// a space.
 pub fn redacted_words(words: &[String]) -> String {
     let mut arguments = Arguments::new(Origin::Command);
     let hidden = words.iter().map(|word| match arguments.take(word) {
@@ -151,8 +152,8 @@ pub fn redacted_words(words: &[String]) -> String {
     without_secrets_in(&line, Origin::Command).unwrap_or(line)
 }
 
-/// Redacts one record, which is parsed because escapes in its JSON text may hide a secret from the
-/// rules.
+/// Removes secrets from one record; the record is parsed, because escapes in its JSON text may hide
+/// a secret from the rules.
 fn redacted_line(line: &str) -> Option<String> {
     let record = line.strip_suffix('\n').unwrap_or(line);
     let Ok(value) = parse(record.as_bytes()) else {

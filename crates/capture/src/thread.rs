@@ -1,8 +1,8 @@
 //! Starts threads that do not receive the signals of the watched program.
 //!
 //! The operating system delivers a signal to any thread of a process that does not block it. If a
-//! thread of the recorder took a signal, a sleeping main thread would not be interrupted, and a
-//! program that blocks the signal in its own threads and waits for it would be ended by the signal.
+//! thread of the recorder received a signal, it would not interrupt a sleeping main thread, and it
+//! would end a program that blocks the signal in its own threads and waits for it.
 
 use std::io;
 use std::thread::Builder;

@@ -1,7 +1,7 @@
 //! Decides which samples cause an alert, and limits how often an alert is repeated.
 //!
 //! A condition for an alert is reported when it begins, again at most once a minute while it holds,
-//! and once when it ends. A program that loads its model and fills its caches causes no alerts.
+//! and once when it ends. A program causes no alerts while it loads its model and fills its caches.
 
 use std::collections::BTreeMap;
 
@@ -118,7 +118,7 @@ struct Loading {
     over: bool,
 }
 
-/// Which conditions for alerts are checked.
+/// Which conditions for alerts are checked for a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// All conditions are checked.
@@ -173,7 +173,8 @@ impl AlertState {
                 metadata: metadata(),
             });
         }
-        // Usage that falls from critical to the warning range does not cause a new warning.
+        // Memory usage that falls from the critical range to the warning range does not cause a new
+        // warning.
         if self.enters(Condition::Usage, above, now) && warning {
             alerts.push(Alert {
                 event_type: EventType::Warning.as_str(),
@@ -211,7 +212,8 @@ impl AlertState {
                 metadata: single("large_allocation", Value::Bool(true)),
             });
         }
-        // A large allocation is over as soon as it has happened, so no event reports its end.
+        // A large allocation is over as soon as it has happened, so no event reports the end of
+        // this condition.
         self.leaves(Condition::LargeAllocation, meant);
     }
 
@@ -280,7 +282,7 @@ impl AlertState {
         self.loading.is_some_and(|loading| loading.over)
     }
 
-    /// Whether a condition that holds should be reported at this time.
+    /// Whether a condition for an alert that holds should be reported at this time.
     fn enters(&mut self, condition: Condition, holds: bool, now: i64) -> bool {
         let reported = self.reported.entry(condition).or_default();
         let due = reported.at_ns.is_none_or(|at| now - at >= REPEAT_NS);
@@ -292,7 +294,7 @@ impl AlertState {
         report
     }
 
-    /// Whether a condition that was reported has ended with this sample.
+    /// Whether a reported condition for an alert has ended with this sample.
     fn leaves(&mut self, condition: Condition, holds: bool) -> bool {
         let reported = self.reported.entry(condition).or_default();
         let ended = reported.holds && !holds;

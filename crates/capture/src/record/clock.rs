@@ -2,7 +2,7 @@
 
 pub use crate::store::now_ns;
 
-/// A time in seconds, as in statistics and older exports.
+/// A time in seconds, as statistics and older exports contain it.
 pub fn seconds(time_ns: i64) -> f64 {
     time_ns as f64 / 1e9
 }

@@ -22,9 +22,9 @@ pub struct TrackedEvent {
     pub device_id: i64,
     /// The counters at the time of the event.
     pub counters: Counters,
-    /// The text of the event, for people.
+    /// The text of the event, which is written for people.
     pub context: Option<Text>,
-    /// Metadata of this event alone.
+    /// Metadata that only this event has.
     pub metadata: Map,
     /// The health of the collector; all events share one copy until the health changes.
     pub health: Arc<Health>,
@@ -146,9 +146,9 @@ impl TrackedEvent {
         (Version::V3, counters)
     }
 
-    /// Names of the counters for which a record of version 3 must contain a number although they
-    /// are unknown. A process has no allocator for host memory: what it reserved and what it uses
-    /// equal what it allocated, so these counters are not unknown.
+    /// Names of the counters that are unknown, but for which a record of version 3 must contain a
+    /// number. A process has no allocator for host memory: what it reserved and what it uses equal
+    /// what it allocated, so these counters are not unknown.
     fn unknown_fields(&self) -> Vec<&'static str> {
         let counters = &self.counters;
         let is_listed = counters.allocator_allocated_bytes.is_none() || !self.source.is_host();
@@ -168,8 +168,8 @@ impl TrackedEvent {
         names.filter(|_| is_listed).collect()
     }
 
-    /// The event as an out-of-memory bundle contains it: unknown counters are left out and listed,
-    /// because a reader would take a zero for a measurement.
+    /// The event as an out-of-memory bundle contains it: unknown counters are left out and their
+    /// names listed, because a reader would take a zero for a measurement.
     pub fn to_bundle_payload(&self, origin: &Origin) -> Map {
         let counters = &self.counters;
         let mut payload = self.to_payload(origin);
@@ -339,7 +339,7 @@ mod tests {
         let metadata = payload.get("metadata").and_then(Value::as_map).unwrap();
         let unknown = ["allocator_allocated_bytes", "allocator_reserved_bytes"];
         assert_eq!(listed(metadata), unknown);
-        // In the payload of stormlog 0.3.9's trackers, counters are always numbers.
+        // In the events of stormlog 0.3.9's trackers, counters are always numbers.
         let payload = event.to_payload(&origin());
         assert_eq!(payload.get("memory_allocated"), Some(&Value::Int(0)));
     }

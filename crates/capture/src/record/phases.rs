@@ -1,4 +1,4 @@
-//! Phases that a program enters and leaves: one stack per session, rank and thread.
+//! Keeps the phases that a program enters and leaves, in one stack per session, rank and thread.
 
 use std::collections::HashMap;
 
@@ -30,7 +30,7 @@ pub struct PhaseThread {
     pub name: Text,
 }
 
-/// The session and rank whose phases are nested in one stack of phases.
+/// The session and rank that a stack of nested phases belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PhaseOwner {
     /// The session's id.
@@ -40,12 +40,12 @@ pub struct PhaseOwner {
     pub rank: Text,
 }
 
-/// The beginning or the end of a phase.
+/// The event for the beginning or the end of a phase.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Boundary {
     /// `phase_enter` or `phase_exit`.
     pub event_type: &'static str,
-    /// The text of the event, for people.
+    /// The text of the phase's event, which is written for people.
     pub context: String,
     /// The value of `phase_scope` in the event's metadata, before the caller's attributes are
     /// added.

@@ -5,8 +5,8 @@
 //! Readings of the memory level are gathered in blocks, and the lowest reading of a block is called
 //! its floor. The level of memory rises when the lowest readings of several blocks in a row rise by
 //! more than the range of the readings within a block. Slow growth of memory shows only in long
-//! blocks of readings, so blocks of doubling length are checked in the same way. The detection
-//! takes 700 bytes, allocates nothing, and needs constant time for each reading.
+//! blocks of readings, so blocks of doubling length are checked in the same way. The detector takes
+//! 700 bytes, allocates nothing, and needs constant time for each reading.
 
 use std::time::{Duration, Instant};
 
@@ -31,9 +31,10 @@ pub struct Rise {
 /// Watches one level.
 #[derive(Debug)]
 pub struct Rising {
-    /// The number of readings in the shortest block.
+    /// The number of readings in the shortest block of readings.
     block: u32,
-    /// How many blocks in a row must have a higher floor (lowest reading) than the block before.
+    /// How many blocks of readings in a row must have a higher lowest reading than the block
+    /// before.
     rises: u32,
     skipped: u32,
     filling: Option<Block>,

@@ -117,7 +117,7 @@ mod tests {
 
     use super::*;
 
-    /// More time than any machine needs, so a test that waits this long has failed.
+    /// A time longer than any machine needs; a test that waits this long has failed.
     const LONG: Duration = Duration::from_mins(1);
 
     #[test]
@@ -126,8 +126,8 @@ mod tests {
         let start = Instant::now();
         let (beats, heard) = channel();
         let sampler = Sampler::start(interval, move || {
-            // After the stop, the test's receiver no longer exists, so the result of sending is
-            // ignored.
+            // The test's receiver no longer exists after the sampler is stopped, so the result of
+            // sending is ignored.
             let _ = beats.send(());
             Beat::GoOn
         })

@@ -1,7 +1,7 @@
 //! The texts of events. The texts of events are the same as in stormlog 0.3.9, because other tools
 //! search for them.
 
-/// Byte counts in event texts are spelled as in stormlog 0.3.9.
+/// Byte counts in the texts of events have the format of stormlog 0.3.9.
 pub use stormlog_format::byte_text as human;
 
 use crate::collect::Reading;

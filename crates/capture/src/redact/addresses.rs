@@ -1,5 +1,5 @@
-//! Secrets in addresses, and private keys in PEM blocks: `https://me:X@host`, the address of a
-//! webhook, `-----BEGIN PRIVATE KEY-----`.
+//! Finds secrets in addresses, such as `https://me:X@host` or the address of a webhook, and private
+//! keys after `-----BEGIN PRIVATE KEY-----`.
 
 use memchr::memmem;
 
@@ -89,7 +89,8 @@ pub(super) fn without_private_keys(plain: &str) -> Option<String> {
         if plain[start..end] != *HIDDEN {
             out.hide(start, end);
         }
-        // The search continues after the last line of the key, which contains "PRIVATE KEY" too.
+        // The search continues after the last line of the private key, because that line contains
+        // "PRIVATE KEY" too.
         let line = plain[end..].find("KEY");
         at = line.map_or(end, |line| end + line + "KEY".len());
     }

@@ -1,5 +1,6 @@
-//! Secrets in the arguments of commands: `--api-key X`, `curl -u me:X`, `wandb login X`. A command
-//! is given as words, or it is part of a text: `Command '['curl', '-u', 'me:X']' failed`.
+//! Finds secrets in the arguments of commands: `--api-key X`, `curl -u me:X`, `wandb login X`. A
+//! command is given as a list of words, or it is part of a text such as `Command '['curl', '-u',
+//! 'me:X']' failed`.
 
 use std::ops::Range;
 
@@ -13,9 +14,9 @@ use super::{HIDDEN, Hidden};
 struct Flag {
     programs: &'static [&'static str],
     name: &'static str,
-    /// Whether the value is part of the same word as the flag, as in `-pX`.
+    /// Whether the value of the flag is part of the same word as the flag, as in `-pX`.
     is_attached: bool,
-    /// Whether the flag has a secret only after the subcommand `login`.
+    /// Whether the value of the flag is a secret only after the subcommand `login`.
     is_of_login: bool,
 }
 
@@ -63,7 +64,7 @@ const FLAGS: &[Flag] = &[
     attached(&["7z", "7za", "sshpass"], "-p"),
 ];
 
-/// Pairs of words that are followed by a secret without a flag, as in `wandb login X`.
+/// Pairs of words after which a secret follows without a flag, as in `wandb login X`.
 const BEFORE_SECRET: &[[&str; 2]] = &[
     ["wandb", "login"],
     ["vault", "login"],
@@ -88,7 +89,7 @@ pub(super) enum Origin {
     Text,
 }
 
-/// Reads the words of a command one by one and finds its secrets.
+/// Reads the words of a command one by one and finds the secrets of the command.
 pub(super) struct Arguments<'a> {
     origin: Origin,
     /// The last two words.
@@ -104,9 +105,9 @@ pub(super) struct Arguments<'a> {
 #[derive(Clone, Copy)]
 enum Next<'a> {
     Anything,
-    /// The value of a flag whose name is that of a secret.
+    /// The value of a flag whose name is the name of a secret.
     ValueOf(&'a str),
-    /// A secret, by the known flags of the program.
+    /// A secret, because the word before is a known flag of the program.
     Secret,
     /// A secret if the word looks random.
     Alone,
@@ -183,8 +184,8 @@ impl<'a> Arguments<'a> {
         });
         if let Some(flag) = of_program {
             if flag.is_attached {
-                // Only the part of `[redacted]` before its closing bracket is compared, because the
-                // bracket may have ended the word.
+                // A word that starts with `[redacted]` is already hidden; the closing bracket is
+                // not compared, because it may have ended the word.
                 let is_hidden = word[flag.name.len()..].starts_with(HIDDEN.trim_end_matches(']'));
                 return (!is_hidden).then_some(flag.name.len()..word.len());
             }
@@ -207,7 +208,7 @@ impl<'a> Arguments<'a> {
         if BEFORE_SECRET.contains(&pair) {
             self.next = Next::Alone;
         }
-        // A line of a netrc file: `login me password X`.
+        // In a line of a netrc file, a secret follows `password`: `login me password X`.
         if before == "login" && word == "password" {
             self.next = Next::Secret;
         }
@@ -247,7 +248,8 @@ fn name_of(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
-/// Replaces secret arguments of commands in a text; returns `None` when the text has none.
+/// Replaces secret arguments of commands in a text; returns `None` when the text has no such
+/// argument.
 pub(super) fn without_arguments(plain: &str, origin: Origin) -> Option<String> {
     if !may_have_arguments(plain) {
         return None;
@@ -259,7 +261,7 @@ pub(super) fn without_arguments(plain: &str, origin: Origin) -> Option<String> {
     while at < bytes.len() {
         match bytes[at] {
             b'\n' => {
-                // After a backslash at the end of the line, the command continues on the next line.
+                // After a backslash at the end of a line, a command continues on the next line.
                 if at == 0 || bytes[at - 1] != b'\\' {
                     arguments.end_command();
                 }

@@ -1,4 +1,4 @@
-//! Secrets that a text assigns to a name: `name=value`, `name: value`, `"name": "value"`.
+//! Finds secrets that a text assigns to a name: `name=value`, `name: value`, `"name": "value"`.
 
 use super::Hidden;
 use super::names::{is_secret, is_secret_name};
@@ -16,8 +16,9 @@ const SECRET_LENGTH: usize = 16;
 /// consists of names, because a value is read once for every name before it.
 const LONGEST_VALUE: usize = 1024;
 
-/// Replaces the values of secret names; returns `None` when the text has no such value. Values are
-/// also found in a JSON document that is torn, is nested in another one, or is not valid.
+/// Replaces the values of secret names; returns `None` when the text has no such value. Values of
+/// secret names are also found in a JSON document that is torn, nested in another document, or
+/// invalid.
 pub(super) fn without_assignments(plain: &str) -> Option<String> {
     let mut out = Hidden::new(plain);
     let mut at = 0;
@@ -37,7 +38,8 @@ pub(super) fn without_assignments(plain: &str) -> Option<String> {
 }
 
 /// Returns where the value begins and ends that is assigned to the name at the end of `before`, if
-/// the name is that of a secret. The argument `rest` begins with the assignment sign.
+/// the name is the name of a secret. The argument `rest` begins with the assignment sign, `=` or
+/// `:`.
 fn value_of_secret(before: &str, rest: &str) -> Option<(usize, usize)> {
     let (name, is_quoted) = name_at_end(trimmed(before))?;
     if !is_secret_name(name) {

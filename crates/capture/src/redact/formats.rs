@@ -25,9 +25,9 @@ enum Need {
 /// The format of one kind of token.
 pub(super) struct Format {
     pub(super) start: &'static str,
-    /// Characters that may follow the fixed start, besides letters and digits.
+    /// Characters that may follow the fixed start of a token, besides letters and digits.
     others: &'static str,
-    /// The least number of bytes after the fixed start.
+    /// The least number of bytes after the fixed start of a token.
     least: usize,
     need: Need,
 }
@@ -208,8 +208,8 @@ pub(super) fn token_length(rest: &[u8]) -> Option<usize> {
     found.or_else(|| shape_length(rest))
 }
 
-/// The first three bytes that a token may have, and the formats by their first byte. A lookup in
-/// this table of first bytes excludes most words quickly.
+/// A table of the first three bytes that a token may have, and of the formats by their first byte.
+/// A lookup in this table of first bytes excludes most words quickly.
 static STARTS: Starts = Starts::new();
 
 struct Starts {
@@ -242,8 +242,8 @@ impl Starts {
         starts
     }
 
-    /// The index of three bytes in the table; upper-case and lower-case letters have the same
-    /// index, because some fixed starts are not case-sensitive.
+    /// The index of three bytes in the table of first bytes; upper-case and lower-case letters have
+    /// the same index, because some fixed starts are not case-sensitive.
     const fn place(first: u8, second: u8, third: u8) -> usize {
         let [first, second, third] = [first | 0x20, second | 0x20, third | 0x20];
         let mixed = (first as usize) ^ ((second as usize) << 3) ^ ((third as usize) << 5);
@@ -318,7 +318,7 @@ impl Need {
 /// consist of.
 const DENSE_LENGTH: usize = 12;
 
-/// One part of a token without a fixed start: the allowed bytes, and their least and greatest
+/// One part of a token that has no fixed start: the allowed bytes, and their least and greatest
 /// number.
 struct Run(fn(u8) -> bool, usize, usize);
 
@@ -332,15 +332,15 @@ const LETTERS: fn(u8) -> bool = |byte| byte.is_ascii_alphanumeric();
 const WORD: fn(u8) -> bool = |byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
 const AZURE: fn(u8) -> bool = |byte| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
 
-/// Tokens without a fixed start, as a sequence of parts, and the condition for their last part.
-/// Each part of a token ends where its allowed bytes end, so no byte is tried twice.
+/// Formats of tokens without a fixed start: the sequence of their parts, and the condition for the
+/// last part. Each part of a token ends where its allowed bytes end, so no byte is tried twice.
 const SHAPES: &[(&[Run], Need)] = &[
     // A Telegram bot: 123456789:AA...
     (
         &[Run(DIGITS, 8, 10), sign::<b':'>(), Run(WORD, 30, 40)],
         Mixed,
     ),
-    // Mailchimp: 32 hexadecimal digits, then the name of a data centre.
+    // A Mailchimp key has 32 hexadecimal digits, then the name of a data centre.
     (
         &[
             Run(HEX, 32, 32),
@@ -351,7 +351,7 @@ const SHAPES: &[(&[Run], Need)] = &[
         ],
         Nothing,
     ),
-    // A Discord bot: id, time and signature in base64.
+    // The token of a Discord bot has an id, a time and a signature in base64.
     (
         &[
             Run(LETTERS, 23, 28),
@@ -373,12 +373,12 @@ const SHAPES: &[(&[Run], Need)] = &[
         ],
         Mixed,
     ),
-    // Airtable: `pat`, an id, and 64 hexadecimal digits.
+    // An Airtable token has `pat`, an id, and 64 hexadecimal digits.
     (
         &[Run(LETTERS, 17, 17), sign::<b'.'>(), Run(HEX, 64, 64)],
         Digit,
     ),
-    // A Microsoft Entra secret: three characters, a digit, `Q~`.
+    // A Microsoft Entra secret starts with three characters, a digit, and `Q~`.
     (
         &[Run(LETTERS, 5, 5), sign::<b'~'>(), Run(AZURE, 28, 36)],
         Digit,

@@ -4,8 +4,8 @@
 
 use super::{may_hold_secret, redacted_line};
 
-/// How many lines without secrets are remembered as templates: samples, and the few kinds of events
-/// between them.
+/// How many lines without secrets are remembered as templates, enough for samples and the few kinds
+/// of events between them.
 const MOST_TEMPLATES: usize = 8;
 
 /// The longest line, in bytes, that is remembered as a template; longer lines are searched for
@@ -43,7 +43,8 @@ impl LineFilter {
         (done > 0).then(|| out + &lines[done..])
     }
 
-    /// The length of the first line, if it matches a remembered line without secrets.
+    /// The length of the first of the given lines, if that line matches a remembered line without
+    /// secrets.
     fn length_of_known(&mut self, lines: &str) -> Option<usize> {
         let mut templates = self.templates.iter().enumerate();
         let fits = |(index, template): (usize, &Template)| {

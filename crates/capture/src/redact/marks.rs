@@ -10,7 +10,7 @@ use super::names;
 /// logins, `identified by`, and the words before secrets in commands.
 const OTHERS: [&[u8; 3]; 7] = [b"hoo", b".or", b"://", b"tif", b"ogi", b"fig", b"obs"];
 
-/// Bits for the formats of tokens, one for each letter that a format begins with.
+/// The bits for the formats of tokens, one for each letter that a format begins with.
 const FORMAT_BITS: u64 = u32::MAX as u64;
 const NAME_BIT: u64 = 1 << 32;
 /// The bit for `SK` and a hexadecimal digit, the start of a Twilio key.
@@ -20,7 +20,7 @@ const SHAPE_BIT: u64 = 1 << 61;
 /// The bit for a dash that begins a flag.
 const FLAG_BIT: u64 = 1 << 63;
 
-/// For each of four positions, the marks (bits) for which a byte is possible at this position. The
+/// For each of four positions in a text, the bits that each byte may set at that position. The
 /// first of the four positions is the byte before the three bytes that are checked; the other
 /// positions are the three bytes. If the same bit is set for all four bytes, the text may contain
 /// what this bit stands for.
@@ -140,7 +140,8 @@ pub(super) fn has_mark(line: &str) -> bool {
     })
 }
 
-/// Whether the text at a position is really what the given bits stand for.
+/// Whether the text at a position really is what the given bits stand for, such as a token or a
+/// flag.
 fn is_mark(bytes: &[u8], at: usize, bits: u64) -> bool {
     if bits & !(FORMAT_BITS | KEY_BIT | SHAPE_BIT) != 0 {
         return true;

@@ -88,7 +88,8 @@ const DESCRIPTIONS: [&str; 37] = [
     "secretary",
 ];
 
-/// Words before `_key` in names of credentials; any other key is that of a dictionary or a table.
+/// Words before `_key` in names of credentials; any other key is the key of a dictionary or a
+/// table.
 const KEYS_OF: [&str; 61] = [
     "admin",
     "algolia",
@@ -153,7 +154,7 @@ const KEYS_OF: [&str; 61] = [
     "write",
 ];
 
-/// Words before `pass` in names of passwords; any other pass is a pass over data.
+/// Words before `pass` in names of passwords; after any other word, `pass` means a pass over data.
 const PASSES_OF: [&str; 18] = [
     "admin", "auth", "db", "database", "ftp", "http", "ldap", "login", "mail", "mongo", "mysql",
     "pg", "proxy", "redis", "root", "smtp", "ssh", "user",
@@ -176,20 +177,21 @@ enum Kind {
     Secret,
     /// The value is a token; a number under the name of a token is a count or a length.
     Token,
-    /// The name is `pass`, `auth` or `pat`, which have other meanings too, so the value decides.
+    /// The name is `pass`, `auth` or `pat`; these names have other meanings too, so the value
+    /// decides.
     Doubtful,
     /// The name is `pwd`, whose value may also be the working directory.
     Directory,
 }
 
-/// Whether a value with this name may be a secret.
+/// Whether a value with the given name may be a secret.
 pub(super) fn is_secret_name(name: &str) -> bool {
     may_be_secret(name) && kind_of(&plain_name(name)) != Kind::Plain
 }
 
-/// Whether a text with this name is a secret. Empty texts and words such as `none` are not secrets.
-/// A number under the name of a token is a count, and a reference to a variable does not contain
-/// its value, so neither is a secret.
+/// Whether a text with the given name is a secret. Empty texts and words such as `none` are not
+/// secrets. A number under the name of a token is a count, and a reference to a variable does not
+/// contain its value, so neither is a secret.
 pub fn is_secret(name: &str, text: &str) -> bool {
     if !may_be_secret(name) || is_placeholder(text) {
         return false;
@@ -222,7 +224,8 @@ fn is_placeholder(text: &str) -> bool {
         || is_template
 }
 
-/// Every name of a secret contains one of these three-letter parts, in upper or lower case.
+/// Three-letter parts, in upper or lower case, of which every name of a secret contains at least
+/// one.
 pub(super) const MARKS: [&[u8; 3]; 14] = [
     b"sec", b"pas", b"tok", b"key", b"cre", b"aut", b"sig", b"pwd", b"pat", b"coo", b"sid", b"nid",
     b"web", b"bea",

@@ -70,7 +70,8 @@ struct State {
     session: SessionSummary,
     directory: Option<PathBuf>,
     recorded_events: u64,
-    /// Events dropped because the queue was full, not yet reported to the writing thread.
+    /// The number of events that were dropped because the queue was full and that the writing
+    /// thread does not know of yet.
     overflow: u64,
     /// The number of events that were dropped for another reason than a full queue.
     dropped_events: u64,
@@ -135,8 +136,8 @@ impl BackgroundSink {
     }
 
     /// Queues an event; returns false when the event was dropped because the queue is full, the
-    /// session has ended, or this is a forked child. A lock is held only while the event is added
-    /// to the queue, and the call never waits for a disk.
+    /// session has ended, or this process is a forked child. The call holds a lock only while it
+    /// adds the event to the queue, and it never waits for a disk.
     pub fn record(&self, event: Event) -> bool {
         if self.is_foreign() {
             return false;

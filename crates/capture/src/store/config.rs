@@ -1,5 +1,5 @@
-//! The configuration of a sink: its directory, and when it flushes, rolls over and deletes old
-//! segments.
+//! The configuration of a sink: its directory, and when it flushes, starts a new segment and
+//! deletes old segments.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -55,7 +55,7 @@ impl SinkConfig {
         }
     }
 
-    /// The size in bytes at which a segment rolls over.
+    /// The size in bytes at which the sink starts a new segment.
     pub(crate) fn segment_bytes(&self) -> u64 {
         let by_thinning = self.thinning.map(Thinning::segment_bytes);
         by_thinning.map_or(self.rollover_max_bytes, |bytes| {

@@ -1,6 +1,7 @@
-//! Counts of the segments that a sink has started, deleted and kept.
+//! Counts of rollovers to a new segment, deleted segments and remaining segments of a sink.
 
-/// Counts of rollovers and deleted segments, and totals of the segments that are left.
+/// Counts of rollovers to a new segment and of deleted segments, and totals of the segments that
+/// are left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each field has the name of a documented key")]
 pub struct Diagnostics {
@@ -12,7 +13,7 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// The names and values of the counts, in the order in which they are listed.
+    /// The names and values of the counts of segments, in the order in which they are listed.
     pub fn named(&self) -> [(&'static str, u64); 5] {
         [
             ("rollover_count", self.rollover_count),

@@ -2,10 +2,10 @@
 //! directory, and within one process only the latest sink may write. No lock file is left behind,
 //! except on file systems without locks, where an owner file replaces the lock ([`super::owner`]).
 //!
-//! A forked child shares the locked descriptors, and a lock lasts until the last copy of its
-//! descriptor is closed. Every locked descriptor is therefore opened and closed under one mutex,
-//! which [`before_fork`] takes. Whatever other threads were doing during the fork, the child has
-//! the complete list of locked descriptors and closes them all, so that the lock ends with the
+//! A forked child shares the locked descriptors of its parent, and a lock lasts until the last copy
+//! of its descriptor is closed. Every locked descriptor is therefore opened and closed under one
+//! mutex, which [`before_fork`] takes. Whatever other threads were doing during the fork, the child
+//! has the complete list of locked descriptors and closes them all, so that the lock ends with the
 //! parent.
 
 use std::cell::RefCell;
@@ -39,7 +39,8 @@ struct Held {
 /// The lock of a directory, which ends with the last claim on the directory, or with the process.
 #[derive(Debug)]
 struct DirectoryLock {
-    /// The number of the claim that may write to the directory; older claims are no longer valid.
+    /// The number of the claim whose sink may write to the directory; older claims are no longer
+    /// valid.
     owner: AtomicU64,
     /// The sink that records into the directory.
     holder: Mutex<Option<Weak<dyn Holder>>>,
@@ -96,7 +97,8 @@ pub(super) fn after_fork_in_child() {
     }
 }
 
-/// The right of a sink to write to a directory, until a later sink of the process takes it.
+/// A claim is the right of a sink to write to a directory, until a later sink of the same process
+/// takes the directory over.
 #[derive(Debug)]
 pub(crate) struct Claim {
     lock: Arc<DirectoryLock>,
@@ -125,7 +127,7 @@ impl Claim {
 
     /// Locks the directory again if the program closed the directory's descriptor, because closing
     /// it ended the lock. Usually the lock of the directory is still held, and nothing is done.
-    /// Fails when another process has locked the directory meanwhile.
+    /// Locking the directory again fails when another process has locked it meanwhile.
     pub(crate) fn keep_lock(&self, path: &Path) -> io::Result<Lock> {
         let mut list = held_by_this_process();
         let is_ours = |held: &&mut Held| held.lock.as_ptr() == Arc::as_ptr(&self.lock);
@@ -151,9 +153,9 @@ impl Claim {
     }
 
     /// Where an owner file replaces the lock, waits for a thread of this process that replaces
-    /// segments: that thread keeps the claim, and if the process ended before the thread, the owner
-    /// file would stay behind. A lock of the file system needs no wait for that thread, because the
-    /// lock ends with the process.
+    /// segments: that thread keeps the owner file alive, and if the process ended before the
+    /// thread, the file would stay behind. A lock of the file system needs no wait for that thread,
+    /// because the lock ends with the process.
     pub(crate) fn wait_for_replaced_segments(&self) {
         let end = Instant::now() + REPLACING_PATIENCE;
         let is_kept = || self.lock.owner_file.is_some() && Arc::strong_count(&self.lock) > 1;
@@ -193,7 +195,7 @@ impl SegmentsLock {
     }
 }
 
-/// A directory that a sink may write to, with the sink's claim.
+/// A directory that a sink may write to, and the sink's claim on it.
 #[derive(Debug)]
 pub(crate) struct Claimed {
     pub(crate) directory: PathBuf,
@@ -209,8 +211,8 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(5);
 /// disk without locks is slow.
 const REPLACING_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Creates the directory of a sink and claims it. When another process records into the directory,
-/// a sibling with this process's id in its name is claimed instead.
+/// Creates the directory of a sink and claims it for the sink. When another process records into
+/// the directory, a sibling with this process's id in its name is claimed instead.
 pub(crate) fn claim(root: &Path) -> io::Result<Claimed> {
     end_earlier_sink(root);
     for attempt in 0..TRIES {
@@ -258,7 +260,7 @@ pub(crate) fn claim_free(directory: &Path) -> io::Result<Option<Claim>> {
     claim_exactly(directory, OwnSink::Respect)
 }
 
-/// What a claim does when another sink of this process uses the directory.
+/// What happens on a claim when another sink of this process uses the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OwnSink {
     TakeOver,
@@ -276,9 +278,9 @@ fn sibling(root: &Path, attempt: u32) -> PathBuf {
     root.with_file_name(name)
 }
 
-/// The list of directories that this process has locked. In a forked child, the list may stay
-/// locked for ever by a thread that only the parent has. A forked child that cannot lock the list
-/// of directories works with an empty list.
+/// The list of directories that this process has locked. In a forked child, the list of locked
+/// directories may stay locked for ever by a thread that only the parent has. A forked child that
+/// cannot lock the list of directories works with an empty list.
 fn held_by_this_process() -> Guard {
     for _ in 0..PATIENCE {
         match HELD.try_lock() {
@@ -349,9 +351,9 @@ fn claim_exactly(directory: &Path, own_sink: OwnSink) -> io::Result<Option<Claim
     let owner_file = match opened.get()?.try_lock() {
         Ok(()) => None,
         Err(std::fs::TryLockError::WouldBlock) => return Ok(None),
-        // Any other error of locking means that the file system has no locks. If an owner file
-        // cannot be created either, the sink records without protection against a second writer,
-        // because that is better than not recording.
+        // Any error of locking other than "already locked" means that the file system has no locks.
+        // If an owner file cannot be created either, the sink records without protection against a
+        // second writer, because that is better than not recording.
         Err(std::fs::TryLockError::Error(_)) => match OwnerFile::create(directory) {
             Ok(None) => return Ok(None),
             created => created.ok().flatten(),

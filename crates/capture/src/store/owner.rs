@@ -16,7 +16,7 @@ use crate::process::{Looked, look};
 /// The name of the owner file. Code that looks for artifacts ignores owner files.
 const NAME: &str = ".stormlog-owner";
 
-/// Makes this process the owner of a directory until this value is dropped.
+/// Makes this process the owner of a directory until the `OwnerFile` is dropped.
 #[derive(Debug)]
 pub(super) struct OwnerFile {
     path: PathBuf,
@@ -136,10 +136,11 @@ mod tests {
             std::fs::write(folder.path().join(NAME), text).unwrap();
             OwnerFile::create(folder.path()).unwrap().is_none()
         };
-        // These owner files name no running process, or one that started at another time.
+        // The owner files of this test name no running process, or a process that started at
+        // another time.
         assert!(!is_taken(&format!("{machine}\n4194999\n1\n")));
         assert!(!is_taken(&format!("{machine}\n{pid}\n1\n")));
-        // These owner files name another machine, or cannot be parsed.
+        // The owner files of this test name another machine, or cannot be parsed.
         assert!(is_taken(&format!("elsewhere\n{pid}\n1\n")));
         assert!(is_taken(""));
         assert!(is_taken(&ours));

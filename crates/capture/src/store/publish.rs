@@ -1,5 +1,5 @@
-//! Renames the files of a host sink to ordinary names, so that stormlog 0.3.9 can open a run
-//! without devices.
+//! Renames the files of a host sink to the names of an ordinary sink, so that stormlog 0.3.9 can
+//! open a run without devices.
 
 use std::io;
 use std::path::Path;
@@ -15,8 +15,8 @@ use crate::files::Durability;
 const FROM: SinkNames = SinkNames::Host;
 const TO: SinkNames = SinkNames::Ordinary;
 
-/// Renames the files of a closed host sink to ordinary names. In a directory without a host sink,
-/// nothing is done.
+/// Renames the files of a closed host sink to the names of an ordinary sink. In a directory without
+/// a host sink, nothing is done.
 ///
 /// Segments are renamed first, then the new manifest is written, then `host.json` is removed. If
 /// the process is killed while it renames, the directory still loads: `host.json` describes the

@@ -74,8 +74,8 @@ pub trait Objects<'o>: Keeps {
     fn as_integer(&self, value: &Self::Value) -> Option<i64>;
 
     /// The names of an object's keys in sorted order, and memory for its values in the same order;
-    /// `None` when further objects should not be compared with this object. An object may have at
-    /// most [`MOST_KEYS`] keys.
+    /// `None` when further objects should not be compared with this object. An object to be
+    /// remembered may have at most [`MOST_KEYS`] keys.
     fn remember(&self, object: &Self::Object) -> Option<(Vec<String>, Self::Memory)>;
 
     /// Stores the values of an object in `memory`; returns a bit for each value that is a different
@@ -127,9 +127,9 @@ impl<S: Keeps + Default> Default for Lines<S> {
 /// What the line of a record shows about the record's session.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Named<'l> {
-    /// The record names no session.
+    /// The record contains no session id.
     Nothing,
-    /// The line contains this session id, as the bytes of [`Text`](stormlog_format::Text).
+    /// The line contains the given session id, as the bytes of [`Text`](stormlog_format::Text).
     Session(&'l [u8]),
     /// The line does not show the session id, so the record itself must be read.
     Unclear,
@@ -367,7 +367,7 @@ impl<M: Default> Shape<M> {
         Ok(shape)
     }
 
-    /// The shape of an object before anything is written; `None` when the object should not be
+    /// The keys of an object before its values are written; `None` when the object should not be
     /// remembered.
     fn of<'o, S>(object: &S::Object, piece: &S) -> Option<Self>
     where

@@ -1,5 +1,5 @@
 //! Marks the directory of a sink with the process that records a session, where the manifest cannot
-//! identify it ([`stormlog_format::RECORDER_MARK`]).
+//! identify that process ([`stormlog_format::RECORDER_MARK`]).
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
 //! Repairs the state of a directory when a sink is opened on it: sessions that were left running
-//! become interrupted, and segments that no manifest lists are adopted.
+//! become interrupted, and segments that no manifest lists are added.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -215,7 +215,7 @@ fn file_names(directory: &Path, is_wanted: impl Fn(&str) -> bool) -> io::Result<
         let Ok(name) = entry.file_name().into_string() else {
             continue;
         };
-        // Links are ignored, because a link could lead out of the sink.
+        // Symbolic links are ignored, because a link could lead out of the sink.
         if is_wanted(&name) && entry.file_type().is_ok_and(|kind| kind.is_file()) {
             found.push(name);
         }

@@ -1,8 +1,8 @@
 //! Builds the rollups of a sink while events are written, one rollup per segment, and merges them
 //! when the sink is closed.
 //!
-//! Only segments of an earlier process are read back, and only if the rollups of that process are
-//! missing or one of its segments was deleted.
+//! For the rollups, only segments of an earlier process are read back, and only if the rollups of
+//! that process are missing or one of its segments was deleted.
 
 use std::collections::HashMap;
 use std::io;

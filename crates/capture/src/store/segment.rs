@@ -34,7 +34,7 @@ pub(crate) struct Found {
 }
 
 impl SegmentWriter {
-    /// Creates a segment file; fails when a file or a link with this name exists.
+    /// Creates a segment file; fails when a file or a link with the same name exists.
     pub(crate) fn create(path: PathBuf) -> io::Result<Self> {
         let file = KeptFile::new(create_to_append(&path)?)?;
         Ok(Self {

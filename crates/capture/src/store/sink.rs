@@ -1,5 +1,5 @@
-//! A sink for callers on any thread. A [`Sink`] flushes on a thread of its own and is safe across a
-//! fork.
+//! A sink whose functions may be called on any thread. A [`Sink`] flushes on a thread of its own
+//! and is safe across a fork.
 //!
 //! A forked child releases its copy of the parent's sink ([`super::fork`]) and records into a sink
 //! of its own.
@@ -136,7 +136,7 @@ impl Sink {
         })
     }
 
-    /// Appends a record to the named session or the active one; the record is a line of JSON with
+    /// Appends a record to the given session or the active one; the record is a line of JSON with
     /// sorted keys, without a newline. Session ids are passed as the bytes of
     /// [`Text`](stormlog_format::Text). Without an `observation`, the line is parsed for the
     /// rollups; a given `observation` must be made from the line.
@@ -237,7 +237,7 @@ impl Sink {
         state.writer.as_mut().map(work)
     }
 
-    /// Calls a function with the writer of the sink, which is opened if this process has none.
+    /// Calls a function with the writer of the sink; the writer is opened if this process has none.
     fn with_writer<R>(
         &self,
         work: impl FnOnce(&mut Writer) -> Result<R, SinkError>,
@@ -269,9 +269,9 @@ impl Sink {
 impl Drop for Sink {
     fn drop(&mut self) {
         let Some(life) = self.existing_life() else {
-            // This process is a forked child that never used the sink. If a thread of the parent
-            // was using the sink during the fork, the sink's memory is in an unknown state and is
-            // not freed.
+            // The process is a forked child that never used the sink. If a thread of the parent was
+            // using the sink during the fork, the sink's memory is in an unknown state and is not
+            // freed.
             if self.life.shared.state.try_lock().is_err() {
                 std::mem::forget(Arc::clone(&self.life.shared));
             }

@@ -1,10 +1,10 @@
 //! Thinning keeps a whole run within a budget of bytes by removing samples from the older part of
 //! the sink.
 //!
-//! The newest segments of the sink stay complete. Thinning rewrites older segments, so that each
-//! time interval keeps only the samples listed in [`select`]. The older a segment is, the longer
-//! are the time intervals to which it is thinned. The module `thinning` decides which segments are
-//! rewritten next; it does no file access.
+//! Thinning leaves the newest segments of the sink complete. Thinning rewrites older segments, so
+//! that each time interval keeps only the samples listed in [`select`]. The older a segment is, the
+//! longer are the time intervals to which it is thinned. The module `thinning` decides which
+//! segments are rewritten next; it does no file access.
 
 pub(crate) mod rewrite;
 mod select;
@@ -109,7 +109,7 @@ pub(crate) enum Plan {
         count: usize,
         interval_ns: i64,
     },
-    /// Delete the segment with this index, because nothing more can be thinned.
+    /// Delete the segment with the given index, because nothing more can be thinned.
     Drop(usize),
 }
 

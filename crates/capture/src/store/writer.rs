@@ -47,7 +47,7 @@ const LONGEST_BACK_OFF: Duration = Duration::from_secs(5);
 /// How long the counts in the manifest may lag behind the segments.
 const CATCH_UP: Duration = Duration::from_millis(50);
 
-/// The core of a sink, which only one thread uses at a time.
+/// The part of a sink that writes files; only one thread uses it at a time.
 #[derive(Debug)]
 pub(crate) struct Writer {
     config: SinkConfig,
@@ -63,7 +63,7 @@ pub(crate) struct Writer {
     filtered_bytes: usize,
     filter: LineFilter,
     buffered_events: u64,
-    /// How many events were written to the segment ahead of the next flush.
+    /// How many events were written to the segment early, before the next flush.
     early_events: u64,
     /// What the rollups need from the buffered events, if it is known.
     observations: Vec<Observation>,
@@ -127,7 +127,7 @@ impl Writer {
         let recovered = recover(&directory, config.names, now_ns())
             .map_err(SinkError::io("read", &directory))?;
         for name in &recovered.leftovers {
-            // A superfluous file that cannot be deleted is left for the next sink to delete.
+            // If a superfluous file cannot be deleted, the next sink in the directory deletes it.
             let _ = std::fs::remove_file(directory.join(name));
         }
         drop(replacing);
@@ -463,8 +463,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Replaces secrets in the buffer; each line is filtered only once, even if its write is tried
-    /// again.
+    /// Replaces secrets in the buffered lines; each line is filtered only once, even if its write
+    /// is tried again.
     fn filter_buffer(&mut self) {
         let unfiltered = &self.buffer[self.filtered_bytes..];
         if let Some(hidden) = self.filter.redacted(unfiltered) {
@@ -474,7 +474,7 @@ impl Writer {
         self.filtered_bytes = self.buffer.len();
     }
 
-    /// Writes the buffer to the end of the open segment.
+    /// Writes the buffered lines to the end of the open segment.
     fn append_buffer(&mut self) -> Result<(), SinkError> {
         let mut is_again = false;
         loop {
@@ -682,7 +682,7 @@ impl Writer {
         self.manifest.stale |= events > 0;
     }
 
-    /// How many events were dropped or were in a segment that disappeared.
+    /// How many events were dropped, or were lost with a segment that disappeared.
     pub(crate) fn missing_events(&self) -> u64 {
         self.dropped_events + self.lost_events
     }

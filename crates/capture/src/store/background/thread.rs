@@ -29,14 +29,14 @@ const LAST_TRIES: Duration = Duration::from_millis(200);
 /// How long to wait before opening a sink is tried again after a failure.
 const OPEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// What the writing thread was asked to do since it last took work from the queue.
+/// The requests to the writing thread since it last took work from the queue.
 struct Work {
     overflow: u64,
     flushes_wanted: u64,
     finish: Option<SessionStatus>,
 }
 
-/// The writing thread: takes what is queued, writes it, and reports the result.
+/// The writing thread: takes the queued events, writes them, and reports the result.
 struct Thread<'a> {
     shared: &'a Arc<Shared>,
     config: SinkConfig,

@@ -171,7 +171,7 @@ impl Rewrite {
         })
     }
 
-    /// The entry with which the manifest announces the rewrite. `None` when nothing changes.
+    /// The manifest entry that announces a rewrite of segments. `None` when nothing changes.
     pub(crate) fn announcement(&self) -> Option<Rewriting> {
         let Pass::Done(Outcome::Written {
             event_count,
@@ -333,9 +333,9 @@ impl Blocks {
         give_lines(&self.buffer[..whole], take);
         self.buffer.drain(..whole);
         if is_end {
-            // The last line of a file may lack its newline. If the last line of a file is valid
-            // JSON, a killed writer left it complete except for the newline, and it counts as a
-            // line.
+            // The last line of a segment file may lack its newline. If the last line of a file is
+            // valid JSON, a killed writer left it complete except for the newline, and it counts as
+            // a line.
             if json::parse(&self.buffer).is_ok() {
                 give_lines(&self.buffer, take);
             }

@@ -160,7 +160,7 @@ impl Selection {
         }
     }
 
-    /// Ends the last time interval of every track and returns the selection.
+    /// Ends the last time interval of every track and returns which lines are kept.
     pub(super) fn finish(mut self) -> Selected {
         let tracks = std::mem::take(&mut self.tracks);
         for survivor in tracks.values().flat_map(Interval::survivors) {
@@ -198,7 +198,7 @@ impl Selected {
     }
 }
 
-/// A line that thinning may remove.
+/// A sample, whose line thinning may remove.
 #[derive(Debug)]
 pub(super) struct Sample<'a> {
     session_id: &'a [u8],
@@ -388,7 +388,7 @@ mod tests {
         assert_eq!(survivors(&events, 100), [0, 1, 4, 5, 6, 10, 11]);
     }
 
-    /// This test shows that thinning in several steps keeps the same lines as thinning once.
+    /// The test checks that thinning in several steps keeps the same lines as thinning once.
     #[test]
     fn levels_compose() {
         let mut state = 1_u64;

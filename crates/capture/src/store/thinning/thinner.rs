@@ -29,7 +29,7 @@ pub(crate) struct Thinner {
 
 impl Thinner {
     /// Thins for a few milliseconds if there is something to thin; returns how long to wait before
-    /// the next call. A sink above its budget is thinned without pauses.
+    /// the next call. A sink that has more bytes than its budget is thinned without pauses.
     pub(crate) fn work(&mut self, access: &mut Access<'_>) -> Option<Duration> {
         if self.rewrite.is_none() {
             access(&mut |writer| self.rewrite = writer.begin_rewrite());

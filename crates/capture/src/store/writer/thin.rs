@@ -17,12 +17,12 @@ const FIRST_BACK_OFF: Duration = Duration::from_secs(1);
 const LONGEST_BACK_OFF: Duration = Duration::from_mins(1);
 
 impl Writer {
-    /// Whether a rewrite of segments is in progress or there is something to thin.
+    /// Whether a rewrite of segments is in progress or segments should be thinned.
     pub(crate) fn thins(&self) -> bool {
         !self.in_work.is_empty() || self.wants_thinning()
     }
 
-    /// Whether segments should be thinned now to stay within the budget.
+    /// Whether segments should be thinned now so that the sink stays within its budget.
     pub(crate) fn wants_thinning(&self) -> bool {
         self.may_thin() && self.plan().is_some()
     }
@@ -44,8 +44,8 @@ impl Writer {
         budget.is_some_and(|budget| self.retained_bytes().cast_unsigned() > budget)
     }
 
-    /// The next group of segments that thinning rewrites. When nothing more can be thinned, whole
-    /// segments are deleted instead.
+    /// The next group of segments that thinning rewrites. When no segment can be thinned further,
+    /// whole segments are deleted instead.
     pub(crate) fn begin_rewrite(&mut self) -> Option<Rewrite> {
         if !self.may_thin() {
             return None;
