@@ -41,7 +41,7 @@ pub fn byte_text(bytes: i64) -> String {
     format!("{value:.2} {}", UNITS[unit])
 }
 
-/// A number with thousands separators: `11,370,000,384`.
+/// Formats a number with thousands separators: `11,370,000,384`.
 pub fn grouped(number: i64) -> String {
     let digits = number.unsigned_abs().to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3 + 1);
@@ -57,7 +57,7 @@ pub fn grouped(number: i64) -> String {
     text
 }
 
-/// A count with its noun: `1 sample`, `2 samples`.
+/// Formats a count with its noun: `1 sample`, `2 samples`.
 pub fn counted(count: usize, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{plural}")

@@ -1,4 +1,4 @@
-//! The telemetry event: one sample or incident, with the memory counters at its time.
+//! The telemetry event: one sample or incident, with the memory counters at the time of the event.
 
 use crate::json::{Layout, Writer, push_integer, push_text};
 use crate::text::Text;

@@ -30,7 +30,8 @@ pub struct IdentityInput<'a> {
 }
 
 impl IdentityInput<'_> {
-    /// The explicit value of one of [`IDENTITY_FIELDS`], otherwise the value in the metadata.
+    /// The explicitly given value of one of [`IDENTITY_FIELDS`], otherwise the value in the
+    /// metadata.
     fn given(&self, index: usize) -> Option<&Value> {
         let metadata = || self.metadata?.get(IDENTITY_FIELDS[index]);
         let is_known = |value: &&Value| !value.is_null();
@@ -38,7 +39,7 @@ impl IdentityInput<'_> {
         explicit.or_else(|| metadata().filter(is_known))
     }
 
-    /// Whether rank, local rank or world size is neither explicit nor in the metadata.
+    /// Whether rank, local rank or world size is given neither explicitly nor in the metadata.
     pub fn lacks_ranks(&self) -> bool {
         (1..IDENTITY_FIELDS.len()).any(|index| self.given(index).is_none())
     }

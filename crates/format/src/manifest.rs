@@ -11,7 +11,7 @@ use crate::sink_names::SinkNames;
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// The value of `format` in a sink's manifest.
+/// The value of the key `format` in a sink's manifest.
 pub const SINK_FORMAT: &str = "stormlog.append_only_telemetry_sink";
 
 /// The version of the manifest that Stormlog writes.
@@ -55,8 +55,8 @@ pub struct Manifest {
     /// A rewrite of segments that is about to happen or was interrupted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rewriting: Option<Rewriting>,
-    /// Segments whose lines have moved to another segment. The manifest file does not contain the
-    /// list of moved segments.
+    /// Names of segments whose lines have moved to another segment. The manifest file does not
+    /// contain the list of moved segments.
     #[serde(skip)]
     pub replaced: Vec<Text>,
     /// Descriptions of invalid entries that were left out when the manifest was read, for a
@@ -93,8 +93,8 @@ pub struct Pruned {
 pub struct Rewriting {
     /// The segment whose file is replaced by the rewritten one.
     pub segment: Text,
-    /// The segments whose lines move into the replaced segment. The files of the moved segments are
-    /// deleted after the replacement.
+    /// The segments whose lines move into the replaced segment. After the replacement, the files of
+    /// the segments whose lines have moved are deleted.
     pub replaces: Vec<Text>,
     /// The number of events in the segment after the rewrite.
     pub event_count: i64,
@@ -270,9 +270,9 @@ impl Manifest {
     }
 
     /// How many segments and events were deleted, as far as the manifest shows. Segments are
-    /// numbered from 1, so in an ordinary sink the missing numbers are those of deleted segments.
-    /// The argument `unlisted` gives the names of segments in the directory that the manifest does
-    /// not list.
+    /// numbered from 1, so in a sink that is not thinned the missing numbers are those of deleted
+    /// segments. The argument `unlisted` gives the names of segments in the directory that the
+    /// manifest does not list.
     pub fn pruned_segments<'n>(&self, unlisted: impl Iterator<Item = &'n str>) -> Option<Pruned> {
         if self.pruned.is_some() || self.thinning_budget_bytes > 0 {
             return self.pruned;
@@ -360,7 +360,7 @@ impl Segment {
     }
 }
 
-/// Whether Python would treat the value as true.
+/// Whether Python would treat the value as true in a condition.
 fn is_truthy(value: &Value) -> bool {
     match value {
         Value::Null => false,

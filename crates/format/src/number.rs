@@ -43,7 +43,7 @@ pub fn truncate(value: f64) -> Result<i64, IntegerError> {
 }
 
 /// The number without its fraction, as an integer. A number out of range becomes the nearest
-/// integer that fits, NaN becomes zero.
+/// integer that fits into 64 bits, and NaN becomes zero.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "float-to-int casts saturate"
@@ -52,7 +52,7 @@ pub fn whole(value: f64) -> i64 {
     value as i64
 }
 
-/// Like [`whole`], for counts: a negative number becomes zero.
+/// The number without its fraction like [`whole`], but for counts: a negative number becomes zero.
 pub fn whole_count(value: f64) -> usize {
     usize::try_from(whole(value).max(0)).unwrap_or(usize::MAX)
 }

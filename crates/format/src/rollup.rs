@@ -23,7 +23,7 @@ pub use skim::without_windows;
 /// The name of the rollup file in a sink.
 pub const ROLLUP_FILENAME: &str = crate::file_names::ROLLUPS;
 
-/// The value of `format` in a rollup file.
+/// The value of the key `format` in a rollup file.
 pub const ROLLUP_FORMAT: &str = "stormlog.telemetry_rollups";
 
 /// The version of the rollup file that Stormlog writes.

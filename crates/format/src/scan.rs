@@ -55,7 +55,7 @@ pub struct Scanner<'a> {
     steps: Vec<(&'a [u8], Field)>,
     /// The text between the last value and the end of the record.
     tail: &'a [u8],
-    /// The strings of the last record, by field.
+    /// The strings of the last record, indexed by field.
     strings: [&'a [u8]; FIELDS.len()],
     /// The metadata of the record last passed to [`took`](Self::took).
     metadata: &'a [u8],
@@ -84,7 +84,7 @@ const ALLOCATED: Field = 13;
 const CONTEXT: Field = 21;
 const METADATA: Field = 22;
 
-/// Fields that may be `null` in version 3: job, context and four of the counters.
+/// Fields that may be `null` in a record of version 3: job, context and four of the counters.
 const NULLABLE: [Field; 6] = [JOB_ID, CONTEXT, 15, 16, 19, 20];
 
 /// Fields that a record may leave out.
@@ -333,12 +333,12 @@ impl<'a> Values<'a> {
         field == METADATA
     }
 
-    /// Whether the field may be `null` in version 3.
+    /// Whether the field may be `null` in a record of version 3.
     pub fn may_be_null(field: usize) -> bool {
         NULLABLE.contains(&field)
     }
 
-    /// Validates the values of a record; `None` when they break a rule of version 3.
+    /// Validates the values of a record; `None` when the values break a rule of version 3.
     pub fn checked(self) -> Option<RawRecord<'a>> {
         let has = |field: Field| self.present >> field & 1 == 1;
         let integer = |field: Field| has(field).then_some(self.integers[field]);

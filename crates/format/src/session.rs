@@ -113,7 +113,7 @@ pub struct SessionSummary {
 }
 
 impl SessionSummary {
-    /// Parses a summary from a manifest or another file.
+    /// Parses a session summary from a manifest or another file.
     pub fn from_map(map: &Map) -> Result<Self, SessionError> {
         let name = |key: &'static str| match map.get(key) {
             Some(Value::Text(text)) if !text.is_blank() => Ok(text.clone()),
@@ -170,7 +170,7 @@ impl SessionSummary {
         map
     }
 
-    /// The sort key for selecting a session when the user names none: most trustworthy status
+    /// The sort key for selecting a session when the user names none: the most trustworthy status
     /// first, then the latest session, then the id.
     pub fn selection_key(&self) -> SelectionKey<'_> {
         SelectionKey::new(
@@ -191,8 +191,8 @@ pub fn session_integer(field: &'static str, value: &Value) -> Result<i64, Sessio
     })
 }
 
-/// The id for a session that was recorded before sessions had ids. Sessions with equal parts always
-/// get equal ids.
+/// The id for a session that was recorded before sessions had ids, computed from the given parts.
+/// Sessions with equal parts always get equal ids.
 pub fn stable_legacy_session_id(parts: &[Text]) -> Text {
     let mut name = Vec::new();
     for (index, part) in parts.iter().enumerate() {

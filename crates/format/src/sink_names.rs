@@ -9,7 +9,7 @@ pub const SEGMENT_PREFIX: &str = "segment-";
 ///
 /// Ordinary sinks and host sinks contain records of the same form. Stormlog 0.3.9 looks for
 /// `manifest.json` and `*.jsonl`, so it does not find host sinks and never mixes their numbers with
-/// those of a device.
+/// the numbers of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SinkNames {
     /// `manifest.json` and `segment-000001.jsonl`.

@@ -1,7 +1,7 @@
 //! Text in artifacts is UTF-8 that may contain lone surrogates.
 //!
 //! Python's JSON reader accepts the lone surrogate `"\ud800"` and its writer writes it again, so
-//! such a string must survive a round trip here too. A `Text` stores lone surrogates in their
+//! `Text` must keep such a string unchanged too. A `Text` stores lone surrogates in their
 //! three-byte generalised encoding (WTF-8). Text without lone surrogates is stored as plain UTF-8.
 
 use std::borrow::{Borrow, Cow};
@@ -96,9 +96,9 @@ impl Text {
             return text.to_lowercase().into();
         }
         let mut bytes = Vec::with_capacity(self.0.len());
-        // Lower case depends on neighbouring letters (a Greek sigma at the end of a word has its
-        // own form). A lone surrogate ends a sequence of letters, so the letters before it are
-        // converted together.
+        // The lower case of a letter depends on its neighbours (a Greek sigma at the end of a word
+        // has its own form). A lone surrogate ends a sequence of letters, so the letters before it
+        // are converted together.
         let mut run = String::new();
         for unit in self.code_points() {
             if let Some(ch) = char::from_u32(unit) {

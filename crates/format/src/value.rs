@@ -38,7 +38,7 @@ impl Value {
         Self::Text(text.into())
     }
 
-    /// The text, if this is a string.
+    /// The text, if this value is a string.
     pub fn as_text(&self) -> Option<&Text> {
         match self {
             Self::Text(text) => Some(text),
@@ -67,7 +67,7 @@ impl Value {
         matches!(self, Self::Null)
     }
 
-    /// The number as floating point, if this is an integer or a float.
+    /// The number as floating point, if this value is an integer or a float.
     pub fn as_number(&self) -> Option<f64> {
         match self {
             Self::Int(value) => Some(*value as f64),
@@ -135,7 +135,7 @@ impl From<Option<Text>> for Value {
     }
 }
 
-/// A JSON object; its entries are in the order of their first occurrence, each key once.
+/// A JSON object; its entries are in the order of their first occurrence, and each key occurs once.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema)]
 #[schemars(with = "BTreeMap<String, serde_json::Value>", inline, description = "")]
 pub struct Map(Vec<(Text, Value)>);

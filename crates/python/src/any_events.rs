@@ -11,7 +11,7 @@ use crate::convert::{Reading, scalar};
 use crate::errors::wrong_type;
 use crate::rows::EventRows;
 
-/// Makes columns from event objects or mappings, without validating the events.
+/// Makes columns of events from event objects or mappings, without validating the events.
 #[pyfunction]
 pub(crate) fn rows_from_events(events: Vec<Bound<'_, PyAny>>) -> PyResult<EventRows> {
     let events: Vec<Event> = events.iter().map(event).collect::<PyResult<_>>()?;

@@ -8,8 +8,8 @@ use stormlog_format::{Map, Text, Value, json, metadata_keys};
 
 use crate::errors::raise;
 
-/// The prefix of a text that stands for a key which is not a string; no real key starts with these
-/// unpaired surrogates.
+/// The prefix of a text that stands for a key which is not a string; no real key starts with this
+/// prefix of unpaired surrogates.
 const KEY_HANDLE: &[u8] = b"\xed\xbf\xbf\xed\xbf\xbe";
 
 /// The Python objects of the caller behind [`Value::Opaque`] handles.
@@ -171,7 +171,7 @@ impl<'py> Objects<'py> {
         })
     }
 
-    /// A new dictionary with the entries of an object.
+    /// A new Python dictionary with the entries of a JSON object.
     pub(crate) fn map_to_python(&self, py: Python<'py>, map: &Map) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
         for (key, value) in map.iter() {

@@ -89,7 +89,8 @@ impl DiagnoseBundle {
             .map_err(|error| raise(py, "ArtifactWriteError", format!("{error:#}")))
     }
 
-    /// Writes the results of the bundle and returns its directory, the exit code and the summary.
+    /// Writes the results of the diagnosis into the bundle and returns its directory, the exit code
+    /// and the summary.
     #[pyo3(signature = (device, counted_ooms, has_window, cut_short))]
     fn finish<'py>(
         &mut self,

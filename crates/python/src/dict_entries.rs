@@ -22,7 +22,7 @@ struct Entry {
 }
 
 impl Entries {
-    /// Starts with the keys that a dictionary must have, in the caller's order, each with its
+    /// Starts with the keys that each dictionary must have, in the caller's order, each with its
     /// position in the dictionary.
     pub(crate) fn of<'a, 'py: 'a>(
         keys: impl Iterator<Item = (usize, &'a Bound<'py, PyString>)>,
@@ -43,8 +43,9 @@ impl Entries {
         }
     }
 
-    /// Stores the values of a dictionary. The result has a bit for each index whose value is a
-    /// different object than in the last dictionary, or is `None` when the keys differ.
+    /// Stores the values of a dictionary and compares them with those of the last dictionary. The
+    /// result has a bit for each index whose value is a different object than in the last
+    /// dictionary, or is `None` when the keys differ.
     #[expect(
         unsafe_code,
         reason = "a safe iterator counts references to every key and value, though most of a \
@@ -84,7 +85,7 @@ impl Entries {
         Some(changed)
     }
 
-    /// The changed value at an index.
+    /// The changed value of the key at an index.
     pub(crate) fn value<'a, 'py>(
         &'a self,
         py: Python<'py>,

@@ -55,7 +55,8 @@ pub(crate) fn framework_patterns(
     dicts_of(py, framework::patterns(&usage))
 }
 
-/// The fragmentation in snapshots, each given as megabytes in use and reserved.
+/// Computes the fragmentation of memory from snapshots, each given as megabytes in use and
+/// reserved.
 #[pyfunction]
 pub(crate) fn framework_fragmentation<'py>(
     py: Python<'py>,
@@ -77,7 +78,7 @@ pub(crate) fn framework_efficiency(
     framework::efficiency(peak_mb, growth, fragmentation, usage.as_deref())
 }
 
-/// Memory and time per call of each profiled function.
+/// Computes memory and time per call for each profiled function.
 #[pyfunction]
 pub(crate) fn framework_performance<'py>(
     py: Python<'py>,

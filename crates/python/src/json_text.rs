@@ -85,8 +85,8 @@ impl Line {
                 Err(_) => return self.dict_of_any_keys(dict),
             }
         }
-        // Python sorts strings by code point, which is the order of their UTF-8 bytes too. If a key
-        // has no UTF-8 form, Python itself sorts the keys.
+        // Python sorts strings by code point, which is the same order as that of their UTF-8 bytes.
+        // If a key has no UTF-8 form, Python itself sorts the keys.
         let mut indices = Vec::with_capacity(entries.len());
         for (index, (key, _)) in entries.iter().enumerate() {
             match key.to_str() {

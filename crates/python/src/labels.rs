@@ -61,7 +61,7 @@ pub(crate) fn event_backend<'py>(metadata: &Bound<'py, PyAny>) -> PyResult<Bound
     text_to_python(metadata.py(), &issue::backend(&known))
 }
 
-/// The numbers that are derived from an event's counters.
+/// Computes the numbers that are derived from an event's counters.
 #[pyfunction]
 pub(crate) fn event_fields<'py>(
     py: Python<'py>,
@@ -80,7 +80,7 @@ type Counters<'py> = (
     Bound<'py, PyAny>,
 );
 
-/// The numbers that are derived from all events of a session.
+/// Computes the numbers that are derived from all events of a session.
 #[pyfunction]
 pub(crate) fn session_fields<'py>(
     py: Python<'py>,
@@ -95,7 +95,7 @@ pub(crate) fn session_fields<'py>(
     dict_of(py, &SessionFields::of(&events, Some(&word(last_type)?)))
 }
 
-/// Checks the kind of an issue and returns its name.
+/// Checks that the kind of an issue is known and returns its name.
 #[pyfunction]
 pub(crate) fn issue_kind(kind: &Bound<'_, PyAny>) -> PyResult<&'static str> {
     fingerprint::issue_kind(&text_of(kind)?).map_err(|error| invalid_fingerprint(kind.py(), &error))

@@ -174,7 +174,7 @@ pub(crate) fn retry_delay_s(failures: i64, initial_s: f64, factor: f64, max_s: f
     health::retry_delay_s(failures, initial_s, factor, max_s)
 }
 
-/// Whether the environment sets a rank, but not all variables of any launcher.
+/// Whether the environment sets a rank, but does not set all variables of any one launcher.
 #[pyfunction]
 pub(crate) fn launcher_is_incomplete(env: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(stormlog_capture::launcher::launcher_variables_incomplete(

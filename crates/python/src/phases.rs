@@ -135,7 +135,7 @@ impl PhaseReplay {
     }
 }
 
-/// The phase boundary that an event marks: its fields by name, without the attributes.
+/// The beginning or end of a phase that an event marks: its fields by name, without the attributes.
 #[pyfunction]
 pub(crate) fn phase_boundary<'py>(
     event: &Bound<'py, PyAny>,

@@ -71,7 +71,7 @@ fn limits(thresholds: [f64; 6]) -> ProfileThresholds {
     }
 }
 
-/// Finds patterns of profiled calls: the fields of `MemoryPattern` by name.
+/// Finds patterns of profiled calls and returns the fields of `MemoryPattern` by name.
 #[pyfunction]
 pub(crate) fn profile_patterns(
     py: Python<'_>,
@@ -81,7 +81,7 @@ pub(crate) fn profile_patterns(
     dicts_of(py, optimization::patterns(&calls.0, &limits(thresholds)))
 }
 
-/// Finds insights about profiled calls: the fields of `PerformanceInsight` by name.
+/// Finds insights about profiled calls and returns the fields of `PerformanceInsight` by name.
 #[pyfunction]
 pub(crate) fn profile_insights(
     py: Python<'_>,

@@ -46,7 +46,7 @@ pub(crate) fn project<'py>(
     objects.map_to_python(py, &fields)
 }
 
-/// The indices of the mappings that differ from all mappings before them in the list.
+/// The indices of the mappings that differ from all mappings that precede them in the list.
 #[pyfunction]
 pub(crate) fn distinct(py: Python<'_>, mappings: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<usize>> {
     let map = |mapping: Bound<'_, PyAny>| match Reading::Record.deep_map(&mapping)? {

@@ -245,8 +245,8 @@ impl Recorder {
         dicts_of(py, records.iter().map(stormlog_format::Event::to_record))
     }
 
-    /// Records that memory ran out, and returns the events for the OOM bundle, the last of which is
-    /// this event.
+    /// Records an event that memory ran out, and returns the events for the OOM bundle, the last of
+    /// which is the recorded event.
     #[pyo3(signature = (reason, facts=None))]
     fn record_oom<'py>(
         &self,
@@ -368,8 +368,8 @@ struct PythonListener {
 impl AlertListener for PythonListener {
     fn alert(&self, event: &TrackedEvent, origin: &Origin) {
         let payload = event.to_payload(origin);
-        // An interpreter that shuts down accepts no more callbacks, and an alert that cannot be
-        // delivered must not harm the recording.
+        // A Python interpreter that shuts down accepts no more callbacks, and an alert that cannot
+        // be delivered must not harm the recording.
         let _ = Python::try_attach(|py| {
             let payload = Objects::default().to_python(py, &Value::Map(payload))?;
             self.function.call1(py, (payload,))

@@ -1,4 +1,4 @@
-//! Validates records and identities for Python: the rules of `stormlog.telemetry` over plain
+//! Validates records and identities for Python: applies the rules of `stormlog.telemetry` to plain
 //! mappings.
 
 use pyo3::prelude::*;

@@ -71,7 +71,7 @@ impl EventRows {
     }
 }
 
-/// Makes columns from records that must be valid.
+/// Makes columns of events from records, which must be valid.
 #[pyfunction]
 pub(crate) fn rows_from_records<'py>(
     py: Python<'py>,

@@ -28,7 +28,7 @@ pub(crate) fn new_session_id(py: Python<'_>) -> PyResult<Bound<'_, PyString>> {
 }
 
 /// The id for a session that was recorded without one, computed from the given parts; equal parts
-/// give equal ids. Parts that are `None` are left out of the id.
+/// give equal ids. Parts that are `None` do not contribute to the session id.
 #[pyfunction]
 pub(crate) fn stable_legacy_session_id<'py>(
     py: Python<'py>,

@@ -138,7 +138,7 @@ impl Sink {
                     self.sink.seal().map_err(|error| sink_error(&error))?;
                     return Err(PyValueError::new_err(error.to_string()));
                 }
-                // When no session is active, the given status is not used.
+                // When no session is active, the status that the caller passed is not used.
                 status => status.unwrap_or(SessionStatus::Completed),
             };
             self.sink.close(status).map_err(|error| sink_error(&error))

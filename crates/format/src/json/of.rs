@@ -29,7 +29,7 @@ pub fn map_of(document: &(impl Serialize + ?Sized)) -> Map {
     }
 }
 
-/// Serializes pairs as one object, for `#[serde(serialize_with)]`.
+/// Serializes pairs of names and values as one object, for `#[serde(serialize_with)]`.
 pub fn by_name<K, V, S>(pairs: &[(K, V)], serializer: S) -> Result<S::Ok, S::Error>
 where
     K: Serialize,

@@ -40,7 +40,8 @@ pub enum JsonErrorKind {
     /// The colon after a key is missing.
     #[error("expected ':'")]
     ExpectedColon,
-    /// After an entry, neither a comma nor the end of the list or object follows.
+    /// After an entry of a list or object, neither a comma nor the end of the list or object
+    /// follows.
     #[error("expected ',' or the end of the list or object")]
     ExpectedComma,
     /// Other text follows the document.
@@ -69,7 +70,7 @@ pub trait Build<'a> {
     fn string(&mut self, string: RawString<'a>) -> Self::Value;
     /// Creates a list.
     fn list(&mut self, items: Vec<Self::Value>) -> Self::Value;
-    /// Creates an object; its keys are in the order of the text and may be repeated.
+    /// Creates an object; its keys are in the order of the JSON text and may be repeated.
     fn map(&mut self, entries: Vec<(Self::Key, Self::Value)>) -> Self::Value;
 }
 
@@ -179,13 +180,13 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Makes a reader at the start of the text. The JSON text must be UTF-8, otherwise decoded
+    /// Makes a reader at the start of a JSON text. The JSON text must be UTF-8, otherwise decoded
     /// strings are not valid text.
     pub fn new(text: &'a [u8]) -> Self {
         Self { text, position: 0 }
     }
 
-    /// Makes a reader at a byte offset of the text.
+    /// Makes a reader at a byte offset of a JSON text.
     pub fn at(text: &'a [u8], position: usize) -> Self {
         Self { text, position }
     }
@@ -195,7 +196,7 @@ impl<'a> Reader<'a> {
         self.position
     }
 
-    /// The next byte of the text; `None` at the end.
+    /// The next byte of the text; `None` at the end of the text.
     pub fn peek(&self) -> Option<u8> {
         self.text.get(self.position).copied()
     }

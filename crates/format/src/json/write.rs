@@ -14,15 +14,15 @@ pub enum Layout {
     Line,
     /// The whole text is on one line, with `,` and `:` between the parts.
     Compact,
-    /// One entry per line, indented by two spaces per level.
+    /// Each entry of a list or object is on its own line, indented by two spaces per level.
     Indented,
 }
 
 /// How to write NaN and the infinities, which strict JSON does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NonFinite {
-    /// Writes Python's words `NaN`, `Infinity` and `-Infinity` without quotes, for hashes of values
-    /// as they were read.
+    /// Writes Python's words `NaN`, `Infinity` and `-Infinity` without quotes, which hashes of
+    /// values need.
     Bare,
     /// Writes `NaN`, `Infinity` and `-Infinity` in quotes, as in every file that Stormlog writes.
     Quoted,

@@ -13,7 +13,7 @@ const BYTES_PER_MB: f64 = 1_048_576.0;
 const NANOS_PER_SECOND: f64 = 1e9;
 const METADATA_PREFIX: &str = "metadata_";
 
-/// The record in the form of version 3, which is not validated yet.
+/// Converts a legacy record to the form of version 3, without validating it.
 pub(crate) fn upgrade(record: &Map, defaults: &RecordDefaults) -> Result<Map, RecordError> {
     let mut metadata = collect_metadata(record)?;
     let timestamp_ns = timestamp_ns(record)?;

@@ -29,7 +29,7 @@ pub struct SegmentRollup {
     dump_paths: BTreeSet<Text>,
     /// The times at which the collector's health changed, each with true when the health degraded.
     transitions: Vec<(i64, bool)>,
-    /// The latest health of the collector, with its time.
+    /// The latest known health of the collector, with the time of the event that reported it.
     health: Option<(i64, Health)>,
     ranks: BTreeMap<i64, RankTotals>,
     windows: BTreeMap<i64, Window>,
@@ -424,7 +424,7 @@ pub struct SessionRollupBuilder {
 }
 
 impl SessionRollupBuilder {
-    /// Makes a builder for a session, at first without events.
+    /// Makes a builder for the rollup of a session, at first without events.
     pub fn new(session: SessionSummary, window_ns: i64) -> Self {
         Self {
             events: SegmentRollup::new(session.started_at_ns, window_ns),

@@ -26,7 +26,7 @@ pub struct RollupFile {
     pub window_duration_ns: i64,
     /// The segments that the rollups cover.
     pub coverage: Coverage,
-    /// The rollups of the sessions, ordered by start and id.
+    /// The rollups of the sessions, ordered by the start and the id of the session.
     pub sessions: Vec<SessionRollup>,
 }
 
@@ -191,7 +191,7 @@ impl Coverage {
 }
 
 impl SessionRollup {
-    /// The sort key of sessions: by start, then by id.
+    /// The sort key of sessions in a rollup file: by start, then by id.
     pub fn order(&self) -> (i64, &Text) {
         (self.session.started_at_ns, &self.session.session_id)
     }

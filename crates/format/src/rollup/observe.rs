@@ -1,4 +1,4 @@
-//! The part of an event that rollups need, called its observation.
+//! Extracts the part of an event that rollups need, called its observation.
 
 use crate::classify;
 use crate::event::Event;
@@ -25,7 +25,7 @@ pub struct Observation {
     /// The health of the collector that the event reports. For an event that reports a change of
     /// the collector's health, `kind` contains the new health.
     pub health: Option<Health>,
-    /// What the event reports besides counters; `None` for most events.
+    /// The alert or out-of-memory error that the event reports; `None` for most events.
     pub incident: Option<Box<Incident>>,
 }
 
@@ -91,7 +91,7 @@ impl Kind {
     }
 }
 
-/// What an event reports besides its counters.
+/// What an event reports besides its counters: an alert or an out-of-memory error.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Incident {
     /// Event type and severity, if the event is an alert.

@@ -32,8 +32,8 @@ impl ProcessIdentity {
         })
     }
 
-    /// Whether the pids of two processes can be compared: they are on the same machine since its
-    /// last boot, and in the same namespace.
+    /// Whether the pids of two processes can be compared: both processes belong to the same boot of
+    /// the same machine and to the same pid namespace.
     pub fn shares_ids_with(&self, other: &Self) -> bool {
         self.boot_id == other.boot_id && self.pid_namespace == other.pid_namespace
     }

@@ -1,4 +1,4 @@
-//! Selects a session of an artifact when the user names none.
+//! Selects a session of an artifact when the user does not name one.
 
 use std::cmp::Reverse;
 

@@ -74,9 +74,9 @@ fn sizes_of_pools(taken: &Bound<'_, PyAny>, device: i64) -> PyResult<Vec<PoolSiz
 
 /// To explain frames of generated code, PyTorch's snapshot looks up its module `_inductor`; in a
 /// program that has not loaded that module yet, the lookup would load it, which takes six seconds
-/// on the training thread. Without `_inductor` there is no generated code, so an empty module
-/// replaces it during the call. No other code sees the empty module, because the interpreter lock
-/// is held and no bytecode is run.
+/// on the training thread. Without `_inductor` the program has no generated code, so an empty
+/// module replaces `_inductor` during the call. No other code sees the empty module, because the
+/// interpreter lock is held and no bytecode is run.
 fn taken<'py>(
     torch: &Bound<'py, PyModule>,
     snapshot: &Bound<'py, PyAny>,

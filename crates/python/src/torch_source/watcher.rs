@@ -1,4 +1,5 @@
-//! The Python function (watcher) that is called at the ends of steps while memory rises.
+//! Holds and calls the watcher, a Python function that is called at the ends of steps while memory
+//! rises.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
