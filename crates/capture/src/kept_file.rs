@@ -1,8 +1,8 @@
 //! A file that stays open in the watched program. The watched program may close the file: daemons
 //! and launchers close every descriptor they did not open (`os.closerange(3, 256)`). If the program
 //! closes a file of the recorder, the next file that the program opens gets the same descriptor
-//! number. The recorder therefore compares the descriptor with the file before every use; a
-//! descriptor of any other file is neither used nor closed.
+//! number. The recorder compares the descriptor with the file before every use; if the descriptor
+//! belongs to another file, the recorder neither uses nor closes it.
 
 use std::fs::{File, Metadata};
 use std::io;

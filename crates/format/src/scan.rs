@@ -4,11 +4,11 @@
 //! The records of one file usually have the same keys in the same order with the same white space.
 //! The scanner remembers the text between the values of the last record, compares it with the next
 //! record, and parses only the values. Strings and metadata of a record are compared with those of
-//! the last record before they are parsed.
+//! the previous record before they are parsed.
 //!
 //! The scanner accepts only records that are valid without conversion (version 3, with every check
-//! of [`validate`](crate::validate)). It is therefore always safe when the scanner gives up: the
-//! caller then uses the general parser, which also reports errors in the record.
+//! of [`validate`](crate::validate)). The scanner may give up on any record: the caller then uses
+//! the general parser, which also reports errors in the record.
 
 use crate::event::{FIELDS, Version};
 use crate::json::{RawString, Reader};

@@ -27,8 +27,8 @@ pub enum Value {
     List(Vec<Value>),
     /// An object
     Map(Map),
-    /// A handle for an object of the caller, which no code here examines. The number is the
-    /// caller's own handle and is returned unchanged
+    /// A handle for an object of the caller, which the format crate never examines. The number is
+    /// the caller's own handle and is returned unchanged
     Opaque(u32),
 }
 

@@ -135,8 +135,8 @@ impl Line {
                 "keys must be str, int, float, bool or None, not {kind}"
             )));
         }
-        // The JSON writer already puts quotes around a number that is not finite, so a key of this
-        // kind gets none here.
+        // The JSON writer puts quotes around a number that is not finite, so a key that is such a
+        // number needs no further quotes.
         let quote = if self.is_finite(key) { "\"" } else { "" };
         self.out.push_str(quote);
         self.value(key)?;

@@ -1,10 +1,10 @@
 //! Reads PyTorch's allocator of one CUDA device.
 //!
 //! Reading PyTorch's counters needs the Python interpreter, so a thread that reads them makes the
-//! program wait. PyTorch's counters are therefore read on the training thread at the end of a step,
-//! where the interpreter is held anyway; the sampling thread reads them only when no step has ended
-//! for a while. The memory of the CUDA device itself is read through NVML, which needs no
-//! interpreter. The calls into PyTorch are made by the implementation of [`Allocator`].
+//! program wait. PyTorch's counters are read on the training thread at the end of a step, where the
+//! interpreter is held anyway; the sampling thread reads them only when no step has ended for a
+//! while. The memory of the CUDA device itself is read through NVML, which needs no interpreter.
+//! The calls into PyTorch are made by the implementation of [`Allocator`].
 
 mod attention;
 mod device;

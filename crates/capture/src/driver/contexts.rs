@@ -30,7 +30,7 @@ impl Driver {
         let handle = open(c"libcuda.so.1", libc::RTLD_NOLOAD)?;
         let count = symbol(handle, c"cuDeviceGetCount").ok()?;
         let state = symbol(handle, c"cuDevicePrimaryCtxGetState").ok()?;
-        // SAFETY: both functions have had these types in every version of CUDA since 7.0.
+        // SAFETY: the two functions of the CUDA driver have had the types used here since CUDA 7.0.
         unsafe {
             Some(Self {
                 count: std::mem::transmute::<*mut c_void, GetCount>(count),

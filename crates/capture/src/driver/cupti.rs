@@ -220,7 +220,7 @@ pub(super) fn symbol(handle: *mut c_void, name: &CStr) -> std::result::Result<*m
 impl Library {
     fn of(handle: *mut c_void) -> std::result::Result<Self, String> {
         let find = |name| symbol(handle, name);
-        // SAFETY: CUPTI's functions have had these types in every version since 6.0.
+        // SAFETY: CUPTI's functions have had the types used here since CUPTI 6.0.
         unsafe {
             Ok(Self {
                 subscribe: std::mem::transmute::<

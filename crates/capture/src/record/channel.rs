@@ -1,5 +1,5 @@
-//! One collector of the recorder, together with the state of its device. The readings of the
-//! collector are turned into events here.
+//! One collector of the recorder, together with the state of its device. This module turns the
+//! readings of the collector into events.
 
 use std::sync::Arc;
 

@@ -148,7 +148,7 @@ impl TrackedEvent {
 
     /// Names of the counters that are unknown, but for which a record of version 3 must contain a
     /// number. A process has no allocator for host memory: what it reserved and what it uses equal
-    /// what it allocated, so these counters are not unknown.
+    /// what it allocated, so the reserved and used bytes are not unknown.
     fn unknown_fields(&self) -> Vec<&'static str> {
         let counters = &self.counters;
         let is_listed = counters.allocator_allocated_bytes.is_none() || !self.source.is_host();

@@ -2,8 +2,8 @@
 //! closer look at the program's memory is worth its cost; it reports nothing, because the analysis
 //! decides what is a leak.
 //!
-//! Readings of the memory level are gathered in blocks, and the lowest reading of a block is called
-//! its floor. The level of memory rises when the lowest readings of several blocks in a row rise by
+//! Readings of the memory level are gathered in blocks; the lowest reading of a block is called its
+//! floor. The level of memory rises when the lowest readings of several blocks in a row rise by
 //! more than the range of the readings within a block. Slow growth of memory shows only in long
 //! blocks of readings, so blocks of doubling length are checked in the same way. The detector takes
 //! 700 bytes, allocates nothing, and needs constant time for each reading.

@@ -51,8 +51,8 @@ pub struct SinkStatus {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// The writer of the sink, which only the writing thread uses; it is stored here so that a
-    /// forked child can release it.
+    /// The writer of the sink, which only the writing thread uses; it is a field of the shared
+    /// state so that a forked child can release it.
     writer: Mutex<Option<Writer>>,
     /// Wakes the writing thread.
     wake: Condvar,

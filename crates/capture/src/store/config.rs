@@ -15,17 +15,19 @@ pub struct SinkConfig {
     pub root_dir: PathBuf,
     /// The file names of the sink. A host sink, which records host memory, has no rollups.
     pub names: SinkNames,
-    /// The sink flushes when this many events are buffered.
+    /// The number of buffered events at which the sink flushes.
     pub flush_every_events: u64,
-    /// The sink flushes when this much time has passed since the last flush.
+    /// The time after the last flush at which the sink flushes again.
     pub flush_every: Duration,
-    /// The sink starts a new segment when the current segment has this many bytes.
+    /// The number of bytes in a segment at which the sink starts a new one.
     pub rollover_max_bytes: u64,
-    /// The sink starts a new segment when the current segment has this many events.
+    /// The number of events in a segment at which the sink starts a new one.
     pub rollover_max_events: u64,
-    /// The sink keeps at most this many segments and deletes older segments.
+    /// The largest number of segments that the sink keeps; it deletes the oldest segments above
+    /// this limit.
     pub retention_max_files: u64,
-    /// The sink keeps at most this many bytes of segments and deletes older segments.
+    /// The largest number of bytes of segments that the sink keeps; it deletes the oldest segments
+    /// above this limit.
     pub retention_max_total_bytes: u64,
     /// Whether `rollups.json` is written when the sink is closed.
     pub write_rollups: bool,

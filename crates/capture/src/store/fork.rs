@@ -1,9 +1,9 @@
 //! Releases the sinks of the parent process in a forked child.
 //!
-//! A fork copies the memory of the parent process, but of its threads only the one that forks. In
-//! the forked child a lock may therefore be held for ever by a thread that exists only in the
-//! parent, and the data behind the lock may be half changed. A forked child therefore never waits
-//! for a lock of the parent: it releases what it can lock at once and does not touch the rest.
+//! A fork copies the memory of the parent process, but of its threads only the one that forks. In a
+//! forked child a lock may be held for ever by a thread that exists only in the parent, and the
+//! data behind the lock may be half changed. A forked child never waits for a lock of the parent:
+//! it releases the sinks that it can lock at once and does not touch the others.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, Weak};

@@ -3,10 +3,10 @@
 //! except on file systems without locks, where an owner file replaces the lock ([`super::owner`]).
 //!
 //! A forked child shares the locked descriptors of its parent, and a lock lasts until the last copy
-//! of its descriptor is closed. Every locked descriptor is therefore opened and closed under one
-//! mutex, which [`before_fork`] takes. Whatever other threads were doing during the fork, the child
-//! has the complete list of locked descriptors and closes them all, so that the lock ends with the
-//! parent.
+//! of its descriptor is closed. Every descriptor of a locked directory is opened and closed under
+//! one mutex, which [`before_fork`] takes. Whatever other threads were doing during the fork, the
+//! child has the complete list of locked descriptors and closes them all, so that the lock ends
+//! with the parent.
 
 use std::cell::RefCell;
 use std::fs::File;

@@ -53,9 +53,9 @@ const LEVELS: usize = INTERVALS_NS.len() + 1;
 const COARSEST: usize = LEVELS - 1;
 
 /// The share of each level of thinning in the usable bytes of the budget, in sixteenths. With 10
-/// samples a second of 700 bytes each and the default budget, these shares keep 5 hours complete,
-/// then 2 hours thinned to intervals of 1 s, 20 hours at 10 s, 5 days at 1 min, 26 days at 10 min,
-/// and 150 days at 1 h.
+/// samples a second of 700 bytes each and the default budget, the shares of the levels keep 5 hours
+/// complete, then 2 hours thinned to intervals of 1 s, 20 hours at 10 s, 5 days at 1 min, 26 days
+/// at 10 min, and 150 days at 1 h.
 const SHARES: [u64; LEVELS] = [8, 2, 2, 2, 1, 1];
 
 /// The largest number of segments that are rewritten into one segment.

@@ -103,7 +103,7 @@ impl SegmentRollup {
     }
 
     /// Adds events in the order of their arrival. Neighbouring events usually have the same rank
-    /// and time window, so these are looked up only once.
+    /// and time window, so rank and window are looked up only once for them.
     pub fn observe_all(&mut self, events: &[Observation]) {
         let (started_at_ns, window_ns) = (self.started_at_ns, self.window_ns);
         let window_of = |event: &Observation| {
