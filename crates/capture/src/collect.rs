@@ -1,5 +1,6 @@
-//! Collectors, the sources of memory counters. Each collector is one file of this folder and
-//! implements [`Collector`]; the other files read what several collectors need.
+//! Collectors, the sources of memory counters. Each collector is one file of the folder `collect`
+//! and implements [`Collector`]; the remaining files of the folder read values that several
+//! collectors need.
 //!
 //! A collector reads counters on request and keeps no history. A counter that the collector cannot
 //! read is `None` and listed in `partial_fields`; it is never zero.
@@ -20,14 +21,15 @@ pub use peak::Peak;
 
 use stormlog_format::{Counters, Map};
 
-/// Describes the source of a collector's readings in every record.
+/// Describes, in every record, the source of a collector's readings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterSource {
     /// Short name of the runtime: `cuda`, `rocm`, `mps`, `cpu`, `nvml`, ...
     pub backend: String,
-    /// The name of the collector, the value of `collector` in every record.
+    /// The name of the collector, which every record contains as `collector`.
     pub collector: String,
-    /// The interface that the counters are read from, such as NVML; only some records name one.
+    /// The interface through which the counters are read, such as NVML; only some records name an
+    /// interface.
     pub sampling_source: Option<String>,
     /// Whether the source can provide the total memory of the device.
     pub supports_device_total: bool,
@@ -60,30 +62,31 @@ pub struct Reading {
     pub timestamp_ns: i64,
     /// The number of the device, -1 for the host.
     pub device_id: i64,
-    /// The values of the counters; `None` is unknown. The recorder, not the collector, fills in the
-    /// change since the sample before.
+    /// The values of the counters; `None` means that a value is unknown. The recorder, not the
+    /// collector, fills in the counter for the change since the previous sample.
     pub counters: Counters,
-    /// A peak between the last reading and this one, if the source keeps a peak itself and it is
-    /// above this reading.
+    /// The highest level between the last reading and this one, in bytes, if the source records its
+    /// own peak and that peak is above this reading.
     pub peak_bytes: Option<i64>,
-    /// Names of counters that the source should provide and did not, as records spell them.
+    /// Names of counters that the source should have provided and did not, as records spell them.
     pub partial_fields: Vec<String>,
     /// Why the counters in `partial_fields` could not be read.
     pub errors: Vec<String>,
     /// Further values that are recorded in the sample's metadata.
     pub metadata: Map,
-    /// Events that the source noticed since the last reading, beside its counters.
+    /// Events that the source noticed since the last reading, in addition to its counters.
     pub notices: Vec<Notice>,
 }
 
-/// Something that a source noticed beside its counters; it is recorded as an event of its own.
+/// Something that a source noticed in addition to its counters; it is recorded as an event of its
+/// own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notice {
-    /// The type of the event that the notice is recorded as.
+    /// The type of the event that records the notice.
     pub event_type: &'static str,
-    /// The text of the event, for people.
+    /// The text of the event, which is written for people.
     pub context: String,
-    /// Details for the metadata of the event.
+    /// Details that are recorded in the metadata of the event.
     pub metadata: Map,
 }
 
@@ -115,12 +118,12 @@ pub trait Collector: Send {
     /// Describes the source.
     fn source(&self) -> &CounterSource;
 
-    /// The driver's unique id of the device, if it has one.
+    /// The unique id that the driver gives to the device, if it gives one.
     fn device_uuid(&self) -> Option<String> {
         None
     }
 
-    /// How the memory of the device relates to that of the host, where the two are not separate:
+    /// How the memory of the device relates to the host's memory, where the two are not separate:
     /// `integrated` or `coherent`.
     fn device_memory(&self) -> Option<&'static str> {
         None
@@ -129,8 +132,8 @@ pub trait Collector: Send {
     /// Reads the counters now.
     fn read(&mut self) -> Result<Reading, CollectError>;
 
-    /// All readings since the last call, oldest first, followed by a reading of now; most sources
-    /// return only the reading of now.
+    /// Returns all readings since the last call, oldest first, followed by a reading taken now;
+    /// most sources return only the reading taken now.
     fn readings(&mut self) -> Result<Vec<Reading>, CollectError> {
         self.read().map(|reading| vec![reading])
     }

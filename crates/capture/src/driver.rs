@@ -1,9 +1,11 @@
-//! Which memory the CUDA driver allocates for the watched process, and which library asked for it.
+//! Finds which memory the CUDA driver allocates for the watched process, and which library asked
+//! for it.
 //!
-//! CUPTI, NVIDIA's library for profilers, calls back on the thread that allocates. The caller is
-//! the first library on that thread's stack outside of the driver and the CUDA runtime; the line of
-//! Python is found by a thread of the recorder, which reads the frames of the allocating thread
-//! while that thread waits. The attribution of driver memory is off unless the user asks for it.
+//! CUPTI, NVIDIA's library for profilers, calls a function of the recorder on the thread that
+//! allocates. The caller is the first library on the allocating thread's stack that is neither the
+//! driver nor the CUDA runtime; a thread of the recorder finds the line of Python by reading the
+//! frames of the allocating thread while that thread waits. The attribution of driver memory is off
+//! unless the user asks for it.
 //!
 //! CUPTI has room for one subscriber in a process, so [`stop`] is called before a profiler of the
 //! program starts.
@@ -27,10 +29,10 @@ pub use self::questions::Question;
 pub enum State {
     /// The user did not ask for the attribution of driver memory.
     Off,
-    /// The attribution runs and has seen every allocation since its start.
+    /// The attribution of driver memory runs and has seen every allocation since its start.
     On,
-    /// The attribution has ended for the given reason; the memory that was held at its end is still
-    /// known.
+    /// The attribution of driver memory has ended for the given reason; the memory that was held at
+    /// its end is still known.
     Ended(String),
 }
 
@@ -57,8 +59,8 @@ pub fn start(libraries: &[PathBuf]) -> Result<(), String> {
     Ok(())
 }
 
-/// Ends the attribution and gives CUPTI back; what is held at this moment stays known, and later
-/// allocations are not followed.
+/// Ends the attribution of driver memory and releases CUPTI; allocations that are in use at this
+/// moment stay known, and later allocations are not followed.
 pub fn stop(reason: &str) {
     if state() == State::On {
         set(State::Ended(reason.to_owned()));
@@ -66,22 +68,24 @@ pub fn stop(reason: &str) {
     }
 }
 
-/// Memory held through the driver, summed by device, kind, library and line, most bytes first.
+/// Memory that was allocated through the driver and is in use, summed by device, kind, library and
+/// line, most bytes first.
 pub fn held() -> Vec<Held> {
     holdings::all().summed()
 }
 
-/// The number of allocations that were not followed because too many were held already.
+/// The number of driver allocations that were not followed because too many were in use already.
 pub fn missed() -> u64 {
     holdings::all().missed()
 }
 
-/// Waits for a thread that asks which line of Python it is at.
+/// Waits until a thread asks which line of Python it executes.
 pub fn next_question(patience: Duration) -> Option<Question> {
     questions::DESK.next(patience)
 }
 
-/// Answers the question of a waiting thread; `None` means that its line is not known.
+/// Gives a waiting thread the line of Python that it executes; `None` means that the line is not
+/// known.
 pub fn answer(question: Question, site: Option<Site>) {
     questions::DESK.answer(question, site);
 }

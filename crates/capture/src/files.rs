@@ -1,5 +1,5 @@
-//! Opens files in a directory that other users may write to. A link, a pipe or a device under the
-//! name of one of Stormlog's files is neither followed nor waited for.
+//! Opens files in a directory that other users may write to. If a link, a pipe or a device has the
+//! name of one of Stormlog's files, it is not followed, and opening it does not wait.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Read, Write};
@@ -12,7 +12,7 @@ use rustix::fs::{Mode, OFlags};
 use crate::kept_file::KeptFile;
 use crate::process::{Looked, look};
 
-/// The suffix of a file that is being written and was not renamed yet.
+/// The suffix of a file's temporary name, which the file has until it is complete.
 const TEMPORARY_SUFFIX: &str = ".tmp";
 
 /// How often writing a file is retried when another process deletes its temporary file.
@@ -28,12 +28,12 @@ pub(crate) fn open_to_append(path: &Path) -> io::Result<File> {
     open(path, OFlags::RDWR | OFlags::APPEND)
 }
 
-/// Creates a file for reading and appending; fails when a file with this name exists.
+/// Creates a file for reading and appending; fails when a file with the same name exists.
 pub(crate) fn create_to_append(path: &Path) -> io::Result<File> {
     open(path, OFlags::RDWR | OFlags::APPEND | CREATE_NEW)
 }
 
-/// Creates a file for writing; fails when a file with this name exists.
+/// Creates a file for writing; fails when a file with the same name exists.
 pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     open(path, OFlags::WRONLY | CREATE_NEW)
 }
@@ -41,7 +41,7 @@ pub(crate) fn create_new(path: &Path) -> io::Result<File> {
 const CREATE_NEW: OFlags = OFlags::CREATE.union(OFlags::EXCL);
 
 fn open(path: &Path, flags: OFlags) -> io::Result<File> {
-    // Without `NONBLOCK`, opening a pipe waits for its other end.
+    // Without `NONBLOCK`, opening a pipe waits until another process opens its other end.
     let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::from(0o666))?);
     if file.metadata()?.is_file() {
@@ -54,7 +54,7 @@ fn open(path: &Path, flags: OFlags) -> io::Result<File> {
     }
 }
 
-/// Whether this name belongs to a regular file, not to a link to one.
+/// Whether a name belongs to a regular file, not to a link to one.
 pub(crate) fn is_regular(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|facts| facts.is_file())
 }
@@ -82,17 +82,17 @@ pub(crate) fn create_temporary(directory: &Path, name: &str) -> io::Result<(Path
             std::process::id()
         ));
         match create_new(&path) {
-            // A temporary file with this name exists: a killed process with our pid left it, or a
-            // process of another machine uses it.
+            // A temporary file with this name exists: a killed process with the pid of this process
+            // left it, or a process of another machine uses it.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             created => return created.map(|file| (path, file)),
         }
     }
 }
 
-/// Deletes the temporary files for a name that killed processes of this user left behind. A running
-/// process of another machine looks killed from here; when its temporary file is deleted, it writes
-/// the file again.
+/// Deletes the temporary files of `name` that killed processes of this user left behind. A running
+/// process of another machine looks killed from this machine; when its temporary file is deleted,
+/// that process writes the file again.
 pub fn remove_leftovers(directory: &Path, name: &str) {
     let own = rustix::process::getuid().as_raw();
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -120,24 +120,24 @@ fn owner_of(temporary: &str, name: &str) -> Option<i64> {
     (is_number(pid) && is_number(count)).then(|| pid.parse().ok())?
 }
 
-/// Whether `temporary` is a name that [`create_temporary`] made for `name`, or that version 0.4.0
-/// and stormlog 0.3.9 used (`manifest.tmp` for `manifest.json`).
+/// Whether `temporary` is a temporary file name of `name`: one from [`create_temporary`], or the
+/// one of version 0.4.0 and stormlog 0.3.9 (`manifest.tmp` for `manifest.json`).
 pub(crate) fn is_temporary_of(temporary: &str, name: &str) -> bool {
     let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
     owner_of(temporary, name).is_some() || temporary.strip_suffix(TEMPORARY_SUFFIX) == Some(stem)
 }
 
-/// What a written file must survive: a crash of the machine, or only the end of this process.
+/// Whether a written file must survive a crash of the machine, or only the end of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// The file is on disk when the call returns.
     Disk,
-    /// The operating system has the content and writes it to disk later.
+    /// The operating system has the content of the file and writes it to disk later.
     System,
 }
 
-/// Writes a file under a temporary name and renames it, so that readers find either the old file or
-/// the new one.
+/// Writes a file under a temporary name and then renames it, so that readers find either the old
+/// file or the new one.
 pub fn replace_file(
     directory: &Path,
     name: &str,
@@ -147,9 +147,9 @@ pub fn replace_file(
     replace(directory, name, content, durability, None)
 }
 
-/// Replaces a file like [`replace_file`], for an output that a user named: the new file keeps the
-/// permissions of the old one. The files of a sink follow only the umask, because another user may
-/// have created a file with any mode under their names.
+/// Replaces an output file that the user named, like [`replace_file`]; the new file keeps the
+/// permissions of the old one. The permissions of a sink's files depend only on the umask, because
+/// another user may have created files of the same names with any permissions.
 pub fn replace_output(directory: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     let replaced = directory.join(name).metadata();
     let mode = replaced.ok().map(|facts| facts.mode() & 0o777);
@@ -166,8 +166,8 @@ fn replace(
     let mut tries = 1;
     loop {
         match replace_once(directory, name, content, durability, mode) {
-            // Another process that takes no lock may delete the temporary file as a leftover; then
-            // the file is written again.
+            // Another process that takes no lock may delete the temporary file as a leftover of a
+            // killed process; then the file is written again.
             Err(error) if error.kind() == io::ErrorKind::NotFound && tries < REPLACE_TRIES => {
                 tries += 1;
             }
@@ -185,11 +185,11 @@ fn replace_once(
 ) -> io::Result<()> {
     let (temporary, file) = create_temporary(directory, name)?;
     let write = || {
-        // The mode is set before the file has content that others could read.
+        // The permissions are set before the file has content that other users could read.
         if let Some(mode) = mode {
             file.set_permissions(Permissions::from_mode(mode))?;
         }
-        // Writing may take long, and the program may close the descriptor meanwhile, so the
+        // Writing may take long, and the watched program may close the descriptor meanwhile, so the
         // descriptor is checked at every use.
         let file = KeptFile::new(file)?;
         file.get()?.write_all(content)?;

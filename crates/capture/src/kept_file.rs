@@ -1,7 +1,8 @@
 //! A file that stays open in the watched program. The watched program may close the file: daemons
-//! and launchers close every descriptor they did not open (`os.closerange(3, 256)`). The next file
-//! that the program opens then gets the same descriptor number. So the descriptor is compared with
-//! the file before every use; a descriptor of any other file is neither used nor closed.
+//! and launchers close every descriptor they did not open (`os.closerange(3, 256)`). If the program
+//! closes a file of the recorder, the next file that the program opens gets the same descriptor
+//! number. The recorder compares the descriptor with the file before every use; if the descriptor
+//! belongs to another file, the recorder neither uses nor closes it.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -12,12 +13,12 @@ use std::time::SystemTime;
 /// An open file whose descriptor the program may have closed and reused.
 #[derive(Debug)]
 pub(crate) struct KeptFile {
-    /// The open file; `None` only while this value is dropped.
+    /// The open file; `None` only while the `KeptFile` is dropped.
     file: Option<File>,
     device: u64,
     inode: u64,
-    /// When the file was created; this is compared too, because inode numbers are reused, even for
-    /// the next file that the program creates.
+    /// The creation time of the file; it is compared as well, because inode numbers are reused,
+    /// even for the next file that the program creates.
     made: Option<SystemTime>,
     has_name: bool,
 }
@@ -40,8 +41,8 @@ impl KeptFile {
         let metadata = file.metadata().map_err(|_| closed())?;
         let is_same = (metadata.dev(), metadata.ino()) == (self.device, self.inode)
             && metadata.created().ok() == self.made
-            // A file that was opened without a name never gets one, so a descriptor whose file has
-            // a name belongs to another file.
+            // A file that had no name when it was opened never gets one, so a descriptor whose file
+            // has a name belongs to another file.
             && (self.has_name || metadata.nlink() == 0);
         if is_same {
             Ok((file, metadata))
@@ -50,13 +51,13 @@ impl KeptFile {
         }
     }
 
-    /// The file, unless the program closed it.
+    /// The open file, unless the program closed it.
     pub(crate) fn get(&self) -> io::Result<&File> {
         self.checked().map(|(file, _)| file)
     }
 
-    /// Waits until the content is on disk. A file that the program closed is left to the operating
-    /// system, which writes it later.
+    /// Waits until the content of the file is on disk. The content of a file that the program
+    /// closed is written later by the operating system.
     pub(crate) fn sync_data(&self) -> io::Result<()> {
         match self.checked() {
             Ok((file, _)) => file.sync_data(),
@@ -80,8 +81,8 @@ impl Drop for KeptFile {
         if !self.is_open()
             && let Some(file) = self.file.take()
         {
-            // The descriptor is closed, or the program uses its number for another file, so it must
-            // not be closed here.
+            // The program has closed the descriptor or uses its number for another file, so the
+            // recorder must not close it.
             let _ = file.into_raw_fd();
         }
     }
@@ -124,8 +125,8 @@ mod tests {
         let theirs = create("theirs");
         let kept = KeptFile::new(create("ours")).unwrap();
         assert!(kept.is_open());
-        // The test does what such a program does: it closes the descriptor and opens its own file
-        // under the same number.
+        // The test closes the descriptor and opens its own file under the same number, as a daemon
+        // or launcher does.
         let mut slot = kept
             .file
             .as_ref()

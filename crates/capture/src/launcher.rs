@@ -17,8 +17,8 @@ const LAUNCHERS: [[&str; 3]; 3] = [
 
 const JOB_VARIABLES: [&str; 2] = ["TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"];
 
-/// Resolves the rank, local rank and world size of a process in a distributed run. The environment
-/// variables supply what the given identity leaves out.
+/// Determines the rank, local rank and world size of a process in a distributed run. Environment
+/// variables of the launcher supply the numbers that the given identity leaves out.
 pub fn resolve(
     mut input: IdentityInput<'_>,
     env: Option<&Map>,
@@ -37,7 +37,8 @@ pub fn resolve(
     stormlog_format::resolve(&input)
 }
 
-/// Whether the environment sets a rank or a world size, but not all variables of any launcher.
+/// Whether the environment sets a rank or a world size, but does not set all variables of any one
+/// launcher.
 pub fn launcher_variables_incomplete(env: &Map) -> bool {
     let named = |key: &&str| env.contains(key);
     let complete = LAUNCHERS

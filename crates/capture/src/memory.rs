@@ -1,10 +1,10 @@
 //! Provides memory for the recorder when the program has used up all memory of the machine.
 //!
 //! Rust aborts a process that cannot allocate. The recorder must not end the program that it
-//! watches, because the program may catch its own failure and go on. When the system refuses
-//! memory, the recorder's allocations therefore come from a small reserve in the extension module.
-//! While much of the reserve is in use, events are dropped and counted instead of recorded. Only
-//! the extension module installs this allocator ([`WithReserve`]).
+//! watches, because the program may handle its own failed allocation and go on. When the system has
+//! no memory left, the recorder's allocations come from a small memory reserve in the extension
+//! module. While much of the memory reserve is in use, events are dropped and counted instead of
+//! recorded. Only Python's extension module installs the allocator of this module, [`WithReserve`].
 
 #![expect(
     unsafe_code,
@@ -16,27 +16,27 @@ use std::cell::UnsafeCell;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// The size of the reserve, whose pages take memory only when they are used.
+/// The size of the memory reserve, whose pages take memory only when they are used.
 const RESERVE_BYTES: usize = 4 << 20;
 
-/// Blocks of the reserve have sizes that are powers of two, starting with this one.
+/// The smallest block of the memory reserve, in bytes; the sizes of all blocks are powers of two.
 const SMALLEST: usize = 32;
 const CLASSES: usize = 15;
 
-/// How often a thread tries to lock the reserve. Other threads hold the reserve's lock for
-/// nanoseconds, but a forked child may find it locked for ever by a thread that only the parent
-/// has.
+/// How many times a thread tries to lock the memory reserve. Other threads hold the lock of the
+/// memory reserve for nanoseconds, but a forked child may find it locked for ever by a thread that
+/// only the parent has.
 const PATIENCE: u32 = 10_000;
 
-/// The system's allocator, with the reserve as a fallback.
+/// The system's allocator, with a small memory reserve as a fallback.
 #[derive(Clone, Copy, Debug)]
 pub struct WithReserve;
 
-/// Bytes of the reserve that are in use.
+/// Bytes of the memory reserve that are in use.
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether memory is so short that events should be dropped: more than half of the reserve is in
-/// use, and the system still cannot allocate.
+/// Whether memory is so short that events should be dropped: more than half of the memory reserve
+/// is in use, and the system still cannot allocate.
 pub fn is_short() -> bool {
     IN_USE.load(Ordering::Relaxed) > RESERVE_BYTES / 2 && !system_has_memory()
 }
@@ -58,7 +58,8 @@ fn system_has_memory() -> bool {
 #[repr(align(4096))]
 struct Bytes(UnsafeCell<[u8; RESERVE_BYTES]>);
 
-/// The free blocks of the reserve; each one begins with the address of the next.
+/// The free blocks of the memory reserve as linked lists: each free block begins with the address
+/// of the next one.
 struct Blocks {
     taken: usize,
     free: [*mut u8; CLASSES],
@@ -71,7 +72,7 @@ struct Reserve {
 }
 
 // SAFETY: only the thread that has set `is_locked` uses the lists of free blocks, and only the
-// owner of a block uses its bytes.
+// owner of a block uses the bytes of the block.
 unsafe impl Sync for Reserve {}
 
 static RESERVE: Reserve = Reserve {
@@ -83,7 +84,7 @@ static RESERVE: Reserve = Reserve {
     bytes: Bytes(UnsafeCell::new([0; RESERVE_BYTES])),
 };
 
-/// The size of the block for a layout, and the index of its size class.
+/// The size of the block that a layout needs, and the index of its size class.
 fn block_of(layout: Layout) -> Option<(usize, usize)> {
     let size = layout.size().max(layout.align()).max(SMALLEST);
     let size = size.checked_next_power_of_two()?;
@@ -95,7 +96,8 @@ impl Reserve {
     fn with_blocks<R>(&self, work: impl FnOnce(&mut Blocks) -> R) -> Option<R> {
         for _ in 0..PATIENCE {
             if !self.is_locked.swap(true, Ordering::Acquire) {
-                // SAFETY: this thread has set `is_locked`, so no other thread uses the blocks.
+                // SAFETY: this thread has set `is_locked`, so no other thread uses the blocks of
+                // the memory reserve.
                 let result = work(unsafe { &mut *self.blocks.get() });
                 self.is_locked.store(false, Ordering::Release);
                 return Some(result);
@@ -117,7 +119,8 @@ impl Reserve {
         let taken = self.with_blocks(|blocks| {
             let first = blocks.free[class];
             if !first.is_null() {
-                // SAFETY: a free block begins with the address of the next one.
+                // SAFETY: a free block of the memory reserve begins with the address of the next
+                // one.
                 blocks.free[class] = unsafe { first.cast::<*mut u8>().read_unaligned() };
                 return first;
             }
@@ -126,7 +129,7 @@ impl Reserve {
                 return ptr::null_mut();
             }
             blocks.taken = start + size;
-            // SAFETY: the block lies within the bytes of the reserve.
+            // SAFETY: the block lies within the bytes of the memory reserve.
             unsafe { self.bytes.0.get().cast::<u8>().add(start) }
         });
         let block = taken.unwrap_or(ptr::null_mut());
@@ -141,8 +144,8 @@ impl Reserve {
             return;
         };
         let given = self.with_blocks(|blocks| {
-            // SAFETY: blocks of the reserve are at least as large as a pointer, and this block has
-            // no other owner.
+            // SAFETY: blocks of the memory reserve are at least as large as a pointer, and this
+            // block has no other owner.
             unsafe { block.cast::<*mut u8>().write_unaligned(blocks.free[class]) };
             blocks.free[class] = block;
         });
@@ -152,11 +155,12 @@ impl Reserve {
     }
 }
 
-// SAFETY: every block comes from the system's allocator or from the reserve. Each block has one
-// owner, is large enough and aligned, and its address shows whether it is from the reserve.
+// SAFETY: every block comes from the system's allocator or from the memory reserve. Each block has
+// one owner, is large enough and aligned, and its address shows whether it is from the memory
+// reserve.
 unsafe impl GlobalAlloc for WithReserve {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller follows the rules of `alloc`.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`.
         let block = unsafe { System.alloc(layout) };
         if block.is_null() {
             RESERVE.take(layout)
@@ -166,14 +170,14 @@ unsafe impl GlobalAlloc for WithReserve {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller follows the rules of `alloc_zeroed`.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc_zeroed`.
         let block = unsafe { System.alloc_zeroed(layout) };
         if !block.is_null() {
             return block;
         }
         let block = RESERVE.take(layout);
         if !block.is_null() {
-            // SAFETY: the block is at least as large as the layout.
+            // SAFETY: the block of memory is at least as large as the layout.
             unsafe { block.write_bytes(0, layout.size()) };
         }
         block
@@ -183,7 +187,7 @@ unsafe impl GlobalAlloc for WithReserve {
         if RESERVE.contains(block) {
             RESERVE.give_back(block, layout);
         } else {
-            // SAFETY: a block that is not from the reserve is from the system's allocator.
+            // SAFETY: a block that is not from the memory reserve is from the system's allocator.
             unsafe { System.dealloc(block, layout) };
         }
     }
@@ -191,13 +195,14 @@ unsafe impl GlobalAlloc for WithReserve {
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         let is_reserve = RESERVE.contains(block);
         if !is_reserve {
-            // SAFETY: the block is from the system's allocator.
+            // SAFETY: the block of memory is from the system's allocator.
             let grown = unsafe { System.realloc(block, layout, new_size) };
             if !grown.is_null() {
                 return grown;
             }
         }
-        // SAFETY: the caller guarantees that the new size makes a valid layout.
+        // SAFETY: the caller guarantees that the new size and the old alignment make a valid
+        // layout.
         let new_layout = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
         let new = if is_reserve {
             // SAFETY: the new layout is valid and not empty.
@@ -206,7 +211,8 @@ unsafe impl GlobalAlloc for WithReserve {
             RESERVE.take(new_layout)
         };
         if !new.is_null() {
-            // SAFETY: both blocks are as large as what is copied, and they are different blocks.
+            // SAFETY: both blocks are at least as large as the bytes that are copied, and they are
+            // different blocks.
             unsafe {
                 ptr::copy_nonoverlapping(block, new, layout.size().min(new_size));
                 self.dealloc(block, layout);
@@ -235,10 +241,11 @@ mod tests {
         RESERVE.give_back(small, layout(33));
         assert_eq!(RESERVE.take(layout(64)), small);
         assert!(RESERVE.take(layout(1 << 20)).is_null(), "too large for it");
-        // SAFETY: the block is from the reserve, in which the new size does not fit.
+        // SAFETY: the block is from the memory reserve, in which the new size does not fit.
         let grown = unsafe { WithReserve.realloc(large, layout(5000), 1 << 20) };
         assert!(!RESERVE.contains(grown));
-        // SAFETY: the block has at least these bytes, which the reallocation has copied.
+        // SAFETY: the block has at least as many bytes as are read here, which the reallocation has
+        // copied.
         unsafe {
             assert_eq!(grown.add(4999).read(), 2);
             WithReserve.dealloc(grown, layout(1 << 20));

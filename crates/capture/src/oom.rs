@@ -1,5 +1,5 @@
-//! The flight recorder for out-of-memory errors: which exceptions count, and the bundle of files
-//! that is written for each.
+//! Records out-of-memory errors: which exceptions count as one, and the bundle of files that is
+//! written for each.
 
 mod bundle;
 mod classify;

@@ -3,14 +3,15 @@
 use rustix::process::{Pid, test_kill_process};
 use stormlog_format::{ProcessIdentity, Text};
 
-/// The result of looking up a pid in this machine's pid namespace.
+/// The result of looking up a pid in the pid namespace of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Looked {
-    /// No process has the pid, or only a zombie that its parent has not waited for.
+    /// No process has the pid, or only a zombie has it: a process that has ended and that its
+    /// parent has not waited for.
     Gone,
     /// The process with this pid.
     Found(ProcessIdentity),
-    /// The system does not show whether a process has the pid.
+    /// The system does not reveal whether a process has the pid.
     Unknown,
 }
 
@@ -21,7 +22,8 @@ pub fn look(pid: i64) -> Looked {
     {
         return parsed(pid, &stat);
     }
-    // The kernel may hide the files of other users' processes, so a signal is tried too.
+    // The kernel may hide the files of other users' processes, so the existence of the process is
+    // also tested with signal 0.
     let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
     match number.map(test_kill_process) {
         Some(Err(rustix::io::Errno::SRCH)) => Looked::Gone,
@@ -30,7 +32,7 @@ pub fn look(pid: i64) -> Looked {
 }
 
 /// Whether `/proc` exists and shows the pid namespace of this process. After `unshare --pid`,
-/// `/proc` may still show the outer namespace.
+/// `/proc` may still show the processes of the outer namespace.
 fn sees_own_ids() -> bool {
     let own = std::fs::read_link("/proc/self").ok();
     own.is_some_and(|own| own.to_str() == Some(&std::process::id().to_string()))
@@ -51,8 +53,8 @@ fn parsed(pid: i64, stat: &str) -> Looked {
         let (_, fields) = stat.rsplit_once(')')?;
         let fields: Vec<&str> = fields.split_whitespace().collect();
         let number = |index: usize| fields.get(index)?.parse::<i64>().ok();
-        // A process whose first thread has ended, shown as a zombie, continues with its other
-        // threads.
+        // A process whose first thread has ended is shown as a zombie while its other threads
+        // still run.
         let has_ended = matches!(*fields.first()?, "Z" | "X" | "x") && number(17)? <= 1;
         Some((has_ended, number(19)?))
     };
@@ -77,7 +79,7 @@ fn parsed(pid: i64, stat: &str) -> Looked {
 fn machine() -> Option<(i64, Text)> {
     let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
-    // The link `ns/pid` reads like "pid:[4026531836]".
+    // The text of the link `ns/pid` is, for example, "pid:[4026531836]".
     let namespace = namespace.to_str()?.split_once('[')?.1;
     let namespace = namespace.strip_suffix(']')?.parse().ok()?;
     Some((namespace, boot_id.trim().into()))

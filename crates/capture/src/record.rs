@@ -44,7 +44,7 @@ pub use wording::human as human_bytes;
 /// The longest time that the end of a session waits for the disk.
 const SINK_PATIENCE: Duration = Duration::from_secs(5);
 
-/// The longest time that an event of the program waits for fresh counters.
+/// The longest time that an event which the program records waits for fresh counters.
 const READING_PATIENCE: Duration = Duration::from_millis(50);
 
 /// Options of a recorder.
@@ -60,7 +60,7 @@ pub struct RecordOptions {
     pub alerts: bool,
     /// The rank and the job of the process.
     pub identity: DistributedIdentity,
-    /// The name of the recording program in the session's summary.
+    /// The name of the recording program, for the session's summary.
     pub session_source: Text,
     /// The name of the machine that the session is recorded on.
     pub host: Text,
@@ -68,24 +68,25 @@ pub struct RecordOptions {
     pub pid: i64,
     /// The sink that every session is written to; `None` when events are not stored.
     pub sink: Option<SinkConfig>,
-    /// Which events are made from a reading.
+    /// Which events the recorder makes from a reading of the counters.
     pub detail: Detail,
     /// Metadata for the first event of every session.
     pub start_metadata: Map,
 }
 
-/// Which events are made from a reading of the counters.
+/// Which events the recorder makes from each reading of the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detail {
-    /// Each reading makes a sample, and an event for each change and each new peak, as in stormlog
-    /// 0.3.9.
+    /// Each reading makes a sample, and one event for each change of memory and each new peak, as
+    /// in stormlog 0.3.9.
     #[default]
     Changes,
-    /// Each reading makes only a sample, and events about the health of its collector.
+    /// Each reading makes a sample and events about the health of its collector, and no other
+    /// events.
     Samples,
 }
 
-/// Receives each alert, on the thread that found it, while no lock is held.
+/// Receives each alert, on the thread that found the alert, while no lock is held.
 pub trait AlertListener: Send + Sync {
     /// Receives an alert after it has been recorded.
     fn alert(&self, event: &TrackedEvent, origin: &Origin);
@@ -103,13 +104,13 @@ pub enum StartError {
 /// Selects events.
 #[derive(Clone, Debug, Default)]
 pub struct EventQuery {
-    /// Selects only events of this type.
+    /// Selects only events of the given type.
     pub event_type: Option<Text>,
-    /// Selects only events at or after this time, epoch seconds.
+    /// Selects only events at or after the given time, in epoch seconds.
     pub since_s: Option<f64>,
     /// Selects only alerts.
     pub alerts_only: bool,
-    /// Selects only this many of the newest matching events; zero or less selects none.
+    /// Selects only the given number of the newest matching events; zero or less selects none.
     pub last: Option<i64>,
 }
 
@@ -143,7 +144,7 @@ impl Recorder {
         })
     }
 
-    /// The options that the recorder was made with.
+    /// The options with which the recorder was created.
     pub fn options(&self) -> &RecordOptions {
         &self.options
     }
@@ -198,12 +199,12 @@ impl Recorder {
         Ok(())
     }
 
-    /// Ends the session; does nothing when none is running.
+    /// Ends the running session; does nothing when none is running.
     pub fn stop(&self, status: SessionStatus) {
         self.stop_with(status, &Map::new());
     }
 
-    /// Ends the session and adds metadata to its last event.
+    /// Ends the running session and adds metadata to its last event.
     pub fn stop_with(&self, status: SessionStatus, metadata: &Map) {
         let Some(sampler) = self.state().sampler.take() else {
             return;
@@ -246,7 +247,7 @@ impl Recorder {
             if missing && status == SessionStatus::Completed {
                 status = SessionStatus::Incomplete;
             }
-            // The time at which the session ended is the one that its files record.
+            // The recorder takes the end time of the session from the session's files.
             ended_at_ns = session
                 .and_then(|session| session.ended_at_ns)
                 .or(ended_at_ns);
@@ -257,7 +258,7 @@ impl Recorder {
         }
     }
 
-    /// Pauses or resumes sampling; the session goes on.
+    /// Pauses or resumes sampling; the session continues during a pause.
     pub fn set_paused(&self, is_paused: bool) {
         self.is_paused.store(is_paused, Ordering::Relaxed);
     }
@@ -272,7 +273,7 @@ impl Recorder {
         self.state().source_gone
     }
 
-    /// The summary of the running session, or of the last one.
+    /// The summary of the running session, or of the last session.
     pub fn session(&self) -> Option<SessionSummary> {
         let state = self.state();
         let mut session = state.session.clone()?;
@@ -285,24 +286,26 @@ impl Recorder {
         self.state().origin.clone()
     }
 
-    /// The state of the running session's sink, if it has one.
+    /// The state of the running session's sink, if the session has one.
     pub fn sink_status(&self) -> Option<SinkStatus> {
         self.state().sink.as_ref().map(|sink| sink.status())
     }
 
-    /// The sink directory of the running session or the last one; `None` if it could not be stored.
+    /// The sink directory of the running session or the last one; `None` if the session could not
+    /// be stored.
     pub fn sink_directory(&self) -> Option<PathBuf> {
         let state = self.state();
         let running = state.sink.as_ref().map(|sink| sink.status());
         running.or_else(|| state.stored.clone())?.directory
     }
 
-    /// Why the running or the last session could not be stored completely; `None` when it was.
+    /// Why the running session or the last one could not be stored completely; `None` when it was
+    /// stored completely.
     pub fn storage_problem(&self) -> Option<String> {
         self.state().stored.as_ref()?.problem.clone()
     }
 
-    /// Takes the log messages of the sink; each message is returned once.
+    /// Removes and returns the log messages of the sink.
     pub fn take_notices(&self) -> Vec<String> {
         let mut state = self.state();
         let mut notices = std::mem::take(&mut state.notices);
@@ -310,11 +313,11 @@ impl Recorder {
         notices
     }
 
-    /// Waits at most `patience` until all events recorded so far are on disk; returns whether they
-    /// are.
+    /// Waits at most `patience` until all events recorded so far are on disk; returns whether all
+    /// of them are.
     pub fn flush(&self, patience: Duration) -> bool {
-        // The lock of the state is released before the wait for the disk, so that other threads can
-        // go on recording.
+        // The lock of the recorder's state is released before the wait for the disk, so that other
+        // threads can go on recording.
         let sink = self.state().sink.clone();
         sink.is_none_or(|sink| sink.flush(patience))
     }
@@ -365,14 +368,14 @@ impl Recorder {
         }
     }
 
-    /// Records an event that the program asks for.
+    /// Records an event for the program.
     pub fn record(&self, event_type: &str, change: i64, context: &str, metadata: Map) {
         self.record_then(event_type, change, context, metadata, |_| ());
     }
 
-    /// Records that memory ran out, and returns the events for the out-of-memory bundle, the last
-    /// of which is this event. The argument `facts` has the known numbers of the allocation that
-    /// failed.
+    /// Records an event that memory ran out, and returns the events for the out-of-memory bundle,
+    /// the last of which is the recorded event. The argument `facts` has what is known about the
+    /// failed allocation, such as its size.
     pub fn record_oom(&self, reason: &str, facts: Map) -> Vec<Map> {
         let mut metadata = Map::new();
         metadata.insert(metadata_keys::OOM_REASON, reason);
@@ -380,8 +383,8 @@ impl Recorder {
             metadata.insert("oom", Value::Map(facts));
         }
         let context = format!("OOM detected ({reason})");
-        // The sampler records further events meanwhile, so the bundle's events are copied before
-        // any of them.
+        // The sampling thread records further events meanwhile, so the bundle's events are copied
+        // before the next event is recorded.
         self.record_then(
             EventType::Error.as_str(),
             0,
@@ -391,7 +394,8 @@ impl Recorder {
         )
     }
 
-    /// Records an event and calls `look` on the state before another event can be recorded.
+    /// Records an event and calls `look` with the state of the recorder before another event can be
+    /// recorded.
     fn record_then<R>(
         &self,
         event_type: &str,
@@ -470,7 +474,7 @@ impl Recorder {
         Some(Ok(boundary))
     }
 
-    /// The events in memory that match the query.
+    /// The events in the recorder's memory that match the query.
     pub fn events(&self, query: &EventQuery) -> Vec<Arc<TrackedEvent>> {
         let state = self.state();
         let matching = state.history.iter().filter(|event| {
@@ -491,7 +495,7 @@ impl Recorder {
         events
     }
 
-    /// The events in memory, as records of a sink.
+    /// The events in the recorder's memory, as records of a sink.
     pub fn records(&self) -> Vec<Event> {
         let events = self.events(&EventQuery::default());
         let Some(origin) = self.origin() else {
@@ -500,8 +504,8 @@ impl Recorder {
         events.iter().map(|event| event.to_event(&origin)).collect()
     }
 
-    /// Deletes the events in memory and resets the counters of the statistics. The session
-    /// continues.
+    /// Deletes the events in the recorder's memory and resets the counters of the statistics. The
+    /// session continues.
     pub fn clear(&self) {
         let mut state = self.state();
         state.history.clear();
@@ -517,7 +521,7 @@ impl Recorder {
         }
     }
 
-    /// Sets the threshold of an alert; returns `false` when there is no threshold of this name.
+    /// Sets the threshold of an alert; returns `false` when no threshold has the given name.
     pub fn set_threshold(&self, name: &str, value: f64) -> bool {
         self.state().thresholds.set(name, value)
     }
@@ -551,8 +555,8 @@ impl Recorder {
         }
     }
 
-    /// Makes an event with the counters of now, or with those of the last sample when the collector
-    /// is busy.
+    /// Makes an event with the counters read now, or with the counters of the last sample when the
+    /// collector is busy.
     fn event_now(&self, event_type: &str, context: &str) -> Option<TrackedEvent> {
         let event = self.with_channels(|channels| {
             let channel = channels.first_mut()?;
@@ -577,7 +581,8 @@ impl Recorder {
         Some(event)
     }
 
-    /// Calls a function with the collectors; `None` when another thread is stuck in one of them.
+    /// Calls a function with the collectors; returns `None` when another thread is stuck in one of
+    /// the collectors.
     fn with_channels<R>(&self, work: impl FnOnce(&mut Vec<Channel>) -> R) -> Option<R> {
         let deadline = Instant::now() + READING_PATIENCE;
         loop {

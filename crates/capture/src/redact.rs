@@ -1,10 +1,10 @@
-//! Removes what looks like a secret from everything that is written. All text of the watched
-//! program passes through this module before it is written: sinks, bundles, command lines, messages
-//! and exports.
+//! Removes everything that looks like a secret from all text that is written. All text of the
+//! watched program passes through this module before it is written to sinks, bundles, command
+//! lines, messages and exports.
 //!
 //! Secrets are found by the name of a value ([`names`]), by the format of a token ([`formats`]), or
-//! by their position in a command ([`arguments`]) or an address ([`addresses`]). Each rule reads a
-//! text once, because a text may be a whole file.
+//! by their position in a command ([`arguments`]) or an address ([`addresses`]). Each rule for
+//! secrets reads a text only once, because a text may be a whole file.
 
 mod addresses;
 mod arguments;
@@ -59,9 +59,10 @@ pub fn redacted_map(map: Map) -> Map {
         .collect()
 }
 
-/// Redacts a list, which may be the words of a command line.
+/// Removes secrets from a list, which may be the words of a command line.
 fn redacted_list(items: Vec<Value>) -> Vec<Value> {
-    // Copies in which bad characters are replaced suffice, because the words are only compared.
+    // In the copies of the words, invalid characters are replaced, which suffices because the words
+    // are only compared.
     let words: Vec<Option<String>> = items
         .iter()
         .map(|item| match item {
@@ -81,7 +82,7 @@ fn redacted_list(items: Vec<Value>) -> Vec<Value> {
     items.collect()
 }
 
-/// Replaces every text in a JSON value whose name is that of a secret.
+/// Replaces every text in a JSON value if the name of the value is the name of a secret.
 fn hidden(value: Value, name: &str) -> Value {
     match value {
         Value::Text(text) if is_secret(name, &text.to_str_lossy()) => Value::text(HIDDEN),
@@ -113,10 +114,10 @@ fn without_secrets(text: Text, origin: Origin) -> Text {
 /// A function that returns the text without secrets, or `None` when there is nothing to replace.
 type Rule<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Applies all rules to a text; returns `None` when there is nothing to replace.
+/// Applies all rules for secrets to a text; returns `None` when there is nothing to replace.
 fn without_secrets_in(text: &str, origin: Origin) -> Option<String> {
-    // The rule for tokens comes last, because a name or a command shows exactly where a secret
-    // ends, while the format of a token shows only where it may end.
+    // The rule for the formats of tokens comes last, because a name or a command shows exactly
+    // where a secret ends, while the format of a token shows only where it may end.
     let rules: [Rule<'_>; 7] = [
         &addresses::without_private_keys,
         &addresses::without_webhooks,
@@ -138,8 +139,9 @@ fn without_secrets_in(text: &str, origin: Origin) -> Option<String> {
     }
 }
 
-/// Joins the words of a command into one line without secrets. This is more exact than filtering a
-/// line that was joined elsewhere, which does not show whether a secret contained a space.
+/// Joins the words of a command into one line and removes its secrets. Joining the words here is
+/// more exact than filtering an already joined line, which does not show whether a secret contained
+/// a space.
 pub fn redacted_words(words: &[String]) -> String {
     let mut arguments = Arguments::new(Origin::Command);
     let hidden = words.iter().map(|word| match arguments.take(word) {
@@ -150,8 +152,8 @@ pub fn redacted_words(words: &[String]) -> String {
     without_secrets_in(&line, Origin::Command).unwrap_or(line)
 }
 
-/// Redacts one record, which is parsed because escapes in its JSON text may hide a secret from the
-/// rules.
+/// Removes secrets from one record; the record is parsed, because escapes in its JSON text may hide
+/// a secret from the rules.
 fn redacted_line(line: &str) -> Option<String> {
     let record = line.strip_suffix('\n').unwrap_or(line);
     let Ok(value) = parse(record.as_bytes()) else {
@@ -167,7 +169,7 @@ fn redacted_line(line: &str) -> Option<String> {
 }
 
 /// Whether a record must be parsed to decide whether it contains a secret: it has a text with
-/// escapes, or a rule may apply.
+/// escapes, or one of the rules may apply.
 fn may_hold_secret(line: &str) -> bool {
     memchr::memchr(b'\\', line.as_bytes()).is_some()
         || (marks::has_mark(line)
@@ -180,7 +182,7 @@ fn with_hidden(text: &str, start: usize, end: usize) -> String {
     [&text[..start], HIDDEN, &text[end..]].concat()
 }
 
-/// Builds a copy of a text in which secrets are replaced, in their order.
+/// Builds a copy of a text in which secrets are replaced, from the first to the last.
 struct Hidden<'a> {
     plain: &'a str,
     out: String,
@@ -202,7 +204,7 @@ impl<'a> Hidden<'a> {
         self.done = end;
     }
 
-    /// The copy with all replacements, or `None` when nothing was replaced.
+    /// The copy of the text with all replacements, or `None` when nothing was replaced.
     fn finish(mut self) -> Option<String> {
         (self.done > 0).then(|| {
             self.out.push_str(&self.plain[self.done..]);

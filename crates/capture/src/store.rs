@@ -1,13 +1,13 @@
 //! Stores events in a sink: a directory of segments (`segment-000001.jsonl`, …) with a
-//! `manifest.json`, or with the names of a host sink ([`SinkConfig::names`]). This module uses
-//! files, the clock and threads, and prints nothing.
+//! `manifest.json`, or with the names of a host sink ([`SinkConfig::names`]). The module `store`
+//! uses files, the clock and threads, and prints nothing.
 //!
 //! A sink has two interfaces, which write the same files:
 //!
-//! - [`BackgroundSink`] is for recorders such as trackers. It has a bounded queue and a writing
-//!   thread, so that the caller never waits for a disk and gets no errors.
-//! - [`Sink`] is for callers that want errors at once, such as the Python class. Every call of this
-//!   sink completes its work or returns the error.
+//! - [`BackgroundSink`] is for recorders such as trackers: with a bounded queue and a writing
+//!   thread, the caller never waits for a disk and gets no errors.
+//! - [`Sink`] is for callers that want errors at once, such as the Python class: every call
+//!   completes its work or returns the error.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -29,8 +29,8 @@
 //!         log(&line);
 //!     }
 //!     // `finish` writes what is queued and ends the session; `Completed` becomes `Incomplete`
-//!     // when events are missing. It waits at most the given time, so the program's exit never
-//!     // hangs on it.
+//!     // when events are missing. `finish` waits at most the given time, so that it never delays
+//!     // the program's exit for longer.
 //!     let end = sink.finish(SessionStatus::Completed, Duration::from_secs(5));
 //!     if let Some(problem) = end.problem {
 //!         log(&problem);
@@ -48,8 +48,8 @@
 //!   writing works again. The method `session()` returns the session's summary with the same
 //!   status.
 //! - A sink that is killed at any moment keeps every flushed event (`flush_every_events`,
-//!   `flush_every`, or [`BackgroundSink::flush`]). The next sink on the directory marks a killed
-//!   session as interrupted.
+//!   `flush_every`, or [`BackgroundSink::flush`]). The next sink in the same directory marks a
+//!   killed session as interrupted.
 //! - When two processes use one directory, the second records into a sibling, `runs/today-pid42`,
 //!   and adds a notice. When one process opens two sinks on a directory, the later one takes over.
 //! - After a fork the child's copy of a sink records nothing and changes nothing. Call

@@ -1,16 +1,16 @@
 //! Starts threads that do not receive the signals of the watched program.
 //!
-//! The system delivers a signal to any thread that does not block it. If a thread of the recorder
-//! took a signal, a sleeping main thread would not be interrupted, and a program that blocks the
-//! signal in its own threads and waits for it would be ended by the signal.
+//! The operating system delivers a signal to any thread of a process that does not block it. If a
+//! thread of the recorder received a signal, it would not interrupt a sleeping main thread, and it
+//! would end a program that blocks the signal in its own threads and waits for it.
 
 use std::io;
 use std::thread::Builder;
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 
-/// Signals that a thread causes itself, which are not blocked, so that handlers can print where a
-/// fault happened.
+/// Signals that a thread causes itself by a fault; they are not blocked, so that handlers can print
+/// where the fault happened.
 const FAULTS: [Signal; 7] = [
     Signal::SIGABRT,
     Signal::SIGBUS,
@@ -23,7 +23,8 @@ const FAULTS: [Signal; 7] = [
 
 /// Starts a detached thread, which receives no signals except those of its own faults.
 pub(crate) fn start(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    // A new thread inherits the signal mask of the thread that starts it.
+    // A new thread inherits the signal mask of the thread that starts it, so the mask is changed
+    // before the start.
     let mut sent = SigSet::all();
     for fault in FAULTS {
         sent.remove(fault);

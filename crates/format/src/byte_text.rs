@@ -1,5 +1,5 @@
-//! Formats counts and byte counts: [`human_bytes`] for our own output, [`byte_text`] for texts that
-//! stormlog 0.3.9 defines.
+//! Formats counts and byte counts: [`human_bytes`] for Stormlog's own output, [`byte_text`] for
+//! texts that stormlog 0.3.9 defines.
 
 const BINARY_UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
@@ -12,7 +12,7 @@ pub fn human_bytes(bytes: f64) -> String {
     if value.abs() >= 1024.0 {
         (value, unit) = (bytes / 1024.0, 1);
     }
-    // From 999.5 on, the number would be rounded to four digits, so the next unit is used.
+    // From 999.5 on, the number would be rounded to four digits, so the next larger unit is used.
     while unit > 0 && value.abs() >= 999.5 && unit + 1 < BINARY_UNITS.len() {
         value /= 1024.0;
         unit += 1;
@@ -27,7 +27,7 @@ pub fn human_bytes(bytes: f64) -> String {
     format!("{value:.decimals$} {}", BINARY_UNITS[unit])
 }
 
-/// A byte count in the format of stormlog 0.3.9: two decimals, powers of 1024.
+/// A byte count in the format of stormlog 0.3.9: two decimals, with units that are powers of 1024.
 pub fn byte_text(bytes: i64) -> String {
     if bytes == 0 {
         return "0 B".into();
@@ -41,7 +41,7 @@ pub fn byte_text(bytes: i64) -> String {
     format!("{value:.2} {}", UNITS[unit])
 }
 
-/// A number with thousands separators: `11,370,000,384`.
+/// Formats a number with thousands separators: `11,370,000,384`.
 pub fn grouped(number: i64) -> String {
     let digits = number.unsigned_abs().to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3 + 1);
@@ -57,7 +57,7 @@ pub fn grouped(number: i64) -> String {
     text
 }
 
-/// A count with its noun: `1 sample`, `2 samples`.
+/// Formats a count with its noun: `1 sample`, `2 samples`.
 pub fn counted(count: usize, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{plural}")

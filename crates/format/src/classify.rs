@@ -6,14 +6,14 @@ use crate::metadata_keys;
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// Event types and severities that make an event an alert.
+/// Event types and severities; an event that has one of them is an alert.
 pub const ALERT_TYPES: [&str; 3] = [
     EventType::Warning.as_str(),
     EventType::Critical.as_str(),
     EventType::Error.as_str(),
 ];
 
-/// The `oom_reason` of a process that the kernel killed when memory ran out.
+/// The `oom_reason` that is recorded for a process that the kernel killed when memory ran out.
 pub const KERNEL_OOM_KILL: &str = "kernel_oom_kill";
 
 /// Whether the event is an alert, by its type or the severity in its metadata.

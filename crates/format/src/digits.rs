@@ -1,7 +1,7 @@
-//! Decimal digits of all scripts, which Python accepts as digits.
+//! Decimal digits of all writing systems, which Python accepts as digits.
 
-/// The zero digit of each script with its own decimal digits, sorted by code point. The digits one
-/// to nine of a script follow its zero (Unicode 14.0.0).
+/// The zero digit of each writing system with its own decimal digits, sorted by code point. The
+/// digits one to nine of a writing system follow its zero (Unicode 14.0.0).
 const ZEROS: [u32; 66] = [
     0x30, 0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66,
     0xde6, 0xe50, 0xed0, 0xf20, 0x1040, 0x1090, 0x17e0, 0x1810, 0x1946, 0x19d0, 0x1a80, 0x1a90,

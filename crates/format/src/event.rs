@@ -1,17 +1,18 @@
-//! The telemetry event: one sample or incident, with the memory counters at its time.
+//! The telemetry event: one sample or incident, with the memory counters at the time of the event.
 
 use crate::json::{Layout, Writer, push_integer, push_text};
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// The newest record version that this crate reads and writes. Records without unknown counters are
-/// written as version 3, which stormlog 0.3.9 can read.
+/// The newest record version that this crate reads and writes. A record whose counters are all
+/// known is written as version 3, which stormlog 0.3.9 can read.
 pub const LATEST_VERSION: i64 = Version::V4.number();
 
-/// Keys of a record that identify its process in a distributed run. All four keys are optional.
+/// Keys of a record that identify its process in a distributed run. The keys for job, rank, local
+/// rank and world size are all optional.
 pub const IDENTITY_FIELDS: [&str; 4] = ["job_id", "rank", "local_rank", "world_size"];
 
-/// Every key of a version 3 record, in the order of serialisation.
+/// Every key of a version 3 record, in the order in which a record is written.
 pub const FIELDS: [&str; 23] = [
     "schema_version",
     "session_id",
@@ -38,7 +39,7 @@ pub const FIELDS: [&str; 23] = [
     "metadata",
 ];
 
-/// The columns of a table of events that hold integers, in the names of all versions.
+/// The columns with integers in a table of events, under their names in all versions of the format.
 pub const INTEGER_COLUMNS: [&str; 20] = [
     "schema_version",
     "timestamp_ns",
@@ -125,12 +126,13 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Bytes in use: the allocator's counter, or the device's if that is unknown.
+    /// Bytes in use: the allocator's counter, or the device's counter if the allocator's is
+    /// unknown.
     pub fn level(&self) -> Option<i64> {
         self.allocator_allocated_bytes.or(self.device_used_bytes)
     }
 
-    /// The names and values of the counters, in the order of serialisation.
+    /// The names and values of the counters, in the order in which a record is written.
     pub fn named(&self) -> [(&'static str, Option<i64>); 8] {
         [
             ("allocator_allocated_bytes", self.allocator_allocated_bytes),
@@ -146,7 +148,7 @@ impl Counters {
 }
 
 impl Event {
-    /// The event as a record, with its keys in the order of serialisation.
+    /// The event as a record, with its keys in the order in which a record is written.
     pub fn to_record(&self) -> Map {
         let mut entries: Vec<(Text, Value)> = Vec::with_capacity(FIELDS.len());
         let mut put = |key: &str, value: Value| entries.push((key.into(), value));
@@ -228,8 +230,8 @@ impl Event {
     }
 }
 
-/// A line under construction. Each method writes the separator, the key and a value of a record.
-/// The methods are inlined so that separator and key are copied as constants.
+/// A line under construction. Each method of a line writes a separator, a key and a value of a
+/// record. The methods of a line are inlined, so that separator and key are copied as constants.
 struct Line<'a>(&'a mut String);
 
 impl Line<'_> {

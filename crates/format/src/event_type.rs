@@ -2,7 +2,8 @@
 
 use crate::text::Text;
 
-/// The type of an event. Records may have other types than these; the type is then kept as text.
+/// The type of an event. Records may have types that this enum does not list; such a type is kept
+/// as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
     /// A regular reading of the counters.
@@ -41,9 +42,9 @@ pub enum EventType {
     ProcessExit,
     /// An exception ended a process.
     Exception,
-    /// Evidence collected while memory was growing.
+    /// Evidence about which memory grows, collected while it was growing.
     MemoryEvidence,
-    /// The processes and libraries that use a device.
+    /// Lists the processes and libraries that use a device.
     MemoryLedger,
 }
 
@@ -71,7 +72,7 @@ crate::names!(EventType {
 });
 
 impl EventType {
-    /// The event type of a text, which must match exactly, including case.
+    /// The event type that a text names exactly, including case.
     pub fn of(text: &[u8]) -> Option<Self> {
         let mut all = Self::ALL.into_iter();
         all.find(|known| known.as_str().as_bytes() == text)

@@ -3,21 +3,22 @@
 //!
 //! [`SinkNames`]: crate::SinkNames
 
-/// The manifest of an ordinary sink, of a diagnose bundle and of an OOM bundle.
+/// The name of the manifest of an ordinary sink, of a diagnose bundle and of an OOM bundle.
 pub const MANIFEST: &str = "manifest.json";
-/// The manifest of a host sink, the sink of a run's host memory.
+/// The name of the manifest of a host sink, the sink of a run's host memory.
 pub const HOST_MANIFEST: &str = "host.json";
-/// The rollups of a sink.
+/// The name of the file with the rollups of a sink.
 pub const ROLLUPS: &str = "rollups.json";
-/// The samples of a diagnose bundle.
+/// The name of the file with the samples of a diagnose bundle.
 pub const TIMELINE: &str = "telemetry_timeline.json";
-/// The summary of a diagnose bundle.
+/// The name of the file with the summary of a diagnose bundle.
 pub const SUMMARY: &str = "diagnostic_summary.json";
-/// The report of a diagnose bundle.
+/// The name of the file with the report of a diagnose bundle.
 pub const REPORT: &str = "report.json";
-/// Information about machine, program and libraries, in diagnose bundles and OOM bundles.
+/// The name of the file with information about machine, program and libraries, in diagnose bundles
+/// and OOM bundles.
 pub const ENVIRONMENT: &str = "environment.json";
-/// The last events before the error, in an OOM bundle.
+/// The name of the file with the last events before the error, in an OOM bundle.
 pub const EVENTS: &str = "events.json";
-/// The details of the error, in an OOM bundle.
+/// The name of the file with the details of the error, in an OOM bundle.
 pub const METADATA: &str = "metadata.json";

@@ -18,19 +18,20 @@ pub struct DistributedIdentity {
     pub world_size: i64,
 }
 
-/// The sources of an identity; the first one that has a value is used.
+/// The sources of a process's identity; for each value, the first source that has it is used.
 #[derive(Clone, Debug, Default)]
 pub struct IdentityInput<'a> {
     /// Job id, rank, local rank and world size as the caller passed them. `null` counts as missing.
     pub explicit: [Option<&'a Value>; 4],
     /// Metadata that may contain the keys of [`IDENTITY_FIELDS`].
     pub metadata: Option<&'a Map>,
-    /// The values from the launcher of the process, in the order of [`IDENTITY_FIELDS`].
+    /// The values that the launcher of the process set, in the order of [`IDENTITY_FIELDS`].
     pub launched: [Option<Value>; 4],
 }
 
 impl IdentityInput<'_> {
-    /// The explicit value of one of [`IDENTITY_FIELDS`], otherwise the value in the metadata.
+    /// The explicitly given value of one of [`IDENTITY_FIELDS`], otherwise the value in the
+    /// metadata.
     fn given(&self, index: usize) -> Option<&Value> {
         let metadata = || self.metadata?.get(IDENTITY_FIELDS[index]);
         let is_known = |value: &&Value| !value.is_null();
@@ -38,13 +39,13 @@ impl IdentityInput<'_> {
         explicit.or_else(|| metadata().filter(is_known))
     }
 
-    /// Whether rank, local rank or world size is neither explicit nor in the metadata.
+    /// Whether rank, local rank or world size is given neither explicitly nor in the metadata.
     pub fn lacks_ranks(&self) -> bool {
         (1..IDENTITY_FIELDS.len()).any(|index| self.given(index).is_none())
     }
 }
 
-/// Determines the identity from explicit values, metadata and the launcher.
+/// Determines the identity of a process from explicit values, metadata and the launcher.
 pub fn resolve(input: &IdentityInput<'_>) -> Result<DistributedIdentity, RecordError> {
     let find = |index: usize| input.given(index).or(input.launched[index].as_ref());
     let job_id = find(0).map(|value| name("job_id", value)).transpose()?;

@@ -1,9 +1,9 @@
 //! JSON in the dialect that Python's `json` module reads and writes.
 //!
-//! Python programs write the records, so the JSON may contain what Python allows but the standard
+//! Python programs write the records, so the JSON may contain what Python allows but standard JSON
 //! does not: `NaN` and `Infinity`, integers of any size, lone surrogates and repeated keys. General
-//! JSON parsers reject or change some of these forms, but results and record ids depend on all of
-//! them.
+//! JSON parsers reject or change some of Python's forms, but results and record ids depend on all
+//! of them.
 
 mod of;
 mod read;

@@ -1,14 +1,14 @@
-//! Normalizes labels for comparison in rollups and fingerprints, by removing what changes from run
-//! to run.
+//! Normalizes labels for comparison in rollups and fingerprints: what changes from run to run is
+//! replaced.
 
 use crate::digits::decimal_digit;
 use crate::text::{Text, is_python_space};
 
-/// The label of a text in which nothing is left after normalising.
+/// The normalised label of a blank text.
 pub const UNKNOWN: &str = "unknown";
 
-/// Normalises a label: case, addresses, numbers and repeated white space are removed. The result is
-/// `unknown` when nothing is left of the label.
+/// Normalises a label: lower case, placeholders for addresses and numbers, and single spaces. A
+/// blank label becomes `unknown`.
 #[must_use]
 pub fn normalize_text(text: &Text) -> Text {
     if is_normal(text.as_bytes()) {
@@ -26,8 +26,8 @@ fn normalize_any(text: &Text) -> Text {
     Text::from_code_points(units)
 }
 
-/// A quick check for texts that are already normal: lower-case ASCII letters and signs with single
-/// spaces between them. Most labels are already normal.
+/// A quick check for labels that are already normal: lower-case ASCII letters and signs with single
+/// spaces between them. Most labels of events are already normal.
 fn is_normal(text: &[u8]) -> bool {
     let is_plain = |byte: &u8| {
         (byte.is_ascii_graphic() && !byte.is_ascii_digit() && !byte.is_ascii_uppercase())
@@ -60,7 +60,7 @@ fn without_addresses(units: &[u32]) -> Vec<u32> {
     out
 }
 
-/// Replaces numbers that have no word character on either side.
+/// Replaces each number that has no word character on either side by `<num>`.
 fn without_numbers(units: &[u32]) -> Vec<u32> {
     let mut out = Vec::with_capacity(units.len());
     let mut index = 0;
@@ -78,7 +78,7 @@ fn without_numbers(units: &[u32]) -> Vec<u32> {
 }
 
 /// The length of the number at the start of `units`, including decimals and a per cent sign. The
-/// result is `None` when a word character follows the number.
+/// length is `None` when a word character follows the number.
 fn number_length(units: &[u32]) -> Option<usize> {
     let digits = |from: usize| {
         let digits = units[from..].iter();
@@ -113,7 +113,7 @@ fn number_length(units: &[u32]) -> Option<usize> {
 }
 
 /// Whether a character belongs to a word: letters, digits and the underscore. Vowel signs and
-/// circled letters count as letters here.
+/// circled letters count as letters of a word.
 fn is_word(unit: u32) -> bool {
     char::from_u32(unit).is_some_and(|ch| ch.is_alphanumeric() || ch == '_')
 }

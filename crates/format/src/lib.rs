@@ -1,4 +1,4 @@
-//! The contents of Stormlog artifacts, as types.
+//! Types for the contents of Stormlog artifacts.
 //!
 //! This crate defines how records, sessions and manifests are stored on disk, with their versions,
 //! rules and exact text. The crate opens no file, reads no clock and starts no thread, so third

@@ -11,7 +11,7 @@ use crate::sink_names::SinkNames;
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// The value of `format` in a sink's manifest.
+/// The value of the key `format` in a sink's manifest.
 pub const SINK_FORMAT: &str = "stormlog.append_only_telemetry_sink";
 
 /// The version of the manifest that Stormlog writes.
@@ -34,31 +34,33 @@ pub struct Manifest {
     #[serde(skip_serializing_if = "is_zero")]
     pub dropped_event_count: i64,
     /// The size in bytes to which the sink is thinned; zero for a sink that is not thinned. The key
-    /// is written only when the size is not zero. A later sink in the directory keeps this budget,
-    /// so that retention does not delete what thinning kept.
+    /// `thinning_budget_bytes` is written only when the size is not zero. A later sink in the
+    /// directory keeps the thinning budget, so that retention does not delete what thinning kept.
     #[serde(skip_serializing_if = "is_zero")]
     pub thinning_budget_bytes: i64,
-    /// What thinning removed; the key is written only when something was removed.
+    /// The samples that thinning removed; the key `thinned` is written only when some were removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thinned: Option<Thinned>,
-    /// How much was deleted from a thinned sink. The key is written only when something was
-    /// deleted. Ordinary sinks do not have the key, because stormlog 0.3.9 does not write it. For
-    /// ordinary sinks the value is derived from the segment numbers, see
+    /// How many segments and events were deleted from a thinned sink. The key `pruned` is written
+    /// only when segments were deleted. Sinks that are not thinned do not have the key `pruned`,
+    /// because stormlog 0.3.9 does not write it. For sinks that are not thinned, the deleted
+    /// segments are derived from the segment numbers, see
     /// [`pruned_segments`](Self::pruned_segments).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pruned: Option<Pruned>,
-    /// How many sessions were removed from the list because none of their segments is left. The key
-    /// `pruned_sessions` is written only when the number is not zero.
+    /// How many sessions were removed from the manifest's list because none of their segments is
+    /// left. The key `pruned_sessions` is written only when the number is not zero.
     #[serde(skip_serializing_if = "is_zero")]
     pub pruned_sessions: i64,
     /// A rewrite of segments that is about to happen or was interrupted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rewriting: Option<Rewriting>,
-    /// Segments whose lines have moved to another segment. The manifest file does not contain the
-    /// list of moved segments.
+    /// Names of segments whose lines have moved to another segment. The manifest file does not
+    /// contain the list of moved segments.
     #[serde(skip)]
     pub replaced: Vec<Text>,
-    /// Descriptions of invalid entries that were left out of the manifest, for a warning.
+    /// Descriptions of invalid entries that were left out when the manifest was read, for a
+    /// warning.
     #[serde(skip)]
     pub ignored: Vec<String>,
 }
@@ -84,14 +86,15 @@ pub struct Pruned {
     pub events: Option<i64>,
 }
 
-/// A rewrite of one or more segments into one. The manifest records it before any file is changed.
-/// The rewrite has happened if and only if the segment has the size given here.
+/// A rewrite of one or more segments into one segment. The manifest announces a rewrite of segments
+/// before any file is changed. A rewrite has happened if and only if the file of its segment has
+/// the announced size.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Rewriting {
     /// The segment whose file is replaced by the rewritten one.
     pub segment: Text,
-    /// Segments whose lines move into the replaced segment. The files of the moved segments are
-    /// deleted after the replacement.
+    /// The segments whose lines move into the replaced segment. After the replacement, the files of
+    /// the segments whose lines have moved are deleted.
     pub replaces: Vec<Text>,
     /// The number of events in the segment after the rewrite.
     pub event_count: i64,
@@ -99,13 +102,13 @@ pub struct Rewriting {
     pub size_bytes: i64,
     /// The time interval of the segment after the rewrite, see [`Segment::thinned_interval_ns`].
     pub thinned_interval_ns: i64,
-    /// What thinning removes in the rewrite.
+    /// The samples that thinning removes in the rewrite.
     #[serde(flatten)]
     pub thinned: Thinned,
 }
 
 impl Thinned {
-    /// Adds the counts of two values.
+    /// Adds the counts of removed samples and thinned segments of two values.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -123,7 +126,7 @@ impl Thinned {
         }
     }
 
-    /// Returns the counts if samples were removed, otherwise `None`.
+    /// Returns the value if samples were removed, otherwise `None`.
     pub fn reported(self) -> Option<Self> {
         (self.samples_dropped > 0).then_some(self)
     }
@@ -137,7 +140,8 @@ impl Pruned {
         }
     }
 
-    /// Adds the counts of two values; the number of events is unknown unless both values know it.
+    /// Adds the counts of deleted segments of two values; the number of events is known only if
+    /// both values know it.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let events = |pruned: Self| pruned.reported().map_or(Some(0), |pruned| pruned.events);
@@ -148,7 +152,7 @@ impl Pruned {
         }
     }
 
-    /// Returns the counts if segments were deleted, otherwise `None`.
+    /// Returns the value if segments were deleted, otherwise `None`.
     pub fn reported(self) -> Option<Self> {
         (self.segments > 0).then_some(self)
     }
@@ -168,7 +172,7 @@ impl Rewriting {
     }
 }
 
-/// A count in an entry that only Stormlog writes; an invalid value counts as zero.
+/// A count in a manifest entry that stormlog 0.3.9 does not write; an invalid value counts as zero.
 fn count_in(map: &Map, key: &str) -> i64 {
     let count = map.get(key).and_then(|value| python_int(value).ok());
     count.map_or(0, |count| count.max(0))
@@ -187,15 +191,16 @@ pub struct Segment {
     pub closed: bool,
     /// The id of the session whose events are in the segment.
     pub session_id: Option<Text>,
-    /// After thinning, only some samples are left in each time interval of this length. The value
-    /// is zero when no samples were removed, and then the key is not written.
+    /// The length of the time intervals to which the segment was thinned; only some samples of each
+    /// interval are left. The length of the intervals is zero when no samples were removed, and
+    /// then the key is not written.
     #[serde(skip_serializing_if = "is_zero")]
     pub thinned_interval_ns: i64,
 }
 
 impl Manifest {
     /// Parses a manifest leniently. Invalid entries of the manifest are left out and listed in
-    /// [`ignored`](Self::ignored). The result is `None` when the document is not an object.
+    /// [`ignored`](Self::ignored). The manifest is `None` when the document is not a JSON object.
     pub fn from_value(document: &Value) -> Option<Self> {
         let map = document.as_map()?;
         let version = map
@@ -265,9 +270,9 @@ impl Manifest {
     }
 
     /// How many segments and events were deleted, as far as the manifest shows. Segments are
-    /// numbered from 1, so in an ordinary sink the missing numbers are those of deleted segments.
-    /// The argument `unlisted` has the names of segments in the directory that the manifest does
-    /// not list.
+    /// numbered from 1, so in a sink that is not thinned the missing numbers are those of deleted
+    /// segments. The argument `unlisted` gives the names of segments in the directory that the
+    /// manifest does not list.
     pub fn pruned_segments<'n>(&self, unlisted: impl Iterator<Item = &'n str>) -> Option<Pruned> {
         if self.pruned.is_some() || self.thinning_budget_bytes > 0 {
             return self.pruned;
@@ -284,9 +289,11 @@ impl Manifest {
         pruned.reported()
     }
 
-    /// Applies an announced rewrite to the manifest if it has happened, which is the case when the
-    /// segment on disk has the announced size. Returns the segments that the rewrite replaced,
-    /// whose files may still exist. If the size on disk differs, the manifest stays unchanged.
+    /// Applies an announced rewrite of segments to the manifest if the rewrite has happened, which
+    /// is the case when the segment on disk has the announced size. After a rewrite that has
+    /// happened, the function returns the segments that the rewrite replaced, whose files may still
+    /// exist. If the size of the segment on disk differs from the announced size, the manifest's
+    /// list of segments stays unchanged.
     pub fn settle_rewrite(&mut self, size_of: impl Fn(&Text) -> Option<u64>) -> Vec<Text> {
         let Some(rewriting) = self.rewriting.take() else {
             return Vec::new();
@@ -335,8 +342,8 @@ impl Segment {
         let Some(Value::Text(filename)) = map.get("filename") else {
             return Err("filename must be a string".into());
         };
-        // An invalid count is read as zero; only a number that is too large for any file makes the
-        // entry invalid.
+        // An invalid count of a segment is read as zero; only a number that is too large for any
+        // file makes the segment's entry invalid.
         let count = |key: &str| match map.get(key).map(python_int) {
             Some(Ok(count)) => Ok(count.max(0)),
             Some(Err(IntegerError::TooLarge)) => Err(format!("{key} is out of range")),
@@ -353,7 +360,7 @@ impl Segment {
     }
 }
 
-/// Whether Python would treat the value as true.
+/// Whether Python would treat the value as true in a condition.
 fn is_truthy(value: &Value) -> bool {
     match value {
         Value::Null => false,

@@ -7,13 +7,13 @@ pub const BACKEND: &str = "backend";
 /// The health of the collector at the time of the event.
 pub const COLLECTOR_HEALTH_STATUS: &str = "collector_health_status";
 /// Names of the counters that the collector could not read. A record of version 3 contains zeros in
-/// place of the counters listed here.
+/// place of the counters that the collector could not read.
 pub const COLLECTOR_PARTIAL_FIELDS: &str = "collector_partial_fields";
 /// Why the event counts as an out-of-memory error.
 pub const OOM_REASON: &str = "oom_reason";
-/// The path of the OOM bundle that the flight recorder wrote.
+/// The path of the OOM bundle that the recorder wrote for the error.
 pub const OOM_DUMP_PATH: &str = "oom_dump_path";
-/// The phase that the event begins or ends.
+/// The phase that begins or ends with the event.
 pub const PHASE_SCOPE: &str = "phase_scope";
 /// The number of the training step.
 pub const STEP: &str = "step";

@@ -1,7 +1,7 @@
-//! Enums whose variants have names in files, flags and documents.
+//! Defines enums whose variants have names in files, flags and documents.
 
-/// Gives the variants of an enum their names, in one list: `ALL`, `as_str`, `parse`, what serde
-/// writes, and the JSON schema.
+/// Gives the variants of an enum their names in one list, from which `ALL`, `as_str`, `parse`,
+/// serde's output and the JSON schema are made.
 ///
 /// ```
 /// #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,7 +19,7 @@
 macro_rules! names {
     ($type:ident { $($variant:ident => $name:literal),+ $(,)? }) => {
         impl $type {
-            /// All variants, in the order in which they are listed.
+            /// All variants of the enum, in the order in which they are listed.
             #[allow(dead_code, reason = "not every list is walked through")]
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
 

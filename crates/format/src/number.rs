@@ -7,7 +7,7 @@ use crate::value::Value;
 /// Why a value cannot be converted to an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IntegerError {
-    /// Values of this type cannot be converted to an integer.
+    /// A value of this type, such as a list, cannot be converted to an integer.
     WrongType,
     /// The text or number is not an integer.
     Invalid,
@@ -42,8 +42,8 @@ pub fn truncate(value: f64) -> Result<i64, IntegerError> {
     }
 }
 
-/// The number without its fraction. A number out of range becomes the nearest integer that fits, NaN
-/// becomes zero.
+/// The number without its fraction, as an integer. A number out of range becomes the nearest
+/// integer that fits into 64 bits, and NaN becomes zero.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "float-to-int casts saturate"
@@ -52,7 +52,7 @@ pub fn whole(value: f64) -> i64 {
     value as i64
 }
 
-/// Like [`whole`], for counts: a negative number becomes zero.
+/// The number without its fraction like [`whole`], but for counts: a negative number becomes zero.
 pub fn whole_count(value: f64) -> usize {
     usize::try_from(whole(value).max(0)).unwrap_or(usize::MAX)
 }
@@ -62,11 +62,11 @@ pub fn integer_of_text(text: &Text) -> Option<i64> {
     parse_integer(text).ok()
 }
 
-/// Parses an integer: a sign, decimal digits of any script, and single underscores between them.
-/// White space before and after the integer is ignored.
+/// Parses an integer: a sign, decimal digits of any writing system, and single underscores between
+/// the digits. White space before and after the integer is ignored.
 pub fn parse_integer(text: &Text) -> Result<i64, IntegerError> {
     let text = text.as_str().ok_or(IntegerError::Invalid)?;
-    // Python accepts spaces of other scripts only if the text is not ASCII.
+    // Python accepts the spaces of other writing systems only if the text is not ASCII.
     let text = if text.is_ascii() {
         text.trim_matches([' ', '\t', '\n', '\u{b}', '\u{c}', '\r'])
     } else {

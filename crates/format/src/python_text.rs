@@ -20,8 +20,8 @@ pub fn python_str(value: &Value) -> Text {
 
 fn repr(out: &mut String, value: &Value) {
     match value {
-        // An opaque Python object has its own `str`, which is not known here. Callers replace
-        // opaque objects first.
+        // An opaque Python object has its own `str`, which only Python can compute. Callers replace
+        // opaque Python objects before they format a value.
         Value::Null | Value::Opaque(_) => out.push_str("None"),
         Value::Bool(true) => out.push_str("True"),
         Value::Bool(false) => out.push_str("False"),
@@ -65,8 +65,8 @@ fn map_repr(out: &mut String, map: &Map) {
     out.push('}');
 }
 
-/// Appends a string in single quotes, or in double quotes if it contains single but no double
-/// quotes.
+/// Appends a string in single quotes, or in double quotes if the string contains single but no
+/// double quotes.
 fn text_repr(out: &mut String, text: &Text) {
     let holds = |quote: char| text.code_points().any(|unit| unit == quote as u32);
     let quote = if holds('\'') && !holds('"') {
@@ -100,10 +100,10 @@ fn escape(out: &mut String, unit: u32) {
     };
 }
 
-/// Whether Python prints the character unchanged: not a control, format, private or unassigned
-/// character, and no space except the plain one. Rust's `escape_debug` uses the same categories,
-/// except that it also escapes a mark at the start of a text; so a letter is put before the tested
-/// character.
+/// Whether Python prints a character unchanged: it is not a control, format, private or unassigned
+/// character, and no space except the plain space. Rust's `escape_debug` uses the same categories
+/// as Python, but also escapes a combining mark at the start of a text; so a letter is put before
+/// the tested character.
 fn is_printable(ch: char) -> bool {
     if ch.is_ascii() {
         return (' '..='~').contains(&ch);

@@ -21,11 +21,11 @@ use crate::value::{Map, Value};
 pub struct RecordDefaults {
     /// Whether records without a `schema_version` are accepted and upgraded.
     pub permissive_legacy: bool,
-    /// The collector for legacy records without a collector.
+    /// The collector of legacy records that name no collector.
     pub collector: Value,
-    /// The sampling interval for legacy records without an interval.
+    /// The sampling interval of legacy records that contain no interval.
     pub sampling_interval_ms: Value,
-    /// The session id for records without a session id.
+    /// The session id of records that contain no session id.
     pub session_id: Option<Value>,
 }
 
@@ -78,8 +78,8 @@ fn event_of_valid(record: &Map, version: Version) -> Result<Event, RecordError> 
     fields::event(record, version)
 }
 
-/// The session id of a record: from the record, its metadata or the default, or else derived from
-/// other fields.
+/// The session id of a record: the id in the record, in its metadata or the default, or else an id
+/// derived from other fields.
 fn session_id_of(record: &Map, metadata: Option<&Map>, defaults: &RecordDefaults) -> Value {
     let own = record
         .get("session_id")

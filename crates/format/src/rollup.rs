@@ -1,5 +1,5 @@
-//! Rollups are sums over the events of a sink per session, rank and time window, which answer
-//! queries without reading the events.
+//! Rollups are totals and peaks of the events of a sink per session, rank and time window; they
+//! answer queries without reading the events.
 
 mod build;
 mod file;
@@ -23,7 +23,7 @@ pub use skim::without_windows;
 /// The name of the rollup file in a sink.
 pub const ROLLUP_FILENAME: &str = crate::file_names::ROLLUPS;
 
-/// The value of `format` in a rollup file.
+/// The value of the key `format` in a rollup file.
 pub const ROLLUP_FORMAT: &str = "stormlog.telemetry_rollups";
 
 /// The version of the rollup file that Stormlog writes.

@@ -1,14 +1,14 @@
-//! A fast parser for records of version 3. The scanner expects each record to look like the
-//! previous one; on any other record it gives up.
+//! A fast parser for records of version 3. The scanner expects each record to have the same layout
+//! as the previous one; on any other record it gives up.
 //!
-//! The records of one file have the same keys in the same order with the same white space. The
-//! scanner remembers the text between the values of the last record, compares it with the next
-//! record, and parses only the values. Strings and metadata are compared with those of the last
-//! record before they are parsed.
+//! The records of one file usually have the same keys in the same order with the same white space.
+//! The scanner remembers the text between the values of the last record, compares it with the next
+//! record, and parses only the values. Strings and metadata of a record are compared with those of
+//! the previous record before they are parsed.
 //!
 //! The scanner accepts only records that are valid without conversion (version 3, with every check
-//! of [`validate`](crate::validate)). Giving up is therefore always safe: the caller then uses the
-//! general parser, which also reports errors in the record.
+//! of [`validate`](crate::validate)). The scanner may give up on any record: the caller then uses
+//! the general parser, which also reports errors in the record.
 
 use crate::event::{FIELDS, Version};
 use crate::json::{RawString, Reader};
@@ -25,14 +25,15 @@ pub struct RawRecord<'a> {
     pub event_type: &'a [u8],
     pub context: Option<RawString<'a>>,
     pub metadata: &'a [u8],
-    /// Whether the metadata have the same text as those of the last record that the caller took.
+    /// Whether the metadata has the same text as the metadata of the record last passed to
+    /// [`Scanner::took`].
     pub repeats_metadata: bool,
     /// The counters of the record, in the order of [`Counters::named`](crate::Counters::named).
     pub counters: [Option<i64>; 8],
 }
 
-/// The part of a record that rarely changes: session, collector, process and ranks. The strings in
-/// it contain no escapes.
+/// The part of a record that rarely changes: session, collector, process and ranks. The strings of
+/// this part of a record contain no escapes.
 #[derive(Clone, Debug)]
 #[expect(
     missing_docs,
@@ -52,16 +53,17 @@ pub struct RawOrigin<'a> {
     pub device_id: i64,
 }
 
-/// Parses records that look like the previous record.
+/// Parses records that have the same layout as the previous record.
 #[derive(Debug, Default)]
 pub struct Scanner<'a> {
-    /// For each value of a record, the text before it and the field it belongs to.
+    /// For each value of a record, the text before the value and the field that the value belongs
+    /// to.
     steps: Vec<(&'a [u8], Field)>,
     /// The text between the last value and the end of the record.
     tail: &'a [u8],
-    /// The strings of the last record, by field.
+    /// The strings of the last record, indexed by field.
     strings: [&'a [u8]; FIELDS.len()],
-    /// The metadata of the last record that the caller took.
+    /// The metadata of the record last passed to [`took`](Self::took).
     metadata: &'a [u8],
     /// Whether each record must be on a single line.
     one_line: bool,
@@ -83,12 +85,12 @@ const RANK: Field = 9;
 const LOCAL_RANK: Field = 10;
 const WORLD_SIZE: Field = 11;
 const DEVICE_ID: Field = 12;
-/// The index of the first of the eight counters, which have consecutive indices.
+/// The index of the first counter; the eight counters have consecutive indices.
 const ALLOCATED: Field = 13;
 const CONTEXT: Field = 21;
 const METADATA: Field = 22;
 
-/// Fields that may be `null` in version 3: job, context and four of the counters.
+/// Fields that may be `null` in a record of version 3: job, context and four of the counters.
 const NULLABLE: [Field; 6] = [JOB_ID, CONTEXT, 15, 16, 19, 20];
 
 /// Fields that a record may leave out.
@@ -96,8 +98,8 @@ const OPTIONAL: [Field; 4] = [JOB_ID, RANK, LOCAL_RANK, WORLD_SIZE];
 
 /// The values of one record before validation.
 ///
-/// Callers that already have the values of a record can set them here without writing and scanning
-/// a line.
+/// A caller that already has the values of a record can set them in `Values` without writing and
+/// scanning a line.
 #[derive(Clone, Copy, Debug)]
 pub struct Values<'a> {
     integers: [i64; FIELDS.len()],
@@ -117,8 +119,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Parses the record at an offset in the text. Returns the record and the offset after it, or
-    /// `None` when the record does not look like the previous one or is invalid.
+    /// Parses the record at an offset in the text. The result is the record and the offset after
+    /// it, or `None` when the record has an unknown layout or is invalid.
     pub fn scan(&mut self, text: &'a [u8], start: usize) -> Option<(RawRecord<'a>, usize)> {
         if let Some(found) = self.scan_expected(text, start) {
             return Some(found);
@@ -147,7 +149,8 @@ impl<'a> Scanner<'a> {
         Some((record, offset + self.tail.len()))
     }
 
-    /// Marks the record as taken, so that the next record can be checked for the same metadata.
+    /// Remembers the metadata of a record that the caller uses, so that the next record can be
+    /// compared with it.
     pub fn took(&mut self, record: &RawRecord<'a>) {
         self.metadata = record.metadata;
     }
@@ -163,8 +166,8 @@ impl<'a> Scanner<'a> {
         match field {
             METADATA => {
                 let rest = &text[offset..];
-                // A complete JSON object is never the beginning of another one, so comparing the
-                // start of the text suffices.
+                // A complete JSON object is never the beginning of another JSON object, so
+                // comparing the start of the text suffices.
                 if !self.metadata.is_empty() && rest.starts_with(self.metadata) {
                     values.repeats_metadata = true;
                     values.metadata = self.metadata;
@@ -226,8 +229,8 @@ impl<'a> Scanner<'a> {
         Some(reader.position())
     }
 
-    /// Remembers the layout of the record at this offset, if the record has every required key once
-    /// and no unknown keys.
+    /// Remembers the layout of the record at the given offset, if the record has every required key
+    /// once and no unknown keys.
     fn learn(&mut self, text: &'a [u8], start: usize) -> Option<()> {
         self.steps.clear();
         let mut steps = Vec::with_capacity(FIELDS.len());
@@ -265,8 +268,8 @@ impl<'a> Scanner<'a> {
         Some(())
     }
 
-    /// Checks that a part of a record has no line end; strings have none, so only the text between
-    /// values and the metadata must be checked.
+    /// Checks that a part of a record has no line end; strings have none, so only the metadata and
+    /// the text between values must be checked.
     fn stays_on_the_line(&self, part: &[u8]) -> Option<()> {
         let breaks = self.one_line && memchr::memchr2(b'\n', b'\r', part).is_some();
         (!breaks).then_some(())
@@ -286,7 +289,7 @@ impl Default for Values<'_> {
     }
 }
 
-/// The indices in [`FIELDS`] of a record's keys. The result is `None` unless the record has every
+/// The indices in [`FIELDS`] of a record's keys. The indices are `None` unless the record has every
 /// required key once and no unknown keys.
 pub fn fields_of<'k>(keys: impl Iterator<Item = &'k str>) -> Option<Vec<usize>> {
     let mut seen = 0_u32;
@@ -309,7 +312,7 @@ fn is_complete(seen: u32) -> bool {
 }
 
 impl<'a> Values<'a> {
-    /// Sets an integer; returns false when the field does not hold an integer.
+    /// Sets an integer field; returns false when the field must not be an integer.
     pub fn set_integer(&mut self, field: usize, value: i64) -> bool {
         self.integers[field] = value;
         self.present |= 1 << field;
@@ -319,8 +322,9 @@ impl<'a> Values<'a> {
         )
     }
 
-    /// Sets a string, given as the text between the quotes in a line. Returns false when the field
-    /// does not hold a string, or when the string contains escapes that must be resolved.
+    /// Sets a string field, given as the text between the quotes in a line. Setting a string
+    /// returns false when the field must not be a string, or when the string contains escapes that
+    /// must be resolved.
     pub fn set_string(&mut self, field: usize, text: &'a [u8]) -> bool {
         self.strings[field] = text;
         self.present |= 1 << field;
@@ -329,18 +333,18 @@ impl<'a> Values<'a> {
                 && !text.contains(&b'\\')
     }
 
-    /// Sets the text of an object; returns false when the field does not hold an object.
+    /// Sets the text of an object field; returns false when the field must not be an object.
     pub fn set_object(&mut self, field: usize, text: &'a [u8]) -> bool {
         self.metadata = text;
         field == METADATA
     }
 
-    /// Whether the field may be `null` in version 3.
+    /// Whether the field may be `null` in a record of version 3.
     pub fn may_be_null(field: usize) -> bool {
         NULLABLE.contains(&field)
     }
 
-    /// Validates the values of a record; `None` when they break a rule of version 3.
+    /// Validates the values of a record; `None` when the values break a rule of version 3.
     pub fn checked(self) -> Option<RawRecord<'a>> {
         let has = |field: Field| self.present >> field & 1 == 1;
         let integer = |field: Field| has(field).then_some(self.integers[field]);
@@ -405,7 +409,8 @@ pub(crate) fn counter_of(field: Field) -> Option<usize> {
         .then(|| field - ALLOCATED)
 }
 
-/// Whether counters, given in the order of serialisation, follow the rules of version 3.
+/// Whether counters, given in the order in which a record is written, follow the rules of version
+/// 3.
 pub(crate) fn counters_hold(counters: &[Option<i64>; 8]) -> bool {
     let is_negative = |counter: Option<i64>| counter.is_some_and(|value| value < 0);
     let [allocated, reserved, active, inactive, _, used, free, total] = *counters;
@@ -413,8 +418,8 @@ pub(crate) fn counters_hold(counters: &[Option<i64>; 8]) -> bool {
     !holds.into_iter().any(is_negative) && !(total.is_some() && (used > total || free > total))
 }
 
-/// Whether a string is certainly valid as a name, such as a host or a collector. A string for which
-/// this is false is left to the general parser.
+/// Whether a string is certainly valid as a name, such as a host or a collector. A string that is
+/// not certainly a valid name is left to the general parser.
 fn is_plainly_a_name(string: &[u8]) -> bool {
     matches!(string.first(), Some(b'!'..=b'~'))
 }
@@ -433,7 +438,8 @@ fn integer(text: &[u8], offset: usize) -> Option<(i64, usize)> {
             break;
         }
     }
-    // Nineteen digits always fit into `u64`; whether the value fits into `i64` is checked last.
+    // A number of nineteen digits always fits into `u64`; whether the value fits into `i64` is
+    // checked last.
     let fits = (1..=19).contains(&(end - start));
     let leading_zero = end > start + 1 && text[start] == b'0';
     if !fits || leading_zero || matches!(text.get(end), Some(b'.' | b'e' | b'E')) {
@@ -455,9 +461,10 @@ const POWERS_OF_TEN: [u64; 9] = [
     100_000_000,
 ];
 
-/// The number of decimal digits at the start of the first eight bytes, and their value.
+/// The number of decimal digits at the start of the first eight bytes of a text, and the value of
+/// these digits.
 ///
-/// All eight bytes are processed as one 64-bit word for speed, because a record contains more than
+/// The eight bytes are processed as one 64-bit word for speed, because a record contains more than
 /// a hundred digits.
 fn leading_digits(text: &[u8]) -> (usize, u64) {
     let mut bytes = [0; 8];
@@ -465,16 +472,17 @@ fn leading_digits(text: &[u8]) -> (usize, u64) {
         Some(chunk) => bytes = *chunk,
         None => bytes[..text.len()].copy_from_slice(text),
     }
-    // After this operation, digits are 0 to 9, and for every other byte the addition below sets the
-    // highest bit.
+    // After the exclusive or, a digit is a byte of 0 to 9, and for every other byte the addition in
+    // the next line sets the highest bit.
     let word = u64::from_le_bytes(bytes) ^ 0x3030_3030_3030_3030;
     let others = (word.wrapping_add(0x7676_7676_7676_7676) | word) & 0x8080_8080_8080_8080;
     let digits = (others.trailing_zeros() / 8).min(8);
     if digits == 0 {
         return (0, 0);
     }
-    // The digits are shifted to the end of the word, as if zeros preceded them. Then neighbouring
-    // digits are combined to numbers of two digits, these to four, and these to eight digits.
+    // The digits are shifted to the end of the 64-bit word, as if zeros preceded them. Neighbouring
+    // digits are combined to numbers of two digits, these numbers to numbers of four digits, and
+    // those to eight digits.
     let word = word << (64 - 8 * digits);
     let pairs = word.wrapping_mul(10).wrapping_add(word >> 8);
     let low = (pairs & 0x0000_00ff_0000_00ff).wrapping_mul(0x000f_4240_0000_0064);

@@ -18,7 +18,8 @@ use crate::number::{IntegerError, python_int};
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// The status of a session; the variants are ordered, the most trustworthy first.
+/// The status of a session; the variants are ordered by trustworthiness, the most trustworthy
+/// first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SessionStatus {
     /// The session ended normally.
@@ -39,7 +40,7 @@ crate::names!(SessionStatus {
 });
 
 impl SessionStatus {
-    /// Reads a status, ignoring case and surrounding white space.
+    /// Reads the status of a session, ignoring case and surrounding white space.
     pub fn of_value(value: &Value) -> Result<Self, SessionError> {
         let text = value
             .as_text()
@@ -54,8 +55,7 @@ impl SessionStatus {
         Self::parse(word.as_str()?)
     }
 
-    /// The status of a session after a normal end, at which an earlier problem such as `Incomplete`
-    /// stays.
+    /// The status of a session after a normal end; an earlier problem such as `Incomplete` stays.
     #[must_use]
     pub fn finished(self) -> Self {
         match self {
@@ -106,14 +106,14 @@ pub struct SessionSummary {
     pub local_rank: i64,
     pub world_size: i64,
     pub source: Text,
-    /// The identity of the process that records the session. The recorder is known and written only
-    /// while the session is running.
+    /// The identity of the process that records the session. The recording process is known and
+    /// written only while the session is running.
     #[serde(skip)]
     pub recorder: Option<ProcessIdentity>,
 }
 
 impl SessionSummary {
-    /// Parses a summary from a manifest or another file.
+    /// Parses a session summary from a manifest or another file.
     pub fn from_map(map: &Map) -> Result<Self, SessionError> {
         let name = |key: &'static str| match map.get(key) {
             Some(Value::Text(text)) if !text.is_blank() => Ok(text.clone()),
@@ -155,13 +155,13 @@ impl SessionSummary {
         })
     }
 
-    /// The summary as files contain it, with its keys in order.
+    /// The session summary as files contain it, with its keys in order.
     pub fn to_map(&self) -> Map {
         map_of(self)
     }
 
-    /// The summary as manifests of sinks contain it. While the session is running, the summary
-    /// includes the recording process.
+    /// The session summary as manifests of sinks contain it. While the session is running, the
+    /// summary includes the recording process.
     pub fn to_manifest_map(&self) -> Map {
         let mut map = self.to_map();
         if let (SessionStatus::Running, Some(recorder)) = (self.status, &self.recorder) {
@@ -170,7 +170,7 @@ impl SessionSummary {
         map
     }
 
-    /// The sort key for selecting a session when the user names none: most trustworthy status
+    /// The sort key for selecting a session when the user names none: the most trustworthy status
     /// first, then the latest session, then the id.
     pub fn selection_key(&self) -> SelectionKey<'_> {
         SelectionKey::new(
@@ -191,8 +191,8 @@ pub fn session_integer(field: &'static str, value: &Value) -> Result<i64, Sessio
     })
 }
 
-/// The id for a session that was recorded before sessions had ids. Equal parts always give equal
-/// ids.
+/// The id for a session that was recorded before sessions had ids, computed from the given parts.
+/// Sessions with equal parts always get equal ids.
 pub fn stable_legacy_session_id(parts: &[Text]) -> Text {
     let mut name = Vec::new();
     for (index, part) in parts.iter().enumerate() {

@@ -9,7 +9,7 @@ pub const SEGMENT_PREFIX: &str = "segment-";
 ///
 /// Ordinary sinks and host sinks contain records of the same form. Stormlog 0.3.9 looks for
 /// `manifest.json` and `*.jsonl`, so it does not find host sinks and never mixes their numbers with
-/// those of a device.
+/// the numbers of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SinkNames {
     /// `manifest.json` and `segment-000001.jsonl`.
@@ -20,7 +20,8 @@ pub enum SinkNames {
 }
 
 impl SinkNames {
-    /// Both naming schemes; if a directory has both manifests, the first scheme counts.
+    /// Both naming schemes for sinks; if a directory has the manifests of both, the first scheme
+    /// counts.
     pub const ALL: [Self; 2] = [Self::Ordinary, Self::Host];
 
     /// The file name of the manifest in this naming scheme.
@@ -51,7 +52,7 @@ impl SinkNames {
             .strip_suffix(self.segment_suffix())
     }
 
-    /// The number in a segment's file name, if it has one.
+    /// The number in a segment's file name, if the name contains one.
     pub fn segment_index(self, name: &str) -> Option<u64> {
         self.segment_stem(name)?.parse().ok()
     }

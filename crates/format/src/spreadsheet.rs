@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-/// The line end after a CSV row, as spreadsheets expect it.
+/// The line end that spreadsheets expect after a CSV row.
 pub const ROW_END: &str = "\r\n";
 
-/// Appends a CSV row and its line end. Cells that contain a separator are quoted.
+/// Appends a CSV row and its line end. Cells with a comma, a quote or a line end are quoted.
 pub fn push_row<C: AsRef<str>>(
     out: &mut String,
     cells: impl IntoIterator<Item = C>,
@@ -33,15 +33,15 @@ pub fn push_row<C: AsRef<str>>(
     out.push_str(row_end);
 }
 
-/// The first characters of spreadsheet formulas, including the wide forms that some spreadsheets
-/// accept.
+/// The first characters of spreadsheet formulas, including the full-width forms that some
+/// spreadsheets accept.
 const STARTS: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
 
-/// The mark that is put before a text so that a spreadsheet does not execute it.
+/// The character that is put before a text so that a spreadsheet does not execute the text.
 const MARK: char = '\'';
 
-/// The text, with a mark before it if a spreadsheet would execute it as a formula. [`unprotected`]
-/// removes the mark.
+/// The text, with a quote mark before it if a spreadsheet would execute it as a formula.
+/// [`unprotected`] removes the mark.
 pub fn protected(text: &str) -> Cow<'_, str> {
     if is_formula(text.trim_start_matches(MARK)) {
         Cow::Owned(format!("{MARK}{text}"))

@@ -1,8 +1,8 @@
 //! Text in artifacts is UTF-8 that may contain lone surrogates.
 //!
 //! Python's JSON reader accepts the lone surrogate `"\ud800"` and its writer writes it again, so
-//! such a string must survive a round trip here too. Lone surrogates are stored in their three-byte
-//! generalised encoding (WTF-8). All other text is stored as plain UTF-8.
+//! `Text` must keep such a string unchanged too. A `Text` stores lone surrogates in their
+//! three-byte generalised encoding (WTF-8). Text without lone surrogates is stored as plain UTF-8.
 
 use std::borrow::{Borrow, Cow};
 use std::fmt;
@@ -10,8 +10,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-/// A string in an artifact. The stored bytes are plain UTF-8 unless the string contains lone
-/// surrogates.
+/// A string in an artifact. The stored bytes of a text are plain UTF-8 unless the text contains
+/// lone surrogates.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
 #[schemars(with = "String", inline, description = "")]
 pub struct Text(Box<[u8]>);
@@ -32,7 +32,7 @@ impl Text {
         }
     }
 
-    /// The stored bytes: UTF-8, or WTF-8 if there are lone surrogates.
+    /// The stored bytes: UTF-8, or WTF-8 if the text contains lone surrogates.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -71,8 +71,8 @@ impl Text {
     pub fn stripped(&self) -> Text {
         match self.as_str() {
             Some(text) => strip(text).into(),
-            // Surrogates are not white space, so only the code points at both ends of the text are
-            // checked.
+            // Lone surrogates are not white space, so only the code points at both ends of the text
+            // are checked.
             None => self.stripped_wtf8(),
         }
     }
@@ -96,9 +96,9 @@ impl Text {
             return text.to_lowercase().into();
         }
         let mut bytes = Vec::with_capacity(self.0.len());
-        // Lower case depends on neighbouring letters (a Greek sigma at the end of a word has its
-        // own form). A lone surrogate ends a run of letters, so the letters before it are converted
-        // together.
+        // The lower case of a letter depends on its neighbours (a Greek sigma at the end of a word
+        // has its own form). A lone surrogate ends a sequence of letters, so the letters before it
+        // are converted together.
         let mut run = String::new();
         for unit in self.code_points() {
             if let Some(ch) = char::from_u32(unit) {
@@ -114,7 +114,8 @@ impl Text {
     }
 }
 
-/// Serializes the text for readers, without lone surrogates, or otherwise its bytes.
+/// Serializes a text for human-readable formats without lone surrogates, and for other formats as
+/// its bytes.
 impl Serialize for Text {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if !serializer.is_human_readable() {
@@ -193,7 +194,7 @@ pub(crate) fn push_code_point(bytes: &mut Vec<u8>, unit: u32) {
     }
 }
 
-/// The code points of generalised UTF-8 (WTF-8). Invalid bytes become U+FFFD.
+/// The code points of bytes in generalised UTF-8 (WTF-8). Invalid bytes become U+FFFD.
 pub(crate) fn code_points(bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
     decode(bytes).map(|unit| unit.unwrap_or(0xfffd))
 }

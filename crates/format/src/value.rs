@@ -27,8 +27,8 @@ pub enum Value {
     List(Vec<Value>),
     /// An object
     Map(Map),
-    /// A handle for an object of the caller that no rule examines. The number is the caller's own
-    /// handle and is returned unchanged
+    /// A handle for an object of the caller, which the format crate never examines. The number is
+    /// the caller's own handle and is returned unchanged
     Opaque(u32),
 }
 
@@ -38,7 +38,7 @@ impl Value {
         Self::Text(text.into())
     }
 
-    /// The text, if this is a string.
+    /// The text, if this value is a string.
     pub fn as_text(&self) -> Option<&Text> {
         match self {
             Self::Text(text) => Some(text),
@@ -46,7 +46,7 @@ impl Value {
         }
     }
 
-    /// The object, if this value is one.
+    /// The object, if this value is an object.
     pub fn as_map(&self) -> Option<&Map> {
         match self {
             Self::Map(map) => Some(map),
@@ -54,7 +54,7 @@ impl Value {
         }
     }
 
-    /// The integer, if this value is one that fits into 64 bits.
+    /// The integer, if this value is an integer that fits into 64 bits.
     pub fn as_int(&self) -> Option<i64> {
         match self {
             Self::Int(value) => Some(*value),
@@ -67,7 +67,7 @@ impl Value {
         matches!(self, Self::Null)
     }
 
-    /// The number as floating point, if this is an integer or a float.
+    /// The number as floating point, if this value is an integer or a float.
     pub fn as_number(&self) -> Option<f64> {
         match self {
             Self::Int(value) => Some(*value as f64),
@@ -79,8 +79,8 @@ impl Value {
 }
 
 /// Serializes a value for any JSON library: lone surrogates are replaced, integers beyond 64 bits
-/// become text, and numbers that are not finite become null. [`value_of`](crate::json::value_of) gets
-/// the same value.
+/// become text, and numbers that are not finite become null. [`value_of`](crate::json::value_of)
+/// gets the value unchanged.
 impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
@@ -135,13 +135,13 @@ impl From<Option<Text>> for Value {
     }
 }
 
-/// A JSON object; its entries are in the order of their first occurrence, each key once.
+/// A JSON object; its entries are in the order of their first occurrence, and each key occurs once.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema)]
 #[schemars(with = "BTreeMap<String, serde_json::Value>", inline, description = "")]
 pub struct Map(Vec<(Text, Value)>);
 
-/// In an object with more entries than this, duplicate keys are found with a hash table and not by
-/// comparing all pairs.
+/// The number of entries of an object above which duplicate keys are found with a hash table and
+/// not by comparing all pairs.
 const LOOK_BACK_LIMIT: usize = 24;
 
 impl Map {
@@ -151,7 +151,7 @@ impl Map {
     }
 
     /// Makes an object from parsed entries. For a repeated key, the last value is kept, at the
-    /// position of the first.
+    /// position of the key's first occurrence.
     pub fn from_entries(entries: Vec<(Text, Value)>) -> Self {
         if !has_repeated_key(&entries) {
             return Self(entries);
@@ -178,7 +178,7 @@ impl Map {
             .map(|(_, value)| value)
     }
 
-    /// The items of a list; none when the value is no list.
+    /// The items of the list under a key; empty when the value is not a list.
     pub fn list(&self, key: &str) -> &[Value] {
         match self.get(key) {
             Some(Value::List(items)) => items,
@@ -191,7 +191,7 @@ impl Map {
         self.get(key).is_some()
     }
 
-    /// Sets a key; an existing key keeps its position.
+    /// Sets the value of a key; an existing key keeps its position.
     pub fn insert(&mut self, key: impl Into<Text>, value: impl Into<Value>) {
         let (key, value) = (key.into(), value.into());
         match self.0.iter_mut().find(|(name, _)| *name == key) {
@@ -237,7 +237,7 @@ impl FromIterator<(Text, Value)> for Map {
     }
 }
 
-/// Sets the keys; existing keys keep their position.
+/// Sets the values of several keys; existing keys keep their position.
 impl Extend<(Text, Value)> for Map {
     fn extend<I: IntoIterator<Item = (Text, Value)>>(&mut self, entries: I) {
         for (key, value) in entries {

@@ -1,5 +1,5 @@
-//! Draws snapshots of PyTorch's CUDA allocator as HTML pages. A snapshot is passed as its pickle,
-//! the names of holders as JSON.
+//! Draws snapshots of PyTorch's CUDA allocator as HTML pages. Python passes a snapshot as its
+//! pickle and the names of holders as JSON.
 
 use pyo3::prelude::*;
 use stormlog_analysis::allocator_snapshot::{Account, Owners, Snapshot};
@@ -7,7 +7,7 @@ use stormlog_report::{AllocatorLimits, Theme, allocator_page, allocator_still};
 
 use crate::errors::raise;
 
-/// An interactive HTML page of one device of a snapshot.
+/// Draws one device of a snapshot as an interactive HTML page.
 #[pyfunction]
 pub(crate) fn allocator_snapshot_page(
     py: Python<'_>,
@@ -22,8 +22,8 @@ pub(crate) fn allocator_snapshot_page(
     page.map_err(|message| raise(py, "InvalidArtifactError", message))
 }
 
-/// An HTML page of a snapshot without scripts, with limited numbers of points, marks, holders and
-/// live blocks.
+/// Draws a snapshot as an HTML page without scripts, with limited numbers of points, marks, holders
+/// and live blocks.
 #[pyfunction]
 pub(crate) fn allocator_snapshot_still(
     py: Python<'_>,

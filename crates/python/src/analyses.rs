@@ -1,4 +1,5 @@
-//! The analyses of stormlog 0.3.9 for Python: gaps, ranks, collectives and markers.
+//! The analyses of stormlog 0.3.9 for Python: gaps between device and allocator memory, ranks,
+//! collective operations and timeline markers.
 
 use std::cell::RefCell;
 
@@ -19,8 +20,8 @@ use crate::errors::raise;
 use crate::phases::{Resolver, attribution_fields};
 use crate::rows::EventRows;
 
-/// The fields of a gap finding for Python: those of `GapFinding` without remediation and phase, and
-/// the index of the event that shows the gap.
+/// The fields of a gap finding for Python: the fields of `GapFinding` without remediation and
+/// phase, and the index of the event that shows the gap.
 type GapFields<'py> = (
     &'static str,
     &'static str,
@@ -31,8 +32,8 @@ type GapFields<'py> = (
     usize,
 );
 
-/// Finds gaps between device and allocator memory in events; the four thresholds are passed in
-/// order.
+/// Finds gaps between device and allocator memory in events; the four thresholds are passed in the
+/// order of the fields of `GapThresholds`.
 #[pyfunction]
 pub(crate) fn gap_findings<'py>(
     py: Python<'py>,
@@ -84,7 +85,8 @@ pub(crate) fn gap_findings<'py>(
     fields.collect()
 }
 
-/// Compares ranks: returns the merge and the first cause, as the fields of their classes.
+/// Compares the ranks of a run: returns the merged timeline and the first cause, as the fields of
+/// their Python classes.
 #[pyfunction]
 #[pyo3(signature = (rows, resolver, with_points))]
 pub(crate) fn compare_ranks<'py>(
@@ -158,7 +160,7 @@ fn cause_fields<'py>(py: Python<'py>, cause: &FirstCause) -> PyResult<Bound<'py,
             suspect.supporting_ranks,
         )?;
         let fields = dict_of(py, suspect)?;
-        // In the order of stormlog 0.3.9: the evidence before the phase.
+        // As in stormlog 0.3.9, the evidence comes before the phase.
         fields.del_item("phase_attribution")?;
         fields.set_item("evidence", evidence)?;
         fields.set_item("phase_attribution", phase(py, suspect.phase.as_ref())?)?;
@@ -175,7 +177,8 @@ fn cause_fields<'py>(py: Python<'py>, cause: &FirstCause) -> PyResult<Bound<'py,
     Ok(fields)
 }
 
-/// Attributes gaps to collectives; the nine limits are passed in the order of the configuration.
+/// Attributes gaps of memory to collective operations; the nine limits are passed in the order of
+/// the configuration.
 #[pyfunction]
 #[pyo3(signature = (rows, limits, resolver))]
 pub(crate) fn attribute_collectives<'py>(
@@ -213,7 +216,7 @@ fn collective_fields<'py>(
     Ok(fields)
 }
 
-/// The name and the nine limits of a preset for the attribution to collectives.
+/// The name and the nine limits of a preset for the attribution of gaps to collective operations.
 #[pyfunction]
 pub(crate) fn collective_preset(name: &Bound<'_, PyAny>) -> PyResult<(&'static str, [f64; 9])> {
     let preset = Preset::of_name(&text_from_python(name.cast()?)?)
@@ -221,7 +224,7 @@ pub(crate) fn collective_preset(name: &Bound<'_, PyAny>) -> PyResult<(&'static s
     Ok((preset.as_str(), preset.config().values()))
 }
 
-/// Raises an error for names that are not limits of the attribution to collectives.
+/// Raises an error for names that are not limits of the attribution to collective operations.
 #[pyfunction]
 pub(crate) fn check_collective_fields(py: Python<'_>, fields: Vec<String>) -> PyResult<()> {
     collective::check_fields(fields.iter().map(String::as_str))
@@ -236,7 +239,8 @@ pub(crate) fn check_collective_limits(py: Python<'_>, limits: [f64; 9]) -> PyRes
         .map_err(|error| invalid_config(py, &error))
 }
 
-/// The names of the nine limits of the attribution to collectives, in order.
+/// The names of the nine limits of the attribution to collective operations, in the order of the
+/// configuration.
 #[pyfunction]
 pub(crate) fn collective_fields_in_order() -> [&'static str; 9] {
     FIELDS
@@ -255,8 +259,8 @@ fn phase<'py>(
         .transpose()
 }
 
-/// The markers of events for Python: the fields of `TimelineMarker` without the metadata, and the
-/// source of the metadata, which is the index of an event or the metadata of a phase.
+/// The timeline markers of events for Python: the fields of each marker, and the index of the event
+/// that has its metadata. The marker of a phase contains its metadata and has no index.
 #[pyfunction]
 pub(crate) fn timeline_markers(
     py: Python<'_>,

@@ -11,14 +11,14 @@ use crate::convert::{Reading, scalar};
 use crate::errors::wrong_type;
 use crate::rows::EventRows;
 
-/// Makes columns from event objects or mappings, without validating the events.
+/// Makes columns of events from event objects or mappings, without validating the events.
 #[pyfunction]
 pub(crate) fn rows_from_events(events: Vec<Bound<'_, PyAny>>) -> PyResult<EventRows> {
     let events: Vec<Event> = events.iter().map(event).collect::<PyResult<_>>()?;
     Ok(EventRows(Events::from_events(&events)))
 }
 
-/// Events for an analysis that also accepts incomplete events.
+/// Events for an analysis that also accepts events with missing fields.
 pub(crate) enum AnyEvents {
     Rows(Events),
     Loose(Vec<LooseEvent>),
@@ -153,7 +153,7 @@ impl Fields<'_, '_> {
     }
 }
 
-/// The thread and the scope of the phase that an event names. Fields of the event itself take
+/// The thread and the scope id that an event gives for its phase. Fields of the event itself take
 /// precedence over its metadata.
 pub(crate) fn phase_origin(
     object: &Bound<'_, PyAny>,

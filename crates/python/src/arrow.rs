@@ -13,8 +13,8 @@ use stormlog_format::Text;
 /// Rows per batch.
 const BATCH: usize = 1 << 16;
 
-/// The schema of the Arrow stream. Columns of texts that repeat are dictionaries; metadata are JSON
-/// text.
+/// The schema of the Arrow stream. In the Arrow stream, columns of repeated texts are dictionaries,
+/// and metadata is JSON text.
 pub(crate) fn schema() -> SchemaRef {
     let word = || DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
     let mut fields = vec![
@@ -39,7 +39,7 @@ pub(crate) fn schema() -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// An Arrow stream over the events, which keeps their columns alive.
+/// An Arrow stream of the events, which keeps their columns alive.
 pub(crate) fn stream(events: Events) -> FFI_ArrowArrayStream {
     let starts = (0..events.len()).step_by(BATCH);
     let batches = starts.map(move |start| batch(&events, start));

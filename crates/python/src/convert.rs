@@ -1,5 +1,5 @@
-//! Converts Python objects to format values and back. Python objects that no rule inspects pass
-//! through unchanged as handles.
+//! Converts Python objects to the values of the format crate and back. Python objects that no rule
+//! of the format inspects pass through unchanged as handles.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
@@ -8,8 +8,8 @@ use stormlog_format::{Map, Text, Value, json, metadata_keys};
 
 use crate::errors::raise;
 
-/// The prefix of a text that stands for a key which is not a string; no real key starts with these
-/// unpaired surrogates.
+/// The prefix of a text that stands for a key which is not a string; no real key starts with this
+/// prefix of unpaired surrogates.
 const KEY_HANDLE: &[u8] = b"\xed\xbf\xbf\xed\xbf\xbe";
 
 /// The Python objects of the caller behind [`Value::Opaque`] handles.
@@ -17,7 +17,7 @@ const KEY_HANDLE: &[u8] = b"\xed\xbf\xbf\xed\xbf\xbe";
 pub(crate) struct Objects<'py>(Vec<Bound<'py, PyAny>>);
 
 impl<'py> Objects<'py> {
-    /// Converts a scalar to a value; any other object becomes a handle.
+    /// Converts a scalar object to a value; any other object becomes a handle.
     pub(crate) fn shallow(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Value> {
         match scalar(object)? {
             Some(value) => Ok(value),
@@ -25,13 +25,13 @@ impl<'py> Objects<'py> {
         }
     }
 
-    /// Converts a record one level deep: scalars are converted, its metadata too, and other objects
-    /// become handles. The result is `None` when the object is not a mapping.
+    /// Converts a record one level deep: its scalars and its metadata are converted, and other
+    /// objects become handles. The converted record is `None` when the object is not a mapping.
     pub(crate) fn record(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Option<Map>> {
         let Some(entries) = entries(object)? else {
             return Ok(None);
         };
-        // In a record with a version, the metadata must be a real dictionary.
+        // In a record with a `schema_version`, the metadata must be a real dictionary.
         let versioned = entries
             .iter()
             .any(|(key, _)| is_text(key, "schema_version"));
@@ -47,8 +47,8 @@ impl<'py> Objects<'py> {
         .map(Some)
     }
 
-    /// Converts metadata one level deep; keys may be of any type. Values that the rules of version
-    /// 4 inspect are converted too.
+    /// Converts metadata one level deep; keys may be of any type. Metadata values that the rules of
+    /// record version 4 inspect are converted too.
     fn metadata(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Value> {
         let mut metadata = Vec::new();
         for (key, value) in entries(object)?.unwrap_or_default() {
@@ -66,8 +66,8 @@ impl<'py> Objects<'py> {
         Ok(Value::Map(Map::from_entries(metadata)))
     }
 
-    /// Converts a record for its projection, including its metadata and phase. The result is `None`
-    /// when the object is not a mapping.
+    /// Converts a record and its metadata and phase for the projection of the record. The converted
+    /// record is `None` when the object is not a mapping.
     pub(crate) fn projected(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Option<Map>> {
         let Some(record) = entries(object)? else {
             return Ok(None);
@@ -86,8 +86,8 @@ impl<'py> Objects<'py> {
         .map(Some)
     }
 
-    /// Converts an entry of a phase: its path is converted as a list, other entries are not
-    /// converted further.
+    /// Converts an entry of a phase: the path of the phase is converted as a list, other entries
+    /// are not converted further.
     fn phase_part(&mut self, key: &Text, value: &Bound<'py, PyAny>) -> PyResult<Value> {
         match value.cast::<PyList>() {
             Ok(path) if *key == "path" => {
@@ -108,7 +108,8 @@ impl<'py> Objects<'py> {
         }
     }
 
-    /// Converts a mapping one level deep; other objects become a scalar or a handle.
+    /// Converts a mapping one level deep; an object that is not a mapping becomes a scalar or a
+    /// handle.
     fn opened(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Value> {
         match self.flat(object)? {
             Some(map) => Ok(Value::Map(map)),
@@ -170,7 +171,7 @@ impl<'py> Objects<'py> {
         })
     }
 
-    /// A new dictionary with the entries of an object.
+    /// A new Python dictionary with the entries of a JSON object.
     pub(crate) fn map_to_python(&self, py: Python<'py>, map: &Map) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
         for (key, value) in map.iter() {
@@ -189,7 +190,7 @@ impl<'py> Objects<'py> {
     }
 }
 
-/// The fields of a document as a fresh dictionary.
+/// The fields of a document as a new dictionary.
 pub(crate) fn dict_of<'py>(
     py: Python<'py>,
     document: &impl Serialize,
@@ -209,16 +210,16 @@ pub(crate) fn dicts_of(
 /// How to convert Python values that JSON cannot express.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// Converts as for the id of a record: keys and sets become their text.
+    /// Converts values as the id of a record requires: keys and sets become their text.
     Record,
-    /// Converts as for fingerprints: sets become lists. In fingerprints keys must be strings; a key
-    /// of another type counts as blank.
+    /// Converts values as fingerprints require: sets become lists. The keys of a fingerprint must
+    /// be strings; a key of another type counts as blank.
     Dimensions,
 }
 
 impl Reading {
     /// Converts a mapping at every depth to JSON values; objects without a JSON form become their
-    /// text. The result is `None` when the object is not a mapping.
+    /// text. The converted mapping is `None` when the object is not a mapping.
     pub(crate) fn deep_map(self, object: &Bound<'_, PyAny>) -> PyResult<Option<Map>> {
         self.map(object, 0, Place::Map)
     }
@@ -231,7 +232,8 @@ impl Reading {
             let message = format!("nested deeper than {} levels", json::MAX_DEPTH);
             return Err(raise(object.py(), "InvalidValueError", message));
         }
-        // Inside lists, the id of a record converts only real dictionaries and no other mappings.
+        // For the id of a record, only real dictionaries inside lists are converted, and no other
+        // mappings.
         let opens =
             place == Place::Map || self == Self::Dimensions || object.is_instance_of::<PyDict>();
         if opens && let Some(map) = self.map(object, depth + 1, place)? {
@@ -280,7 +282,7 @@ enum Place {
     List,
 }
 
-/// Converts `None`, booleans, numbers and strings; the result is `None` for other objects.
+/// Converts `None`, booleans, numbers and strings; returns `None` for other objects.
 pub(crate) fn scalar(object: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {
     if object.is_none() {
         return Ok(Some(Value::Null));

@@ -10,7 +10,7 @@ use stormlog_report::device_profile_page as page_of;
 use crate::errors::raise;
 use crate::recorder::os_error;
 
-/// An allocation of a profile: its stack of functions, and its values.
+/// An allocation of a device memory profile: its stack of functions, and its values.
 type Sample = (Vec<String>, Vec<i64>);
 
 /// Reads the allocations of a device memory profile.

@@ -17,7 +17,8 @@ pub(crate) struct DiagnoseBundle(Option<Bundle>);
 
 #[pymethods]
 impl DiagnoseBundle {
-    /// Creates the directory of the bundle and the files that are known before the recording.
+    /// Creates the directory of the bundle and writes the files that are known before the
+    /// recording.
     #[new]
     #[pyo3(signature = (output, command_line, environment, framework = "torch", native_history = false))]
     fn new(
@@ -88,7 +89,8 @@ impl DiagnoseBundle {
             .map_err(|error| raise(py, "ArtifactWriteError", format!("{error:#}")))
     }
 
-    /// Writes the results of the bundle and returns its directory, the exit code and the summary.
+    /// Writes the results of the diagnosis into the bundle and returns its directory, the exit code
+    /// and the summary.
     #[pyo3(signature = (device, counted_ooms, has_window, cut_short))]
     fn finish<'py>(
         &mut self,
@@ -124,7 +126,7 @@ impl DiagnoseBundle {
     }
 }
 
-/// The memory use of a GPU, from the framework's counters.
+/// The memory use of a GPU, as the framework's counters report it.
 #[pyfunction]
 pub(crate) fn gpu_fragmentation<'py>(
     py: Python<'py>,

@@ -1,16 +1,16 @@
 //! Compares dictionaries that have the same keys and arrive one after another, and finds the values
-//! that are other objects than in the one before.
+//! that are different objects than in the previous dictionary.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 
-/// The keys in the order of the dictionary, with the values of the last dictionary. Callers refer
-/// to a key by its index in their own order, such as sorted order.
+/// The keys of a dictionary in its own order, with the values of the last dictionary. Callers refer
+/// to a key by its index in an order of their own, such as sorted order.
 #[derive(Default)]
 pub(crate) struct Entries {
     entries: Vec<Entry>,
-    /// The position in the dictionary of the key at each index.
+    /// For each index of the caller, the position of the key in the dictionary.
     at_index: Vec<usize>,
 }
 
@@ -22,7 +22,7 @@ struct Entry {
 }
 
 impl Entries {
-    /// Starts with the keys that a dictionary must have, in the caller's order, each with its
+    /// Starts with the keys that each dictionary must have, in the caller's order, each with its
     /// position in the dictionary.
     pub(crate) fn of<'a, 'py: 'a>(
         keys: impl Iterator<Item = (usize, &'a Bound<'py, PyString>)>,
@@ -43,8 +43,9 @@ impl Entries {
         }
     }
 
-    /// Stores the values of a dictionary. Returns the indices of values that are other objects than
-    /// in the last dictionary, as bits, or `None` when the keys differ.
+    /// Stores the values of a dictionary and compares them with those of the last dictionary. The
+    /// result has a bit for each index whose value is a different object than in the last
+    /// dictionary, or is `None` when the keys differ.
     #[expect(
         unsafe_code,
         reason = "a safe iterator counts references to every key and value, though most of a \
@@ -59,10 +60,10 @@ impl Entries {
         let mut position = 0;
         for entry in &mut self.entries {
             let (mut key, mut value) = (std::ptr::null_mut(), std::ptr::null_mut());
-            // SAFETY: the dictionary is alive, and the pointers lead to variables for a key and a
-            // value. The dictionary cannot change before the next step: this thread is attached to
-            // the interpreter and runs no Python code until then, because it drops only objects of
-            // types without code of their own.
+            // SAFETY: the dictionary is alive, and the pointers lead to variables for its position,
+            // a key and a value. The dictionary cannot change before the next entry is read: this
+            // thread is attached to the interpreter and runs no Python code until then, because it
+            // drops only objects of types without code of their own.
             let found = unsafe {
                 let places = (&raw mut position, &raw mut key, &raw mut value);
                 ffi::PyDict_Next(dict.as_ptr(), places.0, places.1, places.2)
@@ -74,8 +75,8 @@ impl Entries {
             if last.is_some_and(|last| last.as_ptr() == value) {
                 continue;
             }
-            // SAFETY: an entry was found, so the pointer is its value, which the dictionary keeps
-            // alive.
+            // SAFETY: an entry of the dictionary was found, so the pointer leads to the value of
+            // the entry, which the dictionary keeps alive.
             let value = unsafe { Bound::from_borrowed_ptr(py, value) };
             let last = entry.value.replace(value.unbind());
             drop(last.map(|last| last.into_bound(py)));
@@ -84,7 +85,7 @@ impl Entries {
         Some(changed)
     }
 
-    /// The changed value at an index.
+    /// The changed value of the key at an index.
     pub(crate) fn value<'a, 'py>(
         &'a self,
         py: Python<'py>,
@@ -94,8 +95,8 @@ impl Entries {
         entry.value.as_ref().map(|value| value.bind(py))
     }
 
-    /// Drops the value at an index if its type is mutable, because the same object may have another
-    /// content later.
+    /// Drops the value at an index if its type is mutable, because the content of the same object
+    /// may be different later.
     pub(crate) fn settle(&mut self, py: Python<'_>, index: usize) {
         let value = &mut self.entries[self.at_index[index]].value;
         if value

@@ -12,7 +12,7 @@ use crate::errors::raise;
 use crate::load::{SessionFields, session_fields};
 use crate::rows::EventRows;
 
-/// The artifacts at some paths for Python: sessions with their warnings, the index of the selected
+/// The loaded artifacts for Python: sessions with their warnings, the index of the selected
 /// session, all warnings, all sources.
 type GatheredFields<'py> = (
     Vec<(SessionFields<'py>, Vec<String>)>,
@@ -21,7 +21,7 @@ type GatheredFields<'py> = (
     Vec<String>,
 );
 
-/// Loads all artifacts at some paths.
+/// Loads all artifacts at the given paths.
 #[pyfunction]
 #[pyo3(signature = (paths, session_id))]
 pub(crate) fn gather_artifacts<'py>(
@@ -42,7 +42,7 @@ pub(crate) fn gather_artifacts<'py>(
     ))
 }
 
-/// The ranks of events as a table, under the names of `DistributedDiagnosticsModel`.
+/// The ranks of events as a table, with the field names of `DistributedDiagnosticsModel`.
 #[pyfunction]
 #[pyo3(signature = (rows, ranks))]
 pub(crate) fn distributed_model<'py>(

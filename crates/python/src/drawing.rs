@@ -51,14 +51,14 @@ impl Drawing {
         Self::of_story(py, story, kind, title)
     }
 
-    /// Draws ranks side by side, with the suspects of the cross-rank analysis.
+    /// Draws ranks side by side, with the ranks that the cross-rank analysis suspects as the cause.
     #[staticmethod]
     fn of_ranks(py: Python<'_>, rows: &EventRows) -> PyResult<Self> {
         let story = py.detach(|| stormlog_compat::story_of_ranks(&rows.0));
         Self::of_story(py, story, "ranks", None)
     }
 
-    /// Draws the run whose artifacts are at some paths.
+    /// Draws the run whose artifacts are at the given paths.
     #[staticmethod]
     fn of_paths(
         py: Python<'_>,

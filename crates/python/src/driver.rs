@@ -1,4 +1,4 @@
-//! What the CUDA driver knows of a device: which processes hold memory on it, and which library
+//! Memory of a device as the CUDA driver knows it: which processes hold memory, and which library
 //! asked the driver for which memory.
 
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use stormlog_format::{Map, Text, Value};
 
 use crate::convert::Objects;
 
-/// Wraps a function of PyTorch, so that another function is called before it and after it. The
+/// Wraps a function of PyTorch, so that other functions are called before it and after it. The
 /// wrapper is not a Python function, so it does not appear in tracebacks of the program.
 #[pyclass(frozen, module = "stormlog._core")]
 pub(crate) struct Around {
@@ -33,8 +33,8 @@ impl Around {
         }
     }
 
-    /// Returns the result or the error of the wrapped function; errors of the functions around it
-    /// are ignored.
+    /// Calls the wrapped function and returns its result or its error; errors of the functions
+    /// before and after it are ignored.
     #[pyo3(signature = (*arguments, **options))]
     fn __call__(
         &self,
@@ -69,14 +69,15 @@ pub(crate) fn device_shares(py: Python<'_>, index: u32) -> Option<Shares> {
     })
 }
 
-/// The command line of a process without secrets; `None` where it cannot be read.
+/// The command line of a process with secrets removed; `None` where it cannot be read.
 #[pyfunction]
 pub(crate) fn process_name(pid: u32) -> Option<String> {
     tree::process_name(pid)
 }
 
-/// Waits for a CUDA context of this process on a device other than these, and looks every so many
-/// seconds: the devices, and when, in seconds after the call, they were last seen without one.
+/// Waits for a CUDA context of this process on a device that is not in `known`, and checks every
+/// `every_s` seconds; returns the devices with a new context, and how many seconds after the call
+/// they were last seen without one.
 #[pyfunction]
 pub(crate) fn wait_for_contexts(
     py: Python<'_>,
@@ -91,14 +92,15 @@ pub(crate) fn wait_for_contexts(
     (found.devices, last_without)
 }
 
-/// Attributes the driver's allocations to libraries and lines from now on; the reason why it
+/// Starts to attribute the driver's allocations to libraries and lines; returns the reason when it
 /// cannot.
 #[pyfunction]
 pub(crate) fn driver_start(libraries: Vec<PathBuf>) -> Option<String> {
     driver::start(&libraries).err()
 }
 
-/// Ends the attribution, so that a profiler of the program can use CUPTI.
+/// Ends the attribution of the driver's allocations, so that a profiler of the program can use
+/// CUPTI.
 #[pyfunction]
 pub(crate) fn driver_stop(py: Python<'_>, reason: &str) {
     py.detach(|| driver::stop(reason));
@@ -115,8 +117,8 @@ pub(crate) fn driver_state() -> (&'static str, Option<String>) {
     }
 }
 
-/// The memory that the driver has allocated, by device, kind, library and line, and how many
-/// allocations were too many to follow.
+/// The memory that the driver has allocated, by device, kind, library and line, and the number of
+/// allocations that were not followed because there were too many.
 #[pyfunction]
 pub(crate) fn driver_held(py: Python<'_>) -> PyResult<(Vec<Bound<'_, PyDict>>, u64)> {
     let held = py.detach(driver::held);
@@ -140,8 +142,8 @@ pub(crate) fn driver_held(py: Python<'_>) -> PyResult<(Vec<Bound<'_, PyDict>>, u
     Ok((described.collect::<PyResult<_>>()?, driver::missed()))
 }
 
-/// Waits for an allocating thread that asks for its line of Python; returns the number of the
-/// question and that of the thread.
+/// Waits until an allocating thread asks for its line of Python; returns the number of the question
+/// and the number of the thread.
 #[pyfunction]
 pub(crate) fn driver_question(py: Python<'_>, patience_s: f64) -> Option<(u64, u64)> {
     let patience = Duration::try_from_secs_f64(patience_s).unwrap_or_default();
@@ -149,7 +151,8 @@ pub(crate) fn driver_question(py: Python<'_>, patience_s: f64) -> Option<(u64, u
     Some((question.number, question.thread))
 }
 
-/// Answers the question of an allocating thread with file, line and function, where they are known.
+/// Gives an allocating thread the file, line and function of its line of Python, where they are
+/// known.
 #[pyfunction]
 #[pyo3(signature = (question, site))]
 pub(crate) fn driver_answer(question: (u64, u64), site: Option<(String, u32, String)>) {

@@ -24,7 +24,7 @@ pub(crate) fn invalid_session(py: Python<'_>, error: &SessionError) -> PyErr {
     raise(py, class, error.to_string())
 }
 
-/// The exception for a record that cannot be projected.
+/// The exception for a record that cannot be converted to the form of `stormlog.telemetry_model`.
 pub(crate) fn invalid_projection(py: Python<'_>, error: &ProjectionError) -> PyErr {
     let class = match error {
         ProjectionError::IntegerTooLarge(_) => "OutOfRangeError",
@@ -33,7 +33,7 @@ pub(crate) fn invalid_projection(py: Python<'_>, error: &ProjectionError) -> PyE
     raise(py, class, error.to_string())
 }
 
-/// The exception for a value of which no fingerprint can be made.
+/// The exception for a value from which no fingerprint can be computed.
 pub(crate) fn invalid_fingerprint(py: Python<'_>, error: &FingerprintError) -> PyErr {
     raise(py, "InvalidValueError", error.to_string())
 }

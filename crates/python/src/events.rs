@@ -1,4 +1,5 @@
-//! Fills the Python dataclasses of events without running the checks of the classes again.
+//! Fills the fields of Python's event dataclasses directly, because the checks of these classes
+//! need not run again.
 
 use pyo3::intern;
 use pyo3::prelude::*;

@@ -37,7 +37,7 @@ impl Wanted {
         }
     }
 
-    /// A condition that is a time out of range becomes the first or the last possible time.
+    /// A condition that is a time; a time out of range becomes the first or the last possible time.
     fn time(&self, key: &str) -> Option<i64> {
         match self.0.get(key)? {
             Value::Null => None,

@@ -1,4 +1,4 @@
-//! Analyses profiles and tracking results of TensorFlow and JAX.
+//! Analyses profiles and tracking results of TensorFlow and JAX for Python.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -35,7 +35,7 @@ fn named(py: Python<'_>, name: &str) -> PyResult<Framework> {
     Framework::from_name(name).ok_or_else(unknown)
 }
 
-/// Signs of a leak in megabytes over time.
+/// Finds signs of a leak in memory use over time, given in megabytes.
 #[pyfunction]
 pub(crate) fn framework_leaks<'py>(
     py: Python<'py>,
@@ -46,7 +46,7 @@ pub(crate) fn framework_leaks<'py>(
     dicts_of(py, framework::leaks(&usage, growth_rate))
 }
 
-/// Finds repetition and steps in memory use over time, given in megabytes.
+/// Finds repeated patterns and sudden steps in memory use over time, given in megabytes.
 #[pyfunction]
 pub(crate) fn framework_patterns(
     py: Python<'_>,
@@ -55,7 +55,8 @@ pub(crate) fn framework_patterns(
     dicts_of(py, framework::patterns(&usage))
 }
 
-/// The fragmentation in snapshots, each given as megabytes in use and reserved.
+/// Computes the fragmentation of memory from snapshots, each given as megabytes in use and
+/// reserved.
 #[pyfunction]
 pub(crate) fn framework_fragmentation<'py>(
     py: Python<'py>,
@@ -77,7 +78,7 @@ pub(crate) fn framework_efficiency(
     framework::efficiency(peak_mb, growth, fragmentation, usage.as_deref())
 }
 
-/// Memory and time per call of each profiled function.
+/// Computes memory and time per call for each profiled function.
 #[pyfunction]
 pub(crate) fn framework_performance<'py>(
     py: Python<'py>,

@@ -1,5 +1,5 @@
-//! Converts issues to Python objects. An issue may have very many links to evidence, so the links
-//! become objects without a map in between.
+//! Converts issues to Python objects. An issue may have very many links to evidence, so each link
+//! becomes a Python object directly, without an intermediate map.
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -39,7 +39,7 @@ pub(crate) fn fields<'py>(py: Python<'py>, issue: &Issue) -> PyResult<Bound<'py,
 /// Makes the Python objects of an issue's links to evidence.
 #[derive(Default)]
 struct Links<'a, 'py> {
-    /// The metadata of the last link, which the next link usually repeats.
+    /// The metadata of the last link to evidence, which the next link usually repeats.
     metadata: Option<(&'a Map, Bound<'py, PyDict>)>,
 }
 
@@ -47,14 +47,15 @@ impl<'a, 'py> Links<'a, 'py> {
     fn object(&mut self, py: Python<'py>, link: &'a EvidenceLink) -> PyResult<Bound<'py, PyAny>> {
         let class = EVIDENCE_LINK.import(py, "stormlog.issues", "IssueEvidenceLink")?;
         let object = class.call_method1(intern!(py, "__new__"), (class,))?;
-        // The Python class of links is frozen, so fields are set in the object's `__dict__`.
+        // The Python class `IssueEvidenceLink` is frozen, so fields are set in the object's
+        // `__dict__`.
         let fields = object.getattr(intern!(py, "__dict__"))?;
         let fields = fields.cast::<PyDict>()?;
         let text = |text: &Option<Text>| {
             let text = text.as_ref().map(|text| text_to_python(py, text));
             text.transpose()
         };
-        // Fields are set in the order of the class, because the object's `__dict__` shows the
+        // Fields are set in the order of the class, because the object's `__dict__` shows their
         // order.
         fields.set_item(intern!(py, "session_id"), text(&link.session_id)?)?;
         fields.set_item(intern!(py, "timestamp_ns"), link.timestamp_ns)?;
@@ -67,7 +68,7 @@ impl<'a, 'py> Links<'a, 'py> {
         Ok(object)
     }
 
-    /// The metadata of a link as a dictionary that no other link shares.
+    /// The metadata of a link to evidence, as a dictionary that no other link shares.
     fn metadata(&mut self, py: Python<'py>, map: &'a Map) -> PyResult<Bound<'py, PyDict>> {
         let is_nested = |value: &Value| matches!(value, Value::List(_) | Value::Map(_));
         if let Some((known, dict)) = &self.metadata

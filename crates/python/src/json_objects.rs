@@ -14,7 +14,7 @@ pub(crate) fn object<'py>(py: Python<'py>, json: &[u8]) -> PyResult<Bound<'py, P
     match (build.failed, value) {
         (None, Ok(value)) => Ok(value),
         (Some(error), _) => Err(error),
-        // The metadata were validated when they were loaded, so an error cannot happen here.
+        // The metadata was validated when it was loaded, so parsing it again cannot fail.
         (None, Err(_)) => Ok(PyDict::new(py).into_any()),
     }
 }

@@ -1,6 +1,6 @@
 //! Writes Python objects as one line of JSON with sorted keys, as `json.dumps(…, sort_keys=True)`
-//! does, without a tree of Rust values in between. [`crate::record_lines`] handles what repeats
-//! between lines.
+//! does, without a tree of Rust values in between. [`crate::record_lines`] handles values that are
+//! the same as in the previous line.
 
 use pyo3::exceptions::{PyRecursionError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -59,7 +59,7 @@ impl Line {
         Ok(Written::Other)
     }
 
-    /// Enters a container; [`leave`](Self::leave) must follow.
+    /// Enters a container; a call of [`leave`](Self::leave) must follow.
     pub(crate) fn enter(&mut self, container: &Bound<'_, PyAny>) -> PyResult<()> {
         let address = container.as_ptr() as usize;
         if self.ancestors.contains(&address) {
@@ -85,8 +85,8 @@ impl Line {
                 Err(_) => return self.dict_of_any_keys(dict),
             }
         }
-        // Python sorts strings by code point, which is the order of their UTF-8 bytes too. Strings
-        // without a UTF-8 form are sorted by Python itself.
+        // Python sorts strings by code point, which is the same order as that of their UTF-8 bytes.
+        // If a key has no UTF-8 form, Python itself sorts the keys.
         let mut indices = Vec::with_capacity(entries.len());
         for (index, (key, _)) in entries.iter().enumerate() {
             match key.to_str() {
@@ -122,7 +122,8 @@ impl Line {
         Ok(())
     }
 
-    /// Writes a key; numbers, booleans and `None` are written with their JSON names.
+    /// Writes a key of a dictionary; numbers, booleans and `None` are written with their JSON
+    /// names.
     fn key(&mut self, key: &Bound<'_, PyAny>) -> PyResult<()> {
         if let Ok(text) = key.cast::<PyString>() {
             return self.string(text);
@@ -134,7 +135,8 @@ impl Line {
                 "keys must be str, int, float, bool or None, not {kind}"
             )));
         }
-        // A key that is a number and not finite is already in quotes.
+        // The JSON writer puts quotes around a number that is not finite, so a key that is such a
+        // number needs no further quotes.
         let quote = if self.is_finite(key) { "\"" } else { "" };
         self.out.push_str(quote);
         self.value(key)?;
@@ -180,8 +182,8 @@ impl Line {
             push_integer(&mut self.out, value);
             return Ok(Written::Integer(value));
         }
-        // For a subclass of `int`, the number is written, not the text that the subclass makes of
-        // it.
+        // For a subclass of `int`, the number is written, not the text that the subclass returns
+        // for it.
         let plain = integer.py().get_type::<PyInt>();
         let digits = plain.call_method1("__repr__", (integer,))?;
         self.out.push_str(&digits.extract::<String>()?);
@@ -197,7 +199,7 @@ impl Line {
     }
 }
 
-/// The session id in a record; `None` when the record has none.
+/// The session id in a record; `None` when the record contains no session id.
 pub(crate) fn record_session(record: &Bound<'_, PyAny>) -> PyResult<Option<Text>> {
     let named = match record.cast_exact::<PyDict>() {
         Ok(dict) => dict.get_item(pyo3::intern!(record.py(), "session_id"))?,
@@ -206,7 +208,7 @@ pub(crate) fn record_session(record: &Bound<'_, PyAny>) -> PyResult<Option<Text>
     let Some(named) = named.filter(|named| !named.is_none()) else {
         return Ok(None);
     };
-    // The class `ValueError` is the one that stormlog 0.3.9 raises, see `crate::sink`.
+    // Python's `ValueError` is raised here because stormlog 0.3.9 raises it, see `crate::sink`.
     let named = named
         .cast_into::<PyString>()
         .map_err(|_| PyValueError::new_err("telemetry sink record session_id must be a string"))?;

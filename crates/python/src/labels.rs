@@ -1,4 +1,4 @@
-//! Classification, derived numbers and fingerprints of events and issues, for Python.
+//! Classifies events and issues and computes their derived numbers and fingerprints, for Python.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -51,7 +51,7 @@ pub(crate) fn is_collector_degradation_event(
     ))
 }
 
-/// The backend in an event's metadata.
+/// The accelerator backend in an event's metadata.
 #[pyfunction]
 pub(crate) fn event_backend<'py>(metadata: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {
     let mut known = labels(metadata)?;
@@ -61,7 +61,7 @@ pub(crate) fn event_backend<'py>(metadata: &Bound<'py, PyAny>) -> PyResult<Bound
     text_to_python(metadata.py(), &issue::backend(&known))
 }
 
-/// The numbers that are derived from an event's counters.
+/// Computes the numbers that are derived from an event's counters.
 #[pyfunction]
 pub(crate) fn event_fields<'py>(
     py: Python<'py>,
@@ -80,7 +80,7 @@ type Counters<'py> = (
     Bound<'py, PyAny>,
 );
 
-/// The numbers that are derived from all events of a session.
+/// Computes the numbers that are derived from all events of a session.
 #[pyfunction]
 pub(crate) fn session_fields<'py>(
     py: Python<'py>,
@@ -95,7 +95,7 @@ pub(crate) fn session_fields<'py>(
     dict_of(py, &SessionFields::of(&events, Some(&word(last_type)?)))
 }
 
-/// Checks the kind of an issue and returns its name.
+/// Checks that the kind of an issue is known and returns its name.
 #[pyfunction]
 pub(crate) fn issue_kind(kind: &Bound<'_, PyAny>) -> PyResult<&'static str> {
     fingerprint::issue_kind(&text_of(kind)?).map_err(|error| invalid_fingerprint(kind.py(), &error))
@@ -126,7 +126,7 @@ pub(crate) fn fingerprint_id<'py>(
     text_to_python(py, &id)
 }
 
-/// Removes the parts of a fingerprint's dimensions that change from run to run.
+/// Normalises the parts of a fingerprint's dimensions that change from run to run.
 #[pyfunction]
 pub(crate) fn normalize_dimensions<'py>(
     dimensions: &Bound<'py, PyAny>,
@@ -137,7 +137,8 @@ pub(crate) fn normalize_dimensions<'py>(
     dict_of(py, &normalized)
 }
 
-/// Removes the parts of a label that change from run to run; `None` when the value is empty.
+/// Normalises the parts of a label that change from run to run; `None` when the value is `None` or
+/// blank.
 #[pyfunction]
 pub(crate) fn normalize_text<'py>(
     value: &Bound<'py, PyAny>,

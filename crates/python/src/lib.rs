@@ -47,8 +47,8 @@ mod torch_source;
 use pyo3::prelude::*;
 use stormlog_capture::memory::WithReserve;
 
-/// The allocator of the extension module, with which a failed allocation of the recorder does not
-/// end the program.
+/// The allocator of the extension module; with it, a failed allocation of the recorder does not end
+/// the program.
 #[global_allocator]
 static ALLOCATOR: WithReserve = WithReserve;
 
@@ -58,7 +58,8 @@ mod _core {
     use stormlog_analysis::issue;
     use stormlog_format::classify;
 
-    /// Initialises the module; when the interpreter ends, unpacked packs are deleted.
+    /// Initialises the extension module; when the interpreter ends, the files unpacked from packs
+    /// are deleted.
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         let close = wrap_pyfunction!(crate::load::close_packs, module)?;

@@ -13,8 +13,8 @@ use crate::convert::dict_of;
 use crate::errors::{invalid_record, raise, raise_with};
 use crate::rows::EventRows;
 
-/// The fields of one damage of an artifact for Python: file, line, first and last byte, reason,
-/// field.
+/// The fields of one damaged part of an artifact for Python: file, line, first and last byte,
+/// reason, field.
 pub(crate) type DamageFields = (
     PathBuf,
     Option<u64>,
@@ -66,7 +66,7 @@ pub(crate) fn session_fields(
     ))
 }
 
-/// Loads the events of one session of an artifact: the given session, or else the default one.
+/// Loads the events of one session of an artifact: the given session, or else the default session.
 #[pyfunction]
 #[pyo3(signature = (path, permissive_legacy, events_key, session_id, skip_damaged))]
 pub(crate) fn load_events(
@@ -94,7 +94,7 @@ pub(crate) fn load_events(
 pub(crate) fn read_manifest(py: Python<'_>, path: PathBuf) -> PyResult<Option<Bound<'_, PyDict>>> {
     let mut manifest = stormlog_analysis::manifest_path(&path)
         .and_then(|path| stormlog_analysis::read_manifest(&path));
-    // Session summaries in Python have only the fields of stormlog 0.3.9, so the others are
+    // Session summaries in Python have only the fields of stormlog 0.3.9, so all other fields are
     // removed.
     for session in manifest
         .iter_mut()
@@ -117,8 +117,8 @@ pub(crate) fn segment_paths(path: PathBuf) -> Vec<PathBuf> {
     stormlog_analysis::segment_paths(&path)
 }
 
-/// Loads without the interpreter lock, and shows a progress bar on a terminal when loading takes
-/// long.
+/// Loads artifacts without the interpreter lock, and shows a progress bar on a terminal when
+/// loading takes long.
 fn load<T: Send>(
     py: Python<'_>,
     path: &Path,

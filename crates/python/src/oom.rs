@@ -1,4 +1,4 @@
-//! The out-of-memory flight recorder for Python, and single readings of the host and its GPUs.
+//! Records out-of-memory errors for Python, and takes single readings of the host and its GPUs.
 
 use std::path::PathBuf;
 
@@ -109,7 +109,7 @@ pub(crate) fn amend_oom_bundle(
     amended.map_err(|error| os_error(&error.source, &error.path))
 }
 
-/// Adds files of an allocator history to the list of an OOM bundle's files, after the bundle was
+/// Adds the files of an allocator history to an OOM bundle's list of files, after the bundle was
 /// written.
 #[pyfunction]
 pub(crate) fn attach_history_to_oom_bundle(
@@ -122,7 +122,7 @@ pub(crate) fn attach_history_to_oom_bundle(
     attached.map_err(|error| os_error(&error.source, &error.path))
 }
 
-/// Deletes the oldest OOM bundles until the rest is within the limits.
+/// Deletes the oldest OOM bundles until the remaining bundles are within the limits.
 #[pyfunction]
 pub(crate) fn prune_oom_bundles(py: Python<'_>, root: PathBuf, max_dumps: i64, max_total_mb: i64) {
     let retention = Retention {
@@ -174,7 +174,7 @@ pub(crate) fn retry_delay_s(failures: i64, initial_s: f64, factor: f64, max_s: f
     health::retry_delay_s(failures, initial_s, factor, max_s)
 }
 
-/// Whether the environment sets a rank, but not all variables of any launcher.
+/// Whether the environment sets a rank, but does not set all variables of any one launcher.
 #[pyfunction]
 pub(crate) fn launcher_is_incomplete(env: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(stormlog_capture::launcher::launcher_variables_incomplete(

@@ -9,7 +9,8 @@ use stormlog_capture::record::phases::{self, Boundary, PhaseOwner, PhaseThread};
 use crate::convert::{Objects, text_from_python, text_to_python};
 use crate::recorder::phase_error;
 
-/// The fields of a phase boundary for Python: type, context, scope, scope id and path.
+/// The fields of an event that begins or ends a phase, for Python: type, context, scope, scope id
+/// and path.
 type Fields<'py> = (
     &'static str,
     String,

@@ -14,11 +14,11 @@ use crate::convert::{text_from_python, text_to_python};
 /// A session and a rank, and the spans of their phases.
 type SpanGroup<'py> = ((Bound<'py, PyAny>, i64), Vec<Bound<'py, PyAny>>);
 
-/// The phases of some events as spans of time.
+/// The phases of a run's events as spans of time.
 #[pyclass(frozen, module = "stormlog._core")]
 pub(crate) struct PhaseReplay(pub(crate) phases::PhaseReplay);
 
-/// The fields of a span for Python: those of `PhaseSpan` in order.
+/// The fields of a span of a phase for Python: the fields of `PhaseSpan` in order.
 type SpanFields<'py> = (
     Bound<'py, PyAny>,
     i64,
@@ -34,7 +34,7 @@ type SpanFields<'py> = (
 
 #[pymethods]
 impl PhaseReplay {
-    /// Finds the phases of events, which are columns, event objects or mappings.
+    /// Finds the phases of events; the events are columns, event objects or mappings.
     #[staticmethod]
     fn of_events(events: AnyEvents) -> Self {
         Self(match events {
@@ -45,7 +45,8 @@ impl PhaseReplay {
         })
     }
 
-    /// Makes a replay from spans of phases that were computed elsewhere, by session and rank.
+    /// Makes a `PhaseReplay` from spans of phases that were computed elsewhere, by session and
+    /// rank.
     #[staticmethod]
     fn of_spans(groups: Vec<SpanGroup<'_>>) -> PyResult<Self> {
         let mut spans = phases::SpanGroups::new();
@@ -56,7 +57,7 @@ impl PhaseReplay {
         Ok(Self(phases::PhaseReplay::from_groups(spans)))
     }
 
-    /// The spans of a session's phases, for one rank or for all.
+    /// The spans of a session's phases, for one rank or for all ranks.
     #[pyo3(signature = (session_id, rank))]
     fn spans<'py>(
         &self,
@@ -74,7 +75,7 @@ impl PhaseReplay {
             .collect()
     }
 
-    /// The spans of phases that contain a time.
+    /// The spans of a session's phases that contain the given time.
     #[pyo3(signature = (timestamp_ns, session_id, rank))]
     fn active<'py>(
         &self,
@@ -93,7 +94,7 @@ impl PhaseReplay {
             .collect()
     }
 
-    /// The phase of a session and rank at a time.
+    /// The phase of a session and rank at the given time.
     #[pyo3(signature = (timestamp_ns, session_id, rank, origin_thread_id, origin_phase_scope_id))]
     fn resolve<'py>(
         &self,
@@ -134,7 +135,7 @@ impl PhaseReplay {
     }
 }
 
-/// The phase boundary that an event marks: its fields by name, without the attributes.
+/// The beginning or end of a phase that an event marks: its fields by name, without the attributes.
 #[pyfunction]
 pub(crate) fn phase_boundary<'py>(
     event: &Bound<'py, PyAny>,
@@ -172,7 +173,7 @@ pub(crate) fn phase_boundary<'py>(
     Ok(Some(fields))
 }
 
-/// The phase at a time, from the given spans that contain this time.
+/// The phase at a time, chosen from the given spans, which all contain that time.
 #[pyfunction]
 #[pyo3(signature = (spans, origin_thread_id, origin_phase_scope_id))]
 pub(crate) fn attribute_phase<'py>(
@@ -308,7 +309,7 @@ pub(crate) fn attribution_of(object: &Bound<'_, PyAny>) -> PyResult<PhaseAttribu
     })
 }
 
-/// The fields of an attribution to a phase by name; the summary is a pair.
+/// The fields of an attribution to a phase by name; the field `phase_summary` is a pair.
 pub(crate) fn attribution_fields<'py>(
     py: Python<'py>,
     attribution: &PhaseAttribution,
@@ -338,15 +339,16 @@ pub(crate) fn attribution_fields<'py>(
     Ok(fields)
 }
 
-/// The phase resolver of an analysis: Stormlog's own, or any Python object with `resolve`.
+/// The object that finds the phase at a time for an analysis: Stormlog's own, or any Python object
+/// with a method `resolve`.
 pub(crate) enum Resolver<'py> {
     Ours(Py<PhaseReplay>),
     Theirs(Bound<'py, PyAny>),
 }
 
 impl<'py> Resolver<'py> {
-    /// The phase at a time, from the resolver. An exception raised by a user's resolver is stored
-    /// and raised later.
+    /// Returns the phase at a time, as this resolver finds it. An exception raised by a user's
+    /// resolver is stored and raised later.
     pub(crate) fn resolve(
         &self,
         py: Python<'py>,

@@ -71,7 +71,7 @@ fn limits(thresholds: [f64; 6]) -> ProfileThresholds {
     }
 }
 
-/// Finds patterns of profiled calls: the fields of `MemoryPattern` by name.
+/// Finds patterns of profiled calls and returns the fields of `MemoryPattern` by name.
 #[pyfunction]
 pub(crate) fn profile_patterns(
     py: Python<'_>,
@@ -81,7 +81,7 @@ pub(crate) fn profile_patterns(
     dicts_of(py, optimization::patterns(&calls.0, &limits(thresholds)))
 }
 
-/// Finds insights about profiled calls: the fields of `PerformanceInsight` by name.
+/// Finds insights about profiled calls and returns the fields of `PerformanceInsight` by name.
 #[pyfunction]
 pub(crate) fn profile_insights(
     py: Python<'_>,
@@ -97,7 +97,8 @@ pub(crate) fn profile_summary(py: Python<'_>, calls: Calls) -> PyResult<Bound<'_
     dict_of(py, &optimization::summary(&calls.0))
 }
 
-/// The score that follows from the severities of patterns and the impacts of insights.
+/// The score of a profile, computed from the severities of its patterns and the impacts of its
+/// insights.
 #[pyfunction]
 pub(crate) fn optimization_score(
     py: Python<'_>,

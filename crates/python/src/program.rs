@@ -40,14 +40,14 @@ pub(crate) fn is_command(word: &str) -> bool {
     stormlog::is_command(word)
 }
 
-/// A Python text stream, to which only complete UTF-8 characters are written.
+/// A text stream of Python, to which only complete UTF-8 characters are written.
 struct Stream {
     object: Py<PyAny>,
     pending: Vec<u8>,
     is_terminal: bool,
 }
 
-/// Output is collected up to this many bytes before Python is called to write it.
+/// How many bytes of output are collected before Python is called to write them.
 const PIECE: usize = 1 << 16;
 
 impl Stream {

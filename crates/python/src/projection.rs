@@ -1,4 +1,5 @@
-//! Projects records for Python: the rules of `stormlog.telemetry_model` over plain mappings.
+//! Converts records, given as mappings, to the form that `stormlog.telemetry_model` defines, called
+//! their projection.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -45,7 +46,7 @@ pub(crate) fn project<'py>(
     objects.map_to_python(py, &fields)
 }
 
-/// The indices of the mappings that differ from all mappings before them in the list.
+/// The indices of the mappings that differ from all mappings that precede them in the list.
 #[pyfunction]
 pub(crate) fn distinct(py: Python<'_>, mappings: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<usize>> {
     let map = |mapping: Bound<'_, PyAny>| match Reading::Record.deep_map(&mapping)? {
@@ -59,7 +60,7 @@ pub(crate) fn distinct(py: Python<'_>, mappings: Vec<Bound<'_, PyAny>>) -> PyRes
     Ok(projection::distinct(&maps))
 }
 
-/// The text of a value; for an opaque Python object it is Python's `str` of the object.
+/// The text of a value; for an opaque Python object, the text that Python's `str` returns.
 fn own_text(
     objects: &Objects<'_>,
     value: Option<&Value>,

@@ -1,4 +1,4 @@
-//! The query store for Python: takes filters and returns rows as dictionaries.
+//! The query store for Python: each query takes filters and returns rows as dictionaries.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -16,10 +16,10 @@ use crate::filters::Wanted;
 use crate::issues;
 use crate::rows::event_of;
 
-/// Rows as Python gets them.
+/// The rows of a query as Python gets them.
 pub(crate) type Rows<'py> = PyResult<Vec<Bound<'py, PyDict>>>;
 
-/// The artifacts at some paths, ready for queries.
+/// The artifacts at the given paths, ready for queries.
 #[pyclass(frozen, module = "stormlog._core")]
 pub(crate) struct QueryStore(pub(crate) Arc<Store>);
 
@@ -124,7 +124,8 @@ impl QueryStore {
             .collect()
     }
 
-    /// The states of issues in a sidecar file, by issue id.
+    /// The states of issues by issue id, with the decisions that a sidecar file (`issues.json`)
+    /// contains.
     fn issue_states(
         &self,
         py: Python<'_>,
@@ -143,7 +144,8 @@ impl QueryStore {
             .collect())
     }
 
-    /// Stores a decision about an issue in a sidecar file, and returns the state of the issue.
+    /// Stores a decision about an issue in a sidecar file (`issues.json`), and returns the state of
+    /// the issue.
     fn decide_issue(
         &self,
         py: Python<'_>,
@@ -216,14 +218,14 @@ fn sidecar_error(py: Python<'_>, error: &SidecarError) -> PyErr {
     raise(py, "IssueSidecarError", error.to_string())
 }
 
-/// Whether an object declares that it is a run envelope of a version that Stormlog reads.
+/// Whether a JSON object declares that it is a run envelope of a version that Stormlog reads.
 #[pyfunction]
 pub(crate) fn is_run_envelope(payload: &Bound<'_, PyAny>) -> PyResult<bool> {
     let payload = Reading::Record.deep_map(payload)?;
     Ok(payload.is_some_and(|payload| query::RunEnvelope::is_one(&payload)))
 }
 
-/// The fields of a run envelope; `None` when it is invalid.
+/// The fields of a run envelope; `None` when the envelope is invalid.
 #[pyfunction]
 pub(crate) fn read_run_envelope<'py>(
     py: Python<'py>,

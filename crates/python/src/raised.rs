@@ -3,12 +3,12 @@
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError};
 use pyo3::prelude::*;
 
-/// Texts in the errors of frameworks when host memory has run out, or the memory of a device
-/// without an observer.
+/// Texts in the errors of frameworks that mean that host memory has run out, or the memory of a
+/// device for which the framework offers no out-of-memory observer.
 const TEXTS: [&str; 2] = ["DefaultCPUAllocator", "RESOURCE_EXHAUSTED"];
 
-/// A callable that the interpreter calls for every exception that is raised, so it must cost next
-/// to nothing: it checks the type, and the text only for a `RuntimeError`.
+/// A callable that the interpreter calls for every exception that is raised; to be fast, it checks
+/// the type, and the text only for a `RuntimeError`.
 #[pyclass(frozen, module = "stormlog._core")]
 pub(crate) struct MemoryErrors {
     then: Py<PyAny>,
@@ -22,7 +22,7 @@ impl MemoryErrors {
         Self { then }
     }
 
-    /// An exception of the called function is ignored.
+    /// An exception that the called function raises is ignored.
     fn __call__(&self, _code: &Bound<'_, PyAny>, _offset: i64, error: &Bound<'_, PyAny>) {
         let is_of_memory = error.is_instance_of::<PyMemoryError>()
             || (error.is_instance_of::<PyRuntimeError>() && is_of_memory(error));
@@ -32,8 +32,8 @@ impl MemoryErrors {
     }
 }
 
-/// Whether the first argument of an exception contains one of the texts; `str` of the exception is
-/// not used, because it may run code of the program.
+/// Whether the first argument of an exception contains one of the texts of out-of-memory errors;
+/// `str` of the exception is not used, because it may run code of the program.
 fn is_of_memory(error: &Bound<'_, PyAny>) -> bool {
     let first = error.getattr("args").and_then(|args| args.get_item(0));
     let text = first.and_then(|first| Ok(first.cast::<pyo3::types::PyString>()?.to_string()));

@@ -1,6 +1,6 @@
 //! Writes Python records as lines, by finding which values of a dictionary are the same objects as
-//! in the record before. How unchanged values keep their text is implemented in
-//! [`stormlog_capture::store::record_lines`].
+//! in the previous record. The module [`stormlog_capture::store::record_lines`] keeps the text of
+//! unchanged values.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyMapping, PyString};

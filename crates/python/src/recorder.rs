@@ -54,7 +54,8 @@ pub(crate) struct Recorder {
 
 #[pymethods]
 impl Recorder {
-    /// Makes a recorder for a collector; without one, it records the host memory of this process.
+    /// Makes a recorder for a collector; without a collector, it records the host memory of this
+    /// process.
     #[new]
     fn new(
         options: Options<'_>,
@@ -128,7 +129,7 @@ impl Recorder {
         py.detach(|| self.core.stop(status));
     }
 
-    /// Pauses or resumes sampling; the session goes on.
+    /// Pauses or resumes sampling; the session continues during a pause.
     fn set_paused(&self, is_paused: bool) {
         self.core.set_paused(is_paused);
     }
@@ -142,12 +143,12 @@ impl Recorder {
         py.detach(|| self.core.flush(seconds(patience_s)))
     }
 
-    /// Takes the log messages of the recorder; each message is returned once.
+    /// Removes and returns the log messages of the recorder.
     fn take_notices(&self, py: Python<'_>) -> Vec<String> {
         py.detach(|| self.core.take_notices())
     }
 
-    /// The directory of the running session's sink, and why it cannot be written, if it cannot.
+    /// The directory of the running session's sink and, if the sink cannot be written, the reason.
     fn sink_status(&self, py: Python<'_>) -> Option<(Option<PathBuf>, Option<String>)> {
         let status = py.detach(|| self.core.sink_status())?;
         Some((status.directory, status.problem))
@@ -211,7 +212,7 @@ impl Recorder {
         left.map(drop).map_err(|error| phase_error(py, &error))
     }
 
-    /// The events in memory, each as the fields of a tracking event.
+    /// The events in the recorder's memory, each as the fields of a tracking event.
     #[pyo3(signature = (event_type=None, last=None, since=None, alerts_only=false))]
     fn events<'py>(
         &self,
@@ -238,14 +239,14 @@ impl Recorder {
         dicts_of(py, &payloads)
     }
 
-    /// The events in memory, as records of a sink.
+    /// The events in the recorder's memory, as records of a sink.
     fn records<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let records = py.detach(|| self.core.records());
         dicts_of(py, records.iter().map(stormlog_format::Event::to_record))
     }
 
-    /// Records that memory ran out, and returns the events for the OOM bundle, the last of which is
-    /// this event.
+    /// Records an event that memory ran out, and returns the events for the OOM bundle, the last of
+    /// which is the recorded event.
     #[pyo3(signature = (reason, facts=None))]
     fn record_oom<'py>(
         &self,
@@ -262,7 +263,7 @@ impl Recorder {
         py.detach(|| self.core.clear());
     }
 
-    /// Sets the threshold of an alert; returns false when there is no threshold of this name.
+    /// Sets the threshold of an alert; returns false when no threshold has the given name.
     fn set_threshold(&self, py: Python<'_>, name: &str, value: f64) -> bool {
         py.detach(|| self.core.set_threshold(name, value))
     }
@@ -287,7 +288,8 @@ impl Recorder {
         dict_of(py, &statistics)
     }
 
-    /// The events in memory in time buckets: timestamps, allocated bytes and reserved bytes.
+    /// The events in the recorder's memory, summarised in time buckets: timestamps, allocated bytes
+    /// and reserved bytes.
     fn timeline(&self, py: Python<'_>, interval_s: f64) -> (Vec<f64>, Vec<i64>, Vec<i64>) {
         let timeline = py.detach(|| {
             let events = self.core.events(&EventQuery::default());
@@ -296,7 +298,7 @@ impl Recorder {
         (timeline.timestamps, timeline.allocated, timeline.reserved)
     }
 
-    /// Writes the events in memory to a file; does nothing when there are no events.
+    /// Writes the events in the recorder's memory to a file; does nothing when there are no events.
     fn export(&self, py: Python<'_>, path: PathBuf, format: &str) -> PyResult<()> {
         let records = py.detach(|| self.core.records());
         if records.is_empty() {
@@ -310,7 +312,7 @@ impl Recorder {
             .map_err(|error| os_error(&error, &path))
     }
 
-    /// The summary fields of the running or the last session.
+    /// The fields of the summary of the running session or the last one.
     fn session<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let session = py.detach(|| self.core.session());
         session.map(|session| dict_of(py, &session)).transpose()
@@ -343,14 +345,14 @@ fn scope<'py>(py: Python<'py>, boundary: &Boundary) -> PyResult<Scope<'py>> {
 
 pub(crate) fn phase_error(py: Python<'_>, error: &PhaseError) -> PyErr {
     match error {
-        // A blank name raises the built-in `ValueError`, because users' handlers and the
-        // conformance kit compare the exact type.
+        // A blank name of a phase raises the built-in `ValueError`, because users' handlers and the
+        // conformance tests compare the exact type.
         PhaseError::BlankName => PyValueError::new_err(error.to_string()),
         _ => raise(py, "PhaseProtocolError", error.to_string()),
     }
 }
 
-/// The Python `OSError` for an error of the system, with its number and the file.
+/// The Python `OSError` for an error of the operating system, with its error number and the file.
 pub(crate) fn os_error(error: &std::io::Error, path: &std::path::Path) -> PyErr {
     match error.raw_os_error() {
         Some(number) => PyOSError::new_err((number, error.to_string(), path.to_path_buf())),
@@ -366,8 +368,8 @@ struct PythonListener {
 impl AlertListener for PythonListener {
     fn alert(&self, event: &TrackedEvent, origin: &Origin) {
         let payload = event.to_payload(origin);
-        // An interpreter that shuts down accepts no more callbacks, and an alert that cannot be
-        // delivered must not harm the recording.
+        // A Python interpreter that shuts down accepts no more callbacks, and an alert that cannot
+        // be delivered must not harm the recording.
         let _ = Python::try_attach(|py| {
             let payload = Objects::default().to_python(py, &Value::Map(payload))?;
             self.function.call1(py, (payload,))

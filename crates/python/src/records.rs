@@ -1,4 +1,4 @@
-//! Validates records and identities for Python: the rules of `stormlog.telemetry` over plain
+//! Validates records and identities for Python: applies the rules of `stormlog.telemetry` to plain
 //! mappings.
 
 use pyo3::prelude::*;
@@ -43,7 +43,8 @@ pub(crate) fn event_from_record<'py>(
     event_object(py, event.version, fields)
 }
 
-/// Resolves job id, rank, local rank and world size from arguments, metadata and environment.
+/// Determines job id, rank, local rank and world size from arguments, metadata and environment
+/// variables.
 #[pyfunction]
 #[pyo3(signature = (job_id, rank, local_rank, world_size, metadata, env))]
 pub(crate) fn resolve_identity<'py>(

@@ -18,7 +18,7 @@ use crate::load::load_error;
 /// The JSON document and the text of a report.
 type Rendered<'py> = (Bound<'py, PyAny>, String);
 
-/// Analyzes the runs whose artifacts are at some paths.
+/// Analyzes the runs whose artifacts are at the given paths.
 #[pyfunction]
 pub(crate) fn analyze_runs(
     py: Python<'_>,
@@ -39,7 +39,7 @@ pub(crate) fn analyze_runs(
     Ok((object(py, document.as_bytes())?, text))
 }
 
-/// Compares two runs and evaluates gates.
+/// Compares two runs and evaluates the gates of the comparison.
 #[pyfunction]
 #[expect(
     clippy::too_many_arguments,

@@ -1,4 +1,4 @@
-//! Rollups for Python: `stormlog.telemetry_rollups` over the format and analysis crates.
+//! Rollups for Python: implements `stormlog.telemetry_rollups` with the format and analysis crates.
 
 use std::path::PathBuf;
 
@@ -72,7 +72,7 @@ pub(crate) fn rollup_path(path: PathBuf) -> PathBuf {
     stormlog_analysis::rollup_path(&path)
 }
 
-/// Writes rollups into a sink and returns the path of the file.
+/// Writes rollups into a sink and returns the path of the rollup file.
 #[pyfunction]
 pub(crate) fn write_rollups(
     py: Python<'_>,

@@ -1,4 +1,4 @@
-//! Events in columns for Python: one row at a time, or all of them as Arrow.
+//! Events in columns for Python: accessible one event at a time, or all of them as Arrow.
 
 use arrow_schema::ffi::FFI_ArrowSchema;
 use pyo3::exceptions::{PyIndexError, PyValueError};
@@ -46,7 +46,7 @@ impl EventRows {
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // A consumer may request another schema, but only this one is supported.
+        // A consumer may request another schema, but only Stormlog's own schema is supported.
         let _ = requested_schema;
         PyCapsule::new_with_value(py, arrow::stream(self.0.clone()), c"arrow_array_stream")
     }
@@ -71,7 +71,7 @@ impl EventRows {
     }
 }
 
-/// Makes columns from records that must be valid.
+/// Makes columns of events from records, which must be valid.
 #[pyfunction]
 pub(crate) fn rows_from_records<'py>(
     py: Python<'py>,
@@ -89,7 +89,7 @@ pub(crate) fn rows_from_records<'py>(
     Ok(EventRows(Events::from_events(&events)))
 }
 
-/// The Python object of an event in columns, a new one each time.
+/// The Python object of an event in columns; each call makes a new object.
 pub(crate) fn event_of<'py>(py: Python<'py>, event: EventRef<'_>) -> PyResult<Bound<'py, PyAny>> {
     event_object(py, event.origin().version, fields(py, event)?)
 }

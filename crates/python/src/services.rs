@@ -1,6 +1,6 @@
 //! Sends artifacts to experiment trackers, for the program `stormlog`. The libraries of the
-//! experiment trackers are written in Python, so `stormlog._services` calls them. This module also
-//! finds the files of an artifact that may be sent to a tracker.
+//! experiment trackers are written in Python, so the Python module `stormlog._services` calls them.
+//! This module also finds the files of an artifact that may be sent to a tracker.
 
 use std::path::PathBuf;
 
@@ -83,11 +83,11 @@ fn words(error: PyErr) -> String {
     })
 }
 
-/// Names and paths of the files to send, and descriptions of what is left out.
+/// Names and paths of the files to send, and descriptions of the files that are left out.
 type SendableFiles = (Vec<(String, PathBuf)>, Vec<String>);
 
-/// The files of an artifact that may leave the machine. Copies of the files without secrets are
-/// written to a directory that must be empty.
+/// Finds the files of an artifact that may leave the machine. Copies of the found files, with
+/// secrets removed, are written to a directory that must be empty.
 #[pyfunction]
 pub(crate) fn sendable(
     py: Python<'_>,
@@ -100,7 +100,7 @@ pub(crate) fn sendable(
     Ok((found.files, found.left_out))
 }
 
-/// Reads a JSON document without its secrets; `None` when it cannot be read.
+/// Reads a JSON document and removes its secrets; `None` when the document cannot be read.
 #[pyfunction]
 pub(crate) fn sendable_document(
     py: Python<'_>,

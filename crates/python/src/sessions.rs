@@ -1,4 +1,4 @@
-//! Session summaries for Python: the rules of `stormlog.session` over plain mappings and
+//! Session summaries for Python: applies the rules of `stormlog.session` to plain mappings and
 //! attributes.
 
 use pyo3::exceptions::PyValueError;
@@ -27,8 +27,8 @@ pub(crate) fn new_session_id(py: Python<'_>) -> PyResult<Bound<'_, PyString>> {
     text_to_python(py, &stormlog_format::new_session_id())
 }
 
-/// The id for a session that was recorded without one, computed from some parts; equal parts give
-/// equal ids. Parts that are `None` are left out of the id.
+/// The id for a session that was recorded without one, computed from the given parts; equal parts
+/// give equal ids. Parts that are `None` do not contribute to the session id.
 #[pyfunction]
 pub(crate) fn stable_legacy_session_id<'py>(
     py: Python<'py>,
@@ -80,7 +80,7 @@ pub(crate) fn session_from_mapping<'py>(
 type Span = (usize, i64, Option<i64>, &'static str);
 
 /// The index of a session's earliest event, the event's time, the session's end and its status;
-/// `None` without events.
+/// `None` when there are no events.
 #[pyfunction]
 pub(crate) fn session_span(
     events: Vec<(Bound<'_, PyAny>, Bound<'_, PyAny>)>,
@@ -138,7 +138,8 @@ fn number(object: &Bound<'_, PyAny>) -> PyResult<Value> {
     let py = object.py();
     let found = match py.get_type::<PyInt>().call1((object,)) {
         Ok(integer) => scalar(&integer)?,
-        // Bytes and similar objects have a type that `int` accepts but contain no number.
+        // Bytes and similar objects have a type that `int` accepts, but these objects contain no
+        // number.
         Err(error) if error.is_instance_of::<PyValueError>(py) => {
             Some(scalar(object)?.unwrap_or_else(|| Value::text("")))
         }

@@ -1,8 +1,9 @@
-//! The append-only sink for Python: the class of `stormlog.telemetry_sink` over the capture crate.
+//! The append-only sink for Python: implements the class of `stormlog.telemetry_sink` with the
+//! capture crate.
 //!
-//! A mistake of the caller raises the built-in `ValueError` and not a class of `stormlog.errors`,
-//! because users' handlers and the conformance kit compare the exact type. An error of the system
-//! raises `OSError`, which selects its subclass by the error's number.
+//! An invalid argument raises the built-in `ValueError` and not a class of `stormlog.errors`,
+//! because users' handlers and the conformance tests compare the exact type. An error of the
+//! operating system raises `OSError`, which selects its subclass by the error number.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -19,8 +20,8 @@ use crate::convert::{dict_of, scalar, text_of};
 use crate::json_text::record_session;
 use crate::record_lines::{self, Lines};
 
-/// Releases everything that sinks of the parent process hold; must be called first in a forked
-/// child.
+/// Releases everything that sinks of the parent process hold; a forked child must call this
+/// function first.
 #[pyfunction]
 pub(crate) fn forget_after_fork() {
     store::forget_after_fork();
@@ -38,7 +39,8 @@ pub(crate) fn after_fork_in_parent() {
     store::after_fork_in_parent();
 }
 
-/// Declares that the other three functions of this group are called around every fork.
+/// Declares that `before_fork` and then `after_fork_in_parent` or `forget_after_fork` are called
+/// around every fork.
 #[pyfunction]
 pub(crate) fn every_fork_is_announced() {
     store::every_fork_is_announced();
@@ -81,10 +83,10 @@ impl Sink {
         session.map(|session| dict_of(py, &session)).transpose()
     }
 
-    /// Append a record of the active session; if none is active, the record's session begins.
+    /// Append a record of the active session; if no session is active, the record's session begins.
     fn append(&self, py: Python<'_>, record: &Bound<'_, PyAny>) -> PyResult<()> {
         // Converting the record may run code of the caller, which may append too; then the shared
-        // lines are in use and new ones are made.
+        // `Lines` are in use, and new ones are made.
         let mut shared = self.lines.try_lock();
         let mut alone;
         let lines = if let Ok(lines) = &mut shared {
@@ -125,18 +127,18 @@ impl Sink {
             .map_err(|error| sink_error(&error))
     }
 
-    /// Flush, close the segment and end the active session.
+    /// Flush the buffered records, close the segment and end the active session.
     fn end(&self, py: Python<'_>, session_status: &Bound<'_, PyAny>) -> PyResult<()> {
         let status = scalar(session_status)?.unwrap_or(Value::Null);
         py.detach(|| {
             let status = match SessionStatus::of_value(&status) {
                 Err(error) if self.sink.current_session().is_some() => {
-                    // The records are written first, so that they are kept even if the status is
-                    // invalid.
+                    // The buffered records are written first, so that they are kept even if the
+                    // status is invalid.
                     self.sink.seal().map_err(|error| sink_error(&error))?;
                     return Err(PyValueError::new_err(error.to_string()));
                 }
-                // When no session is active, the given status is not used.
+                // When no session is active, the status that the caller passed is not used.
                 status => status.unwrap_or(SessionStatus::Completed),
             };
             self.sink.close(status).map_err(|error| sink_error(&error))
@@ -159,7 +161,7 @@ impl Sink {
         self.sink.directory()
     }
 
-    /// Takes the log messages of the sink that were not taken yet.
+    /// Removes and returns the log messages of the sink that were not fetched yet.
     fn take_notices(&self) -> Vec<String> {
         self.sink.take_notices()
     }
@@ -191,7 +193,7 @@ pub(crate) fn sink_config(config: &Bound<'_, PyAny>) -> PyResult<SinkConfig> {
     })
 }
 
-/// The smallest integer that is not below a limit, which is positive.
+/// Rounds a limit, which is positive, up to an integer.
 fn whole(limit: f64) -> u64 {
     stormlog_format::whole(limit.ceil()).unsigned_abs()
 }
@@ -201,7 +203,7 @@ fn duration(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(u64::from(u32::MAX)))
 }
 
-/// Reads a session's summary. The sink itself decides whether and how its session ended.
+/// Reads a session's summary. The sink decides by itself whether and how its session ended.
 pub(crate) fn session_summary(summary: &Bound<'_, PyAny>) -> PyResult<SessionSummary> {
     let text = |name: &str| text_of(&summary.getattr(name)?);
     let number = |name: &str| summary.getattr(name)?.extract::<i64>();

@@ -9,9 +9,9 @@ use stormlog_format::{Counters, Map};
 use crate::recorder::whole_map;
 use crate::torch_source::{self, StepHook, TorchFunctions};
 
-/// Makes the collector that a Python object describes. If the object names PyTorch's own functions,
-/// they are called directly; any other object is called for each sample. For PyTorch, the hook that
-/// reads the counters at the ends of steps is returned too.
+/// Makes the collector that a Python object describes, and for PyTorch the hook that reads the
+/// counters at the ends of steps. If the Python object names PyTorch's own functions, these
+/// functions are called directly; any other object is called for each sample.
 pub(crate) fn collector_of(
     object: &Bound<'_, PyAny>,
 ) -> PyResult<(Box<dyn Collector>, Option<StepHook>)> {

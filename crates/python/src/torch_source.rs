@@ -1,4 +1,5 @@
-//! PyTorch as a collector of the recorder: its functions, and its hook at the ends of steps.
+//! PyTorch as a collector of the recorder: its functions, and the hook that it calls at the ends of
+//! steps.
 
 mod allocator;
 mod snapshot;
@@ -49,7 +50,8 @@ pub(crate) struct StepHook {
 
 #[pymethods]
 impl StepHook {
-    /// Accepts whatever PyTorch passes to a hook; a failure of the hook is not raised.
+    /// Accepts any arguments that PyTorch passes to a hook; a failure of the hook raises no
+    /// exception.
     #[pyo3(signature = (optimizer, *_rest))]
     fn __call__(&self, py: Python<'_>, optimizer: &Bound<'_, PyAny>, _rest: &Bound<'_, PyTuple>) {
         let (step, index, is_due) = self.shared.steps.begin(optimizer.as_ptr() as usize);
@@ -68,10 +70,10 @@ impl StepHook {
         }
     }
 
-    /// Sets a function that is called at the ends of steps once the level of memory there rises:
-    /// with the number of the step and the rise so far in bytes, and again at every further step of
-    /// the same optimizer for as long as it returns true. If the function raises an exception, it
-    /// is never called again.
+    /// Sets the watcher, a function that is called at the end of a step when the level of memory at
+    /// the ends of steps rises; it gets the number of the step and the rise so far in bytes. The
+    /// watcher is called again at every further step of the same optimizer for as long as it
+    /// returns true, and never again after it has raised an exception.
     fn set_watcher(&self, watcher: Option<Py<PyAny>>) {
         self.shared.attention.end();
         self.watcher.set(watcher);
@@ -83,14 +85,14 @@ impl StepHook {
         self.shared.attention.attend();
     }
 
-    /// The exception because of which the watcher is no longer called.
+    /// The exception after which the watcher is no longer called.
     #[getter]
     fn watcher_error(&self) -> Option<String> {
         self.watcher.error()
     }
 
-    /// Bytes per second by which memory rises in a program without steps; `None` where it does not
-    /// rise. Each rise of memory is returned once.
+    /// Bytes per second by which memory rises in a program without steps; `None` where memory does
+    /// not rise. Each rise of memory is returned once.
     fn take_rise(&self) -> Option<f64> {
         self.shared.attention.take_rise()
     }

@@ -1,16 +1,16 @@
-//! The memory limit of a process: that of its control group, or else the machine's memory.
+//! The memory limit of a process: the limit of its control group, or else the machine's memory.
 //!
 //! A container is killed when it reaches its limit, not when the machine is full, so the limit is
-//! the total memory of its processes.
+//! recorded as the total memory of its processes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A limit at or above this means "no limit" in control groups of version 1.
+/// A control group of version 1 without a limit reports a limit at or above this number of bytes.
 const UNLIMITED: u64 = 1 << 60;
 
-/// The directories in which the kernel's files are: `/proc` and the control groups. Tests use other
-/// directories.
+/// The directories of the kernel's files: `/proc` for processes and `/sys` for control groups.
+/// Tests use other directories.
 #[derive(Clone, Debug)]
 pub struct Roots {
     /// `/proc`
@@ -28,7 +28,7 @@ impl Default for Roots {
     }
 }
 
-/// How much memory a process may use, and how much of it is free.
+/// How much memory a process may use, and how much of that memory is free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Room {
     /// The limit of the control group, or the memory of the machine where no limit applies.
@@ -51,7 +51,8 @@ enum Version {
 }
 
 impl MemoryGroup {
-    /// Finds the group with the lowest limit among the process's own group and the groups above it.
+    /// Finds the control group with the lowest limit among the process's own group and the groups
+    /// above it.
     pub fn of_process(roots: &Roots, pid: Option<u32>) -> Option<Self> {
         let name = pid.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
         let membership = fs::read_to_string(roots.proc.join(name).join("cgroup")).ok()?;
@@ -74,15 +75,15 @@ impl MemoryGroup {
         let groups = candidates
             .iter()
             .flat_map(|(mount, path, version)| groups_above(mount, path, *version));
-        // The kernel kills a process at the lowest limit among its group and the groups above, so
-        // the lowest is chosen.
+        // The kernel kills a process at the lowest limit among its control group and the groups
+        // above it, so the group with the lowest limit is chosen.
         groups
             .filter_map(|group| Some((group.limit()?, group)))
             .min_by_key(|(limit, _)| *limit)
             .map(|(_, group)| group)
     }
 
-    /// The limit of the group, if it has one.
+    /// The memory limit of the control group, if it has one.
     pub fn limit(&self) -> Option<u64> {
         let file = match self.version {
             Version::One => "memory.limit_in_bytes",
@@ -95,7 +96,7 @@ impl MemoryGroup {
             .filter(|limit| *limit < UNLIMITED && *limit > 0)
     }
 
-    /// Bytes of the limit in use by memory that the kernel cannot reclaim.
+    /// How many bytes of the control group's memory the kernel cannot reclaim.
     fn taken(&self) -> Option<u64> {
         let (usage, cache) = match self.version {
             Version::One => ("memory.usage_in_bytes", "total_inactive_file"),
@@ -114,7 +115,7 @@ impl MemoryGroup {
         Some(usage.saturating_sub(cache))
     }
 
-    /// How often the kernel's OOM killer ended a process of this group.
+    /// How often the kernel's OOM killer has ended a process of the control group.
     pub fn oom_kills(&self) -> Option<u64> {
         let file = match self.version {
             Version::One => "memory.oom_control",
@@ -128,8 +129,8 @@ impl MemoryGroup {
 
 fn groups_above(mount: &Path, path: &str, version: Version) -> Vec<MemoryGroup> {
     let relative = Path::new(path.trim_start_matches('/'));
-    // Inside a container the path may be the one that the host sees, which does not exist here;
-    // then only the mount itself is a group.
+    // Inside a container, the path of a control group may be its path on the host, which does not
+    // exist in the container; then only the mount point itself is a group.
     relative
         .ancestors()
         .filter(|ancestor| ancestor.components().all(is_plain))
@@ -145,8 +146,8 @@ fn is_plain(component: std::path::Component<'_>) -> bool {
     matches!(component, std::path::Component::Normal(_))
 }
 
-/// Total and free memory of a process, by its group's limit or the machine's memory, whichever is
-/// smaller.
+/// Total and free memory of a process: that of its control group's limit or that of the machine,
+/// whichever is smaller.
 pub fn room(roots: &Roots, group: Option<&MemoryGroup>) -> Room {
     let machine = machine_room(roots);
     let limited = group.and_then(|group| {
@@ -178,7 +179,7 @@ pub fn machine_room(roots: &Roots) -> Room {
     }
 }
 
-/// Reads a line such as `MemTotal: 100 kB` and returns bytes.
+/// Reads a line such as `MemTotal: 100 kB` and returns the number of bytes.
 pub(crate) fn kilobytes(text: &str, key: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(key))?;
     let number = rest.split_whitespace().next()?;

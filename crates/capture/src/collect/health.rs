@@ -38,10 +38,10 @@ impl Status {
 pub struct Health {
     /// How well the collector works.
     pub status: Status,
-    /// Names of the counters that are missing, without duplicates, in the order in which they were
-    /// first missed.
+    /// Names of the counters that are missing, each once, in the order in which they were first
+    /// missing.
     pub partial_fields: Vec<String>,
-    /// The last failure, until the collector is healthy again.
+    /// The error of the last failed reading, until the collector is healthy again.
     pub last_error: Option<String>,
     /// How many readings failed in a row.
     pub consecutive_failures: u32,
@@ -61,7 +61,7 @@ pub struct Transition {
 }
 
 impl Health {
-    /// The health as the metadata keys that every record contains.
+    /// The collector's health as the metadata that every record contains.
     pub fn to_map(&self) -> Map {
         let fields = self.partial_fields.iter().map(|name| Value::text(&**name));
         let mut map = Map::new();
@@ -90,7 +90,8 @@ impl Health {
         map
     }
 
-    /// Whether a reading may be tried at `now_ns`: not while the delay after a failure lasts.
+    /// Whether a reading may be tried at `now_ns`; after a failure, no reading is tried until the
+    /// delay is over.
     pub fn may_read(&self, now_ns: i64) -> bool {
         self.next_retry_ns.is_none_or(|retry| now_ns >= retry)
     }
@@ -164,7 +165,7 @@ fn degraded_metadata(before: Status, reason: &str) -> Map {
     metadata
 }
 
-/// Removes duplicates and keeps the order of first occurrences.
+/// Removes duplicate names and keeps the order of first occurrences.
 pub fn unique(entries: &[String]) -> Vec<String> {
     let mut kept: Vec<String> = Vec::with_capacity(entries.len());
     for entry in entries {

@@ -13,9 +13,9 @@ use super::{CollectError, Collector, CounterSource, Reading, signed};
 use crate::kept_file::KeptFile;
 use crate::record::clock::now_ns;
 
-/// The least time between two readings of the total, the free memory and the kernel's own peak.
-/// These three cost twenty times more to read than the resident size, and the kernel keeps its peak
-/// between two readings, so none is lost.
+/// The least time between two readings of the total memory, the free memory and the kernel's own
+/// peak. The total, the free memory and the peak cost twenty times more to read than the resident
+/// size; no peak is missed, because the kernel keeps it between two readings.
 const SLOW_PERIOD: Duration = Duration::from_millis(500);
 
 /// The environment variable that declares how many bytes a process and its children may use, where
@@ -37,8 +37,8 @@ pub enum Detail {
     /// The resident size only.
     #[default]
     Resident,
-    /// The proportional and the unique set size are read too, for which the kernel walks the page
-    /// tables.
+    /// The proportional and the unique set size are read too; for these two sizes, the kernel walks
+    /// the page tables.
     Shared,
 }
 
@@ -78,15 +78,15 @@ impl HostCollector {
         Self::with_roots(target, detail, Roots::default()).limited_to(declared_limit())
     }
 
-    /// Sets the limit that the user declared; the lower of it and the control group's limit
-    /// applies.
+    /// Sets the memory limit that the user declared; the lower of the declared limit and the
+    /// control group's limit applies.
     #[must_use]
     pub fn limited_to(mut self, bytes: Option<u64>) -> Self {
         self.declared = bytes.filter(|bytes| *bytes > 0).or(self.declared);
         self
     }
 
-    /// Makes a collector like [`Self::new`] that reads the kernel's files in other directories.
+    /// Makes a collector like [`Self::new`], but reads the kernel's files in the given directories.
     pub fn with_roots(target: Target, detail: Detail, roots: Roots) -> Self {
         let group = MemoryGroup::of_process(&roots, pid_of(target));
         Self {
@@ -107,10 +107,11 @@ impl HostCollector {
         self.roots.proc.join(name)
     }
 
-    /// Reads the sizes of a process through a file that stays open. The kernel ties the open file
-    /// to the process, so a reused pid is never mistaken for the process.
+    /// Reads the sizes of a process through a kernel file that stays open. The kernel ties the open
+    /// file to the process, so a new process with the same pid is never mistaken for it.
     fn sizes(&mut self) -> Result<Sizes, CollectError> {
-        // The watched program may have closed the descriptor; then the file is opened again.
+        // The watched program may have closed the descriptor of the kernel's file; then the file is
+        // opened again.
         let file = if let Some(file) = self.statm.take().filter(KeptFile::is_open) {
             file
         } else {
@@ -126,8 +127,8 @@ impl HostCollector {
             .ok_or_else(|| CollectError::Gone("the process has ended".into()))
     }
 
-    /// Total and free memory of the process, and the kernel's peak if the peak rose since the last
-    /// call.
+    /// Total and free memory of the process, and the peak that the kernel keeps, if it rose since
+    /// the last call.
     fn slow(&mut self) -> (Room, Option<u64>) {
         if let Some(slow) = self.slow
             && slow.read_at.elapsed() < SLOW_PERIOD
@@ -208,15 +209,15 @@ impl Collector for HostCollector {
     }
 }
 
-/// Reads the limit that the environment declares.
+/// Reads the memory limit that an environment variable declares.
 pub(super) fn declared_limit() -> Option<u64> {
     let declared = std::env::var(DECLARED_LIMIT).ok();
     declared.and_then(|text| text.trim().parse().ok())
 }
 
 /// Total and free memory of a process under a limit that the user declared. The system does not
-/// enforce a declared limit, so a process may use more; then the total is what it uses, because a
-/// record that uses more than its total is invalid.
+/// enforce a declared limit, so a process may use more than the limit; then the total is what the
+/// process uses, because a record that uses more than its total is invalid.
 pub(super) fn within_declared(declared: Option<u64>, room: Room, resident: u64) -> Room {
     match declared {
         Some(declared) if room.total.is_none_or(|total| declared < total) => {
@@ -230,10 +231,10 @@ pub(super) fn within_declared(declared: Option<u64>, room: Room, resident: u64) 
     }
 }
 
-/// The total memory to record for a process under a limit. The limit does not count memory that the
-/// process shares with others, so its resident size may be slightly above the limit; then the
-/// resident size is the total. A process far above the limit uses memory that the limit does not
-/// cover, and its total is unknown.
+/// The total memory to record for a process under a limit. The limit of a control group does not
+/// count memory that the process shares with others, so the resident size may be slightly above the
+/// limit; then the resident size is the total. A process far above its limit uses memory that the
+/// limit does not cover, so its total memory is unknown.
 fn total_for(limit: u64, resident: u64) -> Option<u64> {
     (resident <= limit.saturating_add(limit / 16)).then(|| limit.max(resident))
 }
@@ -262,8 +263,8 @@ fn gone(error: &io::Error) -> CollectError {
 }
 
 /// Parses the first two numbers of `statm`: total pages and resident pages. The `statm` of a
-/// zombie, a process that has ended but was not yet waited for, contains zeros; then there are no
-/// sizes.
+/// zombie, a process that has ended but was not yet waited for, contains zeros; then the function
+/// returns `None`.
 fn parse_statm(text: &[u8], page_bytes: u64) -> Option<Sizes> {
     let mut numbers = text.split(u8::is_ascii_whitespace).map(|word| {
         let digits = std::str::from_utf8(word).ok()?;

@@ -1,16 +1,16 @@
 //! The private writable mappings of a process, summed by name.
 //!
-//! The kernel's file `maps` lists mappings without looking at their pages and costs microseconds.
-//! The kernel's file `smaps` walks the page tables and holds a lock that the process needs, so it
-//! is not read. Mappings show a leak because it makes the allocator map new memory, while a buffer
-//! that was reserved as a whole and fills up maps none.
+//! Reading the kernel's file `maps`, which lists mappings without looking at their pages, costs
+//! microseconds. For the kernel's file `smaps`, the kernel walks the page tables and holds a lock
+//! that the process needs, so `smaps` is not read. Mappings show a leak, because a leak makes the
+//! allocator map new memory, while a buffer that was reserved as a whole and fills up maps none.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-/// At most this many lines of `maps` are read; further mappings are ignored.
+/// The largest number of lines of `maps` that are read; further mappings are ignored.
 const MOST_LINES: usize = 65_536;
 
 /// The name under which anonymous mappings are summed.
@@ -24,8 +24,8 @@ pub struct Mappings {
 }
 
 impl Mappings {
-    /// Reads the mappings of a process; `None` when the process has ended or its file may not be
-    /// read.
+    /// Reads the mappings of a process; `None` when the process has ended or reading its file is
+    /// not permitted.
     pub fn read(proc: &Path, pid: u32) -> Option<Self> {
         let file = File::open(proc.join(pid.to_string()).join("maps")).ok()?;
         let lines = BufReader::new(file).split(b'\n').take(MOST_LINES);
@@ -39,8 +39,8 @@ impl Mappings {
     /// Parses a line such as `55e0c0000000-55e0c0400000 rw-p 00000000 00:00 0 [heap]` and adds its
     /// bytes to the sum of its name.
     fn add(&mut self, line: &str) {
-        // A process with a Python interpreter has mapped the program, its library or a module, each
-        // with `python` in the path.
+        // A process with a Python interpreter has mapped the Python program, its library or an
+        // extension module, each with `python` in the path.
         self.has_interpreter |= line.contains("python");
         let mut words = line.split_ascii_whitespace();
         let (Some(range), Some(access)) = (words.next(), words.next()) else {
@@ -67,8 +67,8 @@ impl Mappings {
         self.has_interpreter
     }
 
-    /// Names whose mappings grew since an earlier reading, each with the bytes it grew by, largest
-    /// first.
+    /// The names of mappings that grew since an earlier reading, each with the bytes it grew by,
+    /// largest first.
     pub fn grown_since(&self, earlier: &Self) -> Vec<(String, u64)> {
         let grown = self.by_name.iter().filter_map(|(name, bytes)| {
             let before = earlier.by_name.get(name).copied().unwrap_or(0);
@@ -142,8 +142,8 @@ mod tests {
         let mapped = read();
         block.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
         std::hint::black_box(&block);
-        // Other tests of this process map memory at the same time, so there is an upper bound
-        // instead of an exact size.
+        // Other tests in the same process map memory at the same time, so the test checks an upper
+        // bound instead of an exact size.
         assert!(grown(&mapped) < 128 << 20);
         assert!(Mappings::read(Path::new("/proc"), u32::MAX).is_none());
     }

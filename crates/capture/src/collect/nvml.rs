@@ -1,5 +1,5 @@
-//! Reads any NVIDIA GPU, and what any process uses on it, through NVML, the management library of
-//! the driver. The NVML library is loaded on first use.
+//! Reads the memory of any NVIDIA GPU, and what each process uses on it, through NVML, the
+//! management library of the driver. The NVML library is loaded on first use.
 
 use std::sync::OnceLock;
 
@@ -21,8 +21,8 @@ fn library() -> Result<&'static Nvml, String> {
     loaded.as_ref().map_err(Clone::clone)
 }
 
-/// Why NVML cannot be used. When the library cannot be loaded, the driver is missing; the reason
-/// names the driver, because the loader's own text only lists the file names it tried.
+/// Why NVML cannot be used. When the NVML library cannot be loaded, the driver is missing; the
+/// error names the driver, because the loader's own text only lists the file names that it tried.
 fn reason(error: &NvmlError) -> String {
     match error {
         NvmlError::LibloadingError(_) => "no NVIDIA driver found".to_owned(),
@@ -33,7 +33,7 @@ fn reason(error: &NvmlError) -> String {
 /// The memory of a GPU as the driver reports it, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceMemory {
-    /// Bytes in use by all processes.
+    /// Bytes of the GPU that all processes together use.
     pub used: u64,
     /// Free bytes.
     pub free: u64,
@@ -52,7 +52,7 @@ pub struct Gpu {
     pub uuid: String,
 }
 
-/// Lists every GPU of the machine, or explains why none is visible.
+/// Lists every GPU of the machine, or returns the reason why none is visible.
 pub fn gpus() -> Result<Vec<Gpu>, String> {
     let nvml = library()?;
     let count = nvml.device_count().map_err(|error| error.to_string())?;
@@ -74,7 +74,7 @@ pub fn driver_version() -> Option<String> {
     library().ok()?.sys_driver_version().ok()
 }
 
-/// Finds the GPU with this UUID, with or without the `GPU-` prefix.
+/// Finds the GPU with the given UUID, with or without the `GPU-` prefix.
 pub fn gpu_with_uuid(uuid: &str) -> Option<Gpu> {
     let wanted = uuid.strip_prefix("GPU-").unwrap_or(uuid);
     gpus()
@@ -98,13 +98,15 @@ pub fn device_memory(index: u32) -> Result<DeviceMemory, String> {
 /// Memory that one process uses on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessShare {
-    /// The pid as the driver reports it; in a container this is often the host's pid.
+    /// The pid of the process as the driver reports it; in a container, the driver often reports
+    /// the host's pid.
     pub pid: u32,
     /// Bytes that the process uses on the GPU.
     pub bytes: u64,
 }
 
-/// The memory of each process on a GPU, without processes whose memory the driver does not know.
+/// The memory of each process on a GPU; a process whose memory the driver does not know is left
+/// out.
 pub fn shares(index: u32) -> Result<Vec<ProcessShare>, String> {
     let device = library()?
         .device_by_index(index)
@@ -124,8 +126,8 @@ pub fn shares(index: u32) -> Result<Vec<ProcessShare>, String> {
     Ok(known.collect())
 }
 
-/// The memory that the wanted processes use on a GPU together. `None` when the driver does not know
-/// the memory of any wanted process; this is not the same as zero bytes.
+/// The memory that the given processes use on a GPU together. `None` when the driver does not know
+/// the memory of any given process; an unknown size is not the same as zero bytes.
 pub fn process_memory(index: u32, wanted: impl Fn(u32) -> bool) -> Result<Option<u64>, String> {
     let shares = shares(index)?.into_iter();
     let wanted = shares.filter(|share| wanted(share.pid));
@@ -137,9 +139,9 @@ pub fn process_memory(index: u32, wanted: impl Fn(u32) -> bool) -> Result<Option
 /// The processes whose memory on the GPU is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
-    /// No process's share of the GPU's memory is recorded.
+    /// No memory of single processes is recorded for the GPU.
     NotRecorded,
-    /// The memory of one process and all its descendants on the GPU.
+    /// The memory of one process and all its descendants on the GPU is recorded.
     Tree(u32),
 }
 

@@ -1,15 +1,16 @@
-//! The peak that an allocator itself keeps, such as PyTorch's `max_memory_allocated`.
+//! Detects peaks between readings from the peak that an allocator keeps itself, such as PyTorch's
+//! `max_memory_allocated`.
 
 use super::Reading;
 
-/// The last known peak of an allocator. The program may reset the allocator's peak; a rise since
-/// the last reading shows a peak between the two readings.
+/// The last known peak of an allocator. The program may reset the allocator's peak; if the
+/// allocator's peak rose since the last reading, a peak happened between the two readings.
 #[derive(Debug, Default)]
 pub struct Peak(Option<i64>);
 
 impl Peak {
-    /// Compares the allocator's peak with that of the last reading, and notes in the reading a peak
-    /// that happened between the two.
+    /// Compares the allocator's peak with that of the last reading, and stores in the reading a
+    /// peak that happened between the two readings.
     pub fn follow(&mut self, peak: i64, reading: &mut Reading) {
         let before = self.0.replace(peak);
         if before.is_some_and(|before| peak > before) {
@@ -42,8 +43,8 @@ mod tests {
         assert_eq!(seen(100, 10), None);
         assert_eq!(seen(100, 10), None);
         assert_eq!(seen(120, 10), Some(120));
-        // The program has reset the allocator's peak, which then equals the level of the reading,
-        // so no peak happened in between.
+        // After the program has reset the allocator's peak, the peak equals the level of the
+        // reading, so no peak happened in between.
         assert_eq!(seen(5, 5), None);
         assert_eq!(seen(30, 30), None);
     }

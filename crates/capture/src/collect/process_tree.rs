@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-/// The pids of a process and its descendants, its own first; empty when the process has ended.
+/// The pids of a process and its descendants, the process itself first; empty when the process has
+/// ended.
 ///
 /// A kernel built with `CONFIG_PROC_CHILDREN` lists the children of each thread in a file. Reading
-/// that list costs a microsecond per thread; without it every process of the machine is read, which
-/// costs milliseconds.
+/// the children of a thread from the file costs a microsecond; without the file, every process of
+/// the machine is read, which costs milliseconds.
 pub fn descendants(proc: &Path, root: u32) -> Vec<u32> {
     if !proc.join(root.to_string()).is_dir() {
         return Vec::new();
@@ -21,7 +22,7 @@ pub fn descendants(proc: &Path, root: u32) -> Vec<u32> {
     let mut found = Vec::new();
     let mut waiting = vec![root];
     while let Some(pid) = waiting.pop() {
-        // A pid that is reused between two reads can make a loop in the tree, so each pid is
+        // If a pid is reused between two reads, the process tree can contain a loop, so each pid is
         // followed once.
         if !found.contains(&pid) {
             found.push(pid);
@@ -32,9 +33,9 @@ pub fn descendants(proc: &Path, root: u32) -> Vec<u32> {
 }
 
 enum Children<'a> {
-    /// Children are read from the `children` file of each thread.
+    /// The children of a process are read from the `children` file of each thread.
     Listed(&'a Path),
-    /// Children are computed from the parent of every process of the machine.
+    /// The children of a process are found by reading the parent of every process of the machine.
     Scanned(HashMap<u32, Vec<u32>>),
 }
 
@@ -83,8 +84,8 @@ fn children_by_parent(proc: &Path) -> HashMap<u32, Vec<u32>> {
     children
 }
 
-/// The parent of a process: the second field of `stat` after the program's name, which may itself
-/// contain any character.
+/// The parent of a process: in `stat`, the second field after the program's name; the name itself
+/// may contain any character.
 pub(crate) fn parent_of(proc: &Path, pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(proc.join(pid.to_string()).join("stat")).ok()?;
     let after_name = stat.rsplit_once(')')?.1;

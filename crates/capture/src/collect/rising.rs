@@ -1,34 +1,36 @@
 //! Finds processes of a tree whose anonymous memory keeps rising.
 //!
-//! This module only selects the processes whose mappings are inspected while they run. Whether the
-//! rise is a leak is decided later by the analysis, which sees the whole run.
+//! This module only selects the processes whose memory mappings are inspected while the processes
+//! run. Whether a rise is a leak is decided later by the analysis, which sees the whole run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A process is not judged during this time after its start, because it first loads code and data.
+/// How long after its start the memory of a process may rise without being reported, because a
+/// process first loads code and data.
 const START_UP: Duration = Duration::from_secs(2);
 
-/// Lengths of the windows: a process rises when the lowest level of each window is above that of
-/// the window before. Long windows find slow leaks.
+/// Lengths of the time windows: the memory of a process keeps rising when the lowest level of each
+/// window is above the lowest level of the window before. Long time windows find slow leaks.
 const WINDOWS: [Duration; 3] = [
     Duration::from_secs(1),
     Duration::from_secs(8),
     Duration::from_mins(1),
 ];
 
-/// How many windows in a row must have a higher lowest level than the window before.
+/// How many windows in a row must have a lowest level above that of the window before.
 const RISES: usize = 3;
 
 /// The lowest level must rise by at least [`LEAST_RISE`] bytes from one window to the next, and by
-/// [`LEAST_IN_ALL`] over all windows. Heaps of programs without a leak fluctuate by less.
+/// [`LEAST_IN_ALL`] over all windows. Heaps of programs without a leak fluctuate by less than
+/// [`LEAST_RISE`] and [`LEAST_IN_ALL`].
 const LEAST_RISE: u64 = 128 << 10;
 const LEAST_IN_ALL: u64 = 4 << 20;
 
-/// The memory of at most this many processes is followed; further processes are ignored.
+/// The largest number of processes whose memory is followed; further processes are ignored.
 const MOST_PROCESSES: usize = 256;
 
-/// Follows the anonymous memory of processes in less than 200 bytes for each process.
+/// Follows the anonymous memory of processes and keeps less than 200 bytes for each process.
 #[derive(Debug, Default)]
 pub struct Rising {
     processes: BTreeMap<u32, Course>,
@@ -40,7 +42,7 @@ struct Course {
     scales: [Scale; WINDOWS.len()],
 }
 
-/// The lowest levels of a process in its last windows of one length.
+/// The lowest memory levels of a process in its last time windows of one length.
 #[derive(Debug)]
 struct Scale {
     ends: Duration,
@@ -50,8 +52,9 @@ struct Scale {
 }
 
 impl Rising {
-    /// Adds the levels of all processes at one time and returns the pids of the processes whose
-    /// memory keeps rising. A process is returned again only after another full series of windows.
+    /// Adds the memory levels of all processes at one time and returns the pids of the processes
+    /// whose memory keeps rising. The pid of a process is returned again only after its memory has
+    /// risen through another full series of windows.
     pub fn observe(&mut self, now: Duration, levels: &[(u32, u64)]) -> Vec<u32> {
         self.processes
             .retain(|pid, _| levels.iter().any(|(known, _)| known == pid));
@@ -104,7 +107,7 @@ impl Scale {
             self.low = self.low.min(level);
             return false;
         }
-        // A pause of the recorder makes one long window instead of many empty ones.
+        // A pause of the recorder makes one long window instead of many windows without a level.
         let low = std::mem::replace(&mut self.low, level);
         self.ends = now + window;
         if low == u64::MAX {
@@ -138,7 +141,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// The seconds at which the test's process, sampled ten times a second, is found to rise.
+    /// The times, in seconds, at which the memory of the test's process, sampled ten times a
+    /// second, is found to keep rising.
     fn found(seconds: u32, level: impl Fn(f64) -> u64) -> Vec<u64> {
         let mut rising = Rising::default();
         let mut found = Vec::new();
@@ -163,7 +167,8 @@ mod tests {
     #[test]
     fn a_leak_is_found_in_seconds() {
         assert_eq!(found(20, |t| mib(50.0 + 4.0 * t)).first(), Some(&6));
-        // The test's program leaks 2 MiB/s while its work takes and frees 30 MiB at a time.
+        // The program of the test leaks 2 MiB/s, and its ordinary work takes and frees 30 MiB at a
+        // time.
         let busy = |t: f64| mib(50.0 + 2.0 * t + 30.0 * (t * 5.0).fract());
         assert_eq!(found(20, busy).first(), Some(&6));
     }

@@ -1,10 +1,10 @@
 //! Reads PyTorch's allocator of one CUDA device.
 //!
 //! Reading PyTorch's counters needs the Python interpreter, so a thread that reads them makes the
-//! program wait. The counters are therefore read on the training thread at the end of a step, where
-//! the interpreter is held anyway; the sampling thread reads them only when no step has ended for a
-//! while. The device itself is read through NVML, which needs no interpreter. The calls into
-//! PyTorch are made by the implementation of [`Allocator`].
+//! program wait. PyTorch's counters are read on the training thread at the end of a step, where the
+//! interpreter is held anyway; the sampling thread reads them only when no step has ended for a
+//! while. The memory of the CUDA device itself is read through NVML, which needs no interpreter.
+//! The calls into PyTorch are made by the implementation of [`Allocator`].
 
 mod attention;
 mod device;
@@ -25,13 +25,13 @@ use super::{CollectError, Collector, CounterSource, Reading, signed};
 use crate::record::clock::now_ns;
 use crate::record::rising::Rising;
 
-/// When the counters are older than this, the sampling thread reads them itself, so that they are
-/// read at least five times a second.
+/// When PyTorch's counters are older than this, the sampling thread reads them itself, so that they
+/// are read at least five times a second.
 const STALE_AFTER: Duration = Duration::from_millis(150);
 
-/// The least time between two readings by the sampling thread. Each of these readings costs a
-/// program that is bound by Python up to 0.4 ms, whichever way the thread waits for the
-/// interpreter.
+/// The least time between two readings of PyTorch's counters by the sampling thread. Each reading
+/// of PyTorch's counters by the sampling thread costs a program that is bound by Python up to 0.4
+/// ms, whichever way the thread waits for the interpreter.
 const INTERPRETER_PERIOD: Duration = Duration::from_millis(120);
 
 /// Reads the counters of PyTorch's caching allocator.
@@ -39,14 +39,14 @@ pub trait Allocator: Send + Sync {
     /// The index of the CUDA device in this process.
     fn index(&self) -> i64;
 
-    /// The values of the counters now; `None` when the program has not used CUDA yet.
+    /// Reads the allocator's counters now; `None` when the program has not used CUDA yet.
     fn read(&self) -> Result<Option<AllocatorReading>, CollectError>;
 }
 
 /// The values of the allocator's counters at one moment.
 #[derive(Clone, Debug)]
 pub struct AllocatorReading {
-    /// When the counters were read.
+    /// When the allocator's counters were read.
     pub read_ns: i64,
     /// The allocator's counters.
     pub counters: Counters,
@@ -92,11 +92,12 @@ pub struct TorchDevice {
 pub struct Shared {
     /// The count of training steps, and the allocator's counters at the ends of some of them.
     pub steps: Steps,
-    /// Decides at which steps the watcher inspects memory because its level rises.
+    /// Decides at which steps the watcher, a Python function, inspects the memory because its level
+    /// rises.
     pub attention: Attention,
 }
 
-/// Reads PyTorch's allocator, and the device through NVML so that memory which the allocator
+/// Reads PyTorch's allocator, and also the device through NVML, so that memory which the allocator
 /// does not own is seen too.
 pub struct TorchCollector<A> {
     source: CounterSource,
@@ -113,8 +114,8 @@ pub struct TorchCollector<A> {
     level: Rising,
 }
 
-/// The UUID of a device with the driver's prefix, which PyTorch leaves out. NVML lists every GPU,
-/// so a device of PyTorch that NVML does not list is a MIG instance of a GPU.
+/// The UUID of a device with the driver's prefix, which PyTorch's UUIDs do not have. NVML lists
+/// every GPU, so a device of PyTorch that NVML does not list is a MIG instance of a GPU.
 fn device_uuid(of_torch: Option<&str>, gpu: Option<&Gpu>) -> Option<String> {
     if let Some(gpu) = gpu {
         return Some(gpu.uuid.clone());
@@ -124,8 +125,8 @@ fn device_uuid(of_torch: Option<&str>, gpu: Option<&Gpu>) -> Option<String> {
 }
 
 impl<A: Allocator> TorchCollector<A> {
-    /// Makes a collector for one CUDA device. The argument of `allocator` is whether it must read
-    /// the memory of the device too, because NVML does not know the device.
+    /// Makes a collector for one CUDA device. The function `allocator` is called with `true` when
+    /// NVML does not know the device, so that the allocator must read the memory of the device too.
     pub fn new(
         source: CounterSource,
         device: &TorchDevice,
@@ -166,7 +167,7 @@ impl<A: Allocator> TorchCollector<A> {
         Ok(())
     }
 
-    /// A reading with the allocator's counters and those of the device.
+    /// A reading with the allocator's counters and the device's counters.
     fn reading(&mut self, device: &Device, facts: Map) -> Reading {
         let allocator = self.last.clone().unwrap_or_else(AllocatorReading::unused);
         let holds_memory = allocator.counters.allocator_reserved_bytes > Some(0);
@@ -280,7 +281,7 @@ fn name_what_is_missing(reading: &mut Reading) {
             counters.allocator_inactive_bytes,
         ),
     ];
-    // While CUDA is unused and NVML is missing, no source was read that could have failed, so the
+    // While CUDA is unused and NVML is missing, no source was read that could have failed; so the
     // device's counters are not listed as missing.
     let nothing_asked = counters.device_used_bytes.is_none() && reading.errors.is_empty();
     for (name, value) in fields {
@@ -297,7 +298,7 @@ mod tests {
     use super::*;
     use stormlog_format::Value;
 
-    /// An allocator whose level the test sets; it counts how often it is read.
+    /// An allocator whose memory level the test sets; it counts how often it is read.
     #[derive(Default)]
     struct Scripted {
         level: AtomicI64,
@@ -359,8 +360,8 @@ mod tests {
         assert_eq!(readings[1].metadata.get("step_count"), Some(&Value::Int(2)));
         assert_eq!(readings[1].counters.device_used_bytes, Some(201));
         assert_eq!(readings[1].device_id, 3);
-        // The counters were read a moment ago, so the next sample repeats them and contains the
-        // time at which they were read.
+        // PyTorch's counters were read a moment ago, so the next sample repeats them and contains
+        // the time at which they were read.
         let repeated = collector.readings().unwrap().remove(0);
         assert_eq!(repeated.counters.allocator_allocated_bytes, Some(200));
         assert!(repeated.metadata.contains("allocator_read_ns"));

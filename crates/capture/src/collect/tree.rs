@@ -1,9 +1,10 @@
 //! Reads the host memory of a program and all its descendants, from outside.
 //!
-//! The level of the tree is the memory that the kernel cannot reclaim: anonymous and shared memory.
-//! Resident pages of files are reported beside the level. A page that several processes share
-//! counts once in the level. The kernel's own account of shared pages is used while it is cheap to
-//! read; otherwise memory that a fork inherited from its parent is left out.
+//! The level of a process tree is the memory that the kernel cannot reclaim: anonymous and shared
+//! memory. Resident pages of files do not count in the level and are reported separately. A page
+//! that several processes share counts once in the level of the process tree. The kernel's own
+//! account of shared pages is used while it is cheap to read; otherwise memory that a forked
+//! process inherited from its parent is left out.
 
 mod process;
 
@@ -20,21 +21,22 @@ use crate::record::clock::now_ns;
 use process::Process;
 pub use process::{Parts, Role};
 
-/// The command line of a process without secrets; `None` where the command is not known.
+/// The command line of a process with secrets removed; `None` where the command is not known.
 pub fn process_name(pid: u32) -> Option<String> {
     process::name_of_process(std::path::Path::new("/proc"), pid)
 }
 
-/// How often limits, new processes and changed programs are checked. Each check reads the children
-/// of every thread, and a training process has hundreds of threads.
+/// The time between two checks for changed limits, new processes and changed programs. Each check
+/// for new processes reads the children of every thread, and a training process has hundreds of
+/// threads.
 const SLOW_PERIOD: Duration = Duration::from_millis(500);
 
-/// After its start, the collector looks for new processes at every reading for this long, because
-/// most processes start then.
+/// How long after its start the collector looks for new processes at every reading, because most
+/// processes start then.
 const EAGER: Duration = Duration::from_secs(5);
 
-/// At most this many processes of a tree are listed one by one; further processes count only in the
-/// total.
+/// The largest number of processes of a tree that are listed one by one; further processes count
+/// only in the total.
 const MOST_LISTED: usize = 64;
 
 /// Reads a process and all its descendants.
@@ -43,8 +45,8 @@ pub struct TreeCollector {
     source: CounterSource,
     roots: Roots,
     root: u32,
-    /// The processes of the tree; a process stays here until it ends, even if its parent ends
-    /// first.
+    /// The processes of the tree; a process stays in this list until it ends, even if its parent
+    /// ends first.
     processes: BTreeMap<u32, Process>,
     group: Option<MemoryGroup>,
     room: Room,
@@ -78,8 +80,8 @@ impl TreeCollector {
         }
     }
 
-    /// Sends the levels of all processes to a channel at every reading. Levels that do not fit into
-    /// the channel are dropped: a reading never waits.
+    /// Sends the memory levels of all processes to a channel at every reading. Memory levels that
+    /// do not fit into the channel are dropped, so that a reading never waits.
     #[must_use]
     pub fn heard_by(mut self, listener: SyncSender<Levels>) -> Self {
         self.listener = Some(listener);
@@ -94,7 +96,7 @@ impl TreeCollector {
         self
     }
 
-    /// Reads every process again, drops those that ended and adds new ones.
+    /// Reads every process of the tree again, drops processes that ended and adds new ones.
     fn update(&mut self, notices: &mut Vec<Notice>) {
         self.processes.retain(|pid, process| {
             let lives = process.update();
@@ -140,7 +142,7 @@ impl TreeCollector {
         }
     }
 
-    /// Adds the processes of the tree that are not known yet, and returns their pids.
+    /// Adds the processes of the tree that are not in the list yet, and returns their pids.
     fn add_new(&mut self) -> BTreeSet<u32> {
         let mut fresh = BTreeSet::new();
         for pid in descendants(&self.roots.proc, self.root) {
@@ -163,12 +165,13 @@ impl TreeCollector {
         self.processes.insert(pid, process);
     }
 
-    /// The memory of all processes together, and whether shared pages are certainly counted once.
+    /// The memory of all processes of the tree together, and whether shared pages are certainly
+    /// counted once.
     fn total(&mut self) -> (Parts, u64, bool) {
         let mut sum = Parts::default();
         let mut once = 0_u64;
         let mut is_exact = true;
-        // For a process without the kernel's account of shared pages, only the largest amount of
+        // For processes without the kernel's account of shared pages, only the largest amount of
         // shared memory of one such process is counted.
         let mut unaccounted_shared = 0;
         let is_alone = self.processes.len() == 1;

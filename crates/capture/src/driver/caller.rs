@@ -1,10 +1,10 @@
-//! Finds which library called the driver: the first one on the stack that belongs neither to CUDA
-//! nor to Stormlog.
+//! Finds which library called the CUDA driver: the first library on the stack that belongs neither
+//! to CUDA nor to Stormlog.
 //!
-//! Using `backtrace` with `dladdr` takes 15 ms in a process with PyTorch, most of it for the names
-//! of functions. Here the unwinder stops at the caller, after a few frames, and addresses are
-//! looked up in a sorted list of the loaded libraries; the list is read again when it lacks an
-//! address.
+//! Finding the caller with `backtrace` and `dladdr` takes 15 ms in a process with PyTorch, most of
+//! it for the names of functions. In this module the unwinder stops at the caller, after a few
+//! frames, and addresses are looked up in a sorted list of the loaded libraries; the list is read
+//! again when it lacks an address.
 
 #![expect(
     unsafe_code,
@@ -15,10 +15,10 @@ use std::ffi::{CStr, c_int, c_void};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// At most this many frames of the stack are looked at.
+/// The largest number of stack frames that are looked at.
 const MOST_FRAMES: u32 = 64;
 
-/// A loaded library, its addresses and its role.
+/// A loaded library with its range of addresses and its role.
 #[derive(Clone, Debug)]
 struct Module {
     start: usize,
@@ -35,7 +35,7 @@ enum Role {
     Ctypes,
     /// The Python interpreter.
     Interpreter,
-    /// Any other library, which is the caller that is searched for.
+    /// Any other library; the first of them on the stack is the caller.
     Caller,
 }
 
@@ -51,12 +51,12 @@ fn known() -> Option<Modules> {
         .clone()
 }
 
-/// Reads the list of loaded libraries; no lock of this module is held meanwhile, because the loader
-/// takes a lock of its own.
+/// Reads the list of loaded libraries; no lock of this module is held during the call, because the
+/// loader takes a lock of its own.
 fn read_again() -> Modules {
     let mut found: Vec<Module> = Vec::with_capacity(256);
-    // SAFETY: the function calls `note` for each library with a pointer to `found`, which outlives
-    // the call, and returns.
+    // SAFETY: `dl_iterate_phdr` calls `note` for each library with a pointer to `found`, which
+    // outlives the call.
     unsafe {
         libc::dl_iterate_phdr(Some(note), (&raw mut found).cast());
     }
@@ -78,14 +78,14 @@ unsafe extern "C" fn note(
     _size: usize,
     found: *mut c_void,
 ) -> c_int {
-    // SAFETY: the C library passes a valid description, and `found` is the list of `read_again`,
-    // which nothing else uses during the call.
+    // SAFETY: the C library passes a valid description of a loaded library, and `found` is the list
+    // of `read_again`, which nothing else uses during the call.
     let (info, found) = unsafe { (&*info, &mut *found.cast::<Vec<Module>>()) };
     if info.dlpi_phdr.is_null() {
         return 0;
     }
-    // SAFETY: the description contains the address and the number of headers, which a loaded
-    // library keeps.
+    // SAFETY: the description of a loaded library contains the address and the number of its
+    // program headers, which stay in memory.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
     let base = usize::try_from(info.dlpi_addr).unwrap_or(0);
     let code = headers
@@ -107,7 +107,7 @@ unsafe extern "C" fn note(
         let name = unsafe { CStr::from_ptr(info.dlpi_name) };
         name.to_string_lossy().into_owned()
     };
-    // The loader lists the program itself without a name.
+    // The loader lists the program itself with an empty name.
     let path = if path.is_empty() {
         let program = std::env::current_exe().unwrap_or_default();
         program.to_string_lossy().into_owned()
@@ -153,7 +153,8 @@ fn described(path: &str) -> (Arc<str>, Role) {
     (shown(path, &file).into(), role)
 }
 
-/// An extension module of a package is shown as the package, any other library as its file name.
+/// The name to show for a library: the package for an extension module of a package, the file name
+/// for any other library.
 fn shown<'a>(path: &'a str, file: &'a str) -> &'a str {
     let is_extension = file.contains(".cpython-") || file.ends_with(".abi3.so");
     let package = ["/site-packages/", "/dist-packages/"]
@@ -177,7 +178,7 @@ type UnwindContext = c_void;
 const GO_ON: c_int = 0;
 const STOP: c_int = 4;
 
-// The unwinder of the C compiler, which Rust's own panics use too.
+// The stack unwinder of the C compiler, which Rust's own panics use too.
 unsafe extern "C" {
     fn _Unwind_Backtrace(
         step: unsafe extern "C" fn(*mut UnwindContext, *mut c_void) -> c_int,
@@ -195,7 +196,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// Looks at one frame and returns whether the unwinder should continue.
+    /// Looks at one stack frame and returns whether the unwinder should continue.
     fn step(&mut self, address: usize) -> bool {
         self.frames += 1;
         if self.frames > MOST_FRAMES {
@@ -206,8 +207,8 @@ impl Walk {
             self.modules = read_again();
         }
         let Some(module) = module_at(&self.modules, address) else {
-            // An address outside of all libraries is code made at run time, whose caller may be a
-            // library.
+            // An address outside of all libraries is code that was generated at run time; a library
+            // may have called that code.
             return true;
         };
         match module.role {
@@ -234,10 +235,11 @@ impl Walk {
 }
 
 unsafe extern "C" fn on_frame(context: *mut UnwindContext, walk: *mut c_void) -> c_int {
-    // SAFETY: the unwinder passes its own context and the pointer of `library`, whose walk nothing
-    // else uses during the call.
+    // SAFETY: the unwinder passes its own context and the pointer to `walk` that the function
+    // `library` gave it, and nothing else uses `walk` during the call.
     let (address, walk) = unsafe { (_Unwind_GetIP(context), &mut *walk.cast::<Walk>()) };
-    // The unwinder reports the address after the call, which may be the first of the next library.
+    // The unwinder reports the address after the call instruction, which may already belong to the
+    // next library, so one is subtracted.
     if walk.step(address.saturating_sub(1)) {
         GO_ON
     } else {
@@ -254,8 +256,8 @@ pub(super) fn library() -> Option<Arc<str>> {
         through_ctypes: false,
         found: None,
     };
-    // SAFETY: the unwinder calls `on_frame` with the pointer to `walk`, which outlives the call.
-    // `on_frame` does not panic: it indexes nothing and its arithmetic saturates.
+    // SAFETY: the unwinder calls `on_frame` with the pointer to `walk`, and `walk` outlives the
+    // call. `on_frame` cannot panic: it indexes nothing and its arithmetic saturates.
     unsafe {
         _Unwind_Backtrace(on_frame, (&raw mut walk).cast());
     }
@@ -331,8 +333,8 @@ mod tests {
 
     #[test]
     fn a_walk_over_this_stack_ends() {
-        // All code of this test program counts as the recorder's, and below it are only frames of
-        // the C library, so there is no caller.
+        // All code of the test program counts as the recorder's, and below it are only frames of
+        // the C library, so no caller is found.
         assert_eq!(library(), None);
     }
 }

@@ -1,4 +1,5 @@
-//! On which devices this process has a CUDA context. Asking creates none and needs no interpreter.
+//! Finds the devices on which this process has a CUDA context. Checking for a context creates none
+//! and needs no Python interpreter.
 
 #![expect(
     unsafe_code,
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::cupti::{open, symbol};
 
-/// More devices than a process has.
+/// The largest number of devices that are checked, which is more than a process has.
 const MOST_DEVICES: c_int = 64;
 
 type GetCount = unsafe extern "C" fn(*mut c_int) -> c_int;
@@ -24,12 +25,12 @@ struct Driver {
 }
 
 impl Driver {
-    /// The driver that the process has loaded, if it has.
+    /// The CUDA driver, if the process has loaded it.
     fn loaded() -> Option<Self> {
         let handle = open(c"libcuda.so.1", libc::RTLD_NOLOAD)?;
         let count = symbol(handle, c"cuDeviceGetCount").ok()?;
         let state = symbol(handle, c"cuDevicePrimaryCtxGetState").ok()?;
-        // SAFETY: the functions have these types in every version of CUDA since 7.0.
+        // SAFETY: the two functions of the CUDA driver have had the types used here since CUDA 7.0.
         unsafe {
             Some(Self {
                 count: std::mem::transmute::<*mut c_void, GetCount>(count),
@@ -41,7 +42,7 @@ impl Driver {
     /// The number of devices; `None` before the driver is initialised.
     fn devices(&self) -> Option<u32> {
         let mut count = 0;
-        // SAFETY: the function writes one number, and fails before `cuInit`.
+        // SAFETY: `cuDeviceGetCount` writes one number, and fails before `cuInit`.
         let result = unsafe { (self.count)(&raw mut count) };
         let count = u32::try_from(count.clamp(0, MOST_DEVICES)).ok()?;
         (result == 0).then_some(count)
@@ -53,25 +54,26 @@ impl Driver {
         let Ok(device) = c_int::try_from(device) else {
             return false;
         };
-        // SAFETY: the function writes both numbers; a device is its number.
+        // SAFETY: `cuDevicePrimaryCtxGetState` writes both numbers; a CUDA device is identified by
+        // its number.
         let result = unsafe { (self.state)(device, &raw mut flags, &raw mut active) };
         result == 0 && active != 0
     }
 }
 
-/// Devices that got a context.
+/// Devices on which this process got a CUDA context.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewContexts {
-    /// Their numbers in this process.
+    /// The numbers of the devices in this process.
     pub devices: Vec<u32>,
-    /// When, after the begin of the wait, they were last seen without one; none where the first
-    /// look found them.
+    /// When the devices were last seen without a context, counted from the start of the wait;
+    /// `None` where the first check found a context.
     pub last_without: Option<Duration>,
 }
 
-/// Looks every so often for contexts on devices other than those that are known, until there are
-/// some or the time is over. One look takes less than a microsecond for each device, and the driver
-/// is not asked at all when every device is known.
+/// Checks at intervals of `every` for contexts on devices other than the known ones, until a
+/// context is found or the time is over. One check takes less than a microsecond for each device,
+/// and the driver is not asked at all when every device is known.
 pub fn wait_for_contexts(known: &[u32], every: Duration, patience: Duration) -> NewContexts {
     let began = Instant::now();
     let Some(driver) = Driver::loaded() else {

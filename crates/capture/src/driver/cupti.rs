@@ -1,8 +1,8 @@
 //! Receives CUPTI's callbacks for the driver functions that allocate and free memory.
 //!
-//! CUPTI is the library of PyTorch or of the CUDA toolkit, loaded at run time. Driver functions are
-//! looked up by name, because their numbers differ between versions of CUPTI; their parameters are
-//! fixed by the driver's interface.
+//! The CUPTI library comes with PyTorch or the CUDA toolkit and is loaded at run time. Driver
+//! functions are looked up by name, because their numbers differ between versions of CUPTI; their
+//! parameters are fixed by the driver's interface.
 
 #![expect(
     unsafe_code,
@@ -20,13 +20,14 @@ use super::holdings::{self, Block, Key, Kind};
 use super::questions::DESK;
 
 const DRIVER_API: u32 = 1;
-/// Numbers up to this one are searched for the names of the driver's functions.
+/// The largest function number of CUPTI that is searched for the names of the driver's functions.
 const MOST_FUNCTIONS: u32 = 2048;
 const ENTER: u32 = 0;
 const EXIT: u32 = 1;
-/// For allocations smaller than this, the line of Python is not looked for.
+/// The smallest allocation, in bytes, for which the line of Python is looked up.
 const SMALLEST_WITH_LINE: u64 = 1 << 20;
-/// `CUDA_ARRAY3D_SPARSE` and `CUDA_ARRAY3D_DEFERRED_MAPPING`: the array has no memory of its own.
+/// The flags `CUDA_ARRAY3D_SPARSE` and `CUDA_ARRAY3D_DEFERRED_MAPPING`, which mean that a CUDA
+/// array has no memory of its own.
 const WITHOUT_MEMORY: u32 = 0x40 | 0x80;
 /// `CU_MEM_LOCATION_TYPE_DEVICE`.
 const ON_DEVICE: c_int = 1;
@@ -59,27 +60,30 @@ struct Library {
     reason: unsafe extern "C" fn(Result, *mut *const c_char) -> Result,
 }
 
-/// What a driver function does, and how its parameters are laid out.
+/// What a function of the CUDA driver does, and what its parameters are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
-    /// Allocates memory; the parameters are a pointer to the address, and bytes.
+    /// Allocates memory; the parameters are a pointer to the address, and the number of bytes.
     Alloc(Kind),
-    /// Allocates rows; the parameters are a pointer to the address, a pointer to the pitch, width
-    /// and height.
+    /// Allocates padded rows; the parameters are a pointer to the address, a pointer to the row
+    /// length (pitch), the width and the height.
     AllocPitch,
-    /// Creates physical memory; the parameters are a pointer to the handle, bytes and properties.
+    /// Creates physical memory; the parameters are a pointer to the handle, the number of bytes,
+    /// and properties.
     Create,
-    /// Pointer to the handle, description with this many sizes before its format.
+    /// Creates an array; the parameters are a pointer to the handle, and a description that starts
+    /// with the given number of sizes.
     CreateArray(usize),
     /// The address.
     Free,
-    /// Releases physical memory; the parameter is the handle.
+    /// Releases physical memory; the parameter is the handle of the memory.
     Release,
-    /// The handle of an array.
+    /// Frees an array; the parameter is its handle.
     Destroy,
 }
 
-/// The functions, also under the names for a default stream per thread.
+/// The driver functions that allocate and free, also under their names for programs with a default
+/// stream per thread.
 const FUNCTIONS: [(&str, Call); 17] = [
     ("cuMemAlloc_v2", Call::Alloc(Kind::Device)),
     ("cuMemAllocPitch_v2", Call::AllocPitch),
@@ -100,7 +104,7 @@ const FUNCTIONS: [(&str, Call); 17] = [
     ("cuMipmappedArrayDestroy", Call::Destroy),
 ];
 
-/// CUPTI and the numbers of the driver functions; set before the first callback.
+/// CUPTI and its numbers for the driver functions; set before the first callback.
 static LIBRARY: OnceLock<Library> = OnceLock::new();
 static CALLS: OnceLock<Vec<(u32, Call)>> = OnceLock::new();
 
@@ -109,7 +113,7 @@ static SUBSCRIBER: Mutex<Option<Handle>> = Mutex::new(None);
 
 struct Handle(Subscriber);
 
-// SAFETY: a handle of CUPTI is an address that any thread may pass back to it.
+// SAFETY: a handle of CUPTI is an address that any thread may pass back to CUPTI.
 unsafe impl Send for Handle {}
 
 fn subscriber() -> std::sync::MutexGuard<'static, Option<Handle>> {
@@ -118,7 +122,8 @@ fn subscriber() -> std::sync::MutexGuard<'static, Option<Handle>> {
 
 /// Subscribes to CUPTI's callbacks for allocations, or returns the reason why it cannot.
 pub(super) fn subscribe(paths: &[PathBuf]) -> std::result::Result<(), String> {
-    // CUPTI ends a process that has no CUDA driver, so it is loaded only when the driver is.
+    // CUPTI ends a process that has no CUDA driver, so CUPTI is loaded only when the driver is
+    // loaded.
     if open(c"libcuda.so.1", libc::RTLD_NOLOAD).is_none() {
         return Err("the NVIDIA driver is not loaded".to_owned());
     }
@@ -139,15 +144,16 @@ pub(super) fn subscribe(paths: &[PathBuf]) -> std::result::Result<(), String> {
     }
     let mut held = subscriber();
     let mut handle = std::ptr::null_mut();
-    // SAFETY: the function has this type; `on_call` stays loaded as long as the process lives, as
-    // Python unloads no extension module.
+    // SAFETY: CUPTI's `subscribe` has this type; `on_call` stays loaded as long as the process
+    // lives, because Python unloads no extension module.
     let result = unsafe { (library.subscribe)(&raw mut handle, on_call, std::ptr::null_mut()) };
     library.check("cuptiSubscribe", result)?;
     for (number, _) in calls {
-        // SAFETY: the handle is that of the subscription above.
+        // SAFETY: the handle belongs to the subscription that was just made.
         let result = unsafe { (library.enable)(1, handle, DRIVER_API, *number) };
         if let Err(error) = library.check("cuptiEnableCallback", result) {
-            // SAFETY: the handle is that of the subscription above, and it is not used again.
+            // SAFETY: the handle belongs to the subscription that was just made, and it is not used
+            // again.
             unsafe { (library.unsubscribe)(handle) };
             return Err(error);
         }
@@ -160,7 +166,8 @@ pub(super) fn subscribe(paths: &[PathBuf]) -> std::result::Result<(), String> {
 pub(super) fn unsubscribe() {
     let handle = subscriber().take();
     if let Some((library, handle)) = LIBRARY.get().zip(handle) {
-        // SAFETY: the handle is that of the subscription, which is taken out and not used again.
+        // SAFETY: the handle belongs to the current subscription; it is removed from `SUBSCRIBER`
+        // and not used again.
         unsafe { (library.unsubscribe)(handle.0) };
     }
 }
@@ -194,15 +201,15 @@ fn shown(path: &Path) -> String {
 }
 
 pub(super) fn open(name: &CStr, flags: c_int) -> Option<*mut c_void> {
-    // SAFETY: the name ends with a zero byte. Loading runs the library's own initialisation, which
-    // is what PyTorch does with the same library.
+    // SAFETY: the file name of the library ends with a zero byte. Loading CUPTI runs its own
+    // initialisation, and PyTorch loads the same library in the same way.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | flags) };
     (!handle.is_null()).then_some(handle)
 }
 
-/// A function of a library by its name.
+/// Looks up a function of a loaded library by its name.
 pub(super) fn symbol(handle: *mut c_void, name: &CStr) -> std::result::Result<*mut c_void, String> {
-    // SAFETY: the handle is that of a loaded library, which is never closed.
+    // SAFETY: the handle belongs to a loaded library, which is never closed.
     let found = unsafe { libc::dlsym(handle, name.as_ptr()) };
     if found.is_null() {
         return Err(format!("the library has no {}", name.to_string_lossy()));
@@ -213,7 +220,7 @@ pub(super) fn symbol(handle: *mut c_void, name: &CStr) -> std::result::Result<*m
 impl Library {
     fn of(handle: *mut c_void) -> std::result::Result<Self, String> {
         let find = |name| symbol(handle, name);
-        // SAFETY: the functions have these types in every version of CUPTI since 6.0.
+        // SAFETY: CUPTI's functions have had the types used here since CUPTI 6.0.
         unsafe {
             Ok(Self {
                 subscribe: std::mem::transmute::<
@@ -250,7 +257,7 @@ impl Library {
             return Ok(());
         }
         let mut name = std::ptr::null();
-        // SAFETY: the function sets the pointer to a static text, or does not change it.
+        // SAFETY: CUPTI sets the pointer to a static text, or does not change it.
         let known = unsafe { (self.reason)(result, &raw mut name) };
         let name = if known == 0 && !name.is_null() {
             // SAFETY: CUPTI's texts end with a zero byte and are never freed.
@@ -261,17 +268,17 @@ impl Library {
         Err(format!("{what} failed: {name} ({result})"))
     }
 
-    /// The numbers that this version of CUPTI has for the functions of `FUNCTIONS`.
+    /// The numbers that the loaded version of CUPTI has for the functions of `FUNCTIONS`.
     fn calls(&self) -> Vec<(u32, Call)> {
         let mut found = Vec::new();
         for number in 1..MOST_FUNCTIONS {
             let mut name = std::ptr::null();
-            // SAFETY: the function sets the pointer to a static text, or fails for a number that
-            // CUPTI does not know.
+            // SAFETY: CUPTI sets the pointer to a static text, or fails for a number that it does
+            // not know.
             let result = unsafe { (self.function_name)(DRIVER_API, number, &raw mut name) };
             if result != 0 || name.is_null() {
-                // The numbers of driver functions have no gaps, so the first unknown number is the
-                // end.
+                // The numbers of driver functions are consecutive, so the first unknown number is
+                // the end.
                 break;
             }
             // SAFETY: CUPTI's texts end with a zero byte and are never freed.
@@ -288,7 +295,7 @@ impl Library {
             return None;
         }
         let mut device = 0;
-        // SAFETY: the context is the current one of this thread, as CUPTI passed it.
+        // SAFETY: CUPTI passed this CUDA context, which is the current one of this thread.
         let result = unsafe { (self.device_of)(context, &raw mut device) };
         (result == 0).then_some(device)
     }
@@ -311,17 +318,18 @@ unsafe extern "C" fn on_call(
         let Some((_, call)) = calls.iter().find(|(own, _)| *own == number) else {
             return;
         };
-        // SAFETY: CUPTI passes a valid description for the time of the call.
+        // SAFETY: CUPTI passes a valid `CallbackData` for the time of the call.
         let data = unsafe { &*data };
         if data.parameters.is_null() {
             return;
         }
         match (data.site, call) {
             // The allocation is removed before the driver frees it, because another thread may get
-            // its address as soon as the call has ended.
-            // SAFETY: this function has one address as its first parameter.
+            // the same address as soon as the driver has freed it.
+            // SAFETY: a driver function that frees memory has an address as its first parameter.
             (ENTER, Call::Free) => freed(Key::Address(unsafe { data.parameter(0) })),
-            // SAFETY: this function has one handle as its first parameter.
+            // SAFETY: a driver function that releases memory or an array has a handle as its first
+            // parameter.
             (ENTER, Call::Release) => freed(Key::Handle(unsafe { data.parameter(0) })),
             // SAFETY: as above.
             (ENTER, Call::Destroy) => freed(Key::Array(unsafe { data.parameter(0) })),
@@ -339,8 +347,8 @@ impl CallbackData {
     /// # Safety
     /// The driver function must have a parameter of eight bytes at this index.
     unsafe fn parameter(&self, place: usize) -> u64 {
-        // SAFETY: CUPTI passes the parameters as a C structure, whose fields up to this index have
-        // eight bytes each.
+        // SAFETY: CUPTI passes the parameters as a C structure; its fields up to the given index
+        // have eight bytes each.
         unsafe { self.parameters.cast::<u64>().add(place).read() }
     }
 
@@ -349,14 +357,15 @@ impl CallbackData {
     /// # Safety
     /// The driver function must have an address at this index.
     unsafe fn pointer<T>(&self, place: usize) -> *const T {
-        // SAFETY: CUPTI passes the parameters as a C structure, whose fields up to this index have
-        // eight bytes each.
+        // SAFETY: CUPTI passes the parameters as a C structure; its fields up to the given index
+        // have eight bytes each.
         unsafe { self.parameters.cast::<*const T>().add(place).read() }
     }
 
     /// Whether the driver function has returned without an error.
     fn has_succeeded(&self) -> bool {
-        // SAFETY: at the end of a call the pointer leads to the result code of the driver function.
+        // SAFETY: at the end of a call, `return_value` points to the result code of the driver
+        // function.
         !self.return_value.is_null() && unsafe { *self.return_value } == 0
     }
 }
@@ -369,8 +378,8 @@ fn allocated(data: &CallbackData, call: Call) {
     if !data.has_succeeded() {
         return;
     }
-    // SAFETY: the first parameter of every allocating function points to the new address or handle,
-    // which is set because the call has succeeded.
+    // SAFETY: the first parameter of every allocating driver function points to the new address or
+    // handle, which is set because the call has succeeded.
     let result = unsafe {
         let place = data.pointer::<u64>(0);
         if place.is_null() {
@@ -380,13 +389,13 @@ fn allocated(data: &CallbackData, call: Call) {
     };
     let library = LIBRARY.get();
     let device = || library.and_then(|library| library.device(data.context));
-    // SAFETY: each driver function has the parameters that its `Call` describes.
+    // SAFETY: each driver function has the parameters that its variant of `Call` describes.
     let (key, bytes, kind, device) = unsafe {
         match call {
             Call::Create => {
                 let properties = data.pointer::<c_int>(2);
-                // The properties are four integers: type, handle types, type of the location, and
-                // number of the location.
+                // The properties of physical memory are four integers: type, handle types, type of
+                // the location, and number of the location.
                 if properties.is_null() || *properties.add(2) != ON_DEVICE {
                     return;
                 }
@@ -399,7 +408,8 @@ fn allocated(data: &CallbackData, call: Call) {
                 if description.is_null() {
                     return;
                 }
-                // Format and number of channels, then the flags where there are three sizes.
+                // In a description of an array, the sizes are followed by the format and the number
+                // of channels, and the flags follow if there are three sizes.
                 let rest = description.add(sizes).cast::<u32>();
                 if sizes == 3 && *rest.add(2) & WITHOUT_MEMORY != 0 {
                     return;
@@ -438,8 +448,8 @@ fn allocated(data: &CallbackData, call: Call) {
     holdings::all().add(key, block);
 }
 
-/// Whether PyTorch's allocator asked for the memory: its lines are recorded by PyTorch itself, and
-/// a thread must not wait here while the allocator holds its lock.
+/// Whether PyTorch's allocator asked for the memory: PyTorch itself records the lines of its
+/// allocations, and a thread must not wait here while the allocator holds its lock.
 fn is_of_pytorch(library: Option<&str>) -> bool {
     library.is_some_and(|name| name.starts_with("libc10_cuda"))
 }

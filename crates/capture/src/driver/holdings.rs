@@ -1,16 +1,17 @@
-//! The driver's allocations that are in use, each with the library and line that asked for it.
+//! The driver's allocations that are in use, each with the library and the line of Python that
+//! asked for it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-/// At most this many allocations are followed at a time, in about 8 MiB; further ones are only
-/// counted.
+/// The largest number of driver allocations that are followed at a time, in about 8 MiB; further
+/// allocations are only counted.
 const MOST_BLOCKS: usize = 1 << 16;
 
 /// A line of Python.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Site {
-    /// The file of the line, as the interpreter names it.
+    /// The name of the file that contains the line, as the interpreter gives it.
     pub file: String,
     /// The line number in the file, from 1.
     pub line: u32,
@@ -21,18 +22,18 @@ pub struct Site {
 /// The kind of memory that was allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// Memory that is on the device from the start.
+    /// Device memory, which stays on the device from its allocation on.
     Device,
-    /// Memory from a pool of the driver, which keeps freed memory.
+    /// Memory from a memory pool of the driver, which keeps freed memory for later allocations.
     Pool,
     /// Managed memory, which the driver moves between device and host.
     Managed,
-    /// A CUDA array. The driver chooses its layout and reports no size.
+    /// A CUDA array. The driver chooses the layout of a CUDA array and reports no size.
     Array,
 }
 
 impl Kind {
-    /// The kind as a recording spells it.
+    /// The kind of memory as a recording spells it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Device => "device",
@@ -54,9 +55,9 @@ pub(super) enum Key {
 /// One allocation that is in use.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
-    /// None where the driver does not report it.
+    /// The size of the allocation; `None` where the driver does not report it.
     pub(super) bytes: Option<u64>,
-    /// The device by the number that the process gives it; none where it is not known.
+    /// The number of the device in this process; `None` where it is not known.
     pub(super) device: Option<u32>,
     pub(super) kind: Kind,
     /// The library that asked for the allocation; `None` where no caller was found.
@@ -67,7 +68,7 @@ pub(super) struct Block {
 /// The memory that one library and line hold on one device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// The device, by its index in the process; `None` where it is not known.
+    /// The index of the device in the process; `None` where it is not known.
     pub device: Option<u32>,
     /// The kind of the memory.
     pub kind: Kind,
@@ -75,7 +76,7 @@ pub struct Held {
     pub library: Option<String>,
     /// The line of Python that led to the allocation, where it is known.
     pub site: Option<Site>,
-    /// How much it is; none where the driver does not report it.
+    /// How many bytes are held; `None` where the driver does not report sizes.
     pub bytes: Option<u64>,
     /// In how many allocations.
     pub blocks: u64,
@@ -105,7 +106,8 @@ impl Holdings {
         self.missed
     }
 
-    /// The memory in use, summed by device, kind, library and line, most bytes first.
+    /// The memory in use through the driver, summed by device, kind, library and line, most bytes
+    /// first.
     pub(super) fn summed(&self) -> Vec<Held> {
         let mut sums: BTreeMap<_, (Option<u64>, u64)> = BTreeMap::new();
         for block in self.blocks.values() {
@@ -133,7 +135,7 @@ impl Holdings {
 
 static ALL: LazyLock<Mutex<Holdings>> = LazyLock::new(Mutex::default);
 
-/// The driver's allocations of this process, locked for the caller.
+/// Locks and returns the driver's allocations of this process.
 pub(super) fn all() -> MutexGuard<'static, Holdings> {
     ALL.lock().unwrap_or_else(PoisonError::into_inner)
 }

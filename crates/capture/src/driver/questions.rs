@@ -1,9 +1,10 @@
 //! Finds the line of Python at which a thread allocates through the driver.
 //!
 //! The allocating thread cannot ask the interpreter itself: it has released the interpreter's lock,
-//! and taking it again while a library's lock is held may deadlock. So the allocating thread asks a
-//! thread of the recorder and waits a moment, during which its frames do not change. When such
-//! waits have taken too much time, no more questions are asked for a while.
+//! and taking that lock again while a library's lock is held may deadlock. The allocating thread
+//! asks a thread of the recorder for its line of Python and waits a moment, during which its stack
+//! frames do not change. When threads have waited too long in total for their lines of Python, no
+//! more questions are asked for a while.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,20 +14,20 @@ use super::Site;
 /// How long an allocating thread waits for its line of Python.
 const PATIENCE: Duration = Duration::from_millis(3);
 
-/// The total time that threads may wait for their lines within one `PERIOD`.
+/// The total time that threads may wait for their lines of Python within one `PERIOD`.
 const BUDGET: Duration = Duration::from_millis(150);
 const PERIOD: Duration = Duration::from_mins(1);
 
-/// After this many questions in a row without an answer, none are asked until the period ends,
-/// because the program then holds the interpreter while it allocates.
+/// The number of questions in a row without an answer after which no thread asks for its line of
+/// Python until the period ends, because the program then holds the interpreter while it allocates.
 const MOST_UNANSWERED: u32 = 8;
 
 /// A thread that waits for its line of Python.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// The number of the question.
+    /// The number of the question, which matches an answer to its question.
     pub number: u64,
-    /// The thread, by the number that Python's `threading.get_ident` has for it.
+    /// The number of the thread, as Python's `threading.get_ident` returns it.
     pub thread: u64,
 }
 
@@ -46,7 +47,7 @@ struct Papers {
     period: Option<Instant>,
 }
 
-/// The line of Python that a thread is at; `None` where no frame is the user's code.
+/// The line of Python that a thread executes; `None` where no stack frame is the user's code.
 struct Answer(Option<Site>);
 
 pub(super) static DESK: Desk = Desk::new();
@@ -72,7 +73,7 @@ impl Desk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The line of Python that a thread is at, if the answer comes in time.
+    /// The line of Python that a thread executes, if the answer comes in time.
     pub(super) fn ask(&self, thread: u64) -> Option<Site> {
         let now = Instant::now();
         let mut papers = self.lock();
@@ -103,7 +104,7 @@ impl Desk {
         answer.and_then(|answer| answer.0)
     }
 
-    /// Waits for a thread that asks for its line of Python.
+    /// Waits until a thread asks for its line of Python.
     pub(super) fn next(&self, patience: Duration) -> Option<Question> {
         let mut papers = self.lock();
         papers.is_staffed = true;
@@ -113,7 +114,7 @@ impl Desk {
         papers.open.filter(|_| papers.answer.is_none())
     }
 
-    /// Passes the answer to the waiting thread, unless that thread no longer waits.
+    /// Passes the line of Python to the waiting thread, unless that thread no longer waits.
     pub(super) fn answer(&self, question: Question, site: Option<Site>) {
         let mut papers = self.lock();
         if papers.open == Some(question) {
@@ -161,7 +162,8 @@ mod tests {
             is_over.store(true, Ordering::Relaxed);
             answer
         });
-        // On a busy machine every answer may come too late, so the test accepts no answer.
+        // On a busy machine every answer may come too late, so the test also passes without an
+        // answer.
         assert!(answer.is_none_or(|answer| answer == site()));
     }
 

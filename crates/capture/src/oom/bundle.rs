@@ -1,4 +1,4 @@
-//! Writes a bundle: a directory that describes the state of memory when it ran out.
+//! Writes an out-of-memory bundle: a directory that describes the state of memory when it ran out.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -12,7 +12,7 @@ use crate::redact::{redacted, redacted_map, redacted_text};
 
 const SCHEMA_VERSION: i64 = 2;
 
-/// A document of a bundle that is longer than this was not written by Stormlog and is not read.
+/// The largest document of a bundle that is read, in bytes; Stormlog never writes a longer one.
 const MOST_BYTES: u64 = 256 << 20;
 
 const FILES: [&str; 4] = [
@@ -57,9 +57,9 @@ pub struct BundleError {
     pub source: io::Error,
 }
 
-/// Writes an out-of-memory bundle as a new directory below `root`. The argument `stamp` is the time
-/// as `20260101T000000Z`, `created` the same time as `2026-01-01T00:00:00Z`. All files of the
-/// bundle are on disk when this returns, because the process may die right after it.
+/// Writes an out-of-memory bundle as a new directory below `root`. The arguments `stamp` and
+/// `created` are the same time, as `20260101T000000Z` and as `2026-01-01T00:00:00Z`. All files of
+/// the bundle are on disk when this function returns, because the process may die right afterwards.
 pub fn write(
     root: &Path,
     dump: Dump,
@@ -68,8 +68,8 @@ pub fn write(
     mut sequence: u64,
 ) -> Result<PathBuf, BundleError> {
     let backend = safe_name(&dump.backend);
-    // Two recorders of one process may write their first bundle in the same second, so the name
-    // gets a number. A file or directory that already has the name of the bundle is not
+    // Two recorders of one process may write their first bundle in the same second, so the name of
+    // a bundle gets a number. A file or directory that already has the name of the bundle is not
     // overwritten.
     let (name, path) = loop {
         let name = format!("oom_dump_{stamp}_{}_{backend}_{sequence}", dump.pid);
@@ -90,7 +90,8 @@ pub fn write(
     Ok(path)
 }
 
-/// Writes the files of a bundle, the manifest last, so that a bundle with a manifest is complete.
+/// Writes the files of a bundle; the manifest comes last, so that a bundle with a manifest is
+/// complete.
 fn fill(path: &Path, dump: Dump, name: &str, created: &str) -> io::Result<()> {
     let session = dump.session.as_ref().map(SessionSummary::to_map);
     let session_id = dump
@@ -143,7 +144,7 @@ fn fill(path: &Path, dump: Dump, name: &str, created: &str) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Adds details to a bundle that is already written: the exception, what the program was doing, and
+/// Adds to a bundle that is already written: the exception, what the program was doing, and
 /// metadata.
 pub fn amend(
     path: &Path,
@@ -180,7 +181,8 @@ fn amend_metadata(
     replace_json(path, file_names::METADATA, metadata)
 }
 
-/// Adds the files of an allocator history that were put into a bundle after it was written.
+/// Adds the files of an allocator history, which were put into a bundle after it was written, to
+/// the bundle's manifest and metadata.
 pub fn attach_history(path: &Path, names: &[Text]) -> Result<(), BundleError> {
     let attach = || {
         let listed: Vec<Value> = names.iter().cloned().map(Value::Text).collect();
@@ -221,8 +223,8 @@ fn object(path: &Path, name: &str) -> io::Result<Map> {
     }
 }
 
-/// Writes a JSON document under a temporary name and renames it, so that the bundle is complete at
-/// every moment.
+/// Writes a JSON document of a bundle under a temporary name and renames it, so that the bundle is
+/// complete at every moment.
 fn replace_json(path: &Path, name: &str, map: Map) -> io::Result<()> {
     let text = Writer::new(Layout::Indented).to_string(&Value::Map(map));
     replace_file(path, name, text.as_bytes(), Durability::Disk)
@@ -235,8 +237,8 @@ fn write_json(directory: &Path, name: &str, value: &Value) -> io::Result<()> {
     file.sync_all()
 }
 
-/// The backend as part of a file name, in which each sequence of characters other than letters and
-/// digits becomes one underscore.
+/// The backend as part of a file name: each sequence of characters other than letters and digits
+/// becomes one underscore.
 fn safe_name(backend: &Text) -> String {
     let is_safe = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let mut name = String::new();

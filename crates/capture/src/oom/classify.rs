@@ -7,8 +7,8 @@ pub const TORCH_REASON: &str = "torch.cuda.OutOfMemoryError";
 
 const TENSORFLOW_REASON: &str = "tensorflow.ResourceExhaustedError";
 
-/// Texts that only a failed allocation produces; the first one that a message contains is recorded
-/// as the reason.
+/// Texts that only a failed allocation produces; the first of these texts that a message contains
+/// is recorded as the reason.
 const PATTERNS: [&str; 8] = [
     "out of memory",
     "cuda out of memory",
@@ -57,7 +57,7 @@ pub fn classify(exception: &ExceptionFacts) -> Option<String> {
 /// The reason that is recorded for errors of PyTorch's host memory allocator.
 const CPU_REASON: &str = "torch.DefaultCPUAllocator";
 
-/// Texts in the message of PyTorch when it cannot allocate host memory.
+/// Texts in PyTorch's message when PyTorch cannot allocate host memory.
 const CPU_ALLOCATOR: [&str; 2] = ["defaultcpuallocator", "allocate memory"];
 
 /// Classifies an exception like [`classify`], and also recognises failures that stormlog 0.3.9 does
@@ -77,10 +77,10 @@ pub fn classify_any(exception: &ExceptionFacts) -> Option<String> {
     is_cpu.then(|| CPU_REASON.into())
 }
 
-/// The words that PyTorch, NumPy and XLA write before the size that they could not allocate.
+/// The words that PyTorch, NumPy and XLA write before the size of an allocation that failed.
 const BEFORE_SIZE: [&str; 2] = ["allocate ", "allocating "];
 
-/// Units of sizes in messages; the longest come first, because all of them end with "B".
+/// Units of sizes in messages; the longest units come first, because all units end with "B".
 const UNITS: [(&str, f64); 9] = [
     ("bytes", 1.0),
     ("KiB", 1024.0),
@@ -111,7 +111,7 @@ fn size_at_start(text: &str) -> Option<i64> {
     let rest = rest.trim_start();
     let (_, unit) = UNITS.iter().find(|(unit, _)| rest.starts_with(unit))?;
     let bytes = number * unit;
-    // The upper limit is 2^63 as a float, because a message can claim any size.
+    // Sizes of 2^63 bytes or more are rejected, because a message can claim any size.
     let fits = (0.0..9_223_372_036_854_775_807.0).contains(&bytes);
     fits.then_some(whole(bytes))
 }

@@ -1,4 +1,4 @@
-//! Deletes old bundles: the newest stay, up to a number and a total size.
+//! Deletes old bundles; the newest bundles stay, up to a number of bundles and a total size.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ impl Default for Retention {
     }
 }
 
-/// Deletes the oldest bundles of a directory until the rest is within the limits.
+/// Deletes the oldest bundles of a directory until the remaining bundles are within the limits.
 pub fn prune(root: &Path, retention: Retention) {
     let mut bundles = oldest_first(root);
     if retention.max_dumps > 0 {
@@ -48,7 +48,7 @@ pub fn prune(root: &Path, retention: Retention) {
 
 fn oldest_first(root: &Path) -> Vec<PathBuf> {
     // Bundles with the same modification time are ordered by the number at the end of their names,
-    // so the tenth follows the ninth.
+    // so that the tenth bundle follows the ninth.
     let mut bundles: Vec<(SystemTime, usize, PathBuf)> = fs::read_dir(root)
         .into_iter()
         .flatten()
@@ -59,8 +59,8 @@ fn oldest_first(root: &Path) -> Vec<PathBuf> {
                 .as_encoded_bytes()
                 .starts_with(b"oom_dump_")
         })
-        // The metadata are those of the directory entry itself, because a link to a directory
-        // elsewhere must not be followed and deleted.
+        // The metadata describe the directory entry itself: a link to a directory elsewhere must be
+        // neither followed nor deleted.
         .filter_map(|entry| {
             let metadata = entry.metadata().ok().filter(fs::Metadata::is_dir)?;
             let length = entry.file_name().len();
@@ -87,6 +87,6 @@ fn size(bundle: &Path) -> u64 {
 }
 
 fn remove(bundle: &Path) {
-    // A bundle that cannot be deleted now is tried again when the next bundle is written.
+    // If a bundle cannot be deleted now, deletion is tried again when the next bundle is written.
     let _ = fs::remove_dir_all(bundle);
 }

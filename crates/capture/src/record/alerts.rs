@@ -1,7 +1,7 @@
 //! Decides which samples cause an alert, and limits how often an alert is repeated.
 //!
 //! A condition for an alert is reported when it begins, again at most once a minute while it holds,
-//! and once when it ends. A program that loads its model and fills its caches causes no alerts.
+//! and once when it ends. A program causes no alerts while it loads its model and fills its caches.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,18 @@ use stormlog_format::{EventType, Map, Value, metadata_keys};
 use super::wording::human;
 use crate::collect::Reading;
 
-/// A condition that still holds is reported again only after this time.
+/// The least time between two reports of a condition that still holds.
 const REPEAT_NS: i64 = 60_000_000_000;
 
-/// Memory counts as settled when its use has reached no new peak for this long.
+/// How long the use of memory must reach no new peak before memory counts as settled.
 const SETTLED_NS: i64 = 5_000_000_000;
 
-/// After this time the program no longer counts as loading, even if memory has grown all the time.
+/// How long after its start a program counts as loading at most, even if its memory has grown all
+/// the time.
 const LOADING_NS: i64 = 60_000_000_000;
 
-/// Fragmentation causes an alert when it is this much above the highest value seen during loading.
+/// How far fragmentation must be above the highest value seen during loading before it causes an
+/// alert.
 const FRAGMENTATION_MARGIN: f64 = 0.05;
 
 /// The limits above which the conditions for alerts hold.
@@ -34,7 +36,7 @@ const CRITICAL: &str = "memory_critical_percent";
 const LEAK: &str = "memory_leak_threshold";
 const FRAGMENTATION: &str = "fragmentation_threshold";
 
-/// The names of the limits with their defaults, in the order in which they are shown.
+/// The names of the limits for alerts with their defaults, in the order in which they are shown.
 pub const DEFAULT_THRESHOLDS: [(&str, f64); 4] = [
     (WARNING, 80.0),
     (CRITICAL, 95.0),
@@ -52,8 +54,8 @@ impl Default for Thresholds {
 }
 
 impl Thresholds {
-    /// Sets a limit; returns `false` when there is no limit of this name. A limit that the user set
-    /// applies from the first sample on, even while the program loads.
+    /// Sets a limit for alerts; returns `false` when no limit has the given name. A limit that the
+    /// user set applies from the first sample on, even while the program loads.
     pub fn set(&mut self, name: &str, value: f64) -> bool {
         let Some((known, _)) = DEFAULT_THRESHOLDS.iter().find(|(known, _)| *known == name) else {
             return false;
@@ -82,7 +84,7 @@ pub(crate) struct Alert {
     pub(crate) metadata: Map,
 }
 
-/// The type of the event that reports the end of a condition; this event is not an alert itself.
+/// The type of the event that reports the end of a condition; such an event is not an alert itself.
 pub(crate) const CLEARED: &str = "alert_cleared";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,7 +108,7 @@ pub(crate) struct AlertState {
     loading: Option<Loading>,
 }
 
-/// The peak and the fragmentation that the samples showed while the program loaded.
+/// The highest use and the highest fragmentation of memory while the program loaded.
 #[derive(Clone, Copy, Debug)]
 struct Loading {
     since_ns: i64,
@@ -116,7 +118,7 @@ struct Loading {
     over: bool,
 }
 
-/// Which conditions for alerts are checked.
+/// Which conditions for alerts are checked for a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// All conditions are checked.
@@ -171,7 +173,8 @@ impl AlertState {
                 metadata: metadata(),
             });
         }
-        // Usage that falls from critical to the warning range does not cause a new warning.
+        // Memory usage that falls from the critical range to the warning range does not cause a new
+        // warning.
         if self.enters(Condition::Usage, above, now) && warning {
             alerts.push(Alert {
                 event_type: EventType::Warning.as_str(),
@@ -209,7 +212,8 @@ impl AlertState {
                 metadata: single("large_allocation", Value::Bool(true)),
             });
         }
-        // A large allocation is over as soon as it has happened, so no event reports its end.
+        // A large allocation is over as soon as it has happened, so no event reports the end of
+        // this condition.
         self.leaves(Condition::LargeAllocation, meant);
     }
 
@@ -246,7 +250,7 @@ impl AlertState {
         }
     }
 
-    /// Updates what is known about loading, and returns whether memory is at a new peak.
+    /// Updates whether the program is still loading, and returns whether memory is at a new peak.
     fn follow_loading(&mut self, reading: &Reading) -> bool {
         let now = reading.timestamp_ns;
         let held = reading.counters.allocator_reserved_bytes.unwrap_or(0);
@@ -263,7 +267,7 @@ impl AlertState {
         if !loading.over {
             loading.fragmentation = loading.fragmentation.max(ratio);
             // Whether loading is over is updated before the peak, so that a jump after a quiet time
-            // does not count as loading.
+            // does not count as part of loading.
             loading.over = now - loading.peak_at_ns >= SETTLED_NS && loading.peak > 0
                 || now - loading.since_ns >= LOADING_NS;
         }
@@ -278,7 +282,7 @@ impl AlertState {
         self.loading.is_some_and(|loading| loading.over)
     }
 
-    /// Whether a condition that holds should be reported at this time.
+    /// Whether a condition for an alert that holds should be reported at this time.
     fn enters(&mut self, condition: Condition, holds: bool, now: i64) -> bool {
         let reported = self.reported.entry(condition).or_default();
         let due = reported.at_ns.is_none_or(|at| now - at >= REPEAT_NS);
@@ -290,7 +294,7 @@ impl AlertState {
         report
     }
 
-    /// Whether a condition that was reported has ended with this sample.
+    /// Whether a reported condition for an alert has ended with this sample.
     fn leaves(&mut self, condition: Condition, holds: bool) -> bool {
         let reported = self.reported.entry(condition).or_default();
         let ended = reported.holds && !holds;
@@ -350,7 +354,7 @@ mod tests {
     }
 
     impl Run {
-        /// Adds a sample of a device with 1000 MiB; sizes are in MiB.
+        /// Adds a sample of a test device with 1000 MiB; the given sizes are in MiB.
         fn at(&mut self, time_s: i64, allocated: i64, reserved: i64) -> &mut Self {
             let counters = Counters {
                 allocator_allocated_bytes: Some(allocated * MIB),

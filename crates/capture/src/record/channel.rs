@@ -1,5 +1,5 @@
-//! One collector of the recorder, and the state of its device. This module turns readings into
-//! events.
+//! One collector of the recorder, together with the state of its device. This module turns the
+//! readings of the collector into events.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::wording::Wording;
 use crate::collect::health::{Health, Status, Transition};
 use crate::collect::{CollectError, Collector, CounterSource, Reading};
 
-/// The events and counts of one sample.
+/// The events that one sample causes, and their counts.
 #[derive(Debug, Default)]
 pub(crate) struct Step {
     pub(crate) events: Vec<TrackedEvent>,
@@ -59,7 +59,7 @@ impl Channel {
         }
     }
 
-    /// Resets the state of the channel, but not the collector itself.
+    /// Resets the health, the last reading and the alerts, but not the collector itself.
     pub(crate) fn reset(&mut self) {
         self.health = Health::default();
         self.shared_health = Arc::default();
@@ -84,7 +84,8 @@ impl Channel {
         self.total
     }
 
-    /// Takes a reading; `None` when the collector fails or still waits after an earlier failure.
+    /// Takes a reading; `None` when the collector fails or when the delay after an earlier failure
+    /// is not over.
     pub(crate) fn look(&mut self) -> Option<Reading> {
         if !self.health.may_read(now_ns()) {
             return None;
@@ -95,7 +96,7 @@ impl Channel {
     }
 
     /// Takes the first reading of a session. Memory that is in use at the start of a session does
-    /// not count as a change.
+    /// not count as a change of memory.
     pub(crate) fn begin(&mut self) -> (TrackedEvent, Vec<TrackedEvent>) {
         let reading = self.look();
         self.last.clone_from(&reading);
@@ -244,8 +245,8 @@ impl Channel {
         step
     }
 
-    /// Makes an event of the recorder or the program with the counters of now, or with those of the
-    /// last reading if the collector cannot be read.
+    /// Makes an event for the recorder or the program with the counters read now, or with the
+    /// counters of the last reading if the collector cannot be read.
     pub(crate) fn event_now(&mut self, event_type: &str, context: &str) -> TrackedEvent {
         let reading = self.look().or_else(|| self.last.clone());
         let mut event = self.event_at(reading.as_ref(), event_type, context);

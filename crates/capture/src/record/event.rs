@@ -18,22 +18,22 @@ pub struct TrackedEvent {
     pub timestamp_ns: i64,
     /// The type of the event, such as `sample`.
     pub event_type: Text,
-    /// The device, -1 for the host.
+    /// The number of the device, -1 for the host.
     pub device_id: i64,
     /// The counters at the time of the event.
     pub counters: Counters,
-    /// The text of the event, for people.
+    /// The text of the event, which is written for people.
     pub context: Option<Text>,
-    /// Metadata of this event alone.
+    /// Metadata that only this event has.
     pub metadata: Map,
-    /// The health of the collector; all events share it until it changes.
+    /// The health of the collector; all events share one copy until the health changes.
     pub health: Arc<Health>,
     /// The collector that the counters come from.
     pub source: Arc<CounterSource>,
-    /// The device's total from an earlier reading, used when this event has none.
+    /// The device's total memory from an earlier reading, used when this event has no total.
     pub known_total: Option<i64>,
-    /// Whether the event leaves out facts about a working collector that the first event of the
-    /// session contains.
+    /// Whether the event leaves out facts about a working collector, because the first event of the
+    /// session contains them.
     pub is_brief: bool,
 }
 
@@ -62,8 +62,8 @@ impl TrackedEvent {
     /// The metadata of the event, with the health of its collector.
     pub fn full_metadata(&self) -> Map {
         let mut metadata = self.metadata.clone();
-        // Events of host memory contain the collector's health only when it does not work, as in
-        // earlier versions.
+        // Events of host memory contain the collector's health only when the collector does not
+        // work, as in earlier versions.
         let is_silent = self.source.is_host() || self.is_brief;
         if !is_silent || *self.health != Health::default() {
             metadata.extend(self.health.to_map());
@@ -110,9 +110,10 @@ impl TrackedEvent {
         }
     }
 
-    /// The counters in the form that a record may have. For a device that is read from outside, the
-    /// allocator's counters stay unknown; before the first reading, a record of version 3 lists its
-    /// counters as unknown, because it must contain numbers.
+    /// The counters in the form that a record requires, and the version of the record. For a device
+    /// that is read from outside the process, the allocator's counters stay unknown; before the
+    /// first reading, a record of version 3 contains zeros and lists the counters as unknown,
+    /// because it must contain numbers.
     fn recorded_counters(&self, metadata: &mut Map) -> (Version, Counters) {
         let mut counters = self.counters;
         let partial = |name: &str| self.health.partial_fields.iter().any(|field| field == name);
@@ -139,15 +140,15 @@ impl TrackedEvent {
             .device_used_bytes
             .unwrap_or(allocated.max(reserved));
         counters.device_used_bytes = Some(used);
-        // Two sources that are read one after the other may disagree for a moment, but a record
-        // must not use more than its total.
+        // The allocator and the device are read one after the other and may disagree for a moment,
+        // but a record must not use more than its total.
         counters.device_total_bytes = counters.device_total_bytes.map(|total| total.max(used));
         (Version::V3, counters)
     }
 
-    /// Names of the counters for which a record of version 3 must contain a number although they
-    /// are unknown. On the host a process has no allocator: what it reserved and what it uses equal
-    /// what it allocated, so they are not unknown.
+    /// Names of the counters that are unknown, but for which a record of version 3 must contain a
+    /// number. A process has no allocator for host memory: what it reserved and what it uses equal
+    /// what it allocated, so the reserved and used bytes are not unknown.
     fn unknown_fields(&self) -> Vec<&'static str> {
         let counters = &self.counters;
         let is_listed = counters.allocator_allocated_bytes.is_none() || !self.source.is_host();
@@ -167,8 +168,8 @@ impl TrackedEvent {
         names.filter(|_| is_listed).collect()
     }
 
-    /// The event as an out-of-memory bundle contains it: unknown counters are left out and listed,
-    /// because a reader would take a zero for a measurement.
+    /// The event as an out-of-memory bundle contains it: unknown counters are left out and their
+    /// names listed, because a reader would take a zero for a measurement.
     pub fn to_bundle_payload(&self, origin: &Origin) -> Map {
         let counters = &self.counters;
         let mut payload = self.to_payload(origin);
@@ -192,7 +193,7 @@ impl TrackedEvent {
     }
 
     /// The event with the field names of stormlog 0.3.9's trackers, whose counters are always
-    /// numbers, so an unknown one is zero.
+    /// numbers, so an unknown counter is zero.
     pub fn to_payload(&self, origin: &Origin) -> Map {
         let counters = &self.counters;
         let identity = &origin.identity;
@@ -338,7 +339,7 @@ mod tests {
         let metadata = payload.get("metadata").and_then(Value::as_map).unwrap();
         let unknown = ["allocator_allocated_bytes", "allocator_reserved_bytes"];
         assert_eq!(listed(metadata), unknown);
-        // In the payload of stormlog 0.3.9's trackers, counters are always numbers.
+        // In the events of stormlog 0.3.9's trackers, counters are always numbers.
         let payload = event.to_payload(&origin());
         assert_eq!(payload.get("memory_allocated"), Some(&Value::Int(0)));
     }

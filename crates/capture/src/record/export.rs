@@ -13,7 +13,7 @@ use crate::redact::redacted_map;
 /// The file format of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExportFormat {
-    /// A list of records, indented.
+    /// A JSON list of records, indented.
     Json,
     /// CSV with one line per record.
     Csv,
@@ -39,7 +39,7 @@ pub fn export(path: &Path, events: &[Event], format: ExportFormat) -> io::Result
     fs::write(path, text)
 }
 
-/// An event as a record of a sink, without secrets.
+/// An event as a record of a sink, with secrets removed.
 fn record(event: &Event) -> Map {
     redacted_map(event.to_record())
 }

@@ -9,18 +9,18 @@ use crate::collect::CounterSource;
 use crate::collect::health::{Health, Status};
 
 impl Recorder {
-    /// The counts of samples, under the names that trackers use.
+    /// The counts of samples, under the names that the Python trackers use.
     pub fn tally(&self) -> Map {
         let state = self.state();
         state.tally.to_map(state.started_at_ns)
     }
 
-    /// The counters of the first collector now; `None` if it cannot be read.
+    /// Reads the counters of the first collector now; `None` if the collector cannot be read.
     pub fn current(&self) -> Option<crate::collect::Reading> {
         self.with_channels(|channels| channels.first_mut().and_then(Channel::look))?
     }
 
-    /// All statistics of a device tracker.
+    /// All statistics that a tracker of a device returns.
     pub fn device_statistics(&self, last_bundle: Option<&Text>) -> Map {
         let current = self.current();
         let health = self.with_channels(|channels| {
@@ -33,7 +33,7 @@ impl Recorder {
             })
         });
         let state = self.state();
-        // When the collector is busy, its health is taken from the last event.
+        // When the collector is busy, its health is taken from the last recorded event.
         let last = || {
             let last = state.history.iter().next_back()?;
             let health = Health::clone(&last.health);
@@ -83,7 +83,7 @@ impl Recorder {
         map
     }
 
-    /// All statistics of the host tracker.
+    /// All statistics that the tracker of host memory returns.
     pub fn host_statistics(&self) -> Map {
         let current = self.current().map(|reading| reading.level());
         let state = self.state();

@@ -1,4 +1,4 @@
-//! Phases that a program enters and leaves: one stack per session, rank and thread.
+//! Keeps the phases that a program enters and leaves, in one stack per session, rank and thread.
 
 use std::collections::HashMap;
 
@@ -24,35 +24,37 @@ pub enum PhaseError {
 /// The thread on which a phase begins or ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PhaseThread {
-    /// The number of the thread in the program's language.
+    /// The number of the thread, as the program's language gives it.
     pub id: i64,
     /// The name of the thread.
     pub name: Text,
 }
 
-/// The session and rank whose phases are nested in one stack of phases.
+/// The session and rank that a stack of nested phases belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PhaseOwner {
     /// The session's id.
     pub session_id: Text,
-    /// The rank as text, so that any value that a program gives as its rank has a stack of its own.
+    /// The rank as text, because a program may give any value as its rank; each value has its own
+    /// stack of phases.
     pub rank: Text,
 }
 
-/// The beginning or the end of a phase.
+/// The event for the beginning or the end of a phase.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Boundary {
     /// `phase_enter` or `phase_exit`.
     pub event_type: &'static str,
-    /// The text of the event, for people.
+    /// The text of the phase's event, which is written for people.
     pub context: String,
-    /// The value of `phase_scope` in the event's metadata, without the caller's attributes.
+    /// The value of `phase_scope` in the event's metadata, before the caller's attributes are
+    /// added.
     pub scope: Map,
     /// The id of the phase.
     pub scope_id: Text,
     /// The name of the phase.
     pub name: Text,
-    /// The names of the open phases, from the outermost to this one.
+    /// The names of the open phases, from the outermost phase to the one that begins or ends.
     pub path: Vec<Text>,
 }
 
@@ -110,7 +112,7 @@ impl PhaseStacks {
         Ok(boundary(&active, Side::Enter, thread.id, self.sequence))
     }
 
-    /// Ends a phase, which must be the innermost open phase of the thread that began it.
+    /// Ends a phase; it must be the innermost open phase of the thread that began it.
     pub fn exit(
         &mut self,
         owner: &PhaseOwner,

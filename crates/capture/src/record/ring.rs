@@ -1,4 +1,4 @@
-//! Keeps the last entries of a sequence and counts the dropped ones.
+//! Keeps the last entries of a sequence and counts the entries that were dropped.
 
 use std::collections::VecDeque;
 
@@ -33,7 +33,7 @@ impl<T> Ring<T> {
         self.dropped = 0;
     }
 
-    /// Frees memory of the queue that holds no entries.
+    /// Frees the memory of the queue that no entry uses.
     pub(crate) fn shrink(&mut self) {
         self.entries.shrink_to_fit();
     }

@@ -1,40 +1,40 @@
-//! Detects, while a program runs, that its memory keeps rising. This detection only decides when
-//! evidence windows are worth their cost; it reports nothing, because the analysis decides what is
-//! a leak.
+//! Detects, while a program runs, that its memory keeps rising. This module only decides when a
+//! closer look at the program's memory is worth its cost; it reports nothing, because the analysis
+//! decides what is a leak.
 //!
-//! Readings are gathered in blocks, and the lowest reading of a block is its floor. The level of
-//! memory rises when the floors of several blocks in a row rise, by more than the range of the
-//! readings within a block. Slow growth needs long blocks, so blocks of doubling length are checked
-//! in the same way. The detection takes 700 bytes, allocates nothing, and needs constant time for
-//! each reading.
+//! Readings of the memory level are gathered in blocks; the lowest reading of a block is called its
+//! floor. The level of memory rises when the lowest readings of several blocks in a row rise by
+//! more than the range of the readings within a block. Slow growth of memory shows only in long
+//! blocks of readings, so blocks of doubling length are checked in the same way. The detector takes
+//! 700 bytes, allocates nothing, and needs constant time for each reading.
 
 use std::time::{Duration, Instant};
 
-/// Number of block lengths. The longest blocks are 128 times as long as the shortest.
+/// Number of block lengths. The longest blocks of readings are 128 times as long as the shortest.
 const SCALES: usize = 8;
 
-/// The first readings are skipped, because the program is still starting.
+/// How many readings are skipped at first, because the program is still starting.
 const WARM_UP: u32 = 5;
 
-/// When the level of memory was higher before, the required number of rises in a row is multiplied
-/// by this.
+/// The factor for the required number of rises in a row when the level of memory was higher before.
 const SURE: u32 = 8;
 
-/// How much a level has risen, and over what time.
+/// How many bytes the level of memory has risen, and over what time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rise {
-    /// Bytes from the floor of the first block to that of the last.
+    /// How many bytes the lowest reading of the last block is above that of the first block.
     pub bytes: i64,
-    /// Time from the first block of the rise to the last.
+    /// Time from the first block of readings of the rise to the last.
     pub over: Duration,
 }
 
 /// Watches one level.
 #[derive(Debug)]
 pub struct Rising {
-    /// The number of readings in the shortest block.
+    /// The number of readings in the shortest block of readings.
     block: u32,
-    /// How many blocks in a row must have a higher floor (lowest reading) than the block before.
+    /// How many blocks of readings in a row must have a higher lowest reading than the block
+    /// before.
     rises: u32,
     skipped: u32,
     filling: Option<Block>,
@@ -64,10 +64,11 @@ impl Block {
     }
 }
 
-/// The state for all blocks of one length.
+/// The state for all blocks of readings of one length.
 #[derive(Clone, Copy, Debug, Default)]
 struct Scale {
-    /// A finished block that becomes the first half of a block of the next, doubled length.
+    /// A finished block of readings that becomes the first half of a block of the next, doubled
+    /// length.
     half: Option<Block>,
     first: Option<Block>,
     last: Option<Block>,
@@ -75,13 +76,13 @@ struct Scale {
     /// The largest difference between the highest and the lowest reading of one block of readings,
     /// among the blocks from `first` on.
     widest: i64,
-    /// The highest floor (lowest reading) of the blocks before `first`.
+    /// The highest among the lowest readings of the blocks before `first`.
     highest: Option<i64>,
 }
 
 impl Rising {
-    /// Makes a detection with blocks of `block` readings, of which `rises` floors in a row must
-    /// rise.
+    /// Creates a detector with blocks of `block` readings; a rise needs `rises` blocks in a row
+    /// with a rising lowest reading.
     #[must_use]
     pub fn new(block: u32, rises: u32) -> Self {
         Self {
@@ -93,7 +94,7 @@ impl Rising {
         }
     }
 
-    /// Adds a reading; returns the rise when this reading completes a block that shows one.
+    /// Adds a reading; returns the rise when this reading completes a block that shows a rise.
     pub fn add(&mut self, level: i64, at: Instant) -> Option<Rise> {
         if self.skipped < WARM_UP {
             self.skipped += 1;
@@ -164,7 +165,8 @@ mod tests {
 
     const MIB: i64 = 1 << 20;
 
-    /// The readings, taken ten times a second, at which the test's level is found to rise.
+    /// The numbers of the readings, taken ten times a second, at which the test's level of memory
+    /// is found to rise.
     fn rises(level: impl Fn(i64) -> i64, readings: i64) -> Vec<(i64, Rise)> {
         let start = Instant::now();
         let mut rising = Rising::new(5, 6);
@@ -201,7 +203,7 @@ mod tests {
 
     #[test]
     fn slow_growth_in_stairs_is_noticed_by_longer_blocks() {
-        // The test's level rises by 1 MiB every 20 s.
+        // The level of memory in the test rises by 1 MiB every 20 s.
         let found = rises(|i| 800 * MIB + i / 200 * MIB, 6_000);
         assert!(!found.is_empty());
     }

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use crate::thread;
 
-/// Whether the sampler continues after a sample.
+/// Whether the sampling thread continues after a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Beat {
     GoOn,
     Last,
 }
 
-/// Extra time that a stop gives to a sample in progress.
+/// Extra time that the end of a session grants to a sample in progress.
 const GRACE: Duration = Duration::from_millis(80);
 
 #[derive(Debug, Default)]
@@ -36,8 +36,9 @@ pub(crate) struct Sampler {
 
 impl Sampler {
     /// Calls `beat`, which takes a sample, at once and then every `interval`. Samples that were
-    /// missed are not taken later. At least one sample is taken: a stop that comes before the
-    /// thread has started waits for the first.
+    /// missed because an earlier one took too long are not taken later. At least one sample is
+    /// taken: if the sampler is stopped before its thread has started, the stop waits for the first
+    /// sample.
     pub(crate) fn start(
         interval: Duration,
         mut beat: impl FnMut() -> Beat + Send + 'static,
@@ -61,8 +62,8 @@ impl Sampler {
         Ok(Self { shared, interval })
     }
 
-    /// Stops the sampler; a sample that hangs in a driver or waits for the interpreter is left
-    /// behind, and the caller continues after the interval plus a short grace time.
+    /// Stops the sampler; the caller waits at most the interval plus a short grace time for a
+    /// sample that hangs in a driver or waits for the interpreter.
     pub(crate) fn stop(self) {
         let mut signals = self.shared.lock();
         signals.stop = true;
@@ -116,7 +117,7 @@ mod tests {
 
     use super::*;
 
-    /// More time than any machine needs, so a test that waits this long has failed.
+    /// A time longer than any machine needs; a test that waits this long has failed.
     const LONG: Duration = Duration::from_mins(1);
 
     #[test]
@@ -125,8 +126,8 @@ mod tests {
         let start = Instant::now();
         let (beats, heard) = channel();
         let sampler = Sampler::start(interval, move || {
-            // After the stop, the test's receiver no longer exists, so the result of sending is
-            // ignored.
+            // The test's receiver no longer exists after the sampler is stopped, so the result of
+            // sending is ignored.
             let _ = beats.send(());
             Beat::GoOn
         })
@@ -136,8 +137,8 @@ mod tests {
         }
         assert!(start.elapsed() >= interval * 9, "beats are not made up for");
         sampler.stop();
-        // The sampling thread has dropped its end of the channel, so only the last samples are left
-        // in it.
+        // The sampling thread has dropped its end of the channel, so the channel holds only the
+        // last samples.
         let left = std::iter::from_fn(|| heard.recv_timeout(LONG).ok());
         assert!(left.take(1000).count() < 1000, "it beats on");
     }
@@ -174,8 +175,8 @@ mod tests {
             drop(go_on);
             start.elapsed()
         };
-        // The test takes the best of several attempts, because a busy machine is late sometimes,
-        // but code that waits is late every time.
+        // The test takes the best of several attempts, because a busy machine delays some attempts,
+        // but code that waits delays every attempt.
         let best = (0..5).map(|_| time_to_stop()).min().unwrap();
         assert!(best < Duration::from_millis(300), "{best:?}");
     }

@@ -32,13 +32,13 @@ pub(super) struct State {
     pub(super) notices: Vec<String>,
     pub(super) sampler: Option<Sampler>,
     pub(super) source_gone: bool,
-    /// The number of sessions so far, so that a sampler left behind by a stop cannot add events to
-    /// the next session.
+    /// The number of sessions so far; a sampler that still runs after the end of its session cannot
+    /// add events to the next session.
     pub(super) generation: u64,
 }
 
 impl State {
-    /// The state before the first session.
+    /// The state of a recorder before its first session.
     pub(super) fn new(max_events: usize, bundle_events: Option<usize>) -> Self {
         Self {
             history: Ring::new(max_events),
@@ -61,7 +61,8 @@ impl State {
         }
     }
 
-    /// Adds an event to the events in memory, those for a bundle, and the sink.
+    /// Adds an event to the events in memory, to the events for an out-of-memory bundle, and to the
+    /// sink.
     pub(super) fn keep(&mut self, event: TrackedEvent) -> Arc<TrackedEvent> {
         let event = Arc::new(event);
         if event.is_alert() {
@@ -94,8 +95,8 @@ impl State {
             .or_else(|| self.started.map(|started| started.elapsed()))
     }
 
-    /// The status of the session; its sink is asked first, because it knows whether events are
-    /// missing.
+    /// The status of the session; the sink's answer comes first, because the sink knows whether
+    /// events are missing.
     pub(super) fn status_of(&self, session: &SessionSummary) -> SessionStatus {
         match &self.sink {
             Some(sink) => sink.status().session_status,

@@ -1,4 +1,4 @@
-//! The counts and sums that the statistics of a session are made of.
+//! The counts and sums from which the statistics of a session are computed.
 
 use stormlog_format::{Map, Value};
 
@@ -41,7 +41,7 @@ impl Tally {
         self.checked_at_ns = step.checked_at_ns.or(self.checked_at_ns);
     }
 
-    /// The counts of a session in the order in which trackers list them.
+    /// The counts of a session, in the order in which the Python trackers list them.
     pub(crate) fn to_map(self, started_at_ns: Option<i64>) -> Map {
         let mut map = Map::new();
         map.insert("peak_memory", self.peak);
@@ -58,7 +58,8 @@ impl Tally {
         map
     }
 
-    /// Adds averages per sample, where fewer than one sample counts as one.
+    /// Adds the average sizes of allocations and deallocations, where a count of zero is treated as
+    /// one.
     pub(crate) fn averages(self, map: &mut Map) {
         let mean = |bytes: i64, count: i64| Value::Float(bytes as f64 / count.max(1) as f64);
         map.insert(
@@ -71,7 +72,8 @@ impl Tally {
         );
     }
 
-    /// Adds rates per second, where a session shorter than one second counts as one second.
+    /// Adds the rates per second of allocations; a session shorter than one second counts as one
+    /// second.
     pub(crate) fn rates(self, duration_s: f64, map: &mut Map) {
         map.insert("tracking_duration_seconds", Value::Float(duration_s));
         let rate = |count: i64| Value::Float(count as f64 / duration_s.max(1.0));

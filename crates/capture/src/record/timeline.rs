@@ -5,10 +5,10 @@ use stormlog_format::whole_count;
 use super::clock::seconds;
 use super::event::TrackedEvent;
 
-/// The last event of every time bucket that has events.
+/// The values of the last event in every time bucket that has events.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timeline {
-    /// The start of each bucket, epoch seconds.
+    /// The start of each time bucket, in epoch seconds.
     pub timestamps: Vec<f64>,
     /// Allocated bytes.
     pub allocated: Vec<i64>,
@@ -16,7 +16,8 @@ pub struct Timeline {
     pub reserved: Vec<i64>,
 }
 
-/// Divides the events into buckets of `interval_s` seconds, starting with the first event.
+/// Divides the events into time buckets of `interval_s` seconds, starting with the time of the
+/// first event.
 pub fn timeline<'a>(
     events: impl IntoIterator<Item = &'a TrackedEvent>,
     interval_s: f64,

@@ -1,5 +1,5 @@
-//! Decides when an alert should make the program free memory. The cleanup itself is done by the
-//! caller.
+//! Decides when an alert should make the program free memory. The caller of this module performs
+//! the cleanup itself.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,8 @@ use stormlog_format::{EventType, Value};
 
 use super::event::TrackedEvent;
 
-/// The least time between two cleanups, because more frequent ones cost time and free little.
+/// The least time between two cleanups of memory, because more frequent cleanups cost time and free
+/// little.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// How much memory a cleanup frees.
@@ -15,7 +16,7 @@ const SHORTEST_PAUSE: Duration = Duration::from_secs(30);
 pub enum Cleanup {
     /// Frees cached memory only.
     Standard,
-    /// Frees everything that can be freed.
+    /// Frees all memory that can be freed.
     Aggressive,
 }
 
@@ -32,7 +33,7 @@ impl Cleanup {
 /// Watches alerts and decides on cleanups.
 #[derive(Clone, Copy, Debug)]
 pub struct Watchdog {
-    /// A warning calls for a cleanup when at least this percentage of the memory is in use.
+    /// The percentage of the memory in use from which a warning calls for a cleanup.
     usage_percent: f64,
     last: Option<Instant>,
 }
@@ -47,8 +48,8 @@ impl Default for Watchdog {
 }
 
 impl Watchdog {
-    /// The cleanup that an alert calls for: always for critical alerts, and for warnings when most
-    /// of the memory is in use, but at most one every half minute.
+    /// The cleanup that an alert calls for: critical alerts always call for one, warnings when most
+    /// of the memory is in use, but there is at most one cleanup every half minute.
     pub fn wants(&mut self, alert: &TrackedEvent, now: Instant) -> Option<Cleanup> {
         let usage = match alert.metadata.get("usage_percent") {
             Some(Value::Float(percent)) => *percent,

@@ -1,7 +1,7 @@
-//! The texts of events. Other tools search for the texts of events, so they are the same as in
-//! stormlog 0.3.9.
+//! The texts of events. The texts of events are the same as in stormlog 0.3.9, because other tools
+//! search for them.
 
-/// Byte counts in event texts are spelled as in stormlog 0.3.9.
+/// Byte counts in the texts of events have the format of stormlog 0.3.9.
 pub use stormlog_format::byte_text as human;
 
 use crate::collect::Reading;
@@ -11,7 +11,7 @@ use crate::collect::Reading;
 pub(crate) enum Wording {
     /// Memory of an accelerator.
     Device,
-    /// Memory of the process itself.
+    /// Host memory of the process itself.
     Host,
 }
 

@@ -1,12 +1,12 @@
-//! Secrets in addresses, and private keys in PEM blocks: `https://me:X@host`, the address of a
-//! webhook, `-----BEGIN PRIVATE KEY-----`.
+//! Finds secrets in addresses, such as `https://me:X@host` or the address of a webhook, and private
+//! keys after `-----BEGIN PRIVATE KEY-----`.
 
 use memchr::memmem;
 
 use super::{HIDDEN, Hidden};
 
-/// Addresses of webhooks, whose path is a secret, because everyone who knows the path may post
-/// there.
+/// Addresses of webhooks, whose path is a secret, because everyone who knows the path may post to
+/// the address.
 const WEBHOOKS: [&str; 9] = [
     "hooks.slack.com/services/",
     "hooks.slack.com/workflows/",
@@ -19,7 +19,7 @@ const WEBHOOKS: [&str; 9] = [
     "api.telegram.org/bot",
 ];
 
-/// Replaces logins in addresses; returns `None` when the text has none.
+/// Replaces logins in addresses; returns `None` when the text has no login.
 pub(super) fn without_logins(plain: &str) -> Option<String> {
     let mut out = Hidden::new(plain);
     let mut done = 0;
@@ -40,7 +40,7 @@ pub(super) fn without_logins(plain: &str) -> Option<String> {
     out.finish()
 }
 
-/// Replaces the secret paths of webhooks; returns `None` when the text has none.
+/// Replaces the secret paths of webhooks; returns `None` when the text has no such path.
 pub(super) fn without_webhooks(plain: &str) -> Option<String> {
     let mut out = Hidden::new(plain);
     let mut done = 0;
@@ -48,8 +48,8 @@ pub(super) fn without_webhooks(plain: &str) -> Option<String> {
         if slash < done {
             continue;
         }
-        // In the address of a webhook, the host is before the slash, and the fixed part of the path
-        // is after it.
+        // In the table's address of a webhook, the host is before the slash, and the fixed part of
+        // the path is after the slash.
         let is_here = |webhook: &&&str| {
             let (before, after) = webhook.split_once('/').unwrap_or((webhook, ""));
             plain[..slash].ends_with(before) && plain[slash + 1..].starts_with(after)
@@ -70,7 +70,7 @@ pub(super) fn without_webhooks(plain: &str) -> Option<String> {
     out.finish()
 }
 
-/// Replaces private keys; returns `None` when the text has none.
+/// Replaces private keys; returns `None` when the text has no private key.
 pub(super) fn without_private_keys(plain: &str) -> Option<String> {
     let mut out = Hidden::new(plain);
     let mut at = 0;
@@ -89,7 +89,8 @@ pub(super) fn without_private_keys(plain: &str) -> Option<String> {
         if plain[start..end] != *HIDDEN {
             out.hide(start, end);
         }
-        // The search continues after the last line of the key, which contains "PRIVATE KEY" too.
+        // The search continues after the last line of the private key, because that line contains
+        // "PRIVATE KEY" too.
         let line = plain[end..].find("KEY");
         at = line.map_or(end, |line| end + line + "KEY".len());
     }

@@ -1,5 +1,6 @@
-//! Secrets in the arguments of commands: `--api-key X`, `curl -u me:X`, `wandb login X`. A command
-//! is given as words, or it is part of a text: `Command '['curl', '-u', 'me:X']' failed`.
+//! Finds secrets in the arguments of commands: `--api-key X`, `curl -u me:X`, `wandb login X`. A
+//! command is given as a list of words, or it is part of a text such as `Command '['curl', '-u',
+//! 'me:X']' failed`.
 
 use std::ops::Range;
 
@@ -9,13 +10,13 @@ use super::prose::is_common_word;
 use super::{HIDDEN, Hidden};
 
 /// A flag whose value is a secret although the name of the flag does not show it, such as `-p`.
-/// Flags of this kind are known for some programs only.
+/// Flags whose name does not show that their value is a secret are known for some programs only.
 struct Flag {
     programs: &'static [&'static str],
     name: &'static str,
-    /// Whether the value is part of the same word as the flag, as in `-pX`.
+    /// Whether the value of the flag is part of the same word as the flag, as in `-pX`.
     is_attached: bool,
-    /// Whether the flag has a secret only after the subcommand `login`.
+    /// Whether the value of the flag is a secret only after the subcommand `login`.
     is_of_login: bool,
 }
 
@@ -63,7 +64,7 @@ const FLAGS: &[Flag] = &[
     attached(&["7z", "7za", "sshpass"], "-p"),
 ];
 
-/// Pairs of words that are followed by a secret without a flag, as in `wandb login X`.
+/// Pairs of words after which a secret follows without a flag, as in `wandb login X`.
 const BEFORE_SECRET: &[[&str; 2]] = &[
     ["wandb", "login"],
     ["vault", "login"],
@@ -72,14 +73,14 @@ const BEFORE_SECRET: &[[&str; 2]] = &[
     ["rclone", "obscure"],
 ];
 
-/// A word without a flag must have this many characters to count as a secret.
+/// The least number of characters of a word without a flag that counts as a secret.
 const ALONE_LENGTH: usize = 12;
 
-/// The flags of a program are recognised in this many words after its name. No real command line
-/// has more words, and the limit keeps the time for a long text linear.
+/// How many words after the name of a program are searched for the flags of that program. No real
+/// command line has more words than this limit, which keeps the time for a long text linear.
 const WORDS_OF_COMMAND: usize = 40;
 
-/// Whether words are the arguments of a command, or part of any text.
+/// Whether words are the arguments of a command, or part of a text of any kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// The words are the arguments of a command.
@@ -88,7 +89,7 @@ pub(super) enum Origin {
     Text,
 }
 
-/// Reads the words of a command one by one and finds its secrets.
+/// Reads the words of a command one by one and finds the secrets of the command.
 pub(super) struct Arguments<'a> {
     origin: Origin,
     /// The last two words.
@@ -104,9 +105,9 @@ pub(super) struct Arguments<'a> {
 #[derive(Clone, Copy)]
 enum Next<'a> {
     Anything,
-    /// The value of a flag whose name is that of a secret.
+    /// The value of a flag whose name is the name of a secret.
     ValueOf(&'a str),
-    /// A secret, by the known flags of the program.
+    /// A secret, because the word before is a known flag of the program.
     Secret,
     /// A secret if the word looks random.
     Alone,
@@ -124,7 +125,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// Whether the next word may be a secret; only then are its quotes parsed.
+    /// Whether the next word may be a secret; quotes around a word are parsed only then.
     fn is_waiting(&self) -> bool {
         !matches!(self.next, Next::Anything)
     }
@@ -162,7 +163,7 @@ impl<'a> Arguments<'a> {
     }
 
     fn take_flag(&mut self, word: &'a str, next: Next<'a>) -> Option<Range<usize>> {
-        // Further flags may come before the secret, as in `wandb login --relogin X`.
+        // Other flags may come between the command and its secret, as in `wandb login --relogin X`.
         if matches!(next, Next::Alone) {
             self.next = next;
         }
@@ -183,8 +184,8 @@ impl<'a> Arguments<'a> {
         });
         if let Some(flag) = of_program {
             if flag.is_attached {
-                // Only the part of `[redacted]` before its closing bracket is compared, because the
-                // bracket may have ended the word.
+                // A word that starts with `[redacted]` is already hidden; the closing bracket is
+                // not compared, because it may have ended the word.
                 let is_hidden = word[flag.name.len()..].starts_with(HIDDEN.trim_end_matches(']'));
                 return (!is_hidden).then_some(flag.name.len()..word.len());
             }
@@ -196,8 +197,8 @@ impl<'a> Arguments<'a> {
     }
 
     fn take_word(&mut self, word: &'a str, next: Next<'a>) {
-        // After another flag the word is its value, such as an address, and the secret may still
-        // follow.
+        // A word after another flag is the value of that flag, such as an address, and the secret
+        // may still follow.
         let is_of_flag = self.last[1].starts_with("--");
         if matches!(next, Next::Alone) && is_of_flag {
             self.next = next;
@@ -207,7 +208,7 @@ impl<'a> Arguments<'a> {
         if BEFORE_SECRET.contains(&pair) {
             self.next = Next::Alone;
         }
-        // A line of a netrc file: `login me password X`.
+        // In a line of a netrc file, a secret follows `password`: `login me password X`.
         if before == "login" && word == "password" {
             self.next = Next::Secret;
         }
@@ -234,7 +235,7 @@ impl<'a> Arguments<'a> {
 }
 
 /// Whether secret flags are known for a program. A quick check of length and letters comes first,
-/// because most words fail it.
+/// because most words of a text fail it.
 fn is_program(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (2..=11).contains(&name.len())
@@ -247,7 +248,8 @@ fn name_of(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
-/// Replaces secret arguments of commands in a text; returns `None` when the text has none.
+/// Replaces secret arguments of commands in a text; returns `None` when the text has no such
+/// argument.
 pub(super) fn without_arguments(plain: &str, origin: Origin) -> Option<String> {
     if !may_have_arguments(plain) {
         return None;
@@ -259,7 +261,7 @@ pub(super) fn without_arguments(plain: &str, origin: Origin) -> Option<String> {
     while at < bytes.len() {
         match bytes[at] {
             b'\n' => {
-                // After a backslash at the end of the line, the command continues on the next line.
+                // After a backslash at the end of a line, a command continues on the next line.
                 if at == 0 || bytes[at - 1] != b'\\' {
                     arguments.end_command();
                 }
@@ -277,8 +279,8 @@ pub(super) fn without_arguments(plain: &str, origin: Origin) -> Option<String> {
                     .then(|| quoted(inner, quote))
                     .flatten();
                 if let Some(length) = length {
-                    // In a JSON document inside another one, a backslash precedes each quote; it is
-                    // not part of the word.
+                    // In a JSON document inside another one, a backslash precedes each quote; the
+                    // backslash is not part of the word.
                     let word = inner[..length].trim_end_matches('\\');
                     if arguments.take(word).is_some() {
                         out.hide(at + 1, at + 1 + word.len());
@@ -299,8 +301,8 @@ pub(super) fn without_arguments(plain: &str, origin: Origin) -> Option<String> {
                 }
                 at += length;
                 at += closing_quote(&bytes[at..]);
-                // When punctuation follows the flag, a sentence only mentions it, and the next word
-                // is not its value.
+                // When punctuation follows a flag, a sentence only mentions the flag, and the next
+                // word is not its value.
                 let ends = bytes.get(at).is_some_and(|byte| b",;)]".contains(byte));
                 let is_quoted = at > 0 && matches!(bytes[at - 1], b'\'' | b'"');
                 if word.ends_with([':', '.', '!', '?']) || (ends && !is_quoted) {
@@ -327,8 +329,8 @@ fn is_between_commas(bytes: &[u8], at: usize, length: usize) -> bool {
     before.next() == Some(&b',') && after.next() == Some(&b',')
 }
 
-/// A cheap test that excludes most texts: whether the text has a flag, or words that a secret may
-/// follow.
+/// A cheap test that excludes most texts: whether the text has a flag, or words after which a
+/// secret may follow.
 fn may_have_arguments(plain: &str) -> bool {
     let bytes = plain.as_bytes();
     let has_flag = memchr::memchr_iter(b'-', bytes).any(|at| {
@@ -353,7 +355,7 @@ pub(super) const fn is_between(byte: u8) -> bool {
         )
 }
 
-/// The length of the word at the start of `rest`, which has no quotes.
+/// The length of the word without quotes at the start of `rest`.
 fn bare_length(rest: &[u8]) -> usize {
     let ends = |index: &usize| {
         let byte = rest[*index];
@@ -382,10 +384,10 @@ fn closing_quote(rest: &[u8]) -> usize {
     }
 }
 
-/// A text in quotes that is longer than this many bytes is not treated as one word.
+/// The longest text in quotes, in bytes, that is treated as one word.
 const LONGEST_QUOTED: usize = 1024;
 
-/// The length of a text in quotes, if the quote closes on the same line.
+/// The length of a text in quotes, if the closing quote is on the same line.
 fn quoted(rest: &str, quote: u8) -> Option<usize> {
     let mut bytes = rest.bytes().take(LONGEST_QUOTED);
     let length = bytes.position(|byte| byte == quote || byte == b'\n')?;

@@ -1,4 +1,4 @@
-//! Secrets that a text assigns to a name: `name=value`, `name: value`, `"name": "value"`.
+//! Finds secrets that a text assigns to a name: `name=value`, `name: value`, `"name": "value"`.
 
 use super::Hidden;
 use super::names::{is_secret, is_secret_name};
@@ -7,20 +7,23 @@ use super::prose::is_common_word;
 /// Authentication schemes that precede the secret in a header, as in `Authorization: Bearer X`.
 const SCHEMES: [&str; 5] = ["bearer", "basic", "token", "digest", "negotiate"];
 
-/// A text shorter than this after `token:` is taken for a word of a sentence.
+/// The least length of a text after `token:` that counts as a secret; a shorter text is taken for a
+/// word of a sentence.
 const SECRET_LENGTH: usize = 16;
 
-/// A value longer than this is hidden without further checks. The limit bounds the time for a text
-/// that consists of names, because a value is read once for every name before it.
+/// The longest value of a secret name, in bytes, that is checked further; a longer one is hidden
+/// without further checks. The limit on the length of a value bounds the time for a text that
+/// consists of names, because a value is read once for every name before it.
 const LONGEST_VALUE: usize = 1024;
 
-/// Replaces the values of secret names; returns `None` when the text has none. Values are also
-/// found in a JSON document that is torn, is nested in another one, or is not valid.
+/// Replaces the values of secret names; returns `None` when the text has no such value. Values of
+/// secret names are also found in a JSON document that is torn, nested in another document, or
+/// invalid.
 pub(super) fn without_assignments(plain: &str) -> Option<String> {
     let mut out = Hidden::new(plain);
     let mut at = 0;
     for sign in memchr::memchr2_iter(b'=', b':', plain.as_bytes()) {
-        // This assignment sign is inside a value that is already hidden.
+        // An assignment sign inside a value that is already hidden is skipped.
         if sign < at {
             continue;
         }
@@ -35,7 +38,8 @@ pub(super) fn without_assignments(plain: &str) -> Option<String> {
 }
 
 /// Returns where the value begins and ends that is assigned to the name at the end of `before`, if
-/// the name is that of a secret. The argument `rest` begins with the assignment sign.
+/// the name is the name of a secret. The argument `rest` begins with the assignment sign, `=` or
+/// `:`.
 fn value_of_secret(before: &str, rest: &str) -> Option<(usize, usize)> {
     let (name, is_quoted) = name_at_end(trimmed(before))?;
     if !is_secret_name(name) {
@@ -44,7 +48,7 @@ fn value_of_secret(before: &str, rest: &str) -> Option<(usize, usize)> {
     let is_entry = rest.starts_with(':');
     let after = &rest[1..];
     let blanks = after.len() - after.trim_start_matches([' ', '\t']).len();
-    // In `'a:', 'b'` the quote after the colon ends a word and does not begin a value.
+    // In `'a:', 'b'` the quote after the colon ends the word `a:` and does not begin a value.
     let opened = before
         .as_bytes()
         .get(before.len().wrapping_sub(name.len() + 1));
@@ -52,21 +56,20 @@ fn value_of_secret(before: &str, rest: &str) -> Option<(usize, usize)> {
     if !is_quoted && is_closed && opened == after.as_bytes().first() {
         return None;
     }
-    // In `a= b`, the blank after the sign means that nothing is assigned to `a`.
+    // In `a= b`, the blank after the equals sign means that nothing is assigned to `a`.
     if blanks > 0 && !is_entry && trimmed(before).len() == before.len() {
         return None;
     }
     // A cookie header has several values, so the whole line is its value.
     let is_line = is_entry && name.to_ascii_lowercase().ends_with("cookie");
     let (start, end) = value_at_start(&after[blanks..], is_quoted, is_entry, is_line)?;
-    // No ordinary value is longer than this, so a longer one is hidden without further checks,
-    // which bounds the time.
+    // No ordinary value is longer than `LONGEST_VALUE`, so a longer value is hidden without further
+    // checks, which bounds the time.
     if end - start > LONGEST_VALUE {
         return Some((1 + blanks + start, 1 + blanks + end));
     }
     let value = &after[blanks + start..blanks + end];
-    // In a message, "token" may be an ordinary word, and the colon after it may be followed by a
-    // sentence.
+    // In a message, "token" may be an ordinary word, and a sentence may follow the colon after it.
     let is_text = is_entry && !is_quoted;
     let is_word = name.eq_ignore_ascii_case("token") && value.len() < SECRET_LENGTH;
     let is_message = is_text && (is_word || (start == 0 && is_common_word(value)));
@@ -74,7 +77,7 @@ fn value_of_secret(before: &str, rest: &str) -> Option<(usize, usize)> {
     (!is_message && is_secret(name, value)).then_some((begin + start, begin + end))
 }
 
-/// The name at the end of a text, and whether it is in quotes.
+/// The name at the end of a text, and whether the name is in quotes.
 fn name_at_end(text: &str) -> Option<(&str, bool)> {
     if let Some(inner) = text.strip_suffix(['"', '\'']) {
         let inner = inner.trim_end_matches('\\');
@@ -128,9 +131,9 @@ fn word_length(text: &str) -> usize {
     text.find(ends).unwrap_or(text.len())
 }
 
-/// The length of a value that ends at a quote like its opening one or at the end of the line. In a
-/// JSON document inside another one, backslashes precede the quotes around the value, and more than
-/// twice as many precede quotes inside the value.
+/// The length of a quoted value, which ends at a quote like its opening quote or at the end of the
+/// line. In a JSON document inside another one, backslashes precede the quotes around the value,
+/// and more than twice as many precede quotes inside the value.
 fn quoted_length(text: &str, quote: char, slashes: usize) -> usize {
     let ends = text.match_indices([quote, '\n']).find_map(|(at, found)| {
         if found == "\n" {
@@ -143,8 +146,8 @@ fn quoted_length(text: &str, quote: char, slashes: usize) -> usize {
     ends.unwrap_or(text.len())
 }
 
-/// Replaces the quoted text after the words of an SQL statement that sets a password; returns
-/// `None` when the text has none.
+/// Replaces the quoted password in an SQL statement that sets a password; returns `None` when the
+/// text has no such statement.
 pub(super) fn without_phrases(plain: &str) -> Option<String> {
     let mut out = Hidden::new(plain);
     let mut done = 0;

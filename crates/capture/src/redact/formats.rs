@@ -1,31 +1,33 @@
-//! The formats of tokens of well-known services. The table has one line for each format: the text
-//! that it begins with, the characters that may follow besides letters and digits, the least number
-//! of them, and a condition that excludes ordinary words.
+//! The formats of tokens of well-known services. The table of formats has one line for each format:
+//! the text at the start of a token, the characters that may follow besides letters and digits,
+//! their least number, and a condition that excludes ordinary words.
 
 use Need::{Capitals, Dense, Digit, Mixed, Nothing};
 
 /// What the part of a token after its fixed start must contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Need {
-    /// The part may contain anything, because no ordinary word begins with the fixed start.
+    /// The part after the fixed start may contain anything, because no ordinary word begins with
+    /// the fixed start.
     Nothing,
-    /// The part must contain at least one digit.
+    /// The part after the fixed start must contain at least one digit.
     Digit,
-    /// The part must contain a digit, an upper-case letter and a lower-case letter.
+    /// The part after the fixed start must contain a digit, an upper-case letter and a lower-case
+    /// letter.
     Mixed,
-    /// The part must contain only upper-case letters and digits.
+    /// The part after the fixed start must contain only upper-case letters and digits.
     Capitals,
-    /// The part must contain a digit, and a sequence of letters and digits that is longer than a
-    /// word.
+    /// The part after the fixed start must contain a digit, and a sequence of letters and digits
+    /// that is longer than a word.
     Dense,
 }
 
 /// The format of one kind of token.
 pub(super) struct Format {
     pub(super) start: &'static str,
-    /// Characters that may follow the fixed start, besides letters and digits.
+    /// Characters that may follow the fixed start of a token, besides letters and digits.
     others: &'static str,
-    /// The least number of bytes after the fixed start.
+    /// The least number of bytes after the fixed start of a token.
     least: usize,
     need: Need,
 }
@@ -39,8 +41,8 @@ const fn format(start: &'static str, others: &'static str, least: usize, need: N
     }
 }
 
-/// Formats by their start. The minimum lengths are slightly below the real lengths of tokens,
-/// because a limit on the length of a message may cut a token off.
+/// Formats by their start. The minimum lengths of tokens are slightly below their real lengths,
+/// because a limit on the length of a message may cut off a token.
 pub(super) const FORMATS: &[Format] = &[
     // Models and machine-learning services.
     format("sk-", "-_", 16, Dense), // OpenAI, Anthropic, OpenRouter, Langfuse, DeepSeek
@@ -185,13 +187,13 @@ pub(super) const FORMATS: &[Format] = &[
     format("shppa_", "", 16, Nothing),
     format("shpss_", "", 16, Nothing),
     format("EAAC", "", 60, Digit), // Facebook
-    // Tokens of any service. This start is that of a JSON Web Token, or of other JSON in base64.
+    // Tokens of any service. A JSON Web Token, and other JSON in base64, starts with `eyJ`.
     format("eyJ", "-_.+/=", 16, Digit),
     format("Bearer ", "-_.~+/=", 16, Digit),
     format("Basic ", "+/=", 12, Mixed),
 ];
 
-/// The length of the token at the start of `rest`, where `rest` begins with a word.
+/// The length of the token at the start of `rest`; `rest` begins at the beginning of a word.
 pub(super) fn token_length(rest: &[u8]) -> Option<usize> {
     let [first, second, third, ..] = rest else {
         return None;
@@ -206,17 +208,17 @@ pub(super) fn token_length(rest: &[u8]) -> Option<usize> {
     found.or_else(|| shape_length(rest))
 }
 
-/// The first three bytes that a token may have, and the formats by their first byte. A look into
-/// this table excludes most words quickly.
+/// A table of the first three bytes that a token may have, and of the formats by their first byte.
+/// A lookup in this table of first bytes excludes most words quickly.
 static STARTS: Starts = Starts::new();
 
 struct Starts {
     bits: [u64; 64],
-    /// For each byte, one more than the index of the last format that begins with this byte; zero
-    /// for none.
+    /// For each byte, the index plus one of the last format that begins with this byte; zero if
+    /// there is none.
     last: [usize; 256],
-    /// For each format, one more than the index of the previous format that begins with the same
-    /// byte; zero for none.
+    /// For each format, the index plus one of the previous format that begins with the same byte;
+    /// zero if there is none.
     before: [usize; FORMATS.len()],
 }
 
@@ -240,8 +242,8 @@ impl Starts {
         starts
     }
 
-    /// The index of three bytes in the table; upper-case and lower-case letters have the same
-    /// index, because some fixed starts are not case-sensitive.
+    /// The index of three bytes in the table of first bytes; upper-case and lower-case letters have
+    /// the same index, because some fixed starts are not case-sensitive.
     const fn place(first: u8, second: u8, third: u8) -> usize {
         let [first, second, third] = [first | 0x20, second | 0x20, third | 0x20];
         let mixed = (first as usize) ^ ((second as usize) << 3) ^ ((third as usize) << 5);
@@ -261,7 +263,7 @@ impl Starts {
     }
 }
 
-/// Only this many bytes of a word decide whether it is a token.
+/// The number of bytes of a word that decide whether the word is a token.
 const LONGEST_LOOK: usize = 96;
 
 impl Format {
@@ -279,14 +281,14 @@ impl Format {
         let body = &rest[self.start.len()..];
         let others = self.others.as_bytes();
         let fits = |byte: &&u8| byte.is_ascii_alphanumeric() || others.contains(byte);
-        // The limit on the bytes keeps the time linear, because in `sk-sk-sk-` a token could begin
-        // at each `sk-`.
+        // The limit on the number of bytes keeps the time linear, because in `sk-sk-sk-` a token
+        // could begin at each `sk-`.
         let seen = body.iter().take(LONGEST_LOOK).take_while(fits).count();
         if seen < self.least || !self.need.is_met(&body[..seen]) {
             return None;
         }
         let length = seen + body[seen..].iter().take_while(fits).count();
-        // Full stops at the end belong to the sentence around the token.
+        // Full stops at the end of a token belong to the sentence around the token.
         let dots = { body[..length].iter().rev() }.take_while(|byte| **byte == b'.');
         Some(self.start.len() + length - dots.count())
     }
@@ -312,10 +314,11 @@ impl Need {
     }
 }
 
-/// A sequence of letters and digits of this length is longer than the words that names consist of.
+/// The length from which a sequence of letters and digits is longer than the words that names
+/// consist of.
 const DENSE_LENGTH: usize = 12;
 
-/// One part of a token without a fixed start: the allowed bytes, and their least and greatest
+/// One part of a token that has no fixed start: the allowed bytes, and their least and greatest
 /// number.
 struct Run(fn(u8) -> bool, usize, usize);
 
@@ -329,15 +332,15 @@ const LETTERS: fn(u8) -> bool = |byte| byte.is_ascii_alphanumeric();
 const WORD: fn(u8) -> bool = |byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
 const AZURE: fn(u8) -> bool = |byte| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
 
-/// Tokens without a fixed start, as a sequence of parts, and the condition for their last part.
-/// Each part of the token ends where its allowed bytes end, so no byte is tried twice.
+/// Formats of tokens without a fixed start: the sequence of their parts, and the condition for the
+/// last part. Each part of a token ends where its allowed bytes end, so no byte is tried twice.
 const SHAPES: &[(&[Run], Need)] = &[
     // A Telegram bot: 123456789:AA...
     (
         &[Run(DIGITS, 8, 10), sign::<b':'>(), Run(WORD, 30, 40)],
         Mixed,
     ),
-    // Mailchimp: 32 hexadecimal digits, then the name of a data centre.
+    // A Mailchimp key has 32 hexadecimal digits, then the name of a data centre.
     (
         &[
             Run(HEX, 32, 32),
@@ -348,7 +351,7 @@ const SHAPES: &[(&[Run], Need)] = &[
         ],
         Nothing,
     ),
-    // A Discord bot: id, time and signature in base64.
+    // The token of a Discord bot has an id, a time and a signature in base64.
     (
         &[
             Run(LETTERS, 23, 28),
@@ -370,12 +373,12 @@ const SHAPES: &[(&[Run], Need)] = &[
         ],
         Mixed,
     ),
-    // Airtable: `pat`, an id, and 64 hexadecimal digits.
+    // An Airtable token has `pat`, an id, and 64 hexadecimal digits.
     (
         &[Run(LETTERS, 17, 17), sign::<b'.'>(), Run(HEX, 64, 64)],
         Digit,
     ),
-    // A Microsoft Entra secret: three characters, a digit, `Q~`.
+    // A Microsoft Entra secret starts with three characters, a digit, and `Q~`.
     (
         &[Run(LETTERS, 5, 5), sign::<b'~'>(), Run(AZURE, 28, 36)],
         Digit,
@@ -387,7 +390,7 @@ const SHAPES: &[(&[Run], Need)] = &[
 fn shape_length(rest: &[u8]) -> Option<usize> {
     let letters = rest.iter().take(40).take_while(|byte| LETTERS(**byte));
     let length = letters.count();
-    // The length of a word's first part and the character after it exclude most words.
+    // The length of a word's first part and the character after that part exclude most words.
     let is_candidate = match (length, rest.get(length)) {
         (8..=10, Some(b':')) | (32, Some(b'-')) | (14 | 17 | 23..=28, Some(b'.')) => true,
         (5, Some(b'~')) => rest[3].is_ascii_digit() && rest[4] == b'Q',
@@ -425,13 +428,14 @@ fn runs_length(runs: &[Run], need: Need, rest: &[u8]) -> Option<usize> {
         last = at;
         at += length;
     }
-    // A letter or digit follows, so the text is longer than a token and not one.
+    // A letter or digit follows the last part, so the text is longer than a token of this format
+    // and is not one.
     let goes_on = rest.get(at).is_some_and(u8::is_ascii_alphanumeric);
     (!goes_on && need.is_met(&rest[last..at])).then_some(at)
 }
 
-/// Whether a text looks random: it has only letters and digits, both of them, and at least `least`
-/// characters.
+/// Whether a text looks random: it has at least `least` characters, only letters and digits, and at
+/// least one of each.
 pub(super) fn looks_random(text: &str, least: usize) -> bool {
     let bytes = text.as_bytes();
     let fits = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.+/=~".contains(byte);
@@ -441,7 +445,7 @@ pub(super) fn looks_random(text: &str, least: usize) -> bool {
         && bytes.iter().any(u8::is_ascii_alphabetic)
 }
 
-/// Replaces tokens in a text; returns `None` when the text has none.
+/// Replaces tokens in a text; returns `None` when the text has no token.
 pub(super) fn without_tokens(plain: &str) -> Option<String> {
     let bytes = plain.as_bytes();
     let mut out = super::Hidden::new(plain);

@@ -1,25 +1,26 @@
-//! Removes secrets from the records of a sink, one per line. Most samples of a program differ only
-//! in their numbers, and a number is never a secret. So a line that differs only in numbers from a
-//! line without secrets has no secrets either and is not searched.
+//! Removes secrets from the lines of a sink, each of which is one record. Most samples of a program
+//! differ only in their numbers, and a number is never a secret. A line that differs only in
+//! numbers from a line without secrets has no secrets either and is therefore not searched.
 
 use super::{may_hold_secret, redacted_line};
 
-/// How many lines without secrets are remembered as templates: samples, and the few kinds of events
-/// between them.
+/// How many lines without secrets are remembered as templates, enough for samples and the few kinds
+/// of events between them.
 const MOST_TEMPLATES: usize = 8;
 
-/// Lines longer than this are not remembered as templates; they are searched for secrets each time.
+/// The longest line, in bytes, that is remembered as a template; longer lines are searched for
+/// secrets each time.
 const LONGEST_TEMPLATE: usize = 8 << 10;
 
 /// Removes secrets from the records of one sink.
 #[derive(Debug, Default)]
 pub struct LineFilter {
-    /// Remembered lines without secrets; the one that matched last comes first.
+    /// Remembered lines without secrets; the line that matched last comes first.
     templates: Vec<Template>,
 }
 
 impl LineFilter {
-    /// Replaces secrets in lines of records; returns `None` when there are none.
+    /// Replaces secrets in lines of records; returns `None` when the lines have no secrets.
     pub fn redacted(&mut self, lines: &str) -> Option<String> {
         let mut out = String::new();
         let mut done = 0;
@@ -42,7 +43,8 @@ impl LineFilter {
         (done > 0).then(|| out + &lines[done..])
     }
 
-    /// The length of the first line, if it matches a remembered line without secrets.
+    /// The length of the first of the given lines, if that line matches a remembered line without
+    /// secrets.
     fn length_of_known(&mut self, lines: &str) -> Option<usize> {
         let mut templates = self.templates.iter().enumerate();
         let fits = |(index, template): (usize, &Template)| {
@@ -67,18 +69,18 @@ fn line_end(lines: &str, start: usize) -> usize {
     end.map_or(lines.len(), |end| start + end + 1)
 }
 
-/// A line of JSON without its numbers: neither those that are values of names, nor names that are
-/// numbers.
+/// A line of JSON from which numbers are left out: the numbers that are values, and the names that
+/// are numbers.
 #[derive(Debug)]
 struct Template {
     text: Box<[u8]>,
-    /// The positions in the text at which numbers were left out.
+    /// The positions in the template's text at which numbers were left out.
     numbers: Vec<usize>,
 }
 
 impl Template {
-    /// Makes a template of a line; `None` for a line that may not be JSON, in which a number may be
-    /// part of any text, and for a line with escapes, which is rare.
+    /// Makes a template of a line; `None` for a line with escapes, which is rare, and for a line
+    /// that may not be JSON, in which a number may be part of any text.
     fn of(line: &str) -> Option<Self> {
         let bytes = line.as_bytes();
         if bytes.len() > LONGEST_TEMPLATE || !line.ends_with('\n') || line.contains('\\') {
@@ -134,8 +136,8 @@ impl Template {
         })
     }
 
-    /// The length of the line at the start of `lines`, if it differs from this template only in
-    /// numbers.
+    /// The length of the line at the start of `lines`, if the line differs from this template only
+    /// in numbers.
     fn length_in(&self, lines: &[u8]) -> Option<usize> {
         let (mut done, mut at) = (0, 0);
         for number in &self.numbers {
@@ -168,12 +170,13 @@ fn number_length(rest: &[u8]) -> usize {
     length + more.count()
 }
 
-/// How many of eight bytes, starting with the lowest, are digits before the first other byte.
+/// How many of eight bytes are digits, counted from the lowest byte up to the first byte that is no
+/// digit.
 fn digits_at_start(eight: u64) -> usize {
     const HIGH: u64 = 0xf0f0_f0f0_f0f0_f0f0;
     const SIX: u64 = 0x0606_0606_0606_0606;
     const THREES: u64 = 0x3333_3333_3333_3333;
-    // A digit is 0x30 to 0x39: the upper four bits of the byte are 3, and remain 3 when 6 is added.
+    // The byte of a digit is 0x30 to 0x39: its upper four bits are 3, and remain 3 when 6 is added.
     let halves = (eight & HIGH) | ((eight.wrapping_add(SIX) & HIGH) >> 4);
     (halves ^ THREES).trailing_zeros() as usize / 8
 }

@@ -3,7 +3,7 @@
 use super::HIDDEN;
 use super::formats::looks_random;
 
-/// A value is a secret when its name contains one of these texts.
+/// Texts whose presence in a name shows that the value is a secret.
 const PARTS: [&str; 22] = [
     "secret",
     "password",
@@ -88,7 +88,8 @@ const DESCRIPTIONS: [&str; 37] = [
     "secretary",
 ];
 
-/// Words before `_key` in names of credentials; any other key is that of a dictionary or a table.
+/// Words before `_key` in names of credentials; any other key is the key of a dictionary or a
+/// table.
 const KEYS_OF: [&str; 61] = [
     "admin",
     "algolia",
@@ -153,7 +154,7 @@ const KEYS_OF: [&str; 61] = [
     "write",
 ];
 
-/// Words before `pass` in names of passwords; any other pass is a pass over data.
+/// Words before `pass` in names of passwords; after any other word, `pass` means a pass over data.
 const PASSES_OF: [&str; 18] = [
     "admin", "auth", "db", "database", "ftp", "http", "ldap", "login", "mail", "mongo", "mysql",
     "pg", "proxy", "redis", "root", "smtp", "ssh", "user",
@@ -174,22 +175,23 @@ enum Kind {
     Plain,
     /// The value is a secret, whatever it looks like.
     Secret,
-    /// The value is a token; a number under such a name is a count or a length.
+    /// The value is a token; a number under the name of a token is a count or a length.
     Token,
-    /// The name is `pass`, `auth` or `pat`, which have other meanings too, so the value decides.
+    /// The name is `pass`, `auth` or `pat`; these names have other meanings too, so the value
+    /// decides.
     Doubtful,
     /// The name is `pwd`, whose value may also be the working directory.
     Directory,
 }
 
-/// Whether a value with this name may be a secret.
+/// Whether a value with the given name may be a secret.
 pub(super) fn is_secret_name(name: &str) -> bool {
     may_be_secret(name) && kind_of(&plain_name(name)) != Kind::Plain
 }
 
-/// Whether a text with this name is a secret. Empty texts and words such as `none` are not secrets.
-/// A number under the name of a token is a count, and a reference to a variable does not contain
-/// its value, so neither is a secret.
+/// Whether a text with the given name is a secret. Empty texts and words such as `none` are not
+/// secrets. A number under the name of a token is a count, and a reference to a variable does not
+/// contain its value, so neither is a secret.
 pub fn is_secret(name: &str, text: &str) -> bool {
     if !may_be_secret(name) || is_placeholder(text) {
         return false;
@@ -222,13 +224,14 @@ fn is_placeholder(text: &str) -> bool {
         || is_template
 }
 
-/// Every name of a secret contains one of these three-letter parts, in upper or lower case.
+/// Three-letter parts, in upper or lower case, of which every name of a secret contains at least
+/// one.
 pub(super) const MARKS: [&[u8; 3]; 14] = [
     b"sec", b"pas", b"tok", b"key", b"cre", b"aut", b"sig", b"pwd", b"pat", b"coo", b"sid", b"nid",
     b"web", b"bea",
 ];
 
-/// A cheap test whether a name may be that of a secret, which excludes most names.
+/// A cheap test whether a name may be the name of a secret; it excludes most names.
 fn may_be_secret(name: &str) -> bool {
     let mut threes = name.as_bytes().windows(3);
     threes.any(|three| MARKS.iter().any(|mark| three.eq_ignore_ascii_case(*mark)))
@@ -253,7 +256,7 @@ fn kind_of(name: &str) -> Kind {
         "pat" | "webhook" | "auth" | "bearer" => return Kind::Doubtful,
         _ => {}
     }
-    // In these names, no separator is between the words: `dbtoken`, `wandbkey`, `mysqlpwd`.
+    // Some names have no separator between their words: `dbtoken`, `wandbkey`, `mysqlpwd`.
     let glued = |end: &str, list: &[&str]| {
         let start = last.strip_suffix(end);
         start.is_some_and(|start| list.contains(&start))
@@ -268,7 +271,8 @@ fn kind_of(name: &str) -> Kind {
     if has_part { Kind::Secret } else { Kind::Plain }
 }
 
-/// Whether a text may be a password: letters together with digits or signs, or too long for a word.
+/// Whether a text may be a password: it has letters together with digits or signs, or is too long
+/// for a word.
 fn is_password_like(text: &str) -> bool {
     let has = |test: fn(&u8) -> bool| text.as_bytes().iter().any(test);
     let is_word = |byte: &u8| byte.is_ascii_alphabetic() || b"_-.,/ ".contains(byte);
@@ -281,7 +285,7 @@ fn is_drive(text: &str) -> bool {
     matches!(text.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic())
 }
 
-/// A sequence of digits longer than this is a secret and not a number.
+/// The largest number of characters of a number; a longer sequence of digits is a secret.
 const LONGEST_NUMBER: usize = 15;
 
 /// Whether a text is a number of at most [`LONGEST_NUMBER`] characters.

@@ -1,7 +1,7 @@
 //! Ordinary words that follow `--password` or `password:` in error messages about a password.
 
-/// Ordinary words that follow the name of a secret in messages. A password that is one of these
-/// words is not hidden; a password that is any other word is hidden.
+/// Ordinary words that follow the name of a secret in messages. A password that is one of the
+/// ordinary words listed here is not hidden; a password that is any other word is hidden.
 const COMMON: [&str; 94] = [
     "a",
     "after",
@@ -99,7 +99,7 @@ const COMMON: [&str; 94] = [
     "your",
 ];
 
-/// Whether a word, without punctuation at its end, is one of the common words.
+/// Whether a word, without punctuation at its end, is one of the ordinary words.
 pub(super) fn is_common_word(word: &str) -> bool {
     let word = word.trim_end_matches(['.', ',', ':', ';', '!', '?']);
     word.len() <= 14

@@ -125,7 +125,7 @@ fn secrets_in_documents_inside_of_documents_are_hidden() {
     ] {
         check(before, after);
     }
-    // An unclosed quote hides the rest of its line and not the rest of the file.
+    // An unclosed quote hides the rest of its line but not the rest of the file.
     check("password: 'a\nstep 3", "password: '[redacted]\nstep 3");
 }
 

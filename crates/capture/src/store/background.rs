@@ -31,16 +31,16 @@ pub struct BackgroundSink {
 /// The state of a [`BackgroundSink`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SinkStatus {
-    /// The directory of the sink: the requested one, or a sibling if another process uses that;
-    /// `None` until a directory could be opened.
+    /// The directory of the sink: the requested one, or a sibling if another process uses the
+    /// requested one; `None` until a directory could be opened.
     pub directory: Option<PathBuf>,
-    /// The status that the session would get if it ended now: `Running` while all is well,
-    /// `Incomplete` once events are missing or cannot be written.
+    /// The status that the session would get if it ended now: `Running` while all events are
+    /// recorded, `Incomplete` once events are missing or cannot be written.
     pub session_status: SessionStatus,
-    /// Events that were written to segments or still wait to be written.
+    /// The number of events that were written to segments or still wait to be written.
     pub recorded_events: u64,
-    /// Events that were dropped: the queue or the buffer was full, or they were not yet written
-    /// when the sink ended.
+    /// The number of dropped events: the queue or the buffer was full, or the events were not yet
+    /// written when the sink ended.
     pub dropped_events: u64,
     /// Why events cannot be written to disk at the moment; `None` when they can.
     pub problem: Option<String>,
@@ -51,16 +51,16 @@ pub struct SinkStatus {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// The writer, which only the writing thread uses; it is stored here so that a forked child can
-    /// release it.
+    /// The writer of the sink, which only the writing thread uses; it is a field of the shared
+    /// state so that a forked child can release it.
     writer: Mutex<Option<Writer>>,
     /// Wakes the writing thread.
     wake: Condvar,
     /// Wakes threads that wait for the writing thread.
     done: Condvar,
     capacity: usize,
-    /// The writing thread is woken when this many events wait; fewer events wait until it wakes up
-    /// by itself.
+    /// The number of waiting events at which the writing thread is woken; fewer events wait until
+    /// the thread wakes up by itself.
     batch: usize,
 }
 
@@ -70,14 +70,15 @@ struct State {
     session: SessionSummary,
     directory: Option<PathBuf>,
     recorded_events: u64,
-    /// Events dropped because the queue was full, not yet reported to the writing thread.
+    /// The number of events that were dropped because the queue was full and that the writing
+    /// thread does not know of yet.
     overflow: u64,
-    /// The number of all other dropped events.
+    /// The number of events that were dropped for another reason than a full queue.
     dropped_events: u64,
     problem: Option<String>,
     diagnostics: Diagnostics,
     notices: Vec<String>,
-    /// How many flushes were requested so far; `flushes_done` counts those that are done.
+    /// How many flushes were requested so far; `flushes_done` counts the finished ones.
     flushes_wanted: u64,
     flushes_done: u64,
     finish: Option<SessionStatus>,
@@ -87,7 +88,7 @@ struct State {
 }
 
 impl BackgroundSink {
-    /// Starts the sink; this never fails: a problem shows in the [`status`](Self::status), and the
+    /// Starts the sink and never fails: a problem shows in the [`status`](Self::status), and the
     /// sink tries again.
     pub fn start(config: SinkConfig, session: SessionSummary) -> Self {
         Self::with_capacity(config, session, DEFAULT_QUEUE_CAPACITY)
@@ -135,8 +136,8 @@ impl BackgroundSink {
     }
 
     /// Queues an event; returns false when the event was dropped because the queue is full, the
-    /// session has ended, or this is a forked child. A lock is held only while the event is added
-    /// to the queue, and the call never waits for a disk.
+    /// session has ended, or this process is a forked child. The call holds a lock only while it
+    /// adds the event to the queue, and it never waits for a disk.
     pub fn record(&self, event: Event) -> bool {
         if self.is_foreign() {
             return false;
@@ -156,7 +157,7 @@ impl BackgroundSink {
         true
     }
 
-    /// The state of the sink at this moment.
+    /// The current state of the sink.
     pub fn status(&self) -> SinkStatus {
         if self.is_foreign() {
             return SinkStatus {
@@ -171,7 +172,7 @@ impl BackgroundSink {
         self.shared.lock().status()
     }
 
-    /// The session's summary at this moment; its status is `incomplete` as soon as events are
+    /// The current summary of the session; its status is `incomplete` as soon as events are
     /// missing.
     pub fn session(&self) -> Option<SessionSummary> {
         if self.is_foreign() {
@@ -193,7 +194,7 @@ impl BackgroundSink {
         self.shared.lock().diagnostics
     }
 
-    /// Takes the log messages of the sink that were not taken yet.
+    /// Removes and returns the log messages of the sink that were not fetched yet.
     pub fn take_notices(&self) -> Vec<String> {
         if self.is_foreign() {
             return Vec::new();
@@ -201,7 +202,7 @@ impl BackgroundSink {
         std::mem::take(&mut self.shared.lock().notices)
     }
 
-    /// Waits until everything recorded so far is on disk; false when that took longer than
+    /// Waits until all events recorded so far are on disk; returns false when that took longer than
     /// `patience`.
     pub fn flush(&self, patience: Duration) -> bool {
         if self.is_foreign() {
@@ -218,8 +219,8 @@ impl BackgroundSink {
         state.flushes_done >= wanted && state.problem.is_none()
     }
 
-    /// Ends the session with a status, and waits at most `patience` for the disk. The status
-    /// `Completed` becomes `Incomplete` when events are missing. Returns the final state.
+    /// Ends the session with the given status, and waits at most `patience` for the disk. The
+    /// status `Completed` becomes `Incomplete` when events are missing. Returns the final state.
     pub fn finish(&self, status: SessionStatus, patience: Duration) -> SinkStatus {
         if !self.is_foreign() {
             let mut state = self.shared.lock();
@@ -243,8 +244,8 @@ impl Drop for BackgroundSink {
     /// the session as interrupted.
     fn drop(&mut self) {
         if self.is_foreign() {
-            // The parent may have been changing the queue during the fork, so the child must not
-            // free the queue.
+            // The parent may have been changing the event queue during the fork, so the child must
+            // not free the queue.
             std::mem::forget(Arc::clone(&self.shared));
             return;
         }

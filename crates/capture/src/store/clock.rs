@@ -4,7 +4,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use stormlog_format::{SessionStatus, SessionSummary, Text, new_session_id};
 
-/// The source name in the summary of a session that a sink begins by itself.
+/// The name that the summary of a session gives as its source when a sink begins the session by
+/// itself.
 const SINK_SOURCE: &str = "stormlog.telemetry_sink";
 
 /// The wall clock in nanoseconds since 1970.
@@ -21,7 +22,7 @@ pub fn host_name() -> Text {
     name.nodename().to_string_lossy().as_ref().into()
 }
 
-/// The summary of a session of this process that starts now.
+/// The summary of a session of this process that starts at this moment.
 pub(crate) fn new_session(session_id: Option<Text>) -> SessionSummary {
     SessionSummary {
         session_id: session_id.unwrap_or_else(new_session_id),

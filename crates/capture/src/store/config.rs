@@ -1,5 +1,5 @@
-//! The configuration of a sink: its directory, and when it flushes, rolls over and deletes old
-//! segments.
+//! The configuration of a sink: its directory, and when it flushes, starts a new segment and
+//! deletes old segments.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,27 +13,29 @@ use super::thinning::Thinning;
 pub struct SinkConfig {
     /// The directory of the sink, which is created when it is missing.
     pub root_dir: PathBuf,
-    /// The file names of the sink. A host sink has no rollups.
+    /// The file names of the sink. A host sink, which records host memory, has no rollups.
     pub names: SinkNames,
-    /// The sink flushes when this many events are buffered.
+    /// The number of buffered events at which the sink flushes.
     pub flush_every_events: u64,
-    /// The sink flushes when this much time has passed since the last flush.
+    /// The time after the last flush at which the sink flushes again.
     pub flush_every: Duration,
-    /// The sink starts a new segment when the current one has this many bytes.
+    /// The number of bytes in a segment at which the sink starts a new one.
     pub rollover_max_bytes: u64,
-    /// The sink starts a new segment when the current one has this many events.
+    /// The number of events in a segment at which the sink starts a new one.
     pub rollover_max_events: u64,
-    /// The sink keeps at most this many segments and deletes older ones.
+    /// The largest number of segments that the sink keeps; it deletes the oldest segments above
+    /// this limit.
     pub retention_max_files: u64,
-    /// The sink keeps at most this many bytes of segments and deletes older ones.
+    /// The largest number of bytes of segments that the sink keeps; it deletes the oldest segments
+    /// above this limit.
     pub retention_max_total_bytes: u64,
     /// Whether `rollups.json` is written when the sink is closed.
     pub write_rollups: bool,
     /// The length of a time window in the rollups.
     pub rollup_window: Duration,
-    /// Keeps the whole run within a budget of bytes by thinning its older part. With a budget, the
-    /// limits of retention do not apply. In a directory that an earlier sink has thinned, `None`
-    /// means the budget of that sink.
+    /// The budget of bytes within which the whole run is kept by thinning its older part. With a
+    /// thinning budget, the sink ignores the limits of retention. In a directory that an earlier
+    /// sink has thinned, `None` means the thinning budget of that earlier sink.
     pub thinning: Option<Thinning>,
 }
 
@@ -55,7 +57,7 @@ impl SinkConfig {
         }
     }
 
-    /// The size in bytes at which a segment rolls over.
+    /// The size in bytes at which the sink starts a new segment.
     pub(crate) fn segment_bytes(&self) -> u64 {
         let by_thinning = self.thinning.map(Thinning::segment_bytes);
         by_thinning.map_or(self.rollover_max_bytes, |bytes| {

@@ -1,6 +1,7 @@
-//! Counts of what a sink has done to its segments.
+//! Counts of rollovers to a new segment, deleted segments and remaining segments of a sink.
 
-/// Counts of rollovers and deleted segments, and totals of the segments that are left.
+/// Counts of rollovers to a new segment and of deleted segments, and totals of the segments that
+/// are left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(
     missing_docs,
@@ -15,7 +16,7 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// The names and values of the counts, in the order in which they are listed.
+    /// The names and values of the counts of segments, in the order in which they are listed.
     pub fn named(&self) -> [(&'static str, u64); 5] {
         [
             ("rollover_count", self.rollover_count),

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SinkError {
-    /// A record belongs to another session than the active one.
+    /// A record belongs to another session than the active session of the sink.
     #[error("telemetry sink record session_id does not match the active session")]
     SessionMismatch,
     /// A file or directory of the sink cannot be used.
     #[error("cannot {what} '{}': {source}", path.display())]
     Io {
-        /// What was tried, as words that follow "cannot".
+        /// The failed action, as words that follow "cannot".
         what: &'static str,
         /// The file or directory.
         path: PathBuf,
@@ -31,13 +31,14 @@ pub enum SinkError {
         /// How many events this sink has dropped so far.
         dropped: u64,
     },
-    /// A sink that should be renamed is still being written by a recorder.
+    /// The files of a sink cannot be renamed, because a recorder still writes them.
     #[error("cannot rename the files of '{}' while a sink records into it", directory.display())]
     InUse {
         /// The sink.
         directory: PathBuf,
     },
-    /// In the directory of a sink that should be renamed, another sink already has the new names.
+    /// The files of a sink cannot be renamed, because another sink in the directory already has the
+    /// new names.
     #[error("cannot rename the files of '{}': the new names are taken", directory.display())]
     NamesTaken {
         /// The sink.
@@ -56,7 +57,7 @@ pub enum SinkError {
 }
 
 impl SinkError {
-    /// Makes an error from a system error, for an action on a path.
+    /// Makes an error from a system error that an action on a path caused.
     pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_path_buf();
         move |source| Self::Io { what, path, source }

@@ -1,9 +1,9 @@
-//! What a forked child releases of its parent's sinks.
+//! Releases the sinks of the parent process in a forked child.
 //!
-//! A fork copies the memory of the parent, but only the thread that forks. In the child a lock may
-//! therefore be held for ever by a thread that does not exist there, and the data that it guards
-//! may be half changed. So a forked child never waits for a lock of the parent: it releases what it
-//! can lock at once and does not touch the rest.
+//! A fork copies the memory of the parent process, but of its threads only the one that forks. In a
+//! forked child a lock may be held for ever by a thread that exists only in the parent, and the
+//! data behind the lock may be half changed. A forked child never waits for a lock of the parent:
+//! it releases the sinks that it can lock at once and does not touch the others.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, Weak};
@@ -13,15 +13,15 @@ use super::lock;
 
 /// An object that owns files, locks and buffers of a sink.
 pub(crate) trait Holder: Send + Sync {
-    /// Drops files, locks and buffers without writing and without waiting.
+    /// Drops the files, locks and buffers of the sink without writing and without waiting.
     fn abandon(&self);
 
-    /// Writes what is buffered and ends the session, because another sink of this process is about
-    /// to record into the directory. Waits at most [`HAND_OVER_PATIENCE`].
+    /// Writes the buffered events and ends the session, because another sink of this process is
+    /// about to record into the directory. Waits at most [`HAND_OVER_PATIENCE`].
     fn hand_over(&self);
 }
 
-/// How long a sink waits for the earlier sink whose directory it takes over.
+/// How long a sink waits for an earlier sink of this process whose directory it takes over.
 pub(crate) const HAND_OVER_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The cached pid of this process; zero when it must be read from the system.
@@ -36,8 +36,8 @@ pub(crate) fn process_id() -> u32 {
 }
 
 /// Declares that [`before_fork`] and then [`after_fork_in_parent`] or [`forget_after_fork`] are
-/// called around every fork. Without this declaration, every record asks the system for the pid,
-/// and a child may share the lock of a directory.
+/// called around every fork. Without the declaration that all forks are announced, every record
+/// asks the system for the pid, and a child may share the lock of a directory.
 pub fn every_fork_is_announced() {
     PROCESS_ID.store(std::process::id(), Ordering::Relaxed);
 }
@@ -59,8 +59,8 @@ pub fn after_fork_in_parent() {
 /// locks are closed, nothing is written. A forked child must call this function before anything
 /// else.
 pub fn forget_after_fork() {
-    // The directory locks are released first, because this never fails; the mutexes below may be
-    // held by a thread of the parent.
+    // The directory locks are released first, because releasing them never fails, while a thread of
+    // the parent may hold the mutexes that are needed next.
     lock::after_fork_in_child();
     if PROCESS_ID.load(Ordering::Relaxed) != 0 {
         every_fork_is_announced();
@@ -75,7 +75,7 @@ pub fn forget_after_fork() {
 
 /// Registers an object that [`forget_after_fork`] must release.
 pub(crate) fn register(holder: Weak<dyn Holder>) {
-    // A list that was locked during the fork stays locked in the child, which does not need its
+    // If the list was locked during the fork, it stays locked in the child, which does not need its
     // entries.
     if let Ok(mut holders) = HOLDERS.try_lock() {
         holders.retain(|holder| holder.strong_count() > 0);

@@ -1,11 +1,12 @@
-//! Ensures one writer per directory: processes exclude each other by a lock on the directory, and
-//! within one process the latest sink has the claim. No lock file is left behind, except on file
-//! systems without locks, where an owner file replaces the lock ([`super::owner`]).
+//! Ensures that each directory has one writer: processes exclude each other by a lock on the
+//! directory, and within one process only the latest sink may write. No lock file is left behind,
+//! except on file systems without locks, where an owner file replaces the lock ([`super::owner`]).
 //!
-//! A forked child shares the locked descriptors, and a lock lasts until the last copy of its
-//! descriptor is closed. So every locked descriptor is opened and closed under one mutex, which
-//! [`before_fork`] takes. Whatever other threads were doing during the fork, the child thus has the
-//! complete list of locked descriptors and closes them all, so that the lock ends with the parent.
+//! A forked child shares the locked descriptors of its parent, and a lock lasts until the last copy
+//! of its descriptor is closed. Every descriptor of a locked directory is opened and closed under
+//! one mutex, which [`before_fork`] takes. Whatever other threads were doing during the fork, the
+//! child has the complete list of locked descriptors and closes them all, so that the lock ends
+//! with the parent.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -35,16 +36,19 @@ struct Held {
     lock: Weak<DirectoryLock>,
 }
 
-/// The lock of a directory, which ends with the last claim on it, or with the process.
+/// The lock of a directory, which ends with the last claim on the directory, or with the process.
 #[derive(Debug)]
 struct DirectoryLock {
-    /// The number of the claim that may write to the directory; older claims are no longer valid.
+    /// The number of the claim whose sink may write to the directory; older claims are no longer
+    /// valid.
     owner: AtomicU64,
     /// The sink that records into the directory.
     holder: Mutex<Option<Weak<dyn Holder>>>,
-    /// A mutex that is held while segments are replaced, and while a later claim reads them.
+    /// A mutex that is held while segments of the directory are replaced, and while a later sink
+    /// reads them.
     segments: Mutex<()>,
-    /// The locked descriptor, when it could not be added to the list of held directories.
+    /// The locked descriptor of the directory, when it could not be added to the list of held
+    /// directories.
     _unlisted: Option<KeptFile>,
     /// The owner file that replaces the lock on a file system without locks.
     owner_file: Option<OwnerFile>,
@@ -59,14 +63,14 @@ impl DirectoryLock {
 
 impl Drop for DirectoryLock {
     fn drop(&mut self) {
-        // The last claim is gone, so removing the entry from the list closes the descriptor and
-        // ends the lock.
+        // The last claim on the directory is gone, so removing the entry from the list closes the
+        // descriptor and ends the lock.
         held_by_this_process().retain(|held| held.lock.strong_count() > 0);
     }
 }
 
 thread_local! {
-    /// The guard of the list of held directories, while this thread forks.
+    /// The guard of the list of held directories, kept while this thread forks.
     static DURING_FORK: RefCell<Option<MutexGuard<'static, Vec<Held>>>> =
         const { RefCell::new(None) };
 }
@@ -93,7 +97,8 @@ pub(super) fn after_fork_in_child() {
     }
 }
 
-/// The right of a sink to write to a directory, until a later sink of the process takes it.
+/// A claim is the right of a sink to write to a directory, until a later sink of the same process
+/// takes the directory over.
 #[derive(Debug)]
 pub(crate) struct Claim {
     lock: Arc<DirectoryLock>,
@@ -102,12 +107,14 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Whether this claim is valid: no later sink of this process has claimed the directory.
+    /// Whether the claim on the directory is still valid: no later sink of this process has claimed
+    /// it.
     pub(crate) fn holds(&self) -> bool {
         !self.is_released && self.lock.owner.load(Ordering::Acquire) == self.number
     }
 
-    /// Gives up the claim, so that a later sink of this process may take the directory.
+    /// Gives up the claim on the directory, so that a later sink of this process may take the
+    /// directory.
     pub(crate) fn release(&mut self) {
         self.is_released = true;
     }
@@ -118,9 +125,9 @@ impl Claim {
         *self.lock.holder() = Some(holder);
     }
 
-    /// Locks the directory again if the program closed its descriptor, because that ended the lock.
-    /// Usually the lock is still held, and nothing is done. Fails when another process has locked
-    /// the directory meanwhile.
+    /// Locks the directory again if the program closed the directory's descriptor, because closing
+    /// it ended the lock. Usually the lock of the directory is still held, and nothing is done.
+    /// Locking the directory again fails when another process has locked it meanwhile.
     pub(crate) fn keep_lock(&self, path: &Path) -> io::Result<Lock> {
         let mut list = held_by_this_process();
         let is_ours = |held: &&mut Held| held.lock.as_ptr() == Arc::as_ptr(&self.lock);
@@ -139,28 +146,28 @@ impl Claim {
                 list.retain(|held| held.lock.as_ptr() != Arc::as_ptr(&self.lock));
                 return Err(io::ErrorKind::WouldBlock.into());
             }
-            // On a file system without locks the owner file still exists, which needs no
-            // descriptor.
+            // On a file system without locks, the owner file still exists and needs no descriptor.
             Ok(()) | Err(std::fs::TryLockError::Error(_)) => held.directory = again,
         }
         Ok(Lock::TakenAgain)
     }
 
     /// Where an owner file replaces the lock, waits for a thread of this process that replaces
-    /// segments: that thread keeps the claim, and if the process ended before the thread, the owner
-    /// file would stay behind. A lock of the file system needs no such wait, because it ends with
-    /// the process.
+    /// segments: that thread keeps the owner file alive, and if the process ended before the
+    /// thread, the file would stay behind. A lock of the file system needs no wait for that thread,
+    /// because the lock ends with the process.
     pub(crate) fn wait_for_replaced_segments(&self) {
         let end = Instant::now() + REPLACING_PATIENCE;
         let is_kept = || self.lock.owner_file.is_some() && Arc::strong_count(&self.lock) > 1;
-        // A later sink of this process keeps the owner file too, for as long as it records, so it
-        // is not waited for.
+        // A later sink of this process also keeps the owner file for as long as it records, so the
+        // end of that sink is not awaited.
         while self.holds() && is_kept() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
-    /// The mutex that must be held to replace segments. This mutex outlives the claim.
+    /// The mutex that must be held to replace segments of the claimed directory. The mutex for
+    /// replacing segments outlives the claim.
     pub(crate) fn segments(&self) -> SegmentsLock {
         SegmentsLock(Arc::clone(&self.lock))
     }
@@ -170,7 +177,8 @@ impl Claim {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lock {
     Kept,
-    /// The program had closed the descriptor, and the directory was locked again now.
+    /// The program had closed the descriptor of the directory, and the directory has been locked
+    /// again.
     TakenAgain,
 }
 
@@ -187,24 +195,24 @@ impl SegmentsLock {
     }
 }
 
-/// A directory that a sink may write to, with the sink's claim.
+/// A directory that a sink may write to, and the sink's claim on it.
 #[derive(Debug)]
 pub(crate) struct Claimed {
     pub(crate) directory: PathBuf,
     pub(crate) claim: Claim,
 }
 
-/// How often a lock is tried that another process holds. A process that was just forked shares our
-/// locks for a moment, until it executes its own program.
+/// How many times this process tries to take a lock that another process holds. A process that was
+/// just forked shares the locks of this process for a moment, until it executes its own program.
 const TRIES: u32 = 4;
 const BETWEEN_TRIES: Duration = Duration::from_millis(5);
 
-/// The longest wait for a thread that replaces segments, which takes a few writes; it is generous,
-/// because a disk without locks is slow.
+/// The longest wait for a thread that replaces segments; the replacement takes a few writes, but a
+/// disk without locks is slow.
 const REPLACING_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Creates the directory of a sink and claims it. When another process records into the directory,
-/// a sibling with this process's id in its name is claimed instead.
+/// Creates the directory of a sink and claims it for the sink. When another process records into
+/// the directory, a sibling with this process's id in its name is claimed instead.
 pub(crate) fn claim(root: &Path) -> io::Result<Claimed> {
     end_earlier_sink(root);
     for attempt in 0..TRIES {
@@ -247,20 +255,20 @@ fn end_earlier_sink(directory: &Path) {
 }
 
 /// Claims a directory into which no sink records; `None` when a sink of this or another process
-/// does.
+/// records into it.
 pub(crate) fn claim_free(directory: &Path) -> io::Result<Option<Claim>> {
     claim_exactly(directory, OwnSink::Respect)
 }
 
-/// What a claim does when another sink of this process uses the directory.
+/// What happens on a claim when another sink of this process uses the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OwnSink {
     TakeOver,
     Respect,
 }
 
-/// `runs/a` becomes `runs/a-pid42`. From the second attempt on, the name also gets a number, which
-/// is needed only when containers share the directory but not the pids.
+/// `runs/a` becomes `runs/a-pid42`. From the second attempt on, the name of the sibling directory
+/// also gets a number, which is needed only when containers share the directory but not the pids.
 fn sibling(root: &Path, attempt: u32) -> PathBuf {
     let mut name = root.file_name().unwrap_or_default().to_os_string();
     name.push(format!("-pid{}", std::process::id()));
@@ -270,9 +278,9 @@ fn sibling(root: &Path, attempt: u32) -> PathBuf {
     root.with_file_name(name)
 }
 
-/// The list of directories that this process has locked. In a forked child, the list may stay
-/// locked for ever by a thread that only the parent has. A forked child that cannot lock the list
-/// works with an empty one.
+/// The list of directories that this process has locked. In a forked child, the list of locked
+/// directories may stay locked for ever by a thread that only the parent has. A forked child that
+/// cannot lock the list of directories works with an empty list.
 fn held_by_this_process() -> Guard {
     for _ in 0..PATIENCE {
         match HELD.try_lock() {
@@ -343,9 +351,9 @@ fn claim_exactly(directory: &Path, own_sink: OwnSink) -> io::Result<Option<Claim
     let owner_file = match opened.get()?.try_lock() {
         Ok(()) => None,
         Err(std::fs::TryLockError::WouldBlock) => return Ok(None),
-        // Any other error of locking means that the file system has no locks. If an owner file
-        // cannot be created either, the sink records without protection, because that is better
-        // than not recording.
+        // Any error of locking other than "already locked" means that the file system has no locks.
+        // If an owner file cannot be created either, the sink records without protection against a
+        // second writer, because that is better than not recording.
         Err(std::fs::TryLockError::Error(_)) => match OwnerFile::create(directory) {
             Ok(None) => return Ok(None),
             created => created.ok().flatten(),
@@ -402,8 +410,8 @@ mod tests {
         });
         claim.wait_for_replaced_segments();
         drop(claim);
-        // The owner file is gone, so the process could end now; whether the thread has ended by
-        // itself does not matter.
+        // The owner file is gone, so the process could end now; it does not matter whether the
+        // test's thread has ended by itself.
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
         thread.join().unwrap();
     }

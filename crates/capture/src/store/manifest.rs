@@ -1,4 +1,5 @@
-//! The manifest of a sink on disk: errors of reading are tolerated, and replacing it is atomic.
+//! Reads and replaces the manifest of a sink on disk: reading tolerates errors, and replacing is
+//! atomic.
 
 use std::io;
 use std::path::Path;
@@ -11,7 +12,7 @@ use crate::files::{Durability, read_regular, replace_file};
 /// The file name of an ordinary sink's manifest.
 pub const MANIFEST_FILENAME: &str = file_names::MANIFEST;
 
-/// A file longer than this is not a manifest that Stormlog wrote and is not read.
+/// The largest manifest that is read, in bytes; Stormlog does not write longer manifests.
 const MOST_BYTES: u64 = 64 << 20;
 
 /// Reads the manifest of a sink; `None` when there is no manifest that can be read.

@@ -1,9 +1,9 @@
-//! The owner of a directory on a file system without locks (NFS and Lustre mounted without them) is
-//! recorded in a file that only one process can create.
+//! On a file system without locks, such as NFS or Lustre mounted without them, a file that only one
+//! process can create names the owner of a directory.
 //!
-//! The owner file of a killed process stays. On the same machine, the next sink sees that the owner
-//! has ended and takes over. A sink on another machine cannot check whether the owner has ended, so
-//! it uses a sibling directory instead.
+//! When the owner of a directory is killed, its owner file stays. On the same machine, the next
+//! sink detects that the owner has ended and takes over the directory. A sink on another machine
+//! cannot check whether the owner has ended, so it uses a sibling directory instead.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -16,7 +16,7 @@ use crate::process::{Looked, look};
 /// The name of the owner file. Code that looks for artifacts ignores owner files.
 const NAME: &str = ".stormlog-owner";
 
-/// Makes this process the owner of a directory until this value is dropped.
+/// Makes this process the owner of a directory until the `OwnerFile` is dropped.
 #[derive(Debug)]
 pub(super) struct OwnerFile {
     path: PathBuf,
@@ -29,8 +29,9 @@ impl OwnerFile {
         let path = directory.join(NAME);
         let pid = std::process::id();
         let ours = identity(pid).unwrap_or_default();
-        // A second attempt is made when the owner file of an ended process was moved away. If the
-        // second attempt fails too, another process has created the owner file first.
+        // A second attempt to create the owner file is made when the owner file of an ended process
+        // was moved away. If the second attempt to create the owner file fails too, another process
+        // has created it first.
         for _ in 0..2 {
             match OpenOptions::new().write(true).create_new(true).open(&path) {
                 Ok(mut file) => {
@@ -51,15 +52,15 @@ impl OwnerFile {
 
 impl Drop for OwnerFile {
     fn drop(&mut self) {
-        // A forked child has a copy of this value, but the directory belongs to its parent.
+        // A forked child has a copy of the `OwnerFile`, but the directory belongs to its parent.
         if self.pid == std::process::id() {
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// Moves away the owner file of a process that has ended; false when the directory may have an
-/// owner.
+/// Moves away the owner file of a process that has ended; returns false when the directory may have
+/// an owner.
 fn put_stale_aside(path: &Path, ours: &str) -> bool {
     let Some(theirs) = read(path) else {
         return false;
@@ -71,7 +72,8 @@ fn put_stale_aside(path: &Path, ours: &str) -> bool {
     if std::fs::rename(path, &aside).is_err() {
         return false;
     }
-    // Since the owner file was read, another process may have moved it away and created its own.
+    // Since the owner file was read, another process may have moved it away and created its own
+    // owner file.
     let is_same = read(&aside).is_some_and(|moved| moved == theirs);
     if is_same {
         let _ = std::fs::remove_file(&aside);
@@ -98,7 +100,7 @@ fn is_gone(theirs: &str, ours: &str) -> bool {
 }
 
 /// Identifies a process uniquely: the machine and its boot, the pid, and the start time of the
-/// process. The result is `None` when there is no process with this pid.
+/// process. The identity is `None` when no process has this pid.
 fn identity(pid: u32) -> Option<String> {
     let Looked::Found(found) = look(i64::from(pid)) else {
         return None;
@@ -134,10 +136,11 @@ mod tests {
             std::fs::write(folder.path().join(NAME), text).unwrap();
             OwnerFile::create(folder.path()).unwrap().is_none()
         };
-        // These owner files name no running process, or one that started at another time.
+        // The owner files of this test name no running process, or a process that started at
+        // another time.
         assert!(!is_taken(&format!("{machine}\n4194999\n1\n")));
         assert!(!is_taken(&format!("{machine}\n{pid}\n1\n")));
-        // These owner files name another machine, or cannot be parsed.
+        // The owner files of this test name another machine, or cannot be parsed.
         assert!(is_taken(&format!("elsewhere\n{pid}\n1\n")));
         assert!(is_taken(""));
         assert!(is_taken(&ours));

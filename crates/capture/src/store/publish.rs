@@ -1,5 +1,5 @@
-//! Renames the files of a host sink to ordinary names, so that stormlog 0.3.9 can open a run
-//! without devices.
+//! Renames the files of a host sink to the names of an ordinary sink, so that stormlog 0.3.9 can
+//! open a run without devices.
 
 use std::io;
 use std::path::Path;
@@ -15,15 +15,15 @@ use crate::files::Durability;
 const FROM: SinkNames = SinkNames::Host;
 const TO: SinkNames = SinkNames::Ordinary;
 
-/// Renames the files of a closed host sink to ordinary names. In a directory without a host sink,
-/// nothing is done.
+/// Renames the files of a closed host sink to the names of an ordinary sink. In a directory without
+/// a host sink, nothing is done.
 ///
-/// Segments are renamed first, then the new manifest is written, then `host.json` is removed. A
-/// process that is killed in between leaves a directory that loads: `host.json` describes the
-/// segments under either name until the new manifest is complete. After such an interruption, the
-/// next call finishes the renaming. Nothing is renamed when another process records into the
-/// directory, when a sink of this process is still open on it, or when an ordinary sink is there
-/// too.
+/// Segments are renamed first, then the new manifest is written, then `host.json` is removed. If
+/// the process is killed while it renames, the directory still loads: `host.json` describes the
+/// segments under either name until the new manifest is complete. After an interrupted renaming,
+/// the next call finishes it. No file is renamed when another process records into the directory,
+/// when a sink of this process is still open on it, or when the directory also holds an ordinary
+/// sink.
 pub fn publish(directory: &Path) -> Result<(), SinkError> {
     let exists = |names: SinkNames| directory.join(names.manifest()).is_file();
     let read = SinkError::io("read", directory);
@@ -69,7 +69,7 @@ pub fn publish(directory: &Path) -> Result<(), SinkError> {
     Ok(())
 }
 
-/// Finishes a rewrite of segments that was announced in the manifest and interrupted.
+/// Finishes a rewrite of segments that the manifest announced and that was interrupted.
 fn settle_rewrite(directory: &Path) -> Result<(), SinkError> {
     let Some(mut manifest) = manifest::read(directory, FROM) else {
         return Ok(());

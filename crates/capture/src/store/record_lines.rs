@@ -1,21 +1,23 @@
-//! Converts records to lines of JSON, where each line is made by changing the line of the record
-//! before.
+//! Converts records to lines of JSON, where each line is made by changing the line of the previous
+//! record.
 //!
-//! Records of one program have the same keys in the same order, and most of their values are the
-//! same objects as in the record before, such as the session and the host. The same object of an
-//! immutable type has the same text, so its text stays in the line, and only the text of changed
-//! values is replaced.
+//! Records of one program have the same keys in the same order, and most of their values, such as
+//! the session and the host, are the same objects as in the previous record. An object of an
+//! immutable type that occurs again has the same text, so its text stays in the line, and only the
+//! text of changed values is replaced.
 //!
-//! The objects belong to another language, such as Python, and are accessed through [`Objects`].
+//! The values of a record are objects of another language, such as Python, and are accessed through
+//! [`Objects`].
 
 use stormlog_format::json::push_quoted;
 use stormlog_format::rollup::{MetadataContent, Numbers, Observation};
 use stormlog_format::scan::{Values, fields_of};
 
-/// An object with more keys than this is written without comparing it with the one before.
+/// The largest number of keys of an object that is compared with the previous one; an object with
+/// more keys is written without a comparison.
 pub const MOST_KEYS: usize = 64;
 
-/// Nested objects are compared with those of the last record down to this depth.
+/// The depth down to which nested objects are compared with those of the last record.
 const MOST_LEVELS: usize = 3;
 
 /// The JSON type that was written for a value.
@@ -33,7 +35,7 @@ pub enum Written {
     Other,
 }
 
-/// What is remembered of an object after its record is gone: its keys and its values.
+/// The keys and values that are remembered of an object after its record is gone.
 pub trait Keeps {
     /// The remembered keys and values of one object.
     type Memory: Default;
@@ -58,29 +60,29 @@ pub trait Objects<'o>: Keeps {
     /// Writes an object.
     fn write_object(&mut self, object: &Self::Object) -> Result<(), Self::Error>;
 
-    /// Enters a nested object; [`leave`](Self::leave) must follow.
+    /// Enters a nested object; a call of [`leave`](Self::leave) must follow.
     fn enter(&mut self, value: &Self::Value) -> Result<(), Self::Error>;
 
-    /// Leaves the object that was entered last.
+    /// Leaves the nested object that was entered last.
     fn leave(&mut self);
 
-    /// The value as an object, when its type is exactly that of an object.
+    /// The value as an object, when its type is exactly the type of objects and not a subtype.
     fn as_object<'v>(&self, value: &'v Self::Value) -> Option<&'v Self::Object>;
 
-    /// The value as an integer, when its type is exactly that of an integer and it fits into 64
-    /// bits.
+    /// The value as an integer, when its type is exactly the type of integers and the number fits
+    /// into 64 bits.
     fn as_integer(&self, value: &Self::Value) -> Option<i64>;
 
-    /// The names of an object's keys in sorted order, and memory for its values by their index in
-    /// that order; `None` when further objects should not be compared with this one. An object may
-    /// have at most [`MOST_KEYS`] keys.
+    /// The names of an object's keys in sorted order, and memory for its values in the same order;
+    /// `None` when further objects should not be compared with this object. An object to be
+    /// remembered may have at most [`MOST_KEYS`] keys.
     fn remember(&self, object: &Self::Object) -> Option<(Vec<String>, Self::Memory)>;
 
-    /// Stores the values of an object in `memory`; returns the indexes of those that are other
-    /// objects than before as bits, or `None` when the object has other keys.
+    /// Stores the values of an object in `memory`; returns a bit for each value that is a different
+    /// object than before, or `None` when the object has different keys.
     fn take(&self, memory: &mut Self::Memory, object: &Self::Object) -> Option<u64>;
 
-    /// A changed value of the object that was passed to [`take`](Self::take) last.
+    /// A changed value of the object that was last passed to [`take`](Self::take).
     fn value<'m>(
         &self,
         memory: &'m Self::Memory,
@@ -88,7 +90,8 @@ pub trait Objects<'o>: Keeps {
         index: usize,
     ) -> Option<&'m Self::Value>;
 
-    /// Forgets a value whose type is mutable, because later the same object may have another text.
+    /// Forgets a value whose type is mutable, because the same object may later have a different
+    /// text.
     fn settle(&self, memory: &mut Self::Memory, object: &Self::Object, index: usize);
 }
 
@@ -99,10 +102,11 @@ pub struct Lines<S: Keeps> {
     shape: Shape<S::Memory>,
     /// Holds the text of a changed value until it is copied into the line.
     piece: S,
-    /// For each key in sorted order, its field of a telemetry record; `None` when the record has
-    /// other keys.
+    /// For each key in sorted order, the index of its field in a telemetry record; `None` when the
+    /// record has keys that no such record has.
     fields: Option<Vec<usize>>,
-    /// The numbers of the last record, when the next record may differ in its numbers alone.
+    /// The numbers of the last record; present when the next record may differ from it in numbers
+    /// alone.
     numbers: Option<Numbers>,
     observation: Option<Observation>,
 }
@@ -120,20 +124,20 @@ impl<S: Keeps + Default> Default for Lines<S> {
     }
 }
 
-/// The session of a record, as far as its line shows it.
+/// What the line of a record shows about the record's session.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Named<'l> {
-    /// The record names no session.
+    /// The record contains no session id.
     Nothing,
-    /// The line contains this session id, as the bytes of [`Text`](stormlog_format::Text).
+    /// The line contains the given session id, as the bytes of [`Text`](stormlog_format::Text).
     Session(&'l [u8]),
     /// The line does not show the session id, so the record itself must be read.
     Unclear,
 }
 
 impl<S: Keeps + Default> Lines<S> {
-    /// Writes the line of a record; if the record has the same keys as the one before, only changed
-    /// values are replaced in the line.
+    /// Writes the line of a record; if the record has the same keys as the previous one, only
+    /// changed values are replaced in the line.
     pub fn take<'o>(&mut self, record: &S::Object) -> Result<(), S::Error>
     where
         S: Objects<'o>,
@@ -142,7 +146,7 @@ impl<S: Keeps + Default> Lines<S> {
         self.finish(keys)
     }
 
-    /// Writes the line of a record with which the next record is not compared.
+    /// Writes the line of a record that is not compared with the next record.
     pub fn take_alone<'o>(&mut self, record: &S::Object) -> Result<(), S::Error>
     where
         S: Objects<'o>,
@@ -162,7 +166,7 @@ impl<S: Keeps + Default> Lines<S> {
                 Ok(())
             }
             Err(error) => {
-                // After an error the line mixes parts of two records, so all state is reset.
+                // After an error the line contains parts of two records, so all state is reset.
                 *self = Self::default();
                 Err(error)
             }
@@ -174,7 +178,7 @@ impl<S: Keeps + Default> Lines<S> {
         std::str::from_utf8(&self.line).unwrap_or_default()
     }
 
-    /// What a rollup needs from the record taken last; `None` when its line must be parsed for it.
+    /// What a rollup needs from the record taken last; `None` when the rollup must parse the line.
     pub fn observation(&mut self) -> Option<Observation> {
         self.observation.take()
     }
@@ -231,14 +235,14 @@ impl<S: Keeps + Default> Lines<S> {
             Keys::Others => None,
         };
         seen.or_else(|| {
-            // The numbers may have been taken from a record with other content, so they are no
+            // The stored numbers may come from a record with different content, so they are no
             // longer valid.
             self.numbers = None;
             self.observe_all()
         })
     }
 
-    /// The observation for a record that differs from the last one only in its numbers.
+    /// What a rollup needs from a record that differs from the last record only in its numbers.
     fn observe_numbers(&mut self, changed: u64) -> Option<Observation> {
         let (numbers, fields) = (self.numbers.as_mut()?, self.fields.as_ref()?);
         let keys = &self.shape.keys;
@@ -284,13 +288,13 @@ impl<S: Keeps + Default> Lines<S> {
     }
 }
 
-/// The keys of an object and what was last written for each.
+/// The keys of an object and the text that was last written for each key.
 struct Shape<M> {
     /// The keys in the order in which a line contains them.
     keys: Vec<Key<M>>,
     memory: M,
     content: MetadataContent,
-    /// Whether the last object contains the same for a rollup as the object before it.
+    /// Whether the last object and the previous one contain the same information for a rollup.
     keeps_content: bool,
 }
 
@@ -305,11 +309,11 @@ impl<M: Default> Default for Shape<M> {
     }
 }
 
-/// Whether an object has the same keys as the object before it.
+/// Whether an object has the same keys as the previous object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Keys {
-    /// The keys are the same; `changed` has a bit for each key, in the order of the line, whose
-    /// value is another one.
+    /// The keys of both objects are the same; `changed` has a bit for each key with a changed
+    /// value, in the order of the line.
     Same {
         changed: u64,
     },
@@ -322,11 +326,11 @@ struct Key<M> {
     start: usize,
     end: usize,
     written: Written,
-    /// The keys of the value, when the value is an object itself.
+    /// The keys of the value, when the value itself is an object.
     inner: Option<Box<Shape<M>>>,
 }
 
-/// An object in a line whose values are being replaced.
+/// The position of an object in a line while the values of the object are replaced.
 struct Place<'l, S> {
     line: &'l mut Vec<u8>,
     piece: &'l mut S,
@@ -349,8 +353,8 @@ impl<S> Place<'_, S> {
 }
 
 impl<M: Default> Shape<M> {
-    /// Writes an object that has other keys than the one before it, and returns its shape: an empty
-    /// one when the object should not be remembered.
+    /// Writes an object that has different keys than the previous object, and returns its shape,
+    /// which is empty when the object should not be remembered.
     fn begin<'o, S>(object: &S::Object, piece: &mut S, levels: usize) -> Result<Self, S::Error>
     where
         S: Objects<'o, Memory = M>,
@@ -363,7 +367,7 @@ impl<M: Default> Shape<M> {
         Ok(shape)
     }
 
-    /// The shape of an object before anything is written; `None` when the object should not be
+    /// The keys of an object before its values are written; `None` when the object should not be
     /// remembered.
     fn of<'o, S>(object: &S::Object, piece: &S) -> Option<Self>
     where
@@ -410,8 +414,8 @@ impl<M: Default> Shape<M> {
         Ok(())
     }
 
-    /// Replaces the text of the changed values, and returns by how many bytes the object's text has
-    /// grown.
+    /// Replaces the text of the changed values of an object, and returns by how many bytes the
+    /// object's text has grown.
     fn patch<'o, S>(
         &mut self,
         object: &S::Object,
@@ -446,7 +450,8 @@ impl<M: Default> Shape<M> {
         Ok(grown)
     }
 
-    /// Whether an object with these changes contains the same for a rollup as the object before it.
+    /// Whether an object with the given changed values contains the same information for a rollup
+    /// as the previous object.
     fn has_same_content(&self, changed: u64) -> bool {
         match self.content {
             MetadataContent::Nothing => !self.keys.is_empty(),
@@ -455,8 +460,8 @@ impl<M: Default> Shape<M> {
         }
     }
 
-    /// The status of the collector in the text of a metadata object, empty when it has none; `None`
-    /// when the text must be parsed to find it.
+    /// The status of the collector in the text of a metadata object, empty when the object has no
+    /// status; `None` when the text must be parsed.
     fn status<'t>(&self, text: &'t [u8]) -> Option<&'t [u8]> {
         let key = match self.content {
             MetadataContent::Nothing if self.keys.is_empty() => return None,
@@ -502,8 +507,8 @@ impl<M: Default> Key<M> {
     }
 
     /// Replaces the text of a value by an integer, and returns by how many bytes the text has
-    /// grown. This case is separate because most changes between records are integers, which are
-    /// immutable.
+    /// grown. Integers are handled separately, because most changes between records are integers,
+    /// which are immutable.
     fn patch_integer<'o, S>(&mut self, value: &S::Value, place: &mut Place<'_, S>) -> Option<isize>
     where
         S: Objects<'o, Memory = M>,

@@ -1,5 +1,5 @@
 //! Marks the directory of a sink with the process that records a session, where the manifest cannot
-//! identify it ([`stormlog_format::RECORDER_MARK`]).
+//! identify that process ([`stormlog_format::RECORDER_MARK`]).
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use stormlog_format::{RECORDER_MARK, Text, recorder_mark};
 
 use crate::process::own_identity;
 
-/// Marks a directory with this process. Without a mark, readers judge a session by host name and
-/// pid, so a file system that accepts none is no reason to fail.
+/// Marks a directory with this process. Without a mark, readers identify the recorder of a session
+/// by host name and pid, so a directory in which no mark can be written causes no error.
 pub(super) fn mark_recorder(directory: &Path, session_id: &Text) {
     let mark = own_identity().and_then(|own| recorder_mark(session_id, &own));
     if let Some(mark) = mark {

@@ -1,5 +1,5 @@
 //! Repairs the state of a directory when a sink is opened on it: sessions that were left running
-//! become interrupted, and segments that no manifest lists are adopted.
+//! become interrupted, and segments that no manifest lists are added.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -16,15 +16,15 @@ use super::thinning::Thinning;
 use super::thinning::rewrite::is_temporary;
 use crate::files::{is_regular, is_temporary_of, open_regular};
 
-/// The state of a directory with which a sink starts.
+/// The state in which a sink finds its directory.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Recovered {
-    /// The sessions in the directory, each once.
+    /// The sessions in the directory; each session is listed once.
     pub(crate) sessions: Vec<SessionSummary>,
     pub(crate) segments: Vec<Segment>,
     /// The number of the next segment.
     pub(crate) next_index: u64,
-    /// Events that earlier sinks on this directory dropped.
+    /// How many events earlier sinks in this directory dropped.
     pub(crate) dropped_event_count: i64,
     /// The thinning budget of an earlier sink on this directory.
     pub(crate) thinning: Option<Thinning>,
@@ -32,15 +32,16 @@ pub(crate) struct Recovered {
     pub(crate) thinned: Thinned,
     pub(crate) pruned: Pruned,
     pub(crate) pruned_sessions: i64,
-    /// Files that an interrupted rewrite left behind: its temporary file, and segments whose lines
-    /// are in another segment by now.
+    /// Files that an interrupted rewrite of segments left behind: its temporary file, and segments
+    /// whose lines are in another segment by now.
     pub(crate) leftovers: Vec<String>,
-    /// Whether the manifest on disk differs from this state, so that a new one must be written.
+    /// Whether the manifest on disk differs from the recovered state, so that a new manifest must
+    /// be written.
     pub(crate) needs_manifest: bool,
 }
 
-/// Reads the state of a sink's directory. Only segments that no manifest lists or whose writer was
-/// killed are read, and no file is changed.
+/// Reads the state of a sink's directory. Of the segments, only those that no manifest lists or
+/// whose writer was killed are read, and no file is changed.
 pub(crate) fn recover(directory: &Path, names: SinkNames, now_ns: i64) -> io::Result<Recovered> {
     let mut found = segment_names(directory, names)?;
     let mut leftovers = file_names(directory, |name| {
@@ -118,7 +119,8 @@ pub(crate) fn recover(directory: &Path, names: SinkNames, now_ns: i64) -> io::Re
             .iter()
             .find(|session| Some(&session.session_id) == segment.session_id.as_ref());
         if owner.is_some_and(|owner| owner.status == SessionStatus::Interrupted) {
-            // Closing a segment alone does not need a new manifest; the next manifest contains it.
+            // Closing a segment alone does not need a new manifest, because the next manifest will
+            // contain the change.
             segment.closed = true;
             count_what_was_written_early(directory, segment)?;
         }
@@ -127,7 +129,8 @@ pub(crate) fn recover(directory: &Path, names: SinkNames, now_ns: i64) -> io::Re
     Ok(recovered)
 }
 
-/// Completes an interrupted rewrite in the manifest; returns the segments that it made superfluous.
+/// Completes an interrupted rewrite of segments in the manifest; returns the segments that the
+/// rewrite made superfluous.
 pub(super) fn settle(directory: &Path, manifest: &mut Manifest) -> Vec<Text> {
     let mut replaced = manifest.settle_rewrite(|name| {
         let name = name.as_str().filter(|name| is_plain_name(name))?;
@@ -138,7 +141,7 @@ pub(super) fn settle(directory: &Path, manifest: &mut Manifest) -> Vec<Text> {
     replaced
 }
 
-/// Replaces the session with the same id in the list, or adds it at the end.
+/// Replaces the session with the same id in the list of sessions, or adds it at the end.
 pub(crate) fn upsert(sessions: &mut Vec<SessionSummary>, session: SessionSummary) {
     match sessions
         .iter_mut()
@@ -156,9 +159,10 @@ fn next_index(segments: &[Segment], names: SinkNames) -> u64 {
     indices.max().map_or(1, |last| last.saturating_add(1))
 }
 
-/// Counts the lines that a killed writer wrote after its last manifest. The lines written early
-/// follow the bytes that the manifest counts. If no line begins where the counted bytes end, the
-/// manifest describes another file.
+/// Counts the lines that a killed writer wrote after its last manifest. The lines that a killed
+/// writer wrote after its last manifest follow the bytes that the manifest counts. If no line of a
+/// segment begins where the bytes that its manifest counts end, the manifest describes another
+/// file.
 fn count_what_was_written_early(directory: &Path, segment: &mut Segment) -> io::Result<()> {
     let name = segment.filename.as_str().filter(|name| is_plain_name(name));
     let counted_bytes = u64::try_from(segment.size_bytes).unwrap_or(0);
@@ -186,8 +190,8 @@ fn signed(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// Makes the manifest entry for a segment that no manifest lists; its session is taken from its
-/// records.
+/// Makes the manifest entry for a segment that no manifest lists; the session of the segment is
+/// taken from its records.
 fn adopt(directory: &Path, name: &str) -> io::Result<Segment> {
     let lines = Lines::of(open_regular(&directory.join(name))?)?;
     Ok(Segment {
@@ -211,7 +215,7 @@ fn file_names(directory: &Path, is_wanted: impl Fn(&str) -> bool) -> io::Result<
         let Ok(name) = entry.file_name().into_string() else {
             continue;
         };
-        // Links are ignored, because a link could lead out of the sink.
+        // Symbolic links are ignored, because a link could lead out of the sink.
         if is_wanted(&name) && entry.file_type().is_ok_and(|kind| kind.is_file()) {
             found.push(name);
         }

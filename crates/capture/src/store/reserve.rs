@@ -1,6 +1,6 @@
 //! Reserves a little disk space, so that the end of a session can be recorded when the disk is
-//! full. The reserved file has no name, so it is invisible and disappears when the process is
-//! killed.
+//! full. The file that reserves the space has no name, so it is invisible and disappears when the
+//! process is killed.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::kept_file::KeptFile;
 /// The number of reserved bytes, enough for a manifest of some hundred sessions and segments.
 const BYTES: u64 = 64 << 10;
 
-/// Reserved disk space, which is freed when this value is dropped.
+/// Reserved disk space, which is freed when the `Reserve` is dropped.
 #[derive(Debug)]
 pub(crate) struct Reserve {
     /// The open file that keeps the reserved disk space; it is never read.
@@ -19,7 +19,7 @@ pub(crate) struct Reserve {
 }
 
 impl Reserve {
-    /// Reserves disk space in a directory; `None` where the file system cannot do that.
+    /// Reserves disk space in a directory; `None` where the file system cannot reserve space.
     pub(crate) fn take(directory: &Path) -> Option<Self> {
         let file = tempfile::tempfile_in(directory).ok()?;
         rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, BYTES).ok()?;

@@ -1,8 +1,8 @@
-//! Builds the rollups of a sink while events are written, one part per segment, and merges the
-//! parts when the sink is closed.
+//! Builds the rollups of a sink while events are written, one rollup per segment, and merges them
+//! when the sink is closed.
 //!
-//! Only segments of an earlier process are read back, and only if the rollups of that process are
-//! missing or one of its segments was deleted.
+//! For the rollups, only segments of an earlier process are read back, and only if the rollups of
+//! that process are missing or one of its segments was deleted.
 
 use std::collections::HashMap;
 use std::io;
@@ -23,7 +23,7 @@ use super::manifest::MANIFEST_FILENAME;
 use super::segment::is_plain_name;
 use crate::files::{Durability, is_regular, read_regular, replace_file};
 
-/// A segment of an earlier process that is longer than this is not read back for rollups.
+/// The largest segment of an earlier process, in bytes, that is read back for rollups.
 const MAX_READ_BACK_BYTES: u64 = 1 << 30;
 
 /// Writes `rollups.json` into a directory, which is created when it is missing, and returns the
@@ -40,17 +40,18 @@ pub fn write_rollups(directory: &Path, rollups: &RollupFile) -> io::Result<PathB
     Ok(directory.join(ROLLUP_FILENAME))
 }
 
-/// What the rollups know about the segments of a sink.
+/// The rollups of the segments of a sink.
 #[derive(Debug)]
 pub(crate) struct Rollups {
     window_ns: i64,
-    /// The part of each segment that this sink wrote; other segments must be read for the rollups.
+    /// The rollup of each segment that this sink wrote; other segments must be read for the
+    /// rollups.
     parts: HashMap<Text, Part>,
     /// The rollups found when the sink was opened, if they describe the segments that still exist.
     earlier: Option<RollupFile>,
 }
 
-/// The rollup of one segment that this sink wrote, all of it for one session.
+/// The rollup of one segment that this sink wrote; all events of the segment belong to one session.
 #[derive(Debug)]
 struct Part {
     session_id: Text,
@@ -67,7 +68,7 @@ pub(crate) enum RollupFailure {
 }
 
 impl Rollups {
-    /// Starts with the rollups of an earlier sink, if there are any.
+    /// Starts with the rollups that an earlier sink wrote, if the directory has any.
     pub(crate) fn open(directory: &Path, window_ns: i64, manifest: &Manifest) -> Self {
         let earlier = read_regular(&directory.join(ROLLUP_FILENAME), MAX_READ_BACK_BYTES)
             .ok()
@@ -90,14 +91,14 @@ impl Rollups {
         self.parts.insert(segment.clone(), part);
     }
 
-    /// Adds events that were appended to a segment to its rollup.
+    /// Adds events that were appended to a segment to the rollup of the segment.
     pub(crate) fn observe(&mut self, segment: &Text, observed: &[Observation]) {
         if let Some(Part { events, .. }) = self.parts.get_mut(segment) {
             events.observe_all(observed);
         }
     }
 
-    /// Adds lines that were appended to a segment to its rollup.
+    /// Adds lines that were appended to a segment to the rollup of the segment.
     pub(crate) fn observe_lines(&mut self, segment: &Text, lines: &[u8]) {
         let Some(Part { session_id, events }) = self.parts.get_mut(segment) else {
             return;
@@ -236,7 +237,7 @@ impl Rollups {
     }
 }
 
-/// The sessions of a sink while their segments are merged.
+/// The rollups of a sink's sessions while the segments are merged.
 struct Merged<'a> {
     directory: &'a Path,
     window_ns: i64,
@@ -277,7 +278,7 @@ impl Merged<'_> {
         }
     }
 
-    /// Reads a segment and adds its events.
+    /// Reads a segment and adds its events to the rollups.
     fn read(&mut self, segment: &Segment) -> Result<(), RollupFailure> {
         let source = self.source(segment);
         let mut owners: Vec<Text> = Vec::new();
@@ -302,9 +303,9 @@ impl Merged<'_> {
         Ok(())
     }
 
-    /// Adds the sessions that occur in the events of segments but in no manifest. The windows of a
-    /// rollup count from the start of a session, so all sessions must be known before any event is
-    /// counted.
+    /// Adds the sessions that occur in the events of segments but not in the manifest. The time
+    /// windows of a rollup count from the start of a session, so all sessions must be known before
+    /// any event is counted.
     fn add_strangers(&mut self, segments: &[&Segment]) -> Result<(), RollupFailure> {
         let mut strangers: Vec<Stranger> = Vec::new();
         for segment in segments {
@@ -388,7 +389,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// A session that no manifest lists, as its events describe it.
+/// A session that the manifest does not list, as its events describe it.
 struct Stranger {
     first: Event,
     stop_ns: Option<i64>,

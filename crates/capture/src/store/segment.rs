@@ -1,5 +1,5 @@
-//! Appends lines to one segment file. A segment writer handles bytes and torn lines; it does not
-//! know sessions.
+//! Appends lines to one segment file. A segment writer handles bytes and torn lines; it knows
+//! nothing about sessions.
 
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -34,7 +34,7 @@ pub(crate) struct Found {
 }
 
 impl SegmentWriter {
-    /// Creates a segment file; fails when a file or a link with this name exists.
+    /// Creates a segment file; fails when a file or a link with the same name exists.
     pub(crate) fn create(path: PathBuf) -> io::Result<Self> {
         let file = KeptFile::new(create_to_append(&path)?)?;
         Ok(Self {
@@ -44,7 +44,7 @@ impl SegmentWriter {
         })
     }
 
-    /// Opens a segment file; text after the last newline is the torn line of a killed writer and is
+    /// Opens a segment file; text after its last newline is the torn line of a killed writer and is
     /// cut off.
     pub(crate) fn open(path: PathBuf) -> io::Result<(Self, Found)> {
         let file = open_to_append(&path)?;
@@ -64,7 +64,7 @@ impl SegmentWriter {
         Ok((writer, found))
     }
 
-    /// Appends complete lines: all of them or, when writing fails, none.
+    /// Appends complete lines to the segment: all of them or, when writing fails, none.
     pub(crate) fn append(&mut self, lines: &[u8]) -> Result<(), AppendError> {
         let (mut file, metadata) = self.file.checked().map_err(AppendError::Closed)?;
         // A segment file that was deleted would accept the lines, but no reader could find them.
@@ -85,7 +85,8 @@ impl SegmentWriter {
         }
     }
 
-    /// The segment file, for a caller that syncs it without blocking the writer.
+    /// The segment file, for a caller that writes the file to disk without blocking the segment
+    /// writer.
     pub(crate) fn file(&self) -> Arc<KeptFile> {
         Arc::clone(&self.file)
     }
@@ -102,9 +103,10 @@ impl SegmentWriter {
 /// Why lines could not be appended to a segment, and in which state the segment is.
 #[derive(Debug)]
 pub(crate) enum AppendError {
-    /// The segment is unchanged, so appending the same lines can be tried again.
+    /// The segment is unchanged after the failure, so appending the same lines can be tried again.
     Clean(io::Error),
-    /// The segment ends with a part of the lines and can no longer be written.
+    /// The segment ends with a part of the lines that were to be appended, and can no longer be
+    /// written.
     Torn(io::Error),
     /// The program closed the descriptor of the segment; the file is unchanged.
     Closed(io::Error),

@@ -1,8 +1,8 @@
-//! A sink for callers on any thread. This sink flushes on a thread of its own and is safe across a
-//! fork.
+//! A sink whose functions may be called on any thread. A [`Sink`] flushes on a thread of its own
+//! and is safe across a fork.
 //!
-//! A forked child releases the state of the parent ([`super::fork`]) and records into a sink of its
-//! own.
+//! A forked child releases its copy of the parent's sink ([`super::fork`]) and records into a sink
+//! of its own.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -52,7 +52,7 @@ struct State {
     stop: bool,
 }
 
-/// The flushing thread sleeps at least this long between two flushes, even when the next one is
+/// The least time that the flushing thread sleeps between two flushes, even when the next flush is
 /// due.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(5);
 
@@ -73,8 +73,8 @@ impl Holder for Shared {
     fn hand_over(&self) {
         let end = Instant::now() + HAND_OVER_PATIENCE;
         loop {
-            // Another thread may hold the lock of the state while it waits for this thread, so this
-            // thread only tries the lock.
+            // Another thread may hold the lock of the sink's state while it waits for the current
+            // thread, so the current thread does not wait for the lock.
             match self.state.try_lock() {
                 Ok(mut state) => {
                     state.writer.iter_mut().for_each(Writer::hand_over);
@@ -112,8 +112,8 @@ impl Sink {
         Ok(sink)
     }
 
-    /// Makes a session the active one and returns it. If a session is already active, it stays the
-    /// active one.
+    /// Makes a session the active one and returns the active session. If a session is already
+    /// active, it stays the active one.
     pub fn start_session(
         &self,
         summary: Option<SessionSummary>,
@@ -136,10 +136,10 @@ impl Sink {
         })
     }
 
-    /// Appends a record to the named session or the active one; the record is a line of JSON with
+    /// Appends a record to the given session or the active one; the record is a line of JSON with
     /// sorted keys, without a newline. Session ids are passed as the bytes of
-    /// [`Text`](stormlog_format::Text). Without an observation the line is parsed for the rollups;
-    /// a given observation must be made from this line.
+    /// [`Text`](stormlog_format::Text). Without an `observation`, the line is parsed for the
+    /// rollups; a given `observation` must be made from the line.
     pub fn append_line(
         &self,
         session_id: Option<&[u8]>,
@@ -152,9 +152,9 @@ impl Sink {
         })
     }
 
-    /// Does the same as [`append_line`](Self::append_line) if that needs no I/O and no waiting;
-    /// otherwise returns false and does nothing. This is for callers that hold a lock which other
-    /// threads need, such as Python's.
+    /// Appends a line like [`append_line`](Self::append_line) if that needs no I/O and no waiting;
+    /// otherwise returns false and does nothing. Callers that hold a lock which other threads need,
+    /// such as Python's interpreter lock, use this function.
     pub fn append_line_at_once(
         &self,
         session_id: Option<&[u8]>,
@@ -170,8 +170,8 @@ impl Sink {
         writer.is_some_and(|writer| writer.buffer_only(session_id, line, observation))
     }
 
-    /// Checks that the session of a record is the active one; begins that session when none is
-    /// active.
+    /// Checks that the session of a record is the active session; begins the record's session when
+    /// none is active.
     pub fn enter_session(&self, session_id: Option<&[u8]>) -> Result<(), SinkError> {
         self.with_writer(|writer| writer.enter_session(session_id))
     }
@@ -183,8 +183,8 @@ impl Sink {
         self.look(|writer| writer.flush(flush)).unwrap_or(Ok(()))
     }
 
-    /// Flushes, closes the segment and ends the active session. After it was closed, the sink can
-    /// be used again.
+    /// Flushes the sink, closes its segment and ends the active session. After
+    /// [`close`](Self::close), the sink can be used again.
     pub fn close(&self, status: SessionStatus) -> Result<(), SinkError> {
         self.look(|writer| writer.close(status)).unwrap_or(Ok(()))
     }
@@ -205,7 +205,7 @@ impl Sink {
             .unwrap_or_else(|| self.config.root_dir.clone())
     }
 
-    /// Takes the log messages of the sink that were not taken yet.
+    /// Removes and returns the log messages of the sink that were not fetched yet.
     pub fn take_notices(&self) -> Vec<String> {
         self.look(Writer::take_notices).unwrap_or_default()
     }
@@ -237,7 +237,7 @@ impl Sink {
         state.writer.as_mut().map(work)
     }
 
-    /// Calls a function with the writer of the sink, which is opened if this process has none.
+    /// Calls a function with the writer of the sink; the writer is opened if this process has none.
     fn with_writer<R>(
         &self,
         work: impl FnOnce(&mut Writer) -> Result<R, SinkError>,
@@ -269,9 +269,9 @@ impl Sink {
 impl Drop for Sink {
     fn drop(&mut self) {
         let Some(life) = self.existing_life() else {
-            // This process is a forked child that never used the sink. If a thread of the parent
-            // was using the sink during the fork, the sink's memory is in an unknown state and is
-            // not freed.
+            // The process is a forked child that never used the sink. If a thread of the parent was
+            // using the sink during the fork, the sink's memory is in an unknown state and is not
+            // freed.
             if self.life.shared.state.try_lock().is_err() {
                 std::mem::forget(Arc::clone(&self.life.shared));
             }
@@ -281,10 +281,10 @@ impl Drop for Sink {
         state.stop = true;
         life.shared.wake.notify_one();
         if let Some(mut writer) = state.writer.take() {
-            // When the sink is dropped no caller can get the error; lines that cannot be written
-            // now are lost.
+            // No caller can get an error when the sink is dropped; lines that cannot be written now
+            // are lost.
             let _ = writer.flush(Flush::Now);
-            // The state is unlocked here, because the flushing thread needs it to end.
+            // The state is unlocked before the wait, because the flushing thread needs it to end.
             drop(state);
             writer.wait_for_replaced_segments();
         }
@@ -301,7 +301,7 @@ fn flush_in_background(shared: &Shared) {
     let mut thinner = Thinner::default();
     let mut state = shared.lock();
     while let Some(writer) = state.writer.as_mut().filter(|writer| !writer.is_at_rest()) {
-        // The writer keeps the error of a failed flush and knows when to try again.
+        // The writer keeps the error of a failed flush and knows when to try the flush again.
         let unsynced = writer.tick().unwrap_or_default();
         let mut sleep = writer.idle_for().max(SHORTEST_SLEEP);
         if writer.thins() {
@@ -315,7 +315,8 @@ fn flush_in_background(shared: &Shared) {
             sleep = pause.map_or(sleep, |pause| sleep.min(pause));
             state = shared.lock();
         } else if unsynced.is_empty() {
-            // If the next flush is due soon, the thread wakes up by itself and needs no signal.
+            // If the next flush is due soon, the flushing thread wakes up by itself and needs no
+            // signal.
             state.is_asleep = !writer.is_behind();
         } else {
             drop(state);
@@ -341,7 +342,8 @@ fn flush_in_background(shared: &Shared) {
 
 fn sync(files: &[Arc<KeptFile>]) {
     for file in files {
-        // If the sync fails, the next flush finds out whether the disk still accepts writes.
+        // If writing the file to disk fails, the next flush finds out whether the disk still
+        // accepts writes.
         let _ = file.sync_data();
     }
 }

@@ -1,10 +1,10 @@
 //! Thinning keeps a whole run within a budget of bytes by removing samples from the older part of
 //! the sink.
 //!
-//! The newest segments of the sink stay complete. Older segments are rewritten, so that each time
-//! interval keeps only the samples listed in [`select`]. The older a segment is, the longer are the
-//! time intervals to which it is thinned. This file decides which segments are rewritten next; it
-//! does no file access.
+//! Thinning leaves the newest segments of the sink complete. Thinning rewrites older segments, so
+//! that each time interval keeps only the samples listed in [`select`]. The older a segment is, the
+//! longer are the time intervals to which it is thinned. The module `thinning` decides which
+//! segments are rewritten next; it does no file access.
 
 pub(crate) mod rewrite;
 mod select;
@@ -17,7 +17,7 @@ use super::segment::is_plain_name;
 /// Options for thinning, which keeps a sink within a budget without losing its older part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thinning {
-    /// The budget: all segments of the sink together have at most this many bytes.
+    /// The budget: the largest number of bytes of all segments of the sink together.
     pub budget_bytes: u64,
 }
 
@@ -31,7 +31,7 @@ impl Default for Thinning {
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// The time intervals to which segments are thinned, one after the other.
+/// The time intervals to which segments are thinned, from the shortest to the longest.
 const INTERVALS_NS: [i64; 5] = [
     SECOND_NS,
     10 * SECOND_NS,
@@ -40,52 +40,56 @@ const INTERVALS_NS: [i64; 5] = [
     3600 * SECOND_NS,
 ];
 
-/// Segments thinned to this longest interval are not thinned further.
+/// The longest time interval; segments thinned to it are not thinned further.
 pub(crate) const COARSEST_INTERVAL_NS: i64 = INTERVALS_NS[INTERVALS_NS.len() - 1];
 
-/// The interval that is recorded for segments that were merged but not thinned. The interval of a
-/// merged segment shows readers that follow the sink that the file was rewritten.
+/// The interval that is recorded for segments that were merged but not thinned. The recorded
+/// interval of a merged segment shows a reader that follows the sink that the file was rewritten.
 const MERGED_INTERVAL_NS: i64 = 1;
 
-/// Complete segments have level 0; segments thinned to the n-th interval have level n.
+/// The number of levels of thinning: complete segments have level 0, segments thinned to the n-th
+/// time interval have level n.
 const LEVELS: usize = INTERVALS_NS.len() + 1;
 const COARSEST: usize = LEVELS - 1;
 
-/// The share of each level in the usable bytes of the budget, in sixteenths. With 10 samples a
-/// second of 700 bytes and the default budget, these shares keep 5 hours complete, 2 hours at 1 s,
-/// 20 hours at 10 s, 5 days at 1 min, 26 days at 10 min, and 150 days at 1 h.
+/// The share of each level of thinning in the usable bytes of the budget, in sixteenths. With 10
+/// samples a second of 700 bytes each and the default budget, the shares of the levels keep 5 hours
+/// complete, then 2 hours thinned to intervals of 1 s, 20 hours at 10 s, 5 days at 1 min, 26 days
+/// at 10 min, and 150 days at 1 h.
 const SHARES: [u64; LEVELS] = [8, 2, 2, 2, 1, 1];
 
-/// At most this many segments are rewritten into one segment.
+/// The largest number of segments that are rewritten into one segment.
 const LARGEST_GROUP: usize = 16;
 
-/// When a sink has more segments than this, segments of one level are merged. A merge takes at
-/// least [`SMALLEST_MERGE`] segments, so that lines are not copied for every new segment.
+/// The number of segments above which the segments of one level of thinning are merged. A merge
+/// takes at least [`SMALLEST_MERGE`] segments, so that the old lines are not copied again for every
+/// new segment.
 const MANY_SEGMENTS: usize = 32;
 const SMALLEST_MERGE: usize = 8;
 
-/// The smallest size at which a segment rolls over, whatever the budget.
+/// The smallest size in bytes at which a sink starts the next segment, whatever the budget.
 const SMALLEST_SEGMENT: u64 = 4 << 10;
 
 impl Thinning {
-    /// The size at which a segment rolls over; it is small, so that thinning works on small pieces.
+    /// The size in bytes at which a sink starts the next segment; it is small, so that thinning
+    /// works on small files.
     pub(crate) fn segment_bytes(self) -> u64 {
         (self.budget_bytes / 16).max(SMALLEST_SEGMENT)
     }
 
-    /// Segments are thinned when they have more bytes than this together; the rest of the budget is
-    /// for events that are written during a rewrite.
+    /// The total bytes of segments above which segments are thinned; the rest of the budget is for
+    /// events that are written during a rewrite.
     fn usable_bytes(self) -> u64 {
         self.budget_bytes - self.budget_bytes / 8
     }
 
-    /// The newest segments up to this many bytes are neither thinned nor deleted.
+    /// How many bytes of the newest segments are neither thinned nor deleted.
     fn protected_bytes(self) -> u64 {
         self.budget_bytes / 8
     }
 
-    /// Above this many bytes, thinning cannot keep up with the events, and whole segments are
-    /// deleted, because the disk belongs to the watched program.
+    /// The number of bytes above which thinning cannot keep up with the events and whole segments
+    /// are deleted, because the disk belongs to the watched program.
     pub(crate) fn most_bytes(self) -> u64 {
         self.budget_bytes.saturating_mul(2)
     }
@@ -98,20 +102,20 @@ impl Thinning {
 /// The next action that keeps a sink within its budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
-    /// Rewrite `count` segments, starting with index `first`, into one that is thinned to an
-    /// interval.
+    /// Rewrite `count` segments, starting with index `first`, into one segment that is thinned to a
+    /// time interval.
     Rewrite {
         first: usize,
         count: usize,
         interval_ns: i64,
     },
-    /// Delete the segment with this index, because nothing more can be thinned.
+    /// Delete the segment with the given index, because nothing more can be thinned.
     Drop(usize),
 }
 
-/// The level of a segment, by the interval to which it was thinned. An interval that is not in the
-/// table lies between two levels; the segment gets the finer level and may be thinned to the
-/// coarser one.
+/// The level of thinning of a segment, by the time interval to which it was thinned. A time
+/// interval that is not in the table lies between two levels; the segment gets the lower level and
+/// may be thinned further to the higher one.
 fn level(segment: &Segment) -> usize {
     let interval = segment.thinned_interval_ns;
     INTERVALS_NS.partition_point(|known| *known <= interval)
@@ -121,7 +125,7 @@ fn size(segment: &Segment) -> u64 {
     u64::try_from(segment.size_bytes).unwrap_or(0)
 }
 
-/// The next action that keeps the segments, which are given oldest first, within the budget.
+/// The next action that keeps a sink within its budget; its segments are given oldest first.
 pub(crate) fn plan(segments: &[Segment], thinning: Thinning) -> Option<Plan> {
     let total: u64 = segments.iter().map(size).sum();
     let layout = Layout::of(segments, thinning);
@@ -176,8 +180,8 @@ impl<'a> Layout<'a> {
                 .find(|index| self.is_idle(*index) && level(&self.segments[*index]) == wanted)
         };
         let is_too_much = |level: &usize| self.bytes[*level] > self.thinning.share(*level);
-        // If all levels are within their shares, the coarsest level is thinned first, so that
-        // recent events stay complete longest.
+        // If all levels of thinning are within their shares, the segments with the longest interval
+        // are thinned first, so that recent events stay complete longest.
         let mut in_turn = (0..COARSEST).filter(is_too_much).chain((0..COARSEST).rev());
         let (level, first) = in_turn.find_map(|level| Some((level, oldest(level)?)))?;
         Some(Plan::Rewrite {
@@ -188,7 +192,7 @@ impl<'a> Layout<'a> {
     }
 
     /// How many segments from `first` on can be rewritten into one: neighbours of the same session
-    /// and level that together are not larger than one segment.
+    /// and the same level of thinning that together are not larger than one segment.
     fn group(&self, first: usize, end: usize) -> usize {
         let head = &self.segments[first];
         let mut bytes = 0;

@@ -1,7 +1,8 @@
-//! A sink for one thread, which buffers, flushes, rolls over, deletes old segments and closes.
+//! The writer of a sink: it buffers and flushes events, starts new segments, deletes old segments
+//! and closes the sink.
 //!
-//! The writer starts no thread and waits for none. A failed call leaves the writer unchanged, so
-//! that it can be tried again: lines stay buffered until they are in a segment.
+//! The writer of a sink starts no thread and waits for none. A failed call leaves the writer
+//! unchanged, so that the call can be repeated: lines stay buffered until they are in a segment.
 
 mod manifest_pace;
 mod segments;
@@ -34,19 +35,19 @@ use crate::files::Durability;
 use crate::kept_file::KeptFile;
 use crate::redact::LineFilter;
 
-/// The most bytes that are buffered while the disk accepts no writes, about twenty thousand events.
-/// When the buffer is full, further events are dropped and counted, because the memory belongs to
-/// the watched program.
+/// The largest number of bytes that are buffered while the disk accepts no writes, enough for about
+/// twenty thousand events. When the buffer is full, further events are dropped and counted, because
+/// the memory belongs to the watched program.
 const MAX_BUFFERED_BYTES: usize = 8 << 20;
 
-/// How long to wait after a failed write; the time doubles with each failure.
+/// How long the writer waits after a failed write; the time doubles with each failure.
 const FIRST_BACK_OFF: Duration = Duration::from_millis(100);
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(5);
 
-/// How long the counts in the manifest may stay behind the segments.
+/// How long the counts in the manifest may lag behind the segments.
 const CATCH_UP: Duration = Duration::from_millis(50);
 
-/// The core of a sink, which only one thread uses at a time.
+/// The part of a sink that writes files; only one thread uses it at a time.
 #[derive(Debug)]
 pub(crate) struct Writer {
     config: SinkConfig,
@@ -62,9 +63,9 @@ pub(crate) struct Writer {
     filtered_bytes: usize,
     filter: LineFilter,
     buffered_events: u64,
-    /// How many events were written to the segment ahead of the next flush.
+    /// How many events were written to the segment early, before the next flush.
     early_events: u64,
-    /// The observations of the buffered events for the rollups, if they are known.
+    /// What the rollups need from the buffered events, if it is known.
     observations: Vec<Observation>,
     dropped_events: u64,
     earlier_dropped_events: i64,
@@ -80,7 +81,7 @@ pub(crate) struct Writer {
     rewriting: Option<Rewriting>,
     /// The names of the segments that are being rewritten.
     in_work: Vec<Text>,
-    /// After a failure of thinning, when it may be tried again and how long the wait was.
+    /// When thinning may be tried again after a failure, and how long the last wait was.
     thin_again: Option<(Instant, Duration)>,
     failure: Option<Failure>,
     /// The rollups, which are built while events are written; `None` if they are disabled.
@@ -90,8 +91,8 @@ pub(crate) struct Writer {
     reserve: Option<Reserve>,
     /// The object that ends the session when another sink of this process takes over.
     holder: Option<Weak<dyn Holder>>,
-    /// Whether the program closed the sink's file descriptors. A closed descriptor is reported
-    /// once.
+    /// Whether the program closed the sink's file descriptors. The writer reports closed
+    /// descriptors once.
     was_closed: bool,
 }
 
@@ -107,17 +108,17 @@ struct Failure {
 pub(crate) enum Flush {
     /// Flushes only if enough events are buffered or enough time has passed.
     IfDue,
-    /// Flushes everything that is buffered and waits for the disk.
+    /// Writes all buffered events and waits for the disk.
     Now,
-    /// Writes everything that is buffered to the operating system only, so that a killed process
-    /// loses none of it. After an early write, the next regular flush updates the manifest and
-    /// syncs.
+    /// Writes all buffered events to the operating system only, so that a killed process loses none
+    /// of them. After a write ahead of the flush, the next regular flush updates the manifest and
+    /// waits for the disk.
     Early,
 }
 
 impl Writer {
-    /// Opens a sink: claims its directory, or a sibling when another process records there, and
-    /// repairs the files in it.
+    /// Opens a sink: claims its directory, or a sibling when another process records into that
+    /// directory, and repairs the files in it.
     pub(crate) fn open(config: SinkConfig) -> Result<Self, SinkError> {
         let Claimed { directory, claim } =
             lock::claim(&config.root_dir).map_err(SinkError::io("open", &config.root_dir))?;
@@ -126,7 +127,7 @@ impl Writer {
         let recovered = recover(&directory, config.names, now_ns())
             .map_err(SinkError::io("read", &directory))?;
         for name in &recovered.leftovers {
-            // A superfluous file that cannot be deleted is left for the next sink to delete.
+            // If a superfluous file cannot be deleted, the next sink in the directory deletes it.
             let _ = std::fs::remove_file(directory.join(name));
         }
         drop(replacing);
@@ -190,7 +191,7 @@ impl Writer {
         &self.directory
     }
 
-    /// A log message, if this sink uses a sibling directory because another process has the
+    /// A log message, if this sink uses a sibling directory because another process uses the
     /// requested one.
     fn notice_of_redirection(&self) -> Option<String> {
         (self.directory != self.config.root_dir).then(|| {
@@ -218,7 +219,7 @@ impl Writer {
         self.notices.push(taken_over(&self.directory));
     }
 
-    /// Takes the log messages of the sink that were not taken yet.
+    /// Removes and returns the log messages of the sink that were not fetched yet.
     pub(crate) fn take_notices(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notices)
     }
@@ -236,7 +237,8 @@ impl Writer {
         session.status = SessionStatus::Running;
         session.ended_at_ns = None;
         if session.recorder.is_none() {
-            // Before the manifest, so that every reader of the manifest finds it.
+            // The mark is written before the manifest, so that every reader of the manifest finds
+            // the mark.
             mark_recorder(&self.directory, &session.session_id);
         }
         let (sessions, active) = (self.sessions.clone(), session.session_id.clone());
@@ -259,8 +261,8 @@ impl Writer {
             .find(|session| session.session_id == *active)
     }
 
-    /// Checks that the session of a record is the active one; begins that session when none is
-    /// active.
+    /// Checks that the session of a record is the active session; begins the record's session when
+    /// none is active.
     pub(crate) fn enter_session(&mut self, session_id: Option<&[u8]>) -> Result<(), SinkError> {
         match (&self.active, session_id) {
             (Some(active), Some(named)) if active.as_bytes() != named => {
@@ -276,7 +278,7 @@ impl Writer {
     }
 
     /// Buffers a record of the active session, given as a line without its newline, and flushes
-    /// when a flush is due. Without an observation the line is parsed for the rollups.
+    /// when a flush is due. Without an `observation`, the line is parsed for the rollups.
     pub(crate) fn append(
         &mut self,
         line: &str,
@@ -320,8 +322,8 @@ impl Writer {
         })
     }
 
-    /// Buffers a record if nothing else needs to be done: its session is active, and no flush is
-    /// due. If more is needed, this returns false and does nothing.
+    /// Buffers a record if nothing else needs to be done: the record's session is active, and no
+    /// flush is due. If more than buffering is needed, the function returns false and does nothing.
     pub(crate) fn buffer_only(
         &mut self,
         session_id: Option<&[u8]>,
@@ -359,7 +361,7 @@ impl Writer {
         self.buffered_events + self.early_events
     }
 
-    /// Whether the last write failed so recently that the next would probably fail too.
+    /// Whether the last write failed so recently that the next write would probably fail too.
     pub(crate) fn is_backing_off(&self) -> bool {
         let failure = self.failure.as_ref();
         failure.is_some_and(|failure| Instant::now() < failure.retry_at)
@@ -384,7 +386,8 @@ impl Writer {
     }
 
     /// Writes buffered lines to the segment before their flush is due. The first events of a
-    /// segment are flushed instead, because a reader finds a segment only through the manifest.
+    /// segment are flushed instead of written early, because a reader finds a segment only through
+    /// the manifest.
     pub(crate) fn write_early(&mut self) -> Result<(), SinkError> {
         if self.buffered_events == 0 || self.failure.is_some() {
             return Ok(());
@@ -406,10 +409,10 @@ impl Writer {
         }
         self.keep_lock()?;
         self.open_segment()?;
-        // The buffer is empty when all lines were written ahead of the flush.
+        // The buffer is empty when all lines were already written ahead of the flush.
         if !self.buffer.is_empty() {
-            // All records pass this filter, so a secret that a program puts into its metadata is
-            // not written.
+            // All records pass the filter for secrets, so a secret that a program puts into its
+            // metadata is not written.
             self.filter_buffer();
             self.append_buffer()?;
         }
@@ -460,8 +463,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Replaces secrets in the buffer; each line is filtered only once, even if its write is tried
-    /// again.
+    /// Replaces secrets in the buffered lines; each line is filtered only once, even if its write
+    /// is tried again.
     fn filter_buffer(&mut self) {
         let unfiltered = &self.buffer[self.filtered_bytes..];
         if let Some(hidden) = self.filter.redacted(unfiltered) {
@@ -471,7 +474,7 @@ impl Writer {
         self.filtered_bytes = self.buffer.len();
     }
 
-    /// Writes the buffer to the end of the open segment.
+    /// Writes the buffered lines to the end of the open segment.
     fn append_buffer(&mut self) -> Result<(), SinkError> {
         let mut is_again = false;
         loop {
@@ -490,8 +493,8 @@ impl Writer {
                 }
                 AppendError::Closed(source) => {
                     self.note_closed();
-                    // The program closed the descriptor, but the segment file is unchanged, so it
-                    // is opened again later.
+                    // The program closed the descriptor of the segment, but the segment file is
+                    // unchanged, so it is opened again.
                     self.open = None;
                     if !is_again {
                         is_again = true;
@@ -511,11 +514,11 @@ impl Writer {
             Ok(Lock::Kept) => {}
             Ok(Lock::TakenAgain) => {
                 self.note_closed();
-                // The program probably closed the descriptor of the reserved space together with
-                // that of the lock.
+                // The program has probably closed the descriptor of the reserved disk space
+                // together with that of the directory lock.
                 self.reserve = Reserve::take(&self.directory);
             }
-            // The directory was removed, or another process has locked it.
+            // The sink's directory was removed, or another process has locked it.
             Err(_) => {
                 self.note_closed();
                 self.restore_directory()?;
@@ -533,8 +536,8 @@ impl Writer {
         }
     }
 
-    /// Does what is due: a flush, or writing a manifest that was delayed. The returned segments are
-    /// not yet on disk; the caller syncs them.
+    /// Performs what is due: a flush, or the replacement of a manifest that was delayed. The
+    /// segments that are returned are not yet on disk; the caller syncs them.
     pub(crate) fn tick(&mut self) -> Result<Vec<Arc<KeptFile>>, SinkError> {
         if self.is_backing_off() || !self.claim.holds() {
             return Ok(Vec::new());
@@ -556,7 +559,7 @@ impl Writer {
         self.manifest.stale || !self.unsynced.is_empty()
     }
 
-    /// Whether the writer has nothing left to do until the next session.
+    /// Whether the writer has nothing to do until the next session.
     pub(crate) fn is_at_rest(&self) -> bool {
         !self.claim.holds()
             || (self.active.is_none()
@@ -566,7 +569,7 @@ impl Writer {
                 && !self.wants_thinning())
     }
 
-    /// Time until [`tick`](Self::tick) has something to do.
+    /// How long until [`tick`](Self::tick) has something to do.
     pub(crate) fn idle_for(&self) -> Duration {
         let now = Instant::now();
         if let Some(failure) = &self.failure {
@@ -588,8 +591,8 @@ impl Writer {
         }
     }
 
-    /// Flushes, closes the segment and ends the active session. A sink whose directory was taken
-    /// over by another sink has no session to end.
+    /// Flushes the buffered events, closes the segment and ends the active session. A sink whose
+    /// directory was taken over by another sink has no session to end.
     pub(crate) fn close(&mut self, status: SessionStatus) -> Result<(), SinkError> {
         if !self.claim.holds() {
             self.active = None;
@@ -679,7 +682,7 @@ impl Writer {
         self.manifest.stale |= events > 0;
     }
 
-    /// How many events were dropped or were in a segment that disappeared.
+    /// How many events were dropped, or were lost with a segment that disappeared.
     pub(crate) fn missing_events(&self) -> u64 {
         self.dropped_events + self.lost_events
     }
@@ -693,7 +696,7 @@ impl Writer {
         })
     }
 
-    /// Stores the failure of a write and when to try again, or clears the last failure.
+    /// Stores the failure of a write and the time of the next attempt, or clears the last failure.
     fn note(&mut self, result: &Result<(), SinkError>) {
         let Err(error) = result else {
             self.failure = None;

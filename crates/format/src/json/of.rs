@@ -1,4 +1,4 @@
-//! Converts types that serde serializes to values, without loss.
+//! Converts types that serde serializes to [`Value`]s, without loss.
 
 use std::fmt;
 
@@ -9,13 +9,14 @@ use crate::python_text::python_str;
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// The names under which [`Value`] passes what serde's own types cannot express.
+/// The names under which [`Value`] passes integers beyond 64 bits and opaque objects, which serde's
+/// own types cannot express.
 pub(crate) const BIG: &str = "stormlog::Value::Big";
 pub(crate) const OPAQUE: &str = "stormlog::Value::Opaque";
 
-/// Converts a document to a value; the keys are in the order of the fields. Texts, numbers and values
-/// inside of it stay what they are. What has no form in JSON becomes null; none of our types has such
-/// parts.
+/// Converts a document to a value; the keys are in the order of the fields. Texts, numbers and
+/// values inside the document stay as they are. A part of the document without a form in JSON
+/// becomes null; Stormlog's own types have no such parts.
 pub fn value_of(document: &(impl Serialize + ?Sized)) -> Value {
     document.serialize(ToValue).unwrap_or(Value::Null)
 }
@@ -28,7 +29,7 @@ pub fn map_of(document: &(impl Serialize + ?Sized)) -> Map {
     }
 }
 
-/// Serializes pairs as one object, for `#[serde(serialize_with)]`.
+/// Serializes pairs of names and values as one object, for `#[serde(serialize_with)]`.
 pub fn by_name<K, V, S>(pairs: &[(K, V)], serializer: S) -> Result<S::Ok, S::Error>
 where
     K: Serialize,
@@ -49,7 +50,8 @@ impl ser::Error for Unsupported {
     }
 }
 
-/// It is not human-readable, so that texts arrive as their bytes: they may contain lone surrogates.
+/// A serializer that is not human-readable, so that texts arrive as their bytes, which may contain
+/// lone surrogates.
 struct ToValue;
 
 impl Serializer for ToValue {
@@ -304,7 +306,8 @@ mod tests {
     use super::*;
     use crate::json::parse;
 
-    /// What a JSON text cannot carry through serde: surrogates, large integers, infinities.
+    /// Tests the values that a JSON text cannot carry through serde: surrogates, large integers,
+    /// infinities.
     #[test]
     fn values_inside_a_document_stay_as_they_are() {
         #[derive(Serialize)]

@@ -1,11 +1,11 @@
-//! Parses JSON text; a [`Build`] creates the results that the caller needs (values, nothing, or
-//! objects of another language).
+//! Parses JSON text; an implementation of [`Build`] creates the results that the caller needs
+//! (values, nothing, or objects of another language).
 
 use crate::text::{Text, push_code_point};
 use crate::value::{Map, Value};
 
-/// The deepest nesting of lists and objects that is accepted, so that no document can exhaust the
-/// stack.
+/// The deepest nesting of lists and objects that is accepted; the limit keeps a document from
+/// exhausting the stack.
 pub const MAX_DEPTH: usize = 512;
 
 /// Why a text is not JSON, and at which byte.
@@ -40,10 +40,11 @@ pub enum JsonErrorKind {
     /// The colon after a key is missing.
     #[error("expected ':'")]
     ExpectedColon,
-    /// After an entry, neither a comma nor the end of the list or object follows.
+    /// After an entry of a list or object, neither a comma nor the end of the list or object
+    /// follows.
     #[error("expected ',' or the end of the list or object")]
     ExpectedComma,
-    /// The document is followed by other text.
+    /// Other text follows the document.
     #[error("unexpected text after the document")]
     TrailingText,
     /// Lists and objects are nested too deeply.
@@ -69,7 +70,7 @@ pub trait Build<'a> {
     fn string(&mut self, string: RawString<'a>) -> Self::Value;
     /// Creates a list.
     fn list(&mut self, items: Vec<Self::Value>) -> Self::Value;
-    /// Creates an object; its keys are in the order of the text and may be repeated.
+    /// Creates an object; its keys are in the order of the JSON text and may be repeated.
     fn map(&mut self, entries: Vec<(Self::Key, Self::Value)>) -> Self::Value;
 }
 
@@ -156,7 +157,7 @@ impl<'a> Build<'a> for BuildValue {
     }
 }
 
-/// Builds nothing; vectors of `()` take no memory, so text is only checked.
+/// Builds no results, so text is only checked; vectors of `()` take no memory.
 struct BuildNothing;
 
 impl<'a> Build<'a> for BuildNothing {
@@ -171,7 +172,7 @@ impl<'a> Build<'a> for BuildNothing {
     fn map(&mut self, _: Vec<((), ())>) {}
 }
 
-/// Reads JSON text from a position on.
+/// Reads JSON text from a given byte offset on.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     text: &'a [u8],
@@ -179,13 +180,13 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Makes a reader at the start of the text. The text must be UTF-8, or else decoded strings are
-    /// not valid text.
+    /// Makes a reader at the start of a JSON text. The JSON text must be UTF-8, otherwise decoded
+    /// strings are not valid text.
     pub fn new(text: &'a [u8]) -> Self {
         Self { text, position: 0 }
     }
 
-    /// Makes a reader at a byte offset of the text.
+    /// Makes a reader at a byte offset of a JSON text.
     pub fn at(text: &'a [u8], position: usize) -> Self {
         Self { text, position }
     }
@@ -195,7 +196,7 @@ impl<'a> Reader<'a> {
         self.position
     }
 
-    /// The next byte of the text; `None` at the end.
+    /// The next byte of the text; `None` at the end of the text.
     pub fn peek(&self) -> Option<u8> {
         self.text.get(self.position).copied()
     }
@@ -207,7 +208,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Skips the next byte if it is the given one; returns whether it was.
+    /// Skips the next byte if it is the given byte; returns whether it was skipped.
     pub fn eat(&mut self, byte: u8) -> bool {
         let there = self.peek() == Some(byte);
         self.position += usize::from(there);
@@ -251,8 +252,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Called after a value in a list or object: returns true if another value follows, false at
-    /// the end.
+    /// Reads what follows a value in a list or object: returns true if another value follows, false
+    /// at the end.
     pub fn more(&mut self, end: u8) -> Result<bool, JsonError> {
         self.skip_space();
         if self.eat(b',') {
@@ -354,7 +355,7 @@ impl<'a> Reader<'a> {
         if whole == 0 {
             return Err(self.error(JsonErrorKind::ExpectedValue));
         }
-        // No digit may follow a leading zero, so reading stops after the zero, and the caller
+        // No digit may follow a leading zero, so the number ends after the zero, and the caller
         // rejects the digits after it.
         end += if rest[end] == b'0' { 1 } else { whole };
         let mut is_float = false;

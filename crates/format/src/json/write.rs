@@ -1,5 +1,6 @@
 //! Writes JSON exactly like Python's `json.dumps`: only ASCII, with the same number formats and
-//! separators. The hashes in Stormlog's files depend on every byte of this text.
+//! separators. The hashes in Stormlog's files depend on every byte of the JSON text that this
+//! module writes.
 
 use std::fmt::Write as _;
 
@@ -9,19 +10,19 @@ use crate::value::{Map, Value};
 /// The layout of lists and objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// All on one line, with `, ` and `: ` between the parts.
+    /// The whole text is on one line, with `, ` and `: ` between the parts.
     Line,
-    /// All on one line, with `,` and `:` between the parts.
+    /// The whole text is on one line, with `,` and `:` between the parts.
     Compact,
-    /// One entry per line, indented by two spaces per level.
+    /// Each entry of a list or object is on its own line, indented by two spaces per level.
     Indented,
 }
 
 /// How to write NaN and the infinities, which strict JSON does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NonFinite {
-    /// Writes Python's words `NaN`, `Infinity` and `-Infinity` without quotes, for hashes of values
-    /// as they were read.
+    /// Writes Python's words `NaN`, `Infinity` and `-Infinity` without quotes, which hashes of
+    /// values need.
     Bare,
     /// Writes `NaN`, `Infinity` and `-Infinity` in quotes, as in every file that Stormlog writes.
     Quoted,
@@ -78,7 +79,7 @@ impl Writer {
         self.map(out, map, 0);
     }
 
-    /// Appends a value to `out` at the given indentation level.
+    /// Appends a value as JSON to `out` at the given indentation level.
     pub fn value(self, out: &mut String, value: &Value, depth: usize) {
         match value {
             // A Python object without a JSON form is written as null; callers replace such objects
@@ -182,7 +183,8 @@ pub fn push_integer(out: &mut String, value: i64) {
 
 /// Appends a string in quotes; characters outside ASCII are escaped.
 pub fn push_quoted(out: &mut String, text: &str) {
-    // The loop has no early exit, so that the compiler can check many bytes at a time.
+    // The loop over the bytes has no early exit, so that the compiler can check many bytes at a
+    // time.
     if text
         .bytes()
         .fold(true, |plain, byte| plain & is_plain(byte))
@@ -233,7 +235,7 @@ fn escape(out: &mut String, unit: u32) {
 }
 
 /// The number as Python's `repr` writes it: the shortest digits, an exponent below 1e-4 and from
-/// 1e16 on, and always with a point or an exponent.
+/// 1e16 on, and always a point or an exponent.
 pub fn float_repr(value: f64) -> String {
     if value.is_nan() {
         return "NaN".into();
@@ -253,13 +255,14 @@ pub fn float_repr(value: f64) -> String {
 
 /// The fewest digits that parse to the same number as `value`, in scientific notation.
 ///
-/// When two candidates are equally near, Rust uses the larger one and Python the even one, so the
-/// digits are rounded again with ties to even.
+/// When two shortest decimal numbers are equally near to `value`, Rust uses the larger one and
+/// Python the even one, so the digits are rounded again with ties to even.
 fn shortest(value: f64) -> String {
     let shortest = format!("{value:e}");
     let mantissa = shortest.split('e').next().unwrap_or_default();
     let digits = mantissa.bytes().filter(u8::is_ascii_digit).count();
-    // With fewer than 15 digits, no second candidate has the same number of digits.
+    // With fewer than 15 digits, no second decimal number with the same number of digits is equally
+    // near.
     if digits < 15 {
         return shortest;
     }
@@ -271,7 +274,7 @@ fn shortest(value: f64) -> String {
     }
 }
 
-/// Writes a mantissa, which has one digit before its point, and an exponent as a number without
+/// Writes a mantissa, which has one digit before its point, and its exponent as a number without an
 /// exponent.
 fn positional(mantissa: &str, exponent: i32) -> String {
     let (sign, mantissa) = match mantissa.strip_prefix('-') {

@@ -1,4 +1,5 @@
-//! The errors of converting a record to an event. The error messages are those of stormlog 0.3.9.
+//! The errors of converting a record to an event. The messages of the errors are the same as in
+//! stormlog 0.3.9.
 
 /// Why a record cannot be converted to a telemetry event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

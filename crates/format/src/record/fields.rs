@@ -1,11 +1,11 @@
-//! Reads single fields of a record, with an error message for each.
+//! Reads single fields of a record and returns an error message for each invalid field.
 
 use super::{RecordError, identity_of};
 use crate::event::{Counters, Event, Version};
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// An integer; booleans and floats are not accepted.
+/// Reads a field that must be an integer; booleans and floats are not accepted.
 pub(crate) fn integer(field: &str, value: &Value) -> Result<i64, RecordError> {
     match value {
         Value::Int(value) => Ok(*value),
@@ -14,7 +14,7 @@ pub(crate) fn integer(field: &str, value: &Value) -> Result<i64, RecordError> {
     }
 }
 
-/// An integer that is at least `minimum`.
+/// Reads a field that must be an integer of at least `minimum`.
 pub(crate) fn at_least(field: &str, value: &Value, minimum: i64) -> Result<i64, RecordError> {
     let value = integer(field, value)?;
     if value < minimum {
@@ -35,7 +35,7 @@ pub(crate) fn name(field: &str, value: &Value) -> Result<Text, RecordError> {
     }
 }
 
-/// A string that is not blank, or `None` when the field is missing or null.
+/// Reads a field that must be a string that is not blank; `None` when the field is missing or null.
 pub(crate) fn optional_name(
     field: &str,
     value: Option<&Value>,
@@ -46,7 +46,7 @@ pub(crate) fn optional_name(
     }
 }
 
-/// Any string, or `None` when the field is null.
+/// Reads a field that may be any string; `None` when the field is null.
 pub(crate) fn optional_text(field: &str, value: &Value) -> Result<Option<Text>, RecordError> {
     match value {
         Value::Null => Ok(None),
@@ -55,7 +55,7 @@ pub(crate) fn optional_text(field: &str, value: &Value) -> Result<Option<Text>, 
     }
 }
 
-/// Makes the event of a record that was validated before.
+/// Makes the event of a record that has already been validated.
 pub(crate) fn event(record: &Map, version: Version) -> Result<Event, RecordError> {
     let field = |key: &'static str| {
         record

@@ -1,4 +1,4 @@
-//! Upgrades legacy records, which have no version, in every form that programs have used.
+//! Upgrades legacy records, which have no version, from every form that earlier programs wrote.
 
 use super::fields::{integer, name, optional_text};
 use super::{RecordDefaults, RecordError, session_id_of};
@@ -13,7 +13,7 @@ const BYTES_PER_MB: f64 = 1_048_576.0;
 const NANOS_PER_SECOND: f64 = 1e9;
 const METADATA_PREFIX: &str = "metadata_";
 
-/// The record in the form of version 3, which is not validated yet.
+/// Converts a legacy record to the form of version 3, without validating it.
 pub(crate) fn upgrade(record: &Map, defaults: &RecordDefaults) -> Result<Map, RecordError> {
     let mut metadata = collect_metadata(record)?;
     let timestamp_ns = timestamp_ns(record)?;
@@ -144,8 +144,8 @@ fn allocated(record: &Map) -> Result<i64, RecordError> {
     Ok(first_integer(record, &["device_used_bytes"])?.unwrap_or(0))
 }
 
-/// The total memory of the device: the first key that is present decides, even if its value is null
-/// (unknown).
+/// The total memory of the device: the first of the possible keys that is present decides, even if
+/// its value is null (unknown).
 fn total(record: &Map, metadata: &Map) -> Result<Option<i64>, RecordError> {
     if record.contains("device_total_bytes") {
         return nullable(record, "device_total_bytes");

@@ -1,11 +1,12 @@
-//! Validates versioned records. The rules for a record are checked in the order of this file.
+//! Validates versioned records. Validates records; the rules are checked in the order in which this
+//! file lists them.
 
 use super::fields::{at_least, integer, name, optional_text};
 use super::{RecordError, identity_of};
 use crate::event::{FIELDS, IDENTITY_FIELDS};
 use crate::value::{Map, Value};
 
-/// Counters that may be null, which means unknown, in version 4.
+/// The counters that may be null, which means unknown, in a record of version 4.
 const NULLABLE_IN_V4: [&str; 4] = [
     "allocator_allocated_bytes",
     "allocator_reserved_bytes",

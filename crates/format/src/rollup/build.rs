@@ -1,8 +1,8 @@
 //! Builds rollups one event at a time.
 //!
-//! All parts of a rollup can be merged, so a sink keeps one [`SegmentRollup`] per segment and drops
-//! it when the segment is deleted. The events of a rollup may arrive in any order. The order of
-//! events is that of their times and, for equal times, that of their arrival.
+//! Rollups can be merged, so a sink keeps one [`SegmentRollup`] per segment and drops it when the
+//! segment is deleted. The events of a rollup may arrive in any order. Events are ordered by their
+//! times and, for equal times, by their arrival.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,8 +15,8 @@ use crate::number::round_to_6;
 use crate::session::SessionSummary;
 use crate::text::Text;
 
-/// The rollup of some events of a session, usually those of one segment. Time windows are counted
-/// from the start of the session.
+/// The rollup of some events of a session, usually of the events of one segment. The time windows
+/// of a rollup are counted from the start of the session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SegmentRollup {
     started_at_ns: i64,
@@ -27,15 +27,15 @@ pub struct SegmentRollup {
     alert_types: BTreeMap<Text, i64>,
     oom_count: i64,
     dump_paths: BTreeSet<Text>,
-    /// The times at which the collector's health changed, with true when it degraded.
+    /// The times at which the collector's health changed, each with true when the health degraded.
     transitions: Vec<(i64, bool)>,
-    /// The latest health of the collector, with its time.
+    /// The latest known health of the collector, with the time of the event that reported it.
     health: Option<(i64, Health)>,
     ranks: BTreeMap<i64, RankTotals>,
     windows: BTreeMap<i64, Window>,
 }
 
-/// Counts and times that the rollups of sessions, ranks and windows share.
+/// Counts and times that the rollups of sessions, ranks and time windows have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Totals {
     event_count: i64,
@@ -54,7 +54,8 @@ struct RankTotals {
     gap: Option<Gap>,
 }
 
-/// The gap between used device memory and reserved allocator memory: first, latest and highest.
+/// The difference between used device memory and reserved allocator memory: the first, the latest
+/// and the highest value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Gap {
     first: (i64, i64),
@@ -73,7 +74,7 @@ struct Window {
 }
 
 impl SegmentRollup {
-    /// Makes an empty rollup for a session with the given start.
+    /// Makes an empty rollup for a session that started at the given time.
     pub fn new(started_at_ns: i64, window_ns: i64) -> Self {
         Self {
             started_at_ns,
@@ -102,7 +103,7 @@ impl SegmentRollup {
     }
 
     /// Adds events in the order of their arrival. Neighbouring events usually have the same rank
-    /// and time window, which are then looked up only once.
+    /// and time window, so rank and window are looked up only once for them.
     pub fn observe_all(&mut self, events: &[Observation]) {
         let (started_at_ns, window_ns) = (self.started_at_ns, self.window_ns);
         let window_of = |event: &Observation| {
@@ -139,7 +140,8 @@ impl SegmentRollup {
         }
     }
 
-    /// Adds what is not counted by rank: the collector's health, alerts and out-of-memory errors.
+    /// Adds what is counted for the session as a whole and not by rank: the collector's health,
+    /// alerts and out-of-memory errors.
     fn note_incidents(&mut self, event: &Observation) {
         if event.kind.is_transition() {
             let is_degraded = event.kind == Kind::Degraded;
@@ -177,7 +179,7 @@ impl SegmentRollup {
         }
     }
 
-    /// Adds the events of a later part of the same session.
+    /// Adds the rollup of later events of the same session.
     pub fn merge(&mut self, later: &Self) {
         self.totals.merge(later.totals);
         merge_peaks(&mut self.peaks, &later.peaks);
@@ -239,8 +241,8 @@ impl SegmentRollup {
                 summary.degraded_time_ns += lasted.max(0);
             }
         }
-        // Some writers use an end of zero for a session that has not ended, so the last event's
-        // time is used instead.
+        // Some writers record an end of zero for a session that has not ended, so the time of the
+        // last event is used instead.
         let end = end_ns.filter(|end| *end != 0).or(self.totals.last_ns);
         if let (Some(since), Some(end)) = (since, end) {
             summary.degraded_time_ns += end.saturating_sub(since).max(0);
@@ -389,7 +391,7 @@ fn observe_peaks(peaks: &mut CounterSummary, event: &Observation) {
     }
 }
 
-/// Whether a value is higher than the peak, or equal to it and earlier.
+/// Whether a value is higher than the peak so far, or equal to it at an earlier time.
 fn is_new_peak(peak: &Peak, value: Option<i64>, time: Option<i64>) -> bool {
     value.is_some() && (value > peak.value || value == peak.value && time < peak.timestamp_ns)
 }
@@ -422,7 +424,7 @@ pub struct SessionRollupBuilder {
 }
 
 impl SessionRollupBuilder {
-    /// Makes a builder for a session, at first without events.
+    /// Makes a builder for the rollup of a session, at first without events.
     pub fn new(session: SessionSummary, window_ns: i64) -> Self {
         Self {
             events: SegmentRollup::new(session.started_at_ns, window_ns),
@@ -452,7 +454,7 @@ impl SessionRollupBuilder {
         self.events.observe(event);
     }
 
-    /// Adds the events of a segment.
+    /// Adds the rollup of one segment of the session.
     pub fn merge(&mut self, later: &SegmentRollup) {
         self.events.merge(later);
     }

@@ -26,7 +26,7 @@ pub struct RollupFile {
     pub window_duration_ns: i64,
     /// The segments that the rollups cover.
     pub coverage: Coverage,
-    /// The rollups of the sessions, ordered by start and id.
+    /// The rollups of the sessions, ordered by the start and the id of the session.
     pub sessions: Vec<SessionRollup>,
 }
 
@@ -139,8 +139,8 @@ pub struct WindowRollup {
 }
 
 impl RollupFile {
-    /// Whether the rollup file matches the manifest: the same segments with the same numbers of
-    /// events and bytes.
+    /// Whether the rollup file matches the manifest: both list the same segments with the same
+    /// numbers of events and bytes.
     pub fn matches(&self, manifest: &Manifest) -> bool {
         let listed = Coverage::of(Some(manifest), None, None);
         self.source_manifest_schema_version == Some(manifest.schema_version)
@@ -157,7 +157,7 @@ impl RollupFile {
         text
     }
 
-    /// The rollup file as an object, with its keys in the order of the types.
+    /// The rollup file as a JSON object, with its keys in the order of the fields of the types.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("schema_version", ROLLUP_VERSION);
@@ -168,7 +168,7 @@ impl RollupFile {
 }
 
 impl Coverage {
-    /// The coverage of rollups that include every segment of a manifest.
+    /// The coverage of a rollup file that includes every segment of a manifest.
     pub fn of(
         manifest: Option<&Manifest>,
         pruned_segment_count: Option<i64>,
@@ -191,7 +191,7 @@ impl Coverage {
 }
 
 impl SessionRollup {
-    /// The sort key of sessions: by start, then by id.
+    /// The sort key of sessions in a rollup file: by start, then by id.
     pub fn order(&self) -> (i64, &Text) {
         (self.session.started_at_ns, &self.session.session_id)
     }

@@ -22,8 +22,8 @@ pub enum LineError {
 }
 
 /// Calls `take` with every event in the given lines and the session that the event belongs to.
-/// Records without a session id belong to `session`. An invalid last line without a newline was
-/// torn by a crash, and is skipped.
+/// Records without a session id belong to the session given as `session`. If the last line has no
+/// newline and is invalid, a crash has torn it, and it is skipped.
 pub fn observe_lines(
     text: &[u8],
     session: &Text,

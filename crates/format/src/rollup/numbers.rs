@@ -1,10 +1,11 @@
-//! Computes the observation of a record that differs from the previous record only in its numbers,
-//! without parsing the rest again.
+//! Computes what a rollup needs from a record (its observation) when the record differs from the
+//! previous one only in its numbers, without parsing the rest again.
 
 use super::observe::Observation;
 use crate::scan::{self, RawRecord, Values};
 
-/// The numbers of a record that change from sample to sample, and the observation of that record.
+/// The numbers of a record that change from sample to sample, and what a rollup needs from that
+/// record.
 #[derive(Clone, Debug)]
 pub struct Numbers {
     timestamp_ns: i64,
@@ -13,7 +14,7 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// Starts with the numbers of a record and its observation.
+    /// Starts with the numbers and the observation of a record.
     pub fn of(record: &RawRecord<'_>, last: &Observation) -> Self {
         Self {
             timestamp_ns: record.timestamp_ns,
@@ -22,8 +23,9 @@ impl Numbers {
         }
     }
 
-    /// Sets the value of a field in the next record. The result is false when the field is not one
-    /// of the changing numbers, or is null and must not be.
+    /// Sets the value of a field in the next record. Setting a field returns false when the field
+    /// is not one of the changing numbers, or when the value is null and the field must not be
+    /// null.
     pub fn set(&mut self, field: usize, value: Option<i64>) -> bool {
         if value.is_none() && !Values::may_be_null(field) {
             return false;
@@ -41,7 +43,8 @@ impl Numbers {
         }
     }
 
-    /// The observation of the next record; `None` when the numbers of that record are invalid.
+    /// What a rollup needs from the next record; `None` when the numbers of that record are
+    /// invalid.
     pub fn observation(&self) -> Option<Observation> {
         if self.timestamp_ns < 0 || !scan::counters_hold(&self.counters) {
             return None;
@@ -79,8 +82,8 @@ mod tests {
         FIELDS.iter().position(|known| *known == name).unwrap()
     }
 
-    /// The observation after a change of a record, computed from the numbers and checked against
-    /// that of the whole record.
+    /// The observation of a changed record, computed from its numbers and compared with the
+    /// observation of the whole record.
     fn changed(name: &str, from: &str, to: &str) -> (bool, Option<Observation>) {
         let (record, _) = Scanner::of_lines().scan(LINE.as_bytes(), 0).unwrap();
         let mut numbers = Numbers::of(&record, &Observation::of_raw(&record));

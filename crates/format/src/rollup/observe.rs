@@ -1,4 +1,4 @@
-//! The part of an event that rollups need, called its observation.
+//! Extracts the part of an event that rollups need, called its observation.
 
 use crate::classify;
 use crate::event::Event;
@@ -25,22 +25,22 @@ pub struct Observation {
     pub allocator_reserved_bytes: Option<i64>,
     pub device_used_bytes: Option<i64>,
     pub kind: Kind,
-    /// The health of the collector that the event reports. For an event that changes the health,
-    /// `kind` contains the new health.
+    /// The health of the collector that the event reports. For an event that reports a change of
+    /// the collector's health, `kind` contains the new health.
     pub health: Option<Health>,
-    /// What the event reports besides counters; `None` for most events.
+    /// The alert or out-of-memory error that the event reports; `None` for most events.
     pub incident: Option<Box<Incident>>,
 }
 
-/// The health of a collector as an event reports it. Nearly every event is healthy or degraded, so
-/// these two variants need no heap allocation.
+/// The health of a collector as an event reports it. Nearly every event reports the status healthy
+/// or degraded, so these two variants need no heap allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
     /// The status `healthy`.
     Healthy,
     /// The status `degraded`.
     Degraded,
-    /// Any other health status, stripped and in lower case.
+    /// Any other health status, without surrounding white space and in lower case.
     Other(Text),
 }
 
@@ -62,7 +62,7 @@ impl Health {
         }
     }
 
-    /// The text of the health status.
+    /// The health status as the text that an event contains.
     pub(crate) fn word(&self) -> Text {
         match self {
             Self::Healthy => "healthy".into(),
@@ -75,9 +75,10 @@ impl Health {
 /// The role of an event in a rollup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// A sample, for which the gap between device and allocator memory is counted.
+    /// A sample, for which a rollup counts the difference between device memory and allocator
+    /// memory.
     Sample,
-    /// The collector started to fail to read some counters.
+    /// The collector began to fail to read some of its counters.
     Degraded,
     /// The collector works again.
     Recovered,
@@ -93,7 +94,7 @@ impl Kind {
     }
 }
 
-/// What an event reports besides its counters.
+/// What an event reports besides its counters: an alert or an out-of-memory error.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Incident {
     /// Event type and severity, if the event is an alert.
@@ -104,23 +105,24 @@ pub struct Incident {
     pub(crate) dump_path: Option<Text>,
 }
 
-/// The metadata key of the collector's health.
+/// The metadata key that contains the collector's health.
 const HEALTH_KEY: &str = metadata_keys::COLLECTOR_HEALTH_STATUS;
 
-/// An event with any of these metadata keys is an incident.
+/// Metadata keys that make an event an incident (an alert or an out-of-memory error).
 const INCIDENT_KEYS: [&str; 3] = [
     metadata_keys::SEVERITY,
     metadata_keys::OOM_REASON,
     metadata_keys::OOM_DUMP_PATH,
 ];
 
-/// What a rollup needs from an event's metadata, determined by its keys.
+/// What a rollup needs from the metadata of an event, determined by the keys of the metadata.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MetadataContent {
-    /// The metadata contain nothing that a rollup needs.
+    /// The metadata contains nothing that a rollup needs.
     #[default]
     Nothing,
-    /// The metadata contains only the health status of the collector, in the key with this index.
+    /// The metadata contains only the health status of the collector, in the key with the given
+    /// index.
     Status(usize),
     /// The metadata must be parsed, because it has other keys that a rollup needs.
     More,
@@ -143,7 +145,7 @@ impl MetadataContent {
 }
 
 impl Observation {
-    /// Makes the observation of an event.
+    /// Extracts what a rollup needs from an event.
     pub fn of(event: &Event) -> Self {
         Self {
             timestamp_ns: event.timestamp_ns,
@@ -159,7 +161,7 @@ impl Observation {
         .with_metadata(event.event_type.as_bytes(), &event.metadata)
     }
 
-    /// Adds what the event type and the metadata of an event report.
+    /// Adds what a rollup needs from the type and the metadata of an event.
     #[must_use]
     pub fn with_metadata(mut self, event_type: &[u8], metadata: &Map) -> Self {
         self.kind = kind(event_type);
@@ -173,9 +175,9 @@ impl Observation {
         self
     }
 
-    /// Adds the event type and the health status of the collector (blank if there is none), for
-    /// metadata that contain nothing else for a rollup. For event types of alerts, this changes
-    /// nothing and returns false.
+    /// Adds the event type and the health status of the collector (blank if unknown); the metadata
+    /// must contain nothing else that a rollup needs. If the event type is an alert, the function
+    /// changes nothing and returns false.
     fn take_status(&mut self, event_type: &[u8], status: &[u8]) -> bool {
         if is_alert_type(event_type) {
             return false;
@@ -185,8 +187,8 @@ impl Observation {
         true
     }
 
-    /// Makes the observation of a record whose metadata contain only the health status of its
-    /// collector, or nothing for a rollup (blank status).
+    /// Extracts what a rollup needs from a record whose metadata contains only the health status of
+    /// its collector, or nothing that a rollup needs (blank status).
     pub fn of_raw_with_status(record: &RawRecord<'_>, status: &[u8]) -> Self {
         let mut observation = Self::of_numbers(record);
         if observation.take_status(record.event_type, status) {
@@ -195,7 +197,7 @@ impl Observation {
         observation.with_metadata_json(record.event_type, record.metadata)
     }
 
-    /// Makes the observation of a record.
+    /// Extracts what a rollup needs from a record.
     pub fn of_raw(record: &RawRecord<'_>) -> Self {
         Self::of_numbers(record).with_metadata_json(record.event_type, record.metadata)
     }
@@ -213,7 +215,8 @@ impl Observation {
         observation
     }
 
-    /// Sets the counters that rollups use. The counters are passed in the order of serialization.
+    /// Sets the counters that rollups use. The argument `counters` has the counters in the order in
+    /// which a record is written.
     pub(super) fn set_counters(&mut self, counters: &[Option<i64>; 8]) {
         let [allocated, reserved, _, _, _, used, _, _] = *counters;
         self.allocator_allocated_bytes = allocated;
@@ -221,8 +224,8 @@ impl Observation {
         self.device_used_bytes = used;
     }
 
-    /// Adds what the event type and the metadata of an event report; the metadata are given as JSON
-    /// text.
+    /// Adds what a rollup needs from the type and the metadata of an event; the metadata is given
+    /// as JSON text.
     #[must_use]
     pub fn with_metadata_json(mut self, event_type: &[u8], metadata: &[u8]) -> Self {
         if let Some(status) = only_health(metadata)
@@ -238,8 +241,9 @@ impl Observation {
     }
 }
 
-/// The health status of the collector in the text of a metadata object, or blank when there is
-/// none. The result is `None` when the metadata may contain other keys that a rollup needs.
+/// The health status of the collector in the text of a metadata object, or blank when the object
+/// has no health status. The status is `None` when the metadata may contain other keys that a
+/// rollup needs.
 fn only_health(metadata: &[u8]) -> Option<&[u8]> {
     let mut status: &[u8] = b"";
     let mut reader = Reader::new(metadata);

@@ -1,5 +1,5 @@
 //! Reads `rollups.json` strictly: every key is required and must have the right type, so that a
-//! file that was edited by hand is rejected.
+//! faulty edit by hand is rejected.
 
 use super::file::{
     AlertSummary, CounterSummary, Coverage, HealthSummary, OomSummary, Peak, RankRollup,

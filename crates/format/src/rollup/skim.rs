@@ -1,8 +1,8 @@
-//! Removes the time windows from a rollup file before it is parsed. The time windows are most of
-//! the file's bytes, and most queries need only the totals.
+//! Removes the time windows from a rollup file before it is parsed. The time windows are most of a
+//! rollup file's bytes, and most queries need only the totals.
 
-/// The text of a rollup file with every list of time windows replaced by an empty list. Everything
-/// except the windows is copied, so that invalid JSON stays invalid.
+/// The text of a rollup file with every list of time windows replaced by an empty list. All text
+/// except the time windows is copied, so that invalid JSON stays invalid.
 pub fn without_windows(json: &[u8]) -> Vec<u8> {
     const KEY: &[u8] = b"\"windows\"";
     let mut kept = Vec::with_capacity(json.len().min(1 << 16));
@@ -25,7 +25,7 @@ pub fn without_windows(json: &[u8]) -> Vec<u8> {
 }
 
 /// The length of the JSON string at the start of a text, including its quotes. If the string has no
-/// closing quote, the result is the length of the whole text.
+/// closing quote, the function returns the length of the whole text.
 fn string_end(text: &[u8]) -> usize {
     let mut at = 1;
     while let Some(found) = text
@@ -41,8 +41,8 @@ fn string_end(text: &[u8]) -> usize {
     text.len()
 }
 
-/// The distance from the end of a key to the list that is its value, and the length of the list.
-/// The result is `None` when the value is not a list or the list does not end.
+/// The number of bytes between the end of a key and the list that is its value, and the length of
+/// the list. The distance is `None` when the value is not a list or the list does not end.
 fn list_after_colon(text: &[u8]) -> Option<(usize, usize)> {
     let blank = |text: &[u8]| text.iter().take_while(|b| b.is_ascii_whitespace()).count();
     let colon = blank(text);

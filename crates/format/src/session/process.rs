@@ -1,4 +1,4 @@
-//! The process that records a session, with everything that identifies it uniquely.
+//! The identity of the process that records a session.
 
 use serde::Serialize;
 
@@ -7,12 +7,12 @@ use crate::text::Text;
 use crate::value::{Map, Value};
 
 /// The identity of a process. The pid alone is not unique: later processes, other machines and
-/// other containers use it again.
+/// other containers use the same pids.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProcessIdentity {
     /// The id of the process.
     pub pid: i64,
-    /// When the process was started, in clock ticks since the machine booted.
+    /// When the process was started, in clock ticks after the machine booted.
     pub start_ticks: i64,
     /// The inode of the pid namespace of the process.
     pub pid_namespace: i64,
@@ -21,7 +21,7 @@ pub struct ProcessIdentity {
 }
 
 impl ProcessIdentity {
-    /// Parses the identity of a process; `None` unless it is complete.
+    /// Parses the identity of a process; `None` when a part of the identity is missing.
     pub fn from_map(map: &Map) -> Option<Self> {
         let number = |key: &str| python_int(map.get(key)?).ok();
         Some(Self {
@@ -32,8 +32,8 @@ impl ProcessIdentity {
         })
     }
 
-    /// Whether the pids of two processes can be compared: they are on the same machine since its
-    /// last boot, and in the same namespace.
+    /// Whether the pids of two processes can be compared: both processes belong to the same boot of
+    /// the same machine and to the same pid namespace.
     pub fn shares_ids_with(&self, other: &Self) -> bool {
         self.boot_id == other.boot_id && self.pid_namespace == other.pid_namespace
     }

@@ -1,19 +1,20 @@
 //! The mark of a recorder: an extended attribute of a sink's directory that identifies the process
-//! that records a session. Sinks whose manifest is that of stormlog 0.3.9 identify it here, because
-//! neither the manifest nor the list of files may differ.
+//! that records a session. A sink with the manifest of stormlog 0.3.9 identifies its recorder by
+//! such a mark, because neither its manifest nor its list of files may differ.
 
 use super::{ProcessIdentity, SessionStatus, SessionSummary};
 use crate::json::{Layout, Writer, parse, value_of};
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// The name of the attribute.
+/// The name of the extended attribute.
 pub const RECORDER_MARK: &str = "user.stormlog.recorder";
 
-/// The longest mark that is written and read, in bytes. Most file systems have no room for more.
+/// The longest mark that is written and read, in bytes. Most file systems have no room for an
+/// extended attribute that is longer.
 pub const LONGEST_RECORDER_MARK: usize = 2048;
 
-/// The mark of a session; `None` when the id of the session is too long for one.
+/// The mark that identifies the recorder of a session; `None` when the mark would be too long.
 pub fn recorder_mark(session_id: &Text, recorder: &ProcessIdentity) -> Option<String> {
     let mut map = Map::new();
     map.insert("session_id", session_id.clone());
@@ -22,8 +23,9 @@ pub fn recorder_mark(session_id: &Text, recorder: &ProcessIdentity) -> Option<St
     (mark.len() <= LONGEST_RECORDER_MARK).then_some(mark)
 }
 
-/// Fills in the recorder of the running session that a mark names. A mark of another session is
-/// left by an earlier recorder, and one that cannot be parsed identifies nothing.
+/// Fills in the recorder of the running session that a mark names. A mark of another session was
+/// left by an earlier recorder, and a mark that cannot be parsed identifies no recorder; both are
+/// ignored.
 pub fn apply_recorder_mark(sessions: &mut [SessionSummary], mark: &[u8]) {
     let Ok(Value::Map(map)) = parse(mark) else {
         return;
@@ -83,7 +85,7 @@ mod tests {
         let mut ended = [session("b", SessionStatus::Completed)];
         apply_recorder_mark(&mut ended, mark.as_bytes());
         assert_eq!(ended[0].recorder, None);
-        // The manifest is the better source.
+        // A recorder that the manifest already names is not replaced by the recorder of a mark.
         let other = ProcessIdentity {
             pid: 8,
             ..identity()

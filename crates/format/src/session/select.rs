@@ -1,12 +1,12 @@
-//! Selects a session of an artifact when the user names none.
+//! Selects a session of an artifact when the user does not name one.
 
 use std::cmp::Reverse;
 
 use super::SessionStatus;
 use crate::text::Text;
 
-/// Orders sessions for selection: most trustworthy status first and unknown status last, then the
-/// latest session, then the id.
+/// The order in which sessions are selected: the most trustworthy status first and an unknown
+/// status last, then the latest session, then the id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SelectionKey<'a> {
     unknown_status: bool,
@@ -16,7 +16,8 @@ pub struct SelectionKey<'a> {
 }
 
 impl<'a> SelectionKey<'a> {
-    /// Makes the sort key of a session; a missing end, or an end of zero, is replaced by the start.
+    /// Makes the sort key of a session; a missing end, or an end of zero, is replaced by the start
+    /// of the session.
     pub fn new(
         status: Option<SessionStatus>,
         started_at_ns: i64,

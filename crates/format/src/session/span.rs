@@ -5,19 +5,20 @@ use super::SessionStatus;
 /// Start, end and status of a session, inferred from its events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionSpan {
-    /// The index of the earliest event, whose host, process and ranks apply to the session.
+    /// The index of the earliest event; its host, process and ranks apply to the session.
     pub first: usize,
     /// The time of the earliest event.
     pub started_at_ns: i64,
-    /// The time of the last event that marks a stop.
+    /// The time of the last event that marks the end of the recording.
     pub ended_at_ns: Option<i64>,
-    /// The status is completed if there is a stop event, otherwise the caller's fallback.
+    /// The status: completed if there is a stop event, otherwise the status that the caller gives
+    /// as `fallback`.
     pub status: SessionStatus,
 }
 
 impl SessionSpan {
-    /// Infers the span of a session from events, each given as its time and whether it is a stop
-    /// event. `None` without events.
+    /// Infers start, end and status of a session from its events, each given as its time and
+    /// whether it is a stop event. `None` without events.
     pub fn of(
         events: impl IntoIterator<Item = (i64, bool)>,
         fallback: SessionStatus,

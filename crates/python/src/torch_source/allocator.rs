@@ -29,7 +29,7 @@ pub(crate) struct TorchFunctions {
     /// Returns free and total bytes as the driver reports them, for devices that NVML does not
     /// know.
     mem_get_info: Py<PyAny>,
-    /// Returns the counters of pinned host memory, where this version of PyTorch has them.
+    /// Returns the counters of pinned host memory, where the version of PyTorch has them.
     host_memory_stats: Option<Py<PyAny>>,
     index: i64,
     pub(super) uuid: Option<String>,
@@ -75,7 +75,7 @@ impl PythonAllocator {
         }
     }
 
-    /// The values of the counters now; `None` when the program has not used CUDA yet.
+    /// Reads the allocator's counters now; `None` when the program has not used CUDA yet.
     pub(super) fn counters(&self, py: Python<'_>) -> PyResult<Option<AllocatorReading>> {
         if !self.is_initialized.load(Ordering::Relaxed) {
             let is_initialized: bool = self.functions.is_initialized.call0(py)?.extract(py)?;
@@ -98,7 +98,7 @@ impl PythonAllocator {
         Ok(Some(reading))
     }
 
-    /// Bytes of pinned host memory that the program holds; `None` while it holds none.
+    /// Bytes of pinned host memory that the program holds; `None` while the program holds none.
     fn pinned(&self, py: Python<'_>) -> Option<i64> {
         let function = self.functions.host_memory_stats.as_ref()?;
         let mut pinned = self.pinned.lock().unwrap_or_else(PoisonError::into_inner);

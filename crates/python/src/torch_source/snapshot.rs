@@ -1,4 +1,4 @@
-//! Lists the live blocks of PyTorch's allocator whose allocation its history has recorded.
+//! Lists the live blocks of PyTorch's allocator whose allocation PyTorch's history has recorded.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyModule};
 
 /// Takes a snapshot of PyTorch's allocator with `torch._C._cuda_memorySnapshot`; returns the blocks
-/// in use that have a stack, as (device, address, bytes, frames), and the number of all blocks.
+/// in use that have a recorded stack, as (device, address, bytes, frames), and the number of all
+/// blocks.
 #[pyfunction]
 pub(crate) fn live_blocks<'py>(
     torch: &Bound<'py, PyModule>,
@@ -17,12 +18,12 @@ pub(crate) fn live_blocks<'py>(
     without_collection(torch.py(), || framed(&taken(torch, snapshot)?))
 }
 
-/// A memory pool of PyTorch: its id of two numbers, its bytes, the bytes of its blocks in use, and
-/// its segments.
+/// A memory pool of PyTorch: its id of two numbers, its size in bytes, the bytes of its blocks in
+/// use, and the number of its segments.
 type PoolSize = ((u64, u64), u64, u64, u64);
 
 /// The memory pools of one device in a snapshot of PyTorch's allocator. The id of the default pool,
-/// which everything shares, is two zeros.
+/// which all allocations share by default, is two zeros.
 #[pyfunction]
 pub(crate) fn pool_sizes(
     torch: &Bound<'_, PyModule>,
@@ -36,8 +37,9 @@ pub(crate) fn pool_sizes(
 
 /// Runs `work` with Python's cyclic garbage collection switched off. The objects of a snapshot
 /// exist for a moment only, but they would make the next full garbage collection come earlier,
-/// which can stop a large program for tens of milliseconds. Meanwhile the interpreter lock is held
-/// and no bytecode is run, so no other thread can change the setting or notice the change.
+/// which can stop a large program for tens of milliseconds. While the collection is off, the
+/// interpreter lock is held and no bytecode is run, so no other thread can change the setting or
+/// notice the change.
 fn without_collection<T>(py: Python<'_>, work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     let gc = py.import(intern!(py, "gc"))?;
     if !gc.call_method0(intern!(py, "isenabled"))?.is_truthy()? {
@@ -72,9 +74,9 @@ fn sizes_of_pools(taken: &Bound<'_, PyAny>, device: i64) -> PyResult<Vec<PoolSiz
 
 /// To explain frames of generated code, PyTorch's snapshot looks up its module `_inductor`; in a
 /// program that has not loaded that module yet, the lookup would load it, which takes six seconds
-/// on the training thread. Without `_inductor` there is no generated code, so an empty module
-/// replaces it during the call. Nothing else sees the empty module, because the interpreter lock is
-/// held and no bytecode is run.
+/// on the training thread. Without `_inductor` the program has no generated code, so an empty
+/// module replaces `_inductor` during the call. No other code sees the empty module, because the
+/// interpreter lock is held and no bytecode is run.
 fn taken<'py>(
     torch: &Bound<'py, PyModule>,
     snapshot: &Bound<'py, PyAny>,

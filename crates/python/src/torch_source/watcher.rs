@@ -1,4 +1,5 @@
-//! The Python function (watcher) that is called at the ends of steps while memory rises.
+//! Holds and calls the watcher, a Python function that is called at the ends of steps while memory
+//! rises.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -6,7 +7,7 @@ use pyo3::prelude::*;
 
 use crate::sources::message;
 
-/// Holds the watcher, a Python function, if one is set.
+/// Holds the watcher, a Python function, if the program has set one.
 #[derive(Default)]
 pub(super) struct Watcher(Mutex<State>);
 
@@ -32,8 +33,8 @@ impl Watcher {
         self.lock().error.clone()
     }
 
-    /// Calls the watcher; returns whether it wants to be called again. If the watcher raises an
-    /// exception, it is never called again.
+    /// Calls the watcher; returns whether the watcher wants to be called again. If the watcher
+    /// raises an exception, it is never called again.
     pub(super) fn call(&self, py: Python<'_>, step: u64, bytes: i64) -> bool {
         let function = self.lock().function.as_ref().map(|one| one.clone_ref(py));
         let Some(function) = function else {

@@ -1,26 +1,27 @@
-//! Decides at which training steps the watcher inspects the program's memory.
+//! Decides at which training steps the watcher, a Python function, inspects the program's memory.
 //!
-//! In a program without a leak the decision costs one atomic read per step, because the watcher is
-//! not called before the level of memory rises.
+//! In a program without a leak, this decision costs one atomic read per step, because the watcher
+//! is not called before the level of memory rises.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::record::rising::{Rise, Rising};
 
-/// Values of `attended`: the watcher is called at no step, at any step, or at the steps of the
-/// optimizer with this number.
+/// Values of `attended`: the watcher is called at no step, at any step, or only at the steps of the
+/// optimizer with the stored number.
 const NONE: i64 = -1;
 const ANY: i64 = -2;
 
-/// Detects a rising level at the ends of steps, in blocks of half a second at ten readings a
-/// second. In a program without a leak, the level is the same at the end of every step.
+/// Detects a rising level of memory at the ends of steps, from ten readings a second in blocks of
+/// half a second. In a program without a leak, the level of memory is the same at the end of every
+/// step.
 pub(super) fn level_at_steps() -> Rising {
     Rising::new(5, 6)
 }
 
-/// Detects a rising level of readings at any time, by the lowest reading of each block of about a
-/// second, because only the lowest one shows what stays allocated.
+/// Detects a rising level of memory from readings at any time, by the lowest reading of each block
+/// of about a second, because only the lowest reading shows what stays allocated.
 pub(super) fn level_anywhere() -> Rising {
     Rising::new(8, 6)
 }
@@ -33,7 +34,7 @@ pub struct Attention {
 }
 
 /// A step at which the watcher is called; [`Attention::answer`] receives whether the watcher wants
-/// the next step too.
+/// to be called at the next step too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attended {
     before: i64,
@@ -50,12 +51,12 @@ impl Default for Attention {
 }
 
 impl Attention {
-    /// The watcher is not called at any further step.
+    /// From now on, the watcher is called at no further step.
     pub fn end(&self) {
         self.attended.store(NONE, Ordering::Relaxed);
     }
 
-    /// Requests a call of the watcher at the next step, even if no level rises.
+    /// Requests a call of the watcher at the next step, even if the level of memory does not rise.
     pub fn attend(&self) {
         self.attended.store(ANY, Ordering::Relaxed);
     }
@@ -80,12 +81,12 @@ impl Attention {
         );
     }
 
-    /// Notes that the level of a program without steps keeps rising.
+    /// Notes that the memory of a program without training steps keeps rising.
     pub fn risen(&self, rise: Rise) {
         *self.rise.lock().unwrap_or_else(PoisonError::into_inner) = Some(rise);
     }
 
-    /// The bytes per second of the last noted rise; each rise is returned once.
+    /// The rate of the last noted rise of memory, in bytes per second; each rise is returned once.
     pub fn take_rise(&self) -> Option<f64> {
         let mut rise = self.rise.lock().unwrap_or_else(PoisonError::into_inner);
         let rise = rise.take()?;

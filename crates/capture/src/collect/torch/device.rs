@@ -43,15 +43,16 @@ impl Device {
         device
     }
 
-    /// The shares of the processes for the metadata of a sample.
+    /// The memory that this process and other processes hold on the device, for the metadata of a
+    /// sample.
     pub(super) fn facts(&self, holds_memory: bool) -> Map {
         share_facts(&self.shares, std::process::id(), holds_memory)
     }
 }
 
 /// The bytes that this process and other processes hold on the device. In most containers the
-/// driver knows processes by the pids of another namespace and does not list ours although it holds
-/// memory; then only the bytes of all processes together are known.
+/// driver knows processes by the pids of another namespace and does not list this process although
+/// it holds memory; then only the bytes of all processes together are known.
 fn share_facts(shares: &[ProcessShare], own: u32, holds_memory: bool) -> Map {
     let mut facts = Map::new();
     if shares.iter().any(|share| share.pid == own) {
@@ -75,7 +76,7 @@ fn share_facts(shares: &[ProcessShare], own: u32, holds_memory: bool) -> Map {
     facts
 }
 
-/// GPUs that share memory coherently with the host, by a part of their names.
+/// GPUs that share memory coherently with the host, identified by a part of their product names.
 const COHERENT: [&str; 3] = ["GH200", "GB200", "GB300"];
 
 /// How the memory of a device relates to that of the host, where the two are not separate:
@@ -120,7 +121,8 @@ mod tests {
             facts.get("unassigned_process_bytes"),
             Some(&Value::Int(150))
         );
-        // Before this process uses the device, the driver correctly does not list the process.
+        // Before this process uses the device, the driver does not list the process, which is
+        // correct.
         assert!(share_facts(&SHARES, 99, false).is_empty());
         assert!(share_facts(&[], 99, true).is_empty());
     }

@@ -8,15 +8,16 @@ use super::AllocatorReading;
 use super::attention::level_at_steps;
 use crate::record::rising::{Rise, Rising};
 
-/// A reading of the allocator at the end of a step costs about 25 µs, so ten readings a second cost
-/// nothing measurable. Steps between two readings are only counted.
+/// The least time between two readings of the allocator at ends of steps: one reading costs about
+/// 25 µs, so ten readings a second cost nothing measurable. Training steps that end between two
+/// readings of the allocator are only counted.
 const STEP_PERIOD: Duration = Duration::from_millis(100);
 
-/// At most this many readings at ends of steps wait for the sampling thread.
+/// The largest number of readings at ends of steps that wait for the sampling thread.
 const MOST_WAITING: usize = 32;
 
-/// At most this many optimizers get a number of their own; further optimizers share the last
-/// number.
+/// The largest number of optimizers that get a number of their own; further optimizers share the
+/// last number.
 const MOST_OPTIMIZERS: usize = 8;
 
 /// The steps of a program, counted on the training thread.
@@ -62,8 +63,8 @@ impl Steps {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Counts a step; returns its number, the number of its optimizer, and whether a reading is due
-    /// at its end.
+    /// Counts a training step; returns its number, the number of its optimizer, and whether the
+    /// allocator should be read at its end.
     pub fn begin(&self, address: usize) -> (u64, usize, bool) {
         let step = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         let now = Instant::now();
@@ -92,7 +93,8 @@ impl Steps {
         (step, index, is_due)
     }
 
-    /// Keeps a reading at the end of a step; returns the rise when this reading completes one.
+    /// Keeps a reading at the end of a step; returns the rise of memory when this reading completes
+    /// the detection of one.
     pub fn keep(&self, reading: StepReading) -> Option<Rise> {
         let now = Instant::now();
         let mut readings = self.lock();

@@ -13,21 +13,22 @@ use super::super::process_tree::parent_of;
 use crate::kept_file::KeptFile;
 use crate::redact::redacted_words;
 
-/// The longest time that a walk of a process's page tables may take. During a walk, the kernel
-/// holds a lock that the process needs to map and unmap memory.
+/// The longest time that a walk of a process's page tables may take. During a walk of the page
+/// tables, the kernel holds a lock that the process needs to map and unmap memory.
 const LONGEST_WALK: Duration = Duration::from_millis(5);
 
-/// The cost of a walk that is assumed before the first walk was measured. This assumption keeps a
-/// large process from being walked before it is known how fast its pages are read.
+/// The cost of a walk of the page tables that is assumed before the first walk was measured. The
+/// assumed cost keeps a large process from being walked before it is known how fast its pages are
+/// read.
 const ASSUMED_WALK_PER_GIB: Duration = Duration::from_millis(60);
 
-/// Least time between two walks of the page tables.
+/// The least time between two walks of a process's page tables.
 const WALK_PERIOD: Duration = Duration::from_secs(1);
 
 /// The longest time that is expected between a fork and the child's `exec` of its own program.
 const YOUTH: Duration = Duration::from_secs(1);
 
-/// The name of a process is at most this many characters of its command line.
+/// The largest number of characters of a command line that are recorded as the name of a process.
 const LONGEST_NAME: usize = 160;
 
 /// Resident memory by kind, in bytes.
@@ -54,7 +55,7 @@ impl Parts {
 pub enum Role {
     /// The root of the tree, which is the watched program itself.
     Program,
-    /// A fork that runs its parent's program, or a worker of Python's `multiprocessing`.
+    /// A forked process that runs its parent's program, or a worker of Python's `multiprocessing`.
     Worker,
     /// A process that runs another program than its parent.
     Subprocess,
@@ -79,7 +80,8 @@ pub(super) struct Process {
     pub(super) role: Role,
     pub(super) name: String,
     pub(super) parts: Parts,
-    /// Anonymous memory that a fork inherited from its parent, which the parent already counts.
+    /// Anonymous memory that a forked process inherited from its parent, which is already counted
+    /// for the parent.
     inherited: u64,
     directory: PathBuf,
     command: Vec<u8>,
@@ -92,8 +94,8 @@ pub(super) struct Process {
 /// The result of a walk of a process's page tables.
 #[derive(Clone, Copy, Debug)]
 struct Walk {
-    /// The unreclaimable memory at the time of the walk, and the process's share of it, in which a
-    /// page of several processes counts in part for each.
+    /// The memory of the process that the kernel could not reclaim at the time of the walk, and the
+    /// process's share of it; a page of several processes counts in part for each.
     unreclaimable: u64,
     share: u64,
     per_byte: f64,
@@ -139,8 +141,8 @@ impl Process {
         }
     }
 
-    /// Sets the role of the process and the memory inherited from its parent. A new fork shares all
-    /// of its parent's memory.
+    /// Sets the role of the process and the amount of memory that it inherited from its parent. A
+    /// process that was just forked shares all of its parent's memory.
     pub(super) fn relate(&mut self, parent: Option<&Ancestor<'_>>) {
         if self.role == Role::Program {
             return;
@@ -155,7 +157,7 @@ impl Process {
         };
     }
 
-    /// Reads the process again; false when it has ended.
+    /// Reads the memory of the process again; returns false when the process has ended.
     pub(super) fn update(&mut self) -> bool {
         match read_parts(&self.status) {
             Some(parts) => {
@@ -231,7 +233,7 @@ impl Process {
         });
     }
 
-    /// The process as an entry of a record's metadata.
+    /// The process as an entry in the metadata of a record.
     pub(super) fn describe(&self) -> Map {
         let mut map = Map::new();
         map.insert("pid", i64::from(self.pid));
@@ -242,7 +244,7 @@ impl Process {
     }
 }
 
-/// Parses the lines of `status` with resident memory. A zombie has none.
+/// Parses the lines of the kernel's file `status` that contain resident memory. A zombie has none.
 fn read_parts(status: &KeptFile) -> Option<Parts> {
     let mut buffer = [0_u8; 4096];
     let length = status.get().ok()?.read_at(&mut buffer, 0).ok()?;
@@ -259,15 +261,15 @@ fn is_multiprocessing(command: &[u8]) -> bool {
     text.contains("multiprocessing.spawn") || text.contains("multiprocessing.forkserver")
 }
 
-/// The command line of any process without secrets; `None` where the command is not known.
+/// The command line of any process, with secrets removed; `None` where the command is not known.
 pub(super) fn name_of_process(proc: &Path, pid: u32) -> Option<String> {
     let directory = proc.join(pid.to_string());
     let command = fs::read(directory.join("cmdline")).ok()?;
     Some(name_of(&directory, &command)).filter(|name| !name.is_empty())
 }
 
-/// The command line without secrets, shortened for a record; without a command line, the kernel's
-/// name of the process.
+/// The command line with secrets removed, shortened for a record; for a process without a command
+/// line, the kernel's name of the process.
 fn name_of(directory: &Path, command: &[u8]) -> String {
     let words = command
         .split(|byte| *byte == 0)

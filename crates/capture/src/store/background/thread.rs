@@ -15,37 +15,37 @@ use crate::store::fork::Holder;
 use crate::store::thinning::thinner::Thinner;
 use crate::store::writer::{Flush, Writer, taken_over};
 
-/// The writing thread empties the queue at least this often. Events that the writing thread has
-/// written survive the end of the process.
+/// The longest time after which the writing thread empties the queue. Events that the writing
+/// thread has written survive the end of the process, even when they are not on disk yet.
 const LONGEST_SLEEP: Duration = Duration::from_millis(250);
 
-/// The writing thread empties the queue at most this often.
+/// The shortest time after which the writing thread empties the queue again.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(5);
 
 /// How long the writing thread tries to end a session on a disk that accepts no writes; the
-/// program's exit waits for this.
+/// program's exit is delayed by this time.
 const LAST_TRIES: Duration = Duration::from_millis(200);
 
 /// How long to wait before opening a sink is tried again after a failure.
 const OPEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// What the writing thread was asked to do since it last took work from the queue.
+/// The requests to the writing thread since it last took work from the queue.
 struct Work {
     overflow: u64,
     flushes_wanted: u64,
     finish: Option<SessionStatus>,
 }
 
-/// The writing thread: takes what is queued, writes it, and reports the result.
+/// The writing thread: takes the queued events, writes them, and reports the result.
 struct Thread<'a> {
     shared: &'a Arc<Shared>,
     config: SinkConfig,
     session: SessionSummary,
     open_again: Instant,
-    /// Events taken from the queue and not yet passed to the writer.
+    /// Events that were taken from the queue and not yet passed to the writer.
     waiting: VecDeque<Event>,
     recorded_events: u64,
-    /// Events that were dropped before a writer was open that could count them.
+    /// The number of events that were dropped before a writer was open that could count them.
     unreported_drops: u64,
     flushes_done: u64,
     problem: Option<String>,
@@ -91,7 +91,7 @@ pub(super) fn write_in_background(
 }
 
 impl Thread<'_> {
-    /// Waits at most `sleep` for events or requests, and takes all of them.
+    /// Waits at most `sleep` for events or requests, and takes all that are there.
     fn take_work(&mut self, sleep: Duration) -> Work {
         let mut state = self.shared.lock();
         let is_idle = state.queue.len() < self.shared.batch
@@ -135,8 +135,8 @@ impl Thread<'_> {
             }
         }
         if work.flushes_wanted > self.flushes_done {
-            // The writer keeps the error of a failed flush, which is reported with its other
-            // failures.
+            // The writer keeps the error of a failed flush, and the error is reported with the
+            // writer's other failures.
             let _ = writer.flush(Flush::Now);
             self.flushes_done = work.flushes_wanted;
         }
@@ -149,8 +149,8 @@ impl Thread<'_> {
         writer.idle_for().clamp(SHORTEST_SLEEP, LONGEST_SLEEP)
     }
 
-    /// Does one slice of thinning; returns how long to wait before the next slice, or `None` when
-    /// nothing is left to thin.
+    /// Performs one short part of the thinning; returns how long to wait before the next part, or
+    /// `None` when nothing is left to thin.
     fn thin(&mut self) -> Option<Duration> {
         let shared = self.shared;
         self.thinner.work(&mut |work| {
@@ -191,8 +191,8 @@ impl Thread<'_> {
 
     fn drop_what_is_too_much(&mut self) {
         let too_many = self.waiting.len().saturating_sub(self.shared.capacity);
-        // When too many events wait, the oldest are dropped, because users ask about the latest
-        // ones.
+        // When too many events wait, the oldest events are dropped, because users ask about the
+        // latest events.
         self.waiting.drain(..too_many);
         self.unreported_drops += too_many as u64;
     }

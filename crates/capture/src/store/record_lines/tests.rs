@@ -1,5 +1,5 @@
-//! A language with a few types stands in for Python in these tests: two of its values are the same
-//! object when they are the same allocation, and its lists are mutable.
+//! A test language with a few types stands in for Python in these tests: two of its values are the
+//! same object when they are the same allocation, and its lists are mutable.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -28,7 +28,8 @@ struct Language {
     depth: usize,
 }
 
-/// For each key in sorted order: its name, its index in the object, and the last value.
+/// For each key of an object in sorted order: its name, its index in the object, and its last
+/// value.
 type Memory = Vec<(String, usize, Option<Rc<Thing>>)>;
 
 impl Keeps for Language {
@@ -164,8 +165,7 @@ fn word(text: &str) -> Rc<Thing> {
     Rc::new(Thing::Word(text.to_owned()))
 }
 
-/// The line of a record, after a check that the record gives the same line without a record before
-/// it.
+/// The line of a record, after a check that writing the record alone gives the same line.
 fn line_of(lines: &mut Lines<Language>, record: &Object) -> String {
     lines.take(record).unwrap();
     let mut alone = Lines::<Language>::default();

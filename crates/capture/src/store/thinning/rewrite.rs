@@ -1,9 +1,10 @@
-//! Rewrites a group of closed segments into one segment, in slices of time.
+//! Rewrites a group of closed segments into one segment, in short parts with pauses between them.
 //!
-//! A first pass selects the lines that stay; a second pass copies them unchanged to a temporary
-//! file. Both passes read blocks of [`BLOCK`] bytes, so memory is bounded by the longest line, one
-//! bit per line and the tracks of [`select`](super::select). The old segments stay unchanged until
-//! the writer has announced the rewrite in the manifest.
+//! A first pass over the segments selects the lines that stay; a second pass copies these lines
+//! unchanged to a temporary file. Each pass over the segments reads blocks of [`BLOCK`] bytes, so
+//! memory is bounded by the longest line, one bit per line and the tracks of
+//! [`select`](super::select). The old segments stay unchanged until the writer has announced the
+//! rewrite in the manifest.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -19,16 +20,16 @@ use super::select::{Sample, Selected, Selection};
 use crate::files::{create_new, open_regular};
 use crate::kept_file::KeptFile;
 
-/// How many bytes are read at a time, which takes about a millisecond.
+/// How many bytes of a segment are read at a time, which takes about a millisecond.
 const BLOCK: usize = 128 << 10;
 
-/// A segment with a line longer than this is not rewritten.
+/// The longest line, in bytes, of a segment that is rewritten.
 const LONGEST_LINE: usize = 16 << 20;
 
 /// The suffix of the temporary file into which segments are rewritten.
 pub(crate) const TEMPORARY_SUFFIX: &str = ".thin.tmp";
 
-/// Whether a file is a temporary file that a killed rewrite left.
+/// Whether a file is a temporary file that a killed rewrite of segments left.
 pub(crate) fn is_temporary(name: &str) -> bool {
     name.starts_with(stormlog_format::SEGMENT_PREFIX) && name.ends_with(TEMPORARY_SUFFIX)
 }
@@ -49,14 +50,15 @@ enum Pass {
     Select(Blocks, Box<Selection>),
     Copy(Blocks, Selected, Output),
     Done(Outcome),
-    /// The state after an error, and while one state is replaced by the next.
+    /// The state of a rewrite after an error, and while one state is replaced by the next.
     Failed,
 }
 
 /// The result of a rewrite of segments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Every line stays and nothing needs to be merged, so the rewrite would change nothing.
+    /// Every line of the segments stays and nothing needs to be merged, so the rewrite would change
+    /// nothing.
     Unchanged,
     /// The temporary file with the remaining lines is complete and on disk.
     Written {
@@ -76,7 +78,7 @@ pub(crate) enum OldFiles {
 }
 
 impl Rewrite {
-    /// Begins to rewrite segments into one; the work is done by [`work`](Self::work).
+    /// Begins to rewrite segments into one; calls of [`work`](Self::work) do the work.
     pub(crate) fn begin(directory: &Path, inputs: Vec<Segment>, interval_ns: i64) -> Self {
         let names: Vec<PathBuf> = inputs
             .iter()
@@ -105,7 +107,8 @@ impl Rewrite {
         self.interval_ns
     }
 
-    /// Works until the time `until`; returns the outcome when the rewrite is complete, else `None`.
+    /// Continues the rewrite until the time `until`; returns the outcome when the rewrite is
+    /// complete, otherwise `None`.
     pub(crate) fn work(&mut self, until: Instant) -> io::Result<Option<Outcome>> {
         loop {
             match std::mem::replace(&mut self.pass, Pass::Failed) {
@@ -153,8 +156,8 @@ impl Rewrite {
 
     fn written(&self, selected: &Selected, mut output: Output) -> io::Result<Outcome> {
         output.write()?;
-        // The size of the first segment's file shows whether the rewrite has happened, so the new
-        // size must differ from the old one.
+        // The size of the first segment's file shows whether the rewrite has replaced it, so the
+        // new size must differ from the old one.
         if self.inputs.first().map(|segment| segment.size_bytes) == Some(signed(output.bytes)) {
             output.pending.push(b'\n');
             output.write()?;
@@ -168,7 +171,7 @@ impl Rewrite {
         })
     }
 
-    /// The entry with which the manifest announces the rewrite. `None` when nothing changes.
+    /// The manifest entry that announces a rewrite of segments. `None` when nothing changes.
     pub(crate) fn announcement(&self) -> Option<Rewriting> {
         let Pass::Done(Outcome::Written {
             event_count,
@@ -200,8 +203,9 @@ impl Rewrite {
         })
     }
 
-    /// Renames the new file over the first old segment and deletes the other old segments. The
-    /// files may be replaced only after the manifest has announced the rewrite.
+    /// Renames the temporary file to the name of the first old segment and deletes the other old
+    /// segments. The files of segments may be replaced only after the manifest has announced the
+    /// rewrite.
     pub(crate) fn replace_files(&self) -> io::Result<OldFiles> {
         let mut names = self
             .inputs
@@ -228,8 +232,8 @@ impl Rewrite {
 
 impl Drop for Rewrite {
     fn drop(&mut self) {
-        // If the rename has happened, the temporary file no longer exists, and deleting it does
-        // nothing.
+        // If the temporary file was renamed to a segment, it no longer exists under its old name,
+        // and deleting it does nothing.
         let _ = std::fs::remove_file(&self.temporary);
     }
 }
@@ -306,13 +310,13 @@ impl Blocks {
         }
     }
 
-    /// Starts again with the first block of the same files.
+    /// Returns a reader that starts again with the first block of the same files.
     fn again(&self) -> Self {
         Self::of(self.files.clone())
     }
 
-    /// Passes the lines of the next block that are not blank to `take`, without their newlines.
-    /// Returns false at the end of the last file.
+    /// Passes each line of the next block that is not blank to `take`, without its newline. Reading
+    /// the next block returns false at the end of the last file.
     fn next(&mut self, take: &mut dyn FnMut(Line<'_, '_>)) -> io::Result<bool> {
         let Some(file) = &self.open else {
             let Some(path) = self.files.get(self.next) else {
@@ -329,8 +333,9 @@ impl Blocks {
         give_lines(&self.buffer[..whole], take);
         self.buffer.drain(..whole);
         if is_end {
-            // The last line of a file may lack its newline. If a killed writer left the last line
-            // complete, it counts as a line.
+            // The last line of a segment file may lack its newline. If the last line of a file is
+            // valid JSON, a killed writer left it complete except for the newline, and it counts as
+            // a line.
             if json::parse(&self.buffer).is_ok() {
                 give_lines(&self.buffer, take);
             }
@@ -361,7 +366,7 @@ fn give_lines<'t>(text: &'t [u8], take: &mut dyn FnMut(Line<'_, 't>)) {
     }
 }
 
-/// A line of a block, with the scanner that parses it.
+/// A line of a block of text, with the scanner that parses the line.
 struct Line<'s, 't> {
     scanner: &'s mut Scanner<'t>,
     block: &'t [u8],
@@ -376,7 +381,8 @@ impl Line<'_, '_> {
                 selection.look(Sample::of_record(&record).as_ref());
             }
             _ => {
-                // A record of another version is parsed here as an event; a damaged line is kept.
+                // A record that the scanner cannot read, such as one of another version, is parsed
+                // as an event; a damaged line is kept.
                 let event = match json::parse(self.text) {
                     Ok(Value::Map(record)) => {
                         event_from_record(&record, &RecordDefaults::default()).ok()

@@ -1,18 +1,18 @@
 //! Selects the lines of a segment that thinning keeps.
 //!
-//! All lines that are not samples are kept. Of each track and time interval, thinning keeps these
-//! samples: the first, the last, those with the lowest and highest `allocator_allocated_bytes`,
-//! those with the lowest and highest `device_used_bytes`, and the one with the highest
-//! `allocator_reserved_bytes`. Samples at the end of an optimizer step form tracks of their own,
-//! one per optimizer. Thinning the kept lines again with a longer interval gives the same lines as
-//! thinning all original lines with that interval.
+//! Thinning keeps all lines that are not samples. Of each track and time interval, thinning keeps
+//! these samples: the first, the last, those with the lowest and highest
+//! `allocator_allocated_bytes`, those with the lowest and highest `device_used_bytes`, and the one
+//! with the highest `allocator_reserved_bytes`. Samples at the end of an optimizer step form tracks
+//! of their own, one per optimizer. Thinning the kept lines again with a longer interval gives the
+//! same lines as thinning all original lines with that interval.
 
 use std::collections::HashMap;
 
 use stormlog_format::scan::RawRecord;
 use stormlog_format::{Event, EventType, Map, Value, json, metadata_keys};
 
-/// Only events of these types are thinned.
+/// The types of events that thinning may remove.
 const THINNED_TYPES: [&str; 2] = [EventType::Sample.as_str(), EventType::Step.as_str()];
 
 fn is_thinned(event_type: &[u8]) -> bool {
@@ -20,20 +20,20 @@ fn is_thinned(event_type: &[u8]) -> bool {
     types.any(|thinned| thinned.as_bytes() == event_type)
 }
 
-/// At most this many tracks are followed at once; samples of further tracks are all kept.
+/// The largest number of tracks that are followed at once; of further tracks, all samples are kept.
 const MOST_TRACKS: usize = 4096;
 
-/// Marks the lines of a group of segments that are kept.
+/// Selects which lines of a group of segments thinning keeps.
 #[derive(Debug)]
 pub(super) struct Selection {
     interval_ns: i64,
     lines: usize,
-    /// One bit per line, which is set for lines that are kept.
+    /// One bit for each line, which is set if thinning keeps the line.
     survivors: Vec<u64>,
     tracks: HashMap<Track, Interval>,
-    /// Session ids by number, so that the key of a track needs no allocation.
+    /// Session ids by number, so that the key of a track is a number and needs no allocation.
     sessions: Vec<Vec<u8>>,
-    /// The time of the latest sample that was looked at so far.
+    /// The time of the latest sample that was passed to `look` so far.
     latest_ns: i64,
 }
 
@@ -50,11 +50,11 @@ struct Track {
 enum Series {
     /// The samples that are taken at the sampling interval.
     Timed,
-    /// The samples that are taken at the end of a step of this optimizer.
+    /// The samples that are taken at the end of a step of the given optimizer.
     Steps(Option<i64>),
 }
 
-/// The lines of one time interval that are kept so far.
+/// The lines of one time interval of a track that are kept so far.
 #[derive(Debug)]
 struct Interval {
     number: i64,
@@ -73,7 +73,7 @@ impl Interval {
         }
     }
 
-    /// Adds a sample; of samples with equal values, the first is kept.
+    /// Adds a sample to the time interval; of samples with equal values, the first is kept.
     fn add(&mut self, line: usize, values: [Option<i64>; 5]) {
         self.last = line;
         for (extreme, value) in self.extremes.iter_mut().zip(values) {
@@ -92,7 +92,8 @@ impl Interval {
 }
 
 impl Selection {
-    /// Makes a selection with time intervals of this length; with zero, every line is kept.
+    /// Makes a selection with time intervals of the given length; with a length of zero, every line
+    /// is kept.
     pub(super) fn new(interval_ns: i64) -> Self {
         Self {
             interval_ns,
@@ -104,7 +105,8 @@ impl Selection {
         }
     }
 
-    /// Looks at the next line; `sample` is `None` for a line that is not a sample, which is kept.
+    /// Decides about the next line; `sample` is `None` for a line that is not a sample, and such a
+    /// line is kept.
     pub(super) fn look(&mut self, sample: Option<&Sample<'_>>) {
         let line = self.lines;
         self.lines += 1;
@@ -158,7 +160,7 @@ impl Selection {
         }
     }
 
-    /// Ends the last time interval of every track and returns the selection.
+    /// Ends the last time interval of every track and returns which lines are kept.
     pub(super) fn finish(mut self) -> Selected {
         let tracks = std::mem::take(&mut self.tracks);
         for survivor in tracks.values().flat_map(Interval::survivors) {
@@ -183,32 +185,32 @@ impl Selection {
 pub(super) struct Selected {
     lines: usize,
     survivors: Vec<u64>,
-    /// How many lines are not kept.
+    /// How many lines of the segments are not kept.
     pub(super) dropped: u64,
     /// The time of the latest sample of all lines.
     pub(super) latest_ns: i64,
 }
 
 impl Selected {
-    /// Whether a line is kept; lines that were added after the selection are kept.
+    /// Whether thinning keeps a line; lines that were added after the selection are kept.
     pub(super) fn survives(&self, line: usize) -> bool {
         line >= self.lines || self.survivors[line / 64] & (1 << (line % 64)) != 0
     }
 }
 
-/// A line that thinning may remove.
+/// A sample, whose line thinning may remove.
 #[derive(Debug)]
 pub(super) struct Sample<'a> {
     session_id: &'a [u8],
     timestamp_ns: i64,
-    /// The track of the sample, without its session.
+    /// The track that the sample belongs to, without its session.
     track: Track,
     /// The sample's allocated, used and reserved bytes.
     values: [Option<i64>; 3],
 }
 
 impl<'a> Sample<'a> {
-    /// The sample in a record; `None` when the record must be kept.
+    /// The sample that a record contains; `None` when the record must be kept.
     pub(super) fn of_record(record: &RawRecord<'a>) -> Option<Self> {
         let mentions = |key: &str| memchr::memmem::find(record.metadata, key.as_bytes()).is_some();
         let series = if EventType::Sample.is(record.event_type)
@@ -240,7 +242,7 @@ impl<'a> Sample<'a> {
         })
     }
 
-    /// The sample in an event; `None` when the event must be kept.
+    /// The sample that an event contains; `None` when the event must be kept.
     pub(super) fn of_event(event: &'a Event) -> Option<Self> {
         let counters = &event.counters;
         Some(Self {
@@ -386,7 +388,7 @@ mod tests {
         assert_eq!(survivors(&events, 100), [0, 1, 4, 5, 6, 10, 11]);
     }
 
-    /// This test shows that thinning in several steps keeps the same lines as thinning once.
+    /// The test checks that thinning in several steps keeps the same lines as thinning once.
     #[test]
     fn levels_compose() {
         let mut state = 1_u64;

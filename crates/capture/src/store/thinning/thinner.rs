@@ -1,8 +1,8 @@
-//! Thins a sink on its background thread, one slice at a time.
+//! Thins a sink on the background thread of the sink, for a few milliseconds at a time.
 //!
-//! Segments are read and copied without the sink's writer, so an append never waits for thinning.
-//! The writer is needed only twice per rewrite: to announce the rewrite in the manifest, and to
-//! update its list of segments.
+//! Thinning reads and copies segments without the sink's writer, so an append never waits for
+//! thinning. A rewrite of segments needs the writer only twice: to announce the rewrite in the
+//! manifest, and to update its list of segments.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -11,25 +11,25 @@ use super::rewrite::{Outcome, Rewrite};
 use crate::store::error::SinkError;
 use crate::store::writer::Writer;
 
-/// The length of one slice of thinning. During a slice, the background thread does nothing else,
-/// and new events wait in memory.
+/// How long thinning works at a time before it pauses. While thinning works, the background thread
+/// does nothing else, and new events wait in memory.
 const SLICE: Duration = Duration::from_millis(10);
 
-/// The pause between two slices of thinning, which leaves the processor to the watched program.
+/// The pause between two periods of thinning, which leaves the processor to the watched program.
 const PAUSE: Duration = Duration::from_millis(30);
 
 /// Calls a function with the sink's writer, if the sink has one.
 pub(crate) type Access<'a> = dyn FnMut(&mut dyn FnMut(&mut Writer)) + 'a;
 
-/// The state of thinning between two slices.
+/// The state of thinning between two calls of `work`.
 #[derive(Debug, Default)]
 pub(crate) struct Thinner {
     rewrite: Option<Rewrite>,
 }
 
 impl Thinner {
-    /// Thins for one slice if there is something to thin; returns how long to wait before the next
-    /// slice. A sink above its budget is thinned without pauses.
+    /// Thins for a few milliseconds if there is something to thin; returns how long to wait before
+    /// the next call. A sink that has more bytes than its budget is thinned without pauses.
     pub(crate) fn work(&mut self, access: &mut Access<'_>) -> Option<Duration> {
         if self.rewrite.is_none() {
             access(&mut |writer| self.rewrite = writer.begin_rewrite());
@@ -69,7 +69,7 @@ impl Thinner {
     }
 }
 
-/// Whether a failed rewrite may succeed later; otherwise its segments cannot be read, and other
+/// Whether a failed rewrite may succeed later; if not, its segments cannot be read, and other
 /// segments are thinned instead.
 fn may_pass(error: &io::Error) -> bool {
     use io::ErrorKind::{
@@ -92,7 +92,8 @@ fn finish(rewrite: &Rewrite, outcome: &Outcome, access: &mut Access<'_>) {
     let Some(lock) = lock else {
         return;
     };
-    // While this lock is held, a later sink of this process waits before it reads the segments.
+    // While the lock for replacing segments is held, a later sink of this process waits before it
+    // reads the segments.
     let _replacing = lock.take();
     let mut announced: Result<bool, SinkError> = Ok(false);
     access(&mut |writer| announced = writer.announce_rewrite(rewrite));

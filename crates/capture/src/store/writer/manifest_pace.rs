@@ -9,9 +9,10 @@ use crate::files::Durability;
 use crate::store::error::SinkError;
 use crate::store::manifest;
 
-/// Limits how often the manifest is replaced while many events arrive: this many replacements may
-/// follow each other directly, then [`MANIFESTS_PER_SECOND`] apply. The counts in the manifest may
-/// therefore be late; the events are not, because they are in the segment first.
+/// How many replacements of the manifest may follow each other directly while many events arrive;
+/// then at most [`MANIFESTS_PER_SECOND`] are allowed. The counts in the manifest may be late
+/// because of this limit; the events themselves are not, because they are written to the segment
+/// first.
 const MANIFEST_BURST: f64 = 64.0;
 const MANIFESTS_PER_SECOND: f64 = 20.0;
 

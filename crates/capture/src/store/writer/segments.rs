@@ -11,10 +11,10 @@ use crate::store::error::SinkError;
 use crate::store::lock::{self, Claimed};
 use crate::store::segment::{SegmentWriter, is_plain_name};
 
-/// How many sessions without segments stay in the manifest; the oldest are removed first.
+/// How many sessions without segments stay in the manifest; the oldest of them are removed first.
 const KEPT_WITHOUT_SEGMENTS: usize = 32;
 
-/// How many existing file names in a row are skipped before creating a segment fails.
+/// How many existing file names in a row are skipped before the creation of a segment fails.
 const MOST_SKIPPED_NAMES: u32 = 1000;
 
 impl Writer {
@@ -23,8 +23,8 @@ impl Writer {
         sizes.fold(0, i64::saturating_add)
     }
 
-    /// Opens the segment for the next lines: the last one if it is not closed and belongs to the
-    /// active session, otherwise a new one.
+    /// Opens the segment for the next lines: the last segment if it is not closed and belongs to
+    /// the active session, otherwise a new one.
     pub(super) fn open_segment(&mut self) -> Result<(), SinkError> {
         if self.open.is_some() {
             return Ok(());
@@ -47,8 +47,8 @@ impl Writer {
                 self.open = Some(open);
                 Ok(())
             }
-            // The segment file was deleted or replaced by another file, so a new segment is
-            // created.
+            // The file of the last segment was deleted or replaced by another file, so a new
+            // segment is created.
             Some(Err(_)) => {
                 self.give_up_segment();
                 self.begin_segment()
@@ -57,7 +57,7 @@ impl Writer {
         }
     }
 
-    /// Creates the next segment. Names that exist already are skipped.
+    /// Creates the next segment. File names of segments that exist already are skipped.
     fn begin_segment(&mut self) -> Result<(), SinkError> {
         let mut skipped = 0;
         let (name, open) = loop {
@@ -95,9 +95,9 @@ impl Writer {
         Ok(())
     }
 
-    /// Removes the oldest sessions without segments and keeps the newest few. Without this limit,
-    /// each start of the program would make the manifest longer, and every flush writes the whole
-    /// manifest.
+    /// Removes the oldest sessions without segments from the manifest and keeps the newest few.
+    /// Without a limit on sessions, each start of the program would make the manifest longer, and
+    /// every flush writes the whole manifest.
     pub(super) fn forget_sessions_without_segments(&mut self) {
         // A segment without a session id may have events of any session, so no session is removed.
         if self
@@ -142,8 +142,8 @@ impl Writer {
         }
     }
 
-    /// Abandons the current segment because it cannot be written. Segments whose files no longer
-    /// exist are removed from the manifest's list.
+    /// Closes the current segment because it cannot be written. When a segment is abandoned,
+    /// segments whose files no longer exist are removed from the manifest's list.
     pub(super) fn give_up_segment(&mut self) {
         self.close_segment();
         let directory = &self.directory;
@@ -185,11 +185,11 @@ impl Writer {
         }
     }
 
-    /// Deletes the segment with this index and counts it as deleted.
+    /// Deletes the segment with the given index and counts it as deleted.
     pub(super) fn delete_segment(&mut self, index: usize) {
         let segment = self.segments.remove(index);
-        // The list of segments comes from a file, so a name in it must not make the sink delete
-        // files elsewhere.
+        // The names of segments come from a file, so a name must not make the sink delete files
+        // outside of its directory.
         if let Some(name) = segment.filename.as_str().filter(|name| is_plain_name(name)) {
             let _ = std::fs::remove_file(self.directory.join(name));
         }

@@ -17,12 +17,12 @@ const FIRST_BACK_OFF: Duration = Duration::from_secs(1);
 const LONGEST_BACK_OFF: Duration = Duration::from_mins(1);
 
 impl Writer {
-    /// Whether a rewrite of segments is in progress or there is something to thin.
+    /// Whether a rewrite of segments is in progress or segments should be thinned.
     pub(crate) fn thins(&self) -> bool {
         !self.in_work.is_empty() || self.wants_thinning()
     }
 
-    /// Whether segments should be thinned now to stay within the budget.
+    /// Whether segments should be thinned now so that the sink stays within its budget.
     pub(crate) fn wants_thinning(&self) -> bool {
         self.may_thin() && self.plan().is_some()
     }
@@ -38,14 +38,14 @@ impl Writer {
         plan(&self.segments, self.config.thinning?)
     }
 
-    /// Whether the sink has more bytes than its budget.
+    /// Whether the sink has more bytes than its thinning budget.
     pub(crate) fn is_over_budget(&self) -> bool {
         let budget = self.config.thinning.map(|thinning| thinning.budget_bytes);
         budget.is_some_and(|budget| self.retained_bytes().cast_unsigned() > budget)
     }
 
-    /// The next group of segments to rewrite. When nothing more can be thinned, whole segments are
-    /// deleted instead.
+    /// The next group of segments that thinning rewrites. When no segment can be thinned further,
+    /// whole segments are deleted instead.
     pub(crate) fn begin_rewrite(&mut self) -> Option<Rewrite> {
         if !self.may_thin() {
             return None;
@@ -71,8 +71,9 @@ impl Writer {
         self.in_work.contains(&segment.filename)
     }
 
-    /// Announces a finished rewrite in the manifest. Returns false when the rewrite must not be
-    /// carried out, because its segments have changed meanwhile or nothing would change.
+    /// Announces in the manifest that a finished rewrite will replace segments. The announcement
+    /// returns false when the rewrite must not be carried out, because its segments have changed
+    /// meanwhile or nothing would change.
     pub(crate) fn announce_rewrite(&mut self, rewrite: &Rewrite) -> Result<bool, SinkError> {
         let is_as_before = |input: &Segment| self.segments.iter().any(|known| known == input);
         let inputs = rewrite.inputs();
@@ -91,15 +92,16 @@ impl Writer {
         Ok(true)
     }
 
-    /// Updates the list of segments after the rewrite has replaced their files.
+    /// Updates the list of segments after a rewrite has replaced their files.
     pub(crate) fn settle_rewrite(&mut self, rewrite: &Rewrite, files: OldFiles) {
         self.in_work.clear();
         self.thin_again = None;
         let Some(rewriting) = self.rewriting.take() else {
             return;
         };
-        // While an old file could not be deleted, the manifest must keep the announcement that
-        // marks it as superfluous. The next sink deletes the old file; this sink stops thinning.
+        // If an old segment file could not be deleted, the manifest must keep the announcement of
+        // the rewrite, which marks that file as superfluous. The next sink in the directory deletes
+        // the superfluous file; this sink stops thinning.
         self.rewriting = (files == OldFiles::Left).then(|| Rewriting {
             thinned: Thinned::default(),
             ..rewriting.clone()
@@ -112,13 +114,13 @@ impl Writer {
             segment.thinned_interval_ns = rewriting.thinned_interval_ns;
         }
         self.thinned = self.thinned.plus(rewriting.thinned);
-        // Rollups cover every recorded event, so they cannot be recomputed from segments that were
-        // thinned; they are no longer written.
+        // Rollups cover every recorded event, so they cannot be computed again from thinned
+        // segments; the sink no longer writes them.
         self.rollups = None;
         self.manifest.stale = true;
     }
 
-    /// The mutex that must be held to replace segments.
+    /// The mutex that must be held to replace segments of the sink.
     pub(crate) fn segments_lock(&self) -> SegmentsLock {
         self.claim.segments()
     }
@@ -130,12 +132,12 @@ impl Writer {
         self.claim.wait_for_replaced_segments();
     }
 
-    /// Ends a rewrite that was stopped before it changed a file.
+    /// Ends a rewrite of segments that was stopped before it changed a file.
     pub(crate) fn cancel_rewrite(&mut self) {
         self.in_work.clear();
     }
 
-    /// Ends a rewrite that would change no file or was not carried out.
+    /// Ends a rewrite of segments that would change no file or was not carried out.
     pub(crate) fn end_rewrite(&mut self, rewrite: &Rewrite, outcome: &Outcome) {
         self.in_work.clear();
         if *outcome == Outcome::Unchanged
@@ -158,7 +160,8 @@ impl Writer {
         self.manifest.stale = true;
     }
 
-    /// Ends a failed rewrite, which is tried again later; the manifest no longer announces it.
+    /// Ends a failed rewrite of segments, which is tried again later; the manifest no longer
+    /// announces it.
     pub(crate) fn give_up_rewrite(&mut self) {
         self.in_work.clear();
         self.manifest.stale |= self.rewriting.take().is_some();

@@ -1,4 +1,5 @@
-//! Remembers segments whose last bytes are not yet on disk, and decides when they are synced.
+//! Remembers segments whose last bytes are not yet on disk, and decides when they are written to
+//! disk (synced).
 
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -11,10 +12,10 @@ use crate::kept_file::KeptFile;
 /// need to be on disk.
 const PACE: Duration = Duration::from_millis(250);
 
-/// How many segments may wait for a sync.
+/// How many segments may wait to be synced to disk.
 const MOST: usize = 16;
 
-/// Segments that wait to be synced.
+/// The segments that wait to be synced to disk.
 #[derive(Debug)]
 pub(super) struct Unsynced {
     files: Vec<Arc<KeptFile>>,
@@ -37,8 +38,8 @@ impl Unsynced {
         if self.files.len() >= MOST {
             self.files.retain(has_a_name);
         }
-        // Segments beyond the limit are not synced here; the operating system writes them when it
-        // chooses.
+        // Segments beyond the limit on waiting segments are not synced; the operating system writes
+        // them to disk when it chooses.
         if self.files.len() < MOST {
             self.files.push(file);
         }
@@ -48,12 +49,13 @@ impl Unsynced {
         self.files.is_empty()
     }
 
-    /// Time until the next sync may start.
+    /// How long until the next sync to disk may start.
     pub(super) fn due_in(&self) -> Duration {
         PACE.saturating_sub(self.asked.elapsed())
     }
 
-    /// Takes all waiting segments when a sync is due, without those that were deleted meanwhile.
+    /// Removes and returns all waiting segments when a sync is due, without segments that were
+    /// deleted meanwhile.
     pub(super) fn take_due(&mut self) -> Vec<Arc<KeptFile>> {
         if self.is_empty() || !self.due_in().is_zero() {
             return Vec::new();
@@ -61,7 +63,7 @@ impl Unsynced {
         self.take()
     }
 
-    /// Takes all waiting segments, even if no sync is due.
+    /// Removes and returns all waiting segments, even if no sync is due.
     pub(super) fn take(&mut self) -> Vec<Arc<KeptFile>> {
         self.asked = Instant::now();
         let mut files = std::mem::take(&mut self.files);
