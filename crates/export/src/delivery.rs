@@ -28,9 +28,9 @@ const MOST_ANSWERED: u64 = 16 << 10;
 /// Which request body is dropped when the queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
-    /// The new body is dropped, because the first alerts matter most.
+    /// When the queue is full, the new body is dropped, because the first alerts matter most.
     DropNewest,
-    /// The oldest body is dropped, because the latest metrics matter most.
+    /// When the queue is full, the oldest body is dropped, because the latest metrics matter most.
     DropOldest,
 }
 
@@ -149,7 +149,8 @@ impl Delivery {
     }
 
     /// Sends the waiting bodies for at most `patience`, each with one more attempt. Returns as soon
-    /// as no body is waiting. Bodies that the receiver has not accepted by then count as dropped.
+    /// as no body is waiting. Bodies that the receiver has not accepted when the function returns
+    /// count as dropped.
     pub fn finish(&self, patience: Duration) -> Delivered {
         let deadline = Instant::now() + patience;
         let mut state = self.shared.lock();

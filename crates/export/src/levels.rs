@@ -75,7 +75,7 @@ metrics! {
     Lost: Counter, "deliveries_dropped", "", "Alerts and metrics that were lost: queue full, refused or no answer.";
 }
 
-/// The number of a data point.
+/// The value of a metric: an integer or a floating-point number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
     /// Bytes and counts.

@@ -2,10 +2,11 @@
 //! level that is fine enough for its zoom, and unpacks only the blocks that it shows.
 //!
 //! A block is a raw deflate stream of variable-length integers, with seven bits per byte and the
-//! low bits first. A block contains one column after the other: the start times as differences, in
-//! coarse levels also the lengths of the buckets, then the values of each series (in coarse levels
-//! the lowest values, then the highest). Each value is stored as its difference to the previous
-//! value, in zigzag coding plus one; zero means that the value is unknown.
+//! low bits first. A block contains one column after the other: first the start times, each as the
+//! difference to the previous one, then the values of each series. In coarse levels, the lengths of
+//! the buckets follow the start times, and each series has two columns: the lowest and the highest
+//! values. Each value is stored as its difference to the previous value, in zigzag coding plus one;
+//! zero means that the value is unknown.
 
 use std::io::Write as _;
 
@@ -25,7 +26,7 @@ const ENOUGH: usize = 16_384;
 
 /// Columns of a track: shared times, and the values of each series.
 pub(crate) struct Columns<'a> {
-    /// Times of the samples since the time that the page calls zero, in ascending order.
+    /// Times of the samples, counted from the zero of the page's time axis, in ascending order.
     pub(crate) times: Vec<i64>,
     pub(crate) series: Vec<&'a [i64]>,
 }
@@ -36,7 +37,7 @@ pub(crate) struct Level {
     pub(crate) blocks: Vec<Block>,
 }
 
-/// A packed block of entries.
+/// A compressed block of consecutive entries of a level.
 pub(crate) struct Block {
     pub(crate) count: usize,
     pub(crate) from: i64,
@@ -44,7 +45,8 @@ pub(crate) struct Block {
     pub(crate) packed: Vec<u8>,
 }
 
-/// Packs a track into levels of detail, the finest first. The finest level has every sample.
+/// Packs a track into levels of detail, the finest first. The finest level contains every sample of
+/// the track.
 pub(crate) fn pack(columns: &Columns<'_>) -> Vec<Level> {
     let mut levels = Vec::new();
     let mut bucket = 1;

@@ -17,13 +17,14 @@ const MOST_LEVELS: usize = 12;
 /// The width of a flame graph and the height of one level, in SVG units.
 const WIDTH: f64 = 1000.0;
 const LEVEL: f64 = 20.0;
-/// What is narrower is not shown until the reader zooms in; what is narrower than a few letters has
-/// no text.
+/// A box of a flame graph that is narrower than one SVG unit is not shown until the reader zooms
+/// in; a box that is narrower than a few letters has no text.
 const NARROWEST: f64 = 1.0;
 const LETTER: f64 = 6.3;
-/// Boxes of one graph. Our recorder writes at most 24 stacks of 12 frames; a file may have more.
+/// The largest number of boxes in one flame graph. The number of boxes is limited because a file
+/// may contain more than the 24 stacks of 12 frames that Stormlog's recorder writes.
 const MOST_BOXES: usize = 1000;
-/// Colours of boxes in the style sheet.
+/// The number of box colours that the style sheet defines.
 const COLOURS: u32 = 6;
 
 /// One flame graph with its title.
@@ -196,18 +197,19 @@ pub(crate) fn sections(graphs: &[HeldGraph]) -> String {
     out
 }
 
-/// A graph while its boxes are written.
+/// The state of a flame graph while its boxes are written.
 struct Drawing<'a> {
     out: &'a mut String,
-    /// Bytes of the whole graph.
+    /// The number of bytes that the whole flame graph shows.
     all: i64,
-    /// Boxes that may still be written.
+    /// How many more boxes may be written before the limit of the flame graph is reached.
     left: usize,
 }
 
 impl Drawing<'_> {
-    /// Writes a box and then what is below it; `at` is its left edge and its level. held.js depends
-    /// on this order, and lays the boxes out again when the reader zooms.
+    /// Writes a box of a flame graph and then the boxes below it; `at` is the left edge and the
+    /// level of the box. The script `held.js`, which lays the boxes out again when the reader
+    /// zooms, expects each box before the boxes below it.
     fn add(&mut self, node: &Node, at: (f64, usize), width: f64) {
         if self.left == 0 {
             return;
@@ -228,7 +230,8 @@ impl Drawing<'_> {
         let colour = colour(&node.name);
         let is_shown = width >= NARROWEST;
         let display = if is_shown { "" } else { " display=\"none\"" };
-        // Arrow keys go on from the first.
+        // The Tab key reaches only the outermost box of a flame graph; arrow keys lead from there
+        // to the other boxes.
         let tab = if level == 0 { 0 } else { -1 };
         let _ = write!(
             self.out,

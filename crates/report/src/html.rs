@@ -15,7 +15,7 @@ use crate::story::{Canvas, Kind, Story, draw};
 use crate::svg::to_svg;
 use crate::theme::Theme;
 
-/// The files in the order in which they use each other.
+/// The script files of a page; each file comes after the files whose functions it uses.
 pub(crate) const SCRIPT: &str = concat!(
     include_str!("../assets/bytes.js"),
     include_str!("../assets/packed.js"),

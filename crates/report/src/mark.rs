@@ -9,7 +9,8 @@ use stormlog_analysis::markers;
 use crate::bytes;
 use crate::label::clean;
 
-/// The severity for the word in an event. An unknown word means [`Severity::Info`].
+/// Converts the word for a severity in an event to a [`Severity`]. An unknown word means
+/// [`Severity::Info`].
 fn severity_of(word: &str) -> Severity {
     match word.trim().to_ascii_lowercase().as_str() {
         "critical" | "error" | "high" => Severity::Critical,
@@ -208,8 +209,8 @@ mod tests {
         }
     }
 
-    /// This number of alerts would take 10^10 comparisons if each mark were compared with each
-    /// group.
+    /// The 200,000 alerts of this test would take 10^10 comparisons if each mark were compared with
+    /// each group.
     #[test]
     fn many_different_alerts_are_grouped_in_one_pass() {
         let words = |n: usize| {

@@ -12,7 +12,8 @@ use crate::theme::Theme;
 const ROW: f64 = 17.0;
 const ROWS: usize = 4;
 /// The largest number of rows that labels of critical alerts may use; other critical marks may use
-/// twice as many. The limit is needed because a recording may have thousands of different marks.
+/// twice as many. The number of label rows is limited because a recording may have thousands of
+/// different marks.
 const MOST_ROWS: usize = 12;
 const LABEL: f64 = 12.0;
 /// The width of the widest label, as a share of the plot's width.
@@ -21,7 +22,7 @@ const WIDEST: f64 = 0.42;
 const MOST_LINES: usize = 400;
 
 /// The labels of all marks with their positions. Labels are placed before the plot is drawn,
-/// because they take height above the plot.
+/// because the rows of labels above the plot reduce its height.
 pub(crate) struct Lane {
     groups: Vec<MarkGroup>,
     /// For each group of marks: the row, the text, and the left and right edge of its label. `None`
@@ -104,7 +105,8 @@ impl Lane {
                 .find(|index| free(index) && clear(index))
                 .or_else(|| spots().find(free))
                 // If no row has space, a critical mark gets a new row, because it may be the event
-                // that ended the run. Marks that are not critical stay without a label then.
+                // that ended the run. If no row has space, marks that are not critical get no
+                // label.
                 .or_else(|| {
                     let below = taken.iter().map(|other| other.row + 1).max().unwrap_or(0);
                     let most = match group.first.kind {

@@ -41,8 +41,8 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
 
 /// The band that contains most ranks, computed for each time column.
 pub(crate) struct Envelope {
-    /// The minimum, 10th percentile, median, 90th percentile and maximum over all ranks in each
-    /// time column; `None` where no rank has a value.
+    /// For each time column: the minimum, 10th percentile, median, 90th percentile and maximum over
+    /// all ranks; `None` where no rank has a value.
     pub(crate) columns: Vec<Option<[i64; 5]>>,
 }
 
@@ -179,9 +179,10 @@ impl<'a> View<'a> {
     }
 }
 
-/// The measure by which ranks are compared. Used memory per process is best if all shares are
-/// known, because ranks on one device have the same total. If shares are unknown, ranks are
-/// compared by the device's used memory, or by the allocator's counter.
+/// The measure by which ranks are compared. The device memory of each process is used if it is
+/// known for all ranks, because ranks on one device have the same total. If the device memory of a
+/// process is unknown, ranks are compared by the device's used memory, or by the allocator's
+/// counter.
 pub(crate) fn measure_of(tracks: &[DrawnTrack]) -> Measure {
     if tracks.iter().all(DrawnTrack::knows_own) && !tracks.is_empty() {
         return Measure::Own;

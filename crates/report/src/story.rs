@@ -37,7 +37,7 @@ pub enum Kind {
     Gap,
     /// The memory in use at the end of each training step, and the highest use during each step.
     Steps,
-    /// Several of the other charts, with the verdict.
+    /// Several charts of the other kinds on one page, with the verdict.
     Dashboard,
 }
 
@@ -71,7 +71,7 @@ impl Default for Canvas {
     }
 }
 
-/// The largest number of devices of a run whose ledger of memory users is shown.
+/// The largest number of devices of a run for which a page lists what uses their memory.
 const MOST_LEDGERS: usize = 8;
 
 /// The content of a chart: tracks, marks, phases and texts.
@@ -89,20 +89,20 @@ pub struct Story {
     pub notes: Vec<String>,
     /// What uses each device.
     pub(crate) ledgers: Vec<LedgerLines>,
-    /// What is held, by stack and holder.
+    /// Flame graphs of the memory that is held, by call stack and by holder.
     pub(crate) held: Vec<HeldGraph>,
     pub(crate) tracks: Vec<DrawnTrack>,
     /// Host memory of ranks that have a device.
     pub(crate) hosts: Vec<DrawnTrack>,
-    /// Requests that failed for lack of memory.
+    /// Allocations that failed because the device was out of memory.
     pub(crate) requests: Vec<FailedRequest>,
     pub(crate) marks: Vec<Mark>,
     pub(crate) phases: Vec<Phase>,
     pub(crate) facts: Vec<(String, String)>,
     pub(crate) span: Option<Span>,
     pub(crate) largest_skew_ns: i64,
-    /// Whether the points are all events of a history and not samples, so that no data is missing
-    /// between two points.
+    /// Whether the tracks consist of all events of an allocator's history and not of samples;
+    /// between two such events no data is missing.
     pub(crate) is_history: bool,
 }
 
@@ -142,7 +142,8 @@ impl Story {
         story
     }
 
-    /// The story of tracks that do not come from sessions.
+    /// Creates the story of tracks that do not come from recorded sessions, such as the history in
+    /// a snapshot.
     pub fn of_tracks(tracks: Vec<DrawnTrack>) -> Self {
         let mut story = Self {
             tracks,

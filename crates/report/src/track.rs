@@ -105,7 +105,7 @@ pub struct DrawnTrack {
 }
 
 impl DrawnTrack {
-    /// The limit of the resource, as last recorded.
+    /// The last recorded limit of the track's resource in bytes.
     pub fn limit(&self) -> Option<i64> {
         let known = self.values(Measure::Capacity).iter().rev();
         known.copied().find(|value| *value != UNKNOWN)
@@ -123,8 +123,8 @@ impl DrawnTrack {
             track.push(time, [allocated, reserved]);
             track.notes.push(clean(&note));
         }
-        // The points are all events of a history, so nothing is missing between two points and no
-        // sampling gap is drawn.
+        // The points are all events of an allocator's history, so no data is missing between two
+        // points and no sampling gap is drawn.
         track.gap_ns = i64::MAX;
         track
     }
@@ -334,8 +334,8 @@ impl DrawnTrack {
     }
 }
 
-/// The tracks of a run, one for each resource of each session, in order of rank. The host memory of
-/// ranks that have a device comes separately.
+/// The tracks of a run, one for each resource of each session, in order of rank. Returns the host
+/// memory of ranks that have a device as a separate list.
 pub(crate) fn split_tracks(run: &Run) -> (Vec<DrawnTrack>, Vec<DrawnTrack>) {
     let crowded = CrowdedDevices::of(&run.tracks);
     let with_device: BTreeSet<u32> = run
@@ -365,7 +365,7 @@ pub(crate) fn split_tracks(run: &Run) -> (Vec<DrawnTrack>, Vec<DrawnTrack>) {
     (tracks, hosts)
 }
 
-/// The name of a track among others.
+/// The name of a track in a chart: its rank, and its device if the chart shows several devices.
 pub(crate) fn track_name(track: &DrawnTrack, several_devices: bool) -> String {
     if several_devices {
         format!("rank {} device {}", track.rank, track.device_id)

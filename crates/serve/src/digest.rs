@@ -19,15 +19,15 @@ use crate::view::View;
 
 /// The number of points in the small curve of a run.
 const POINTS: usize = 48;
-/// The shortest time between two reads of a run that is being recorded, and the largest share of
-/// the time that reading may take (one tenth).
+/// The shortest time between two reads of a run that is being recorded; the time is also at least
+/// ten times as long as the last read took.
 const LEAST_INTERVAL: Duration = Duration::from_secs(5);
 const SHARE: u32 = 10;
-/// The largest number of runs that wait to be read. A run that is dropped from the queue is
-/// requested again when the list shows it.
+/// The largest number of runs that wait to be read. A run that was dropped from the full queue is
+/// queued again when the list shows it.
 const MOST_WAITING: usize = 4096;
-/// How long runs are read after a page was requested; needed for pages without scripts, which have
-/// no open event stream.
+/// How long runs are read after the last request for a page; needed for pages without scripts,
+/// which have no open event stream.
 const ATTENTION: Duration = Duration::from_secs(5);
 
 /// A summary of a run for the list of runs.
@@ -38,7 +38,8 @@ pub(crate) struct Digest {
     pub(crate) is_running: bool,
     pub(crate) peak: Option<i64>,
     pub(crate) limit: Option<i64>,
-    /// The highest value of all ranks over time; `None` where no value is known.
+    /// The memory use over time, at each point that of the rank with the highest use; `None` where
+    /// no value is known.
     pub(crate) curve: Vec<Option<i64>>,
     pub(crate) span_ns: Option<(i64, i64)>,
     pub(crate) ranks: usize,
@@ -107,7 +108,7 @@ struct Kept {
 struct State {
     kept: HashMap<String, Kept>,
     waiting: VecDeque<Arc<Entry>>,
-    /// When a page last asked for digests.
+    /// When a page last requested digests of runs.
     asked: Option<Instant>,
 }
 

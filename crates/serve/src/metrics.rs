@@ -31,7 +31,7 @@ pub fn metrics(content_type: &'static str, render: Render) -> Router {
     Router::new().route("/metrics", get(answer))
 }
 
-/// The state that is kept between two requests for metrics: the ids of devices.
+/// What is remembered from one request for metrics to the next: the ids of devices.
 #[derive(Default)]
 pub(crate) struct Current(Mutex<Recordings>);
 

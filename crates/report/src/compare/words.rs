@@ -206,7 +206,7 @@ pub(super) fn finding(finding: &KnownFinding) -> String {
     )
 }
 
-/// The findings of both sides, by what became of them.
+/// The findings of both runs, in four lists: new, gone, unknown whether gone, and still there.
 pub(super) fn finding_lists(comparison: &Comparison) -> [(&'static str, &[KnownFinding]); 4] {
     let changes = &comparison.findings;
     [
@@ -350,8 +350,8 @@ fn listed(names: impl ExactSizeIterator<Item = String>) -> String {
     }
 }
 
-/// The largest number of ranks that are listed with all metrics. If there are more ranks, those
-/// that changed come first.
+/// The largest number of ranks that are listed with all metrics. If there are more ranks than this
+/// number, the ranks whose metrics changed are listed first.
 const RANKS: usize = 16;
 
 /// The ranks to list with all metrics, and the number of the other ranks.

@@ -18,7 +18,8 @@ use super::{escaped, message, not_found};
 use crate::app::{App, reading, rendered};
 use crate::runs::Entry;
 
-/// The limit for the growth of the peak that is checked unless the reader enters another one.
+/// The limit for the growth of the peak that a comparison checks unless the reader enters another
+/// limit.
 const PEAK_GROWTH: &str = "5%";
 
 /// The query of a comparison: which runs to compare, and how.
