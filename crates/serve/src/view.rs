@@ -26,8 +26,8 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Loads a run. Damaged records are skipped and listed. If files without a manifest contain
-    /// several runs, the newest run is shown.
+    /// Loads a run. Records that cannot be read are skipped, and the page lists them as damage. If
+    /// files without a manifest contain several runs, the newest run is shown.
     pub(crate) fn load(
         entry: &Entry,
         machine: &dyn Machine,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use stormlog_analysis::{Artifact, artifacts_at};
 
-/// How long work must take before its progress is shown.
+/// A progress bar appears only after the work has taken this long.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Counts the bytes that were read, and shows a progress bar when the work takes long.

@@ -44,7 +44,7 @@ pub(super) fn end(end: &End, is_running: bool) -> (String, &'static str) {
         End::Unknown => "end unknown".to_owned(),
         End::Vanished => "not closed".to_owned(),
         End::RecorderStopped => "recording stopped".to_owned(),
-        // The run was still running when it was read, but has ended since.
+        // The run was still active when its files were read, but has ended since.
         End::StillRunning => "ended".to_owned(),
         _ => end.clause(),
     };

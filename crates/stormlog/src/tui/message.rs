@@ -17,7 +17,7 @@ use super::model::{Comparison, Machine};
 use super::outline::Outline;
 use super::recent::Recent;
 
-/// The result of analyzing a running job again.
+/// The result of a repeated analysis of a running job.
 #[derive(Debug)]
 pub(crate) struct Fresh {
     pub(crate) report: Arc<Report>,
@@ -51,9 +51,9 @@ pub(crate) enum Message {
     Sessions(Vec<SessionRow>),
     /// Totals from the rollups of the opened paths, if there are any.
     Outline(Outline),
-    /// How many bytes were read, and how many there are in total.
+    /// The progress of loading: how many bytes were read, and how many there are in total.
     Progress(u64, u64),
-    /// All events are read and the analysis has begun.
+    /// All events of the opened paths were read and the analysis has begun.
     Looking,
     /// The opened run is loaded and analyzed.
     Run(Arc<Report>, Box<Story>),
@@ -63,7 +63,7 @@ pub(crate) enum Message {
     Refreshed(Box<Fresh>),
     /// Recent runs, newest first.
     Recent(Vec<Recent>),
-    /// Another one of the loaded runs was drawn, with its index.
+    /// Another one of the loaded runs was drawn; the number is its index.
     Shown(usize, Box<Story>),
     /// The issues of the opened artifacts.
     Issues(Vec<Issue>),

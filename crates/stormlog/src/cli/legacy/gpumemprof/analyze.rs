@@ -72,7 +72,8 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let mut outcome = match read(arguments) {
         Ok(outcome) => outcome,
         Err(message) => {
-            // The error is printed on standard output, where existing scripts look for it.
+            // The error message is printed on standard output, where scripts for stormlog 0.3.9
+            // expect it.
             writeln!(console.out, "{}", for_terminal(&message))?;
             return Ok(Exit::Failure);
         }
