@@ -47,9 +47,9 @@ pub(crate) enum Message {
     Machine(Machine),
     /// The loading of these paths has begun.
     Opened(Vec<PathBuf>),
-    /// The sessions of the opened paths, from their manifests.
+    /// The sessions of the opened paths were read from their manifests.
     Sessions(Vec<SessionRow>),
-    /// Totals from the rollups of the opened paths, if there are any.
+    /// Totals were read from the rollups of the opened paths.
     Outline(Outline),
     /// The progress of loading: how many bytes were read, and how many there are in total.
     Progress(u64, u64),
@@ -67,13 +67,14 @@ pub(crate) enum Message {
     Shown(usize, Box<Story>),
     /// The issues of the opened artifacts.
     Issues(Vec<Issue>),
-    /// The comparison with another artifact.
+    /// The shown run was compared with another artifact.
     Compared(Box<Comparison>),
-    /// The path that the user is typing, and the entries of its folder.
+    /// The folder of the path that the user is typing was listed: the typed path and the folder's
+    /// entries.
     Listed(String, Vec<Entry>),
-    /// New events of the sampled target.
+    /// New events of the sampled target have arrived.
     Watched(Vec<Event>),
-    /// The sampled target cannot be read, with the reason.
+    /// The sampled target cannot be read; the text is the reason.
     WatchFailed(String),
     /// A requested action succeeded.
     Done(String),

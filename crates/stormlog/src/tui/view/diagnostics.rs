@@ -55,7 +55,7 @@ fn halves(area: Rect) -> [Rect; 2] {
     Layout::vertical([Constraint::Percentage(40), Constraint::Percentage(60)]).areas(area)
 }
 
-/// What is at a position of the diagnostics tab.
+/// Finds out what is drawn at a position of the diagnostics tab.
 pub(super) fn hit(model: &Model, area: Rect, position: Position) -> Option<Hit> {
     model.run.as_ref().and_then(Run::shown)?;
     let [upper, lower] = halves(area);

@@ -58,8 +58,8 @@ fn hint(model: &Model) -> Vec<Line<'static>> {
     .collect()
 }
 
-/// Draws as many lanes as fit, beside the timeline of the selected lane. Each lane has a line of
-/// numbers and a line of bars.
+/// Draws as many lanes (each the samples of one device or host) as fit, beside the timeline of the
+/// selected lane. Each lane of the live view takes two lines: one with numbers and one with bars.
 fn lanes(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let [list, plot] = halves(model, area);
     let shown = usize::from(list.height / LANE);
