@@ -69,7 +69,7 @@ impl Recordings {
     }
 
     /// Adds the latest sample of each track from a list of events that is sorted by time. Returns
-    /// the sessions that have a sample.
+    /// the ids of the sessions that have a recent sample.
     pub fn add_latest(
         &mut self,
         events: &[Event],
@@ -118,7 +118,7 @@ impl Recordings {
         };
         let Some(path) = segments.iter().find(is_first) else {
             // A manifest may not name a new segment yet, because the segment is written first. A
-            // session without a named segment is therefore read at the next call.
+            // session whose first segment the manifest does not name yet is read at the next call.
             self.known.remove(&*session.to_str_lossy());
             return;
         };
@@ -150,7 +150,7 @@ fn tail_of(segments: &[PathBuf]) -> Vec<Event> {
     parts.into_iter().rev().flatten().collect()
 }
 
-/// The events of the complete lines in a section of a file.
+/// Reads a section of a file and returns the events of its complete lines.
 fn part_of(path: &Path, start: SeekFrom, most: u64) -> io::Result<Vec<Event>> {
     let mut file = regular_file::open(path)?;
     file.seek(start)?;

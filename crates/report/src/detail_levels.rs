@@ -181,8 +181,8 @@ mod tests {
         assert_eq!(levels.len(), 1);
         let block = &levels[0].blocks[0];
         assert_eq!((block.count, block.from, block.to), (3, 10, 330));
-        // The expected bytes: times 10, +10, +310; then +5 (zigzag 10, stored as 11), unknown (0),
-        // and -1 (zigzag 1, stored as 2).
+        // The expected bytes are the times 10, +10 and +310, and then the values: +5 (zigzag 10,
+        // stored as 11), unknown (stored as 0) and -1 (zigzag 1, stored as 2).
         assert_eq!(inflate(&block.packed), [10, 10, 0xb6, 0x02, 11, 0, 2]);
     }
 
@@ -200,8 +200,8 @@ mod tests {
         assert_eq!(buckets, [1, 16, 256]);
         let coarsest = levels.last().unwrap();
         let plain = inflate(&coarsest.blocks[0].packed);
-        // The jump by 900 is stored as zigzag 1800 plus one, 1801 = 0x89 0x0e, in the column of the
-        // highest values.
+        // The jump of the values from 100 to 1000 is stored in the column of the highest values as
+        // zigzag 1800 plus one, which is 1801 or the bytes 0x89 0x0e.
         assert!(plain.windows(2).any(|pair| pair == [0x89, 0x0e]));
     }
 }

@@ -1,6 +1,6 @@
-//! Draws what holds memory on the devices of a run as flame graphs: the allocations that survived
-//! an evidence window by call stack, and the memory at an out-of-memory error by category and
-//! holder.
+//! Draws flame graphs of what holds memory on the devices of a run. Allocations that were traced
+//! for a short time (an evidence window) and survived it are drawn by call stack; the memory at an
+//! out-of-memory error is drawn by category and holder.
 
 use std::fmt::Write as _;
 
@@ -121,8 +121,8 @@ fn device(track: &Track, several: bool) -> String {
     }
 }
 
-/// Bytes of the allocations that survived the evidence windows, summed by call stack, the largest
-/// first.
+/// Bytes of the traced allocations that survived their evidence window, summed by call stack, the
+/// largest first.
 fn stacks(evidence: &WindowEvidence) -> Vec<(&[Site], i64)> {
     let mut sums = vec![0_i64; evidence.stacks.len()];
     for (stack, bytes) in evidence.windows.iter().flat_map(|window| &window.sites) {
@@ -152,7 +152,8 @@ fn by_stack(evidence: &WindowEvidence) -> Option<Node> {
     finished(root)
 }
 
-/// Completes a flame graph; `None` if it contains no bytes.
+/// Sorts the boxes of a flame graph and names the outermost one; returns `None` if the graph
+/// contains no bytes.
 fn finished(mut root: Node) -> Option<Node> {
     root.sort();
     "all".clone_into(&mut root.name);
@@ -174,8 +175,8 @@ pub fn held_lines(run: &Run, rank: u32, device_id: i64, most: usize) -> Vec<Stri
     lines.collect()
 }
 
-/// Renders the flame graphs as sections of a page. One drawing fits both themes, because its
-/// colours come from the style sheet of the page.
+/// Renders the flame graphs as sections of a page. One drawing fits the light and the dark theme,
+/// because its colours come from the style sheet of the page.
 pub(crate) fn sections(graphs: &[HeldGraph]) -> String {
     let mut out = String::new();
     for graph in graphs {

@@ -21,12 +21,12 @@ fn known(run: &Run) -> impl Iterator<Item = (&Track, &Ledger)> {
 /// The list of what uses the memory of one device (its ledger), as text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LedgerLines {
-    /// `What uses GPU 0 (4.62 GiB at 2026-11-16 12:00:05 UTC)`.
+    /// The title of the list, such as `What uses GPU 0 (4.62 GiB at 2026-11-16 12:00:05 UTC)`.
     pub title: String,
     /// The users of the device, the largest first; the last line is the memory that no user
     /// explains.
     pub lines: Vec<LedgerLine>,
-    /// A sentence that names the users whose memory could not be read.
+    /// A sentence that names what could not be read; `None` if everything was read.
     pub unknown: Option<String>,
 }
 
@@ -177,7 +177,8 @@ struct EntryKeys {
     bytes: i64,
 }
 
-/// The ledgers of a run for JSON documents.
+/// Makes the lists of what uses the memory of each device of a run (the ledgers), for JSON
+/// documents.
 pub fn ledgers(run: &Run) -> Vec<LedgerKeys> {
     let devices = known(run).map(|(track, ledger)| LedgerKeys {
         rank: track.rank,

@@ -58,7 +58,7 @@ pub struct Mark {
     pub severity: Severity,
     /// The label of the mark, in a few words.
     pub label: String,
-    /// The full sentence, shown where there is enough space.
+    /// The full sentence of the mark, shown where there is enough space.
     pub detail: Option<String>,
     /// What the mark shows.
     pub kind: MarkKind,
@@ -105,7 +105,7 @@ pub fn marks_of_diagnosis(diagnosis: &Diagnosis) -> Vec<Mark> {
         Some(Mark {
             time_ns: finding.onset_ns?,
             // A leak lasts to the end of the run, so a band over the rest of the plot would add no
-            // information. Only the mark of a transient spike has an end.
+            // information. Of all findings, only the mark of a transient spike has an end.
             end_ns: finding
                 .end_ns
                 .filter(|_| finding.kind == Kind::TransientSpike),

@@ -145,7 +145,7 @@ impl Lane {
         }
     }
 
-    /// The number of marks without a label, as text; `None` when all marks have one.
+    /// The number of marks without a label, as text; `None` when every mark has a label.
     pub(crate) fn unlabelled_text(&self) -> Option<String> {
         match self.placed.iter().filter(|label| label.is_none()).count() {
             0 => None,
@@ -181,8 +181,8 @@ impl Lane {
                 (first, plot.bottom()),
                 Stroke::dashed(ink.with_opacity(0.85), 1.2),
             );
-            // The first mark of a group has a full line; the later ones are short ticks at the top
-            // of the plot.
+            // The first mark of a group is drawn as a full line; the later marks of the group are
+            // short ticks at the top of the plot.
             let mut ticks = Vec::new();
             let mut last = first;
             for time in group.times.iter().skip(1) {

@@ -155,7 +155,8 @@ impl<'a> View<'a> {
         chart::time_axis(scene, plot, theme, self.span, self.span.from);
     }
 
-    /// Draws a dot where the line of a suspect rank begins to rise.
+    /// Draws a dot where the line of a suspect rank (one where a problem probably began) starts to
+    /// rise.
     fn dot(
         &self,
         scene: &mut Scene,
@@ -269,14 +270,15 @@ fn band(
     scene.polygon(above.chain(below).collect(), fill);
 }
 
-/// The ranks whose values are furthest from the median of the envelope; suspect ranks come first.
+/// The ranks whose values are furthest outside the envelope of all ranks; ranks where a problem
+/// probably began (suspects) are chosen first.
 fn outliers<'a>(
     tracks: &'a [DrawnTrack],
     grid: &Grid,
     envelope: &Envelope,
     suspects: &[i64],
 ) -> Vec<&'a DrawnTrack> {
-    // A distance below a twentieth of the peak is noise.
+    // A distance from the envelope below a twentieth of the highest value counts as noise.
     let noise = grid.peak() / 20;
     let distance = |row: &Vec<Option<i64>>| {
         let cells = row.iter().zip(&envelope.columns);

@@ -25,8 +25,8 @@ pub struct Rows<I> {
     maps: I,
     /// A JSON document that is printed instead of the list of rows.
     document: Option<Map>,
-    /// Whether there may be more rows than fit into memory. If the rows are such a stream, all of
-    /// them have the same keys.
+    /// Whether there may be more rows than fit into memory. All rows of a stream that may not fit
+    /// into memory have the same keys.
     is_stream: bool,
 }
 
@@ -133,8 +133,8 @@ impl Printer {
         }
     }
 
-    /// Prints CSV with the columns of stormlog 0.3.9; the effective status is left out unless the
-    /// user asked for it.
+    /// Prints CSV with the columns of stormlog 0.3.9; the column `effective_status` (the current
+    /// status of a session) is left out unless the user requested it.
     fn csv(
         self,
         columns: &[String],
@@ -195,8 +195,8 @@ fn is_asked_for_effective_status(columns: &[String]) -> bool {
     columns.iter().any(|name| name == EFFECTIVE_STATUS)
 }
 
-/// Prepares a row for a table: the effective status of a session is shown only when it differs from
-/// the status in its file.
+/// Prepares a row for a table: the current status of a session (`effective_status`) is shown only
+/// when it differs from the status in the session's file.
 fn for_table(mut row: Map) -> Map {
     let effective = row.get(EFFECTIVE_STATUS);
     if effective.is_some() && effective == row.get("status") {

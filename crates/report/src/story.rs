@@ -29,7 +29,7 @@ pub enum Kind {
     /// The memory of each rank over time, with all events.
     #[default]
     Timeline,
-    /// The memory of all ranks on one shared clock.
+    /// The memory of all ranks in one plot, with times on a shared clock.
     Ranks,
     /// The memory of ranks over time as a heat map.
     Heatmap,
@@ -276,8 +276,8 @@ impl Story {
     }
 
     /// The end of the shown time range. The range includes the event that ended the run, which
-    /// comes after the last sample. A mark far from all samples is ignored, because its clock must
-    /// be wrong.
+    /// comes after the last sample. A mark whose time is far from all samples is ignored, because
+    /// the clock that it was recorded with must be wrong.
     fn end_after(&self, sampled: Span) -> i64 {
         let near = sampled.end_with_slack();
         let reach = (sampled.length() / 10).max(LONGEST_END_NS);
@@ -293,14 +293,14 @@ impl Story {
         self.span.ok_or(DrawError::NoSamples)
     }
 
-    /// Converts a time of a mark to the shared clock.
+    /// Converts the time of a mark from the clock of its rank to the shared clock of all ranks.
     pub(crate) fn on_shared_clock(&self, mark: &Mark, time_ns: i64) -> i64 {
         let of_rank = |rank| self.tracks.iter().find(|track| track.rank == rank);
         let skew = mark.rank.and_then(of_rank).map_or(0, |track| track.skew_ns);
         time_ns.saturating_add(skew)
     }
 
-    /// The failed requests of a track, on the shared clock.
+    /// The failed allocations of a track, with their times on the shared clock of all ranks.
     pub(crate) fn requests_for(&self, track: &DrawnTrack) -> Vec<FailedRequest> {
         let mine = self.requests.iter().filter(|request| request.is_of(track));
         mine.map(|request| FailedRequest {
@@ -378,7 +378,8 @@ impl Story {
         parts.join("  ·  ")
     }
 
-    /// Describes how the clocks of ranks were corrected, if they were.
+    /// Describes by how much the clocks of ranks were corrected; `None` if no correction exceeds
+    /// one millisecond.
     pub(crate) fn skew_note(&self) -> Option<String> {
         let noticeable = self.largest_skew_ns > 1_000_000;
         noticeable.then(|| {

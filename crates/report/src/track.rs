@@ -22,12 +22,12 @@ pub enum Measure {
     /// Total bytes of the device.
     Capacity,
     /// Bytes in use on the device outside the framework's allocator. If the device memory of each
-    /// process is known, only the bytes of this process count.
+    /// process is known, hidden memory includes only the bytes of the recorded process.
     Hidden,
-    /// Bytes in use on the device by this process, if the driver reports them.
+    /// Bytes in use on the device by the recorded process, if the driver reports them.
     Own,
-    /// Bytes in use on the device by other processes and the driver, if the bytes of this process
-    /// are known.
+    /// Bytes in use on the device by the driver and by processes other than the recorded one, if
+    /// the bytes of the recorded process are known.
     Others,
 }
 
@@ -286,7 +286,7 @@ impl DrawnTrack {
     }
 
     /// The highest known value of a measure in a time span of the shared clock. The memory in use
-    /// at a failed allocation counts too.
+    /// when an allocation failed counts too, even if no sample was taken at that time.
     pub(crate) fn peak(&self, measure: Measure, span: Span) -> Option<i64> {
         let sampled = self.extremes(measure, self.within(span));
         let failures = self.failures.iter().filter(|(at, _)| {
@@ -328,7 +328,7 @@ impl DrawnTrack {
         self.knows_own
     }
 
-    /// Whether the track is about host memory and not a device.
+    /// Whether the track contains host memory and not the memory of a device.
     pub(crate) fn is_host(&self) -> bool {
         self.device_id < 0
     }

@@ -3,8 +3,8 @@
 //!
 //! On a loopback address everyone on the machine may read, but only if the `Host` header names this
 //! machine: a foreign page whose name was made to resolve to this machine (DNS rebinding) sends its
-//! own name in `Host`. On any other address, reading requires the token. A change always requires
-//! the token, and must come from a page of this server.
+//! own name in `Host`. On an address other than loopback, reading requires the token. A request
+//! that changes something always requires the token, and must come from a page of this server.
 
 use std::net::{IpAddr, SocketAddr};
 

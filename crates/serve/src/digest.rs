@@ -1,6 +1,6 @@
-//! Makes a digest of each run for the list of runs: what its manifests do not contain (verdict,
-//! peak, limit, a small curve). A background thread reads one run at a time, those visible on a
-//! page first, and only while a page is open.
+//! Makes a digest of each run for the list of runs: the facts that its manifests do not contain
+//! (verdict, peak, limit, a small curve). A background thread reads one run at a time, those
+//! visible on a page first, and only while a page is open.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -165,15 +165,15 @@ impl Digests {
     /// before those that were requested earlier.
     pub(crate) fn want(&self, entries: &[&Arc<Entry>]) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // Packs are skipped: reading one unpacks it to disk, which is only done when a reader opens
-        // the run.
+        // No digests are made of packs: reading a pack unpacks it to disk, which is only done when
+        // a reader opens the run.
         let is_read = |entry: &&&Arc<Entry>| !entry.paths.iter().any(|path| is_pack(path));
         for &entry in entries.iter().rev().filter(is_read) {
             let is_due = match state.kept.get(&entry.id) {
                 None => true,
                 Some(kept) if kept.stamp == entry.stamp.value => {
-                    // When a recorded process is killed, only the status of the run changes and not
-                    // its files.
+                    // When a recorded process is killed, the status of the run changes but its
+                    // files do not, so the status is compared too.
                     kept.digest.is_running != entry.is_running
                 }
                 Some(kept) => kept.at.elapsed() > LEAST_INTERVAL.max(kept.took * SHARE),
@@ -230,7 +230,7 @@ impl Digests {
         }
     }
 
-    /// The run to read next; `None` while no page is open.
+    /// Chooses the run to read next; returns `None` while no page is open.
     fn wanted(&self, state: &mut State) -> Option<Arc<Entry>> {
         let is_open = self.streams.load(Ordering::SeqCst) > 0;
         let was_asked = state.asked.is_some_and(|at| at.elapsed() < ATTENTION);

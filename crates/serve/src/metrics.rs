@@ -15,8 +15,8 @@ use crate::runs::FIRST_WHOLE;
 /// A function that renders the current metrics as text.
 pub type Render = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// A router that responds to `/metrics` with the rendered metrics. Rendering reads files, so it
-/// runs on a thread where blocking is allowed.
+/// A router that responds to `/metrics` with the rendered metrics. Rendering the metrics reads
+/// files, so it runs on a thread where blocking is allowed.
 pub fn metrics(content_type: &'static str, render: Render) -> Router {
     let answer = move || {
         let render = render.clone();

@@ -59,8 +59,8 @@ pub(crate) struct Entry {
     pub(crate) program: Program,
     pub(crate) job: Option<Text>,
     pub(crate) hosts: Vec<Text>,
-    /// The highest value in the rollups. For a device, the value includes all processes on it, so
-    /// the peak of the run itself is at most this high.
+    /// The highest value in the rollups. For a device, this value includes all processes that use
+    /// the device, so the peak of the run itself is at most this high.
     pub(crate) peak: Option<Peak>,
     pub(crate) oom_bundles: Vec<PathBuf>,
     pub(crate) stamp: FilesState,
@@ -92,8 +92,8 @@ impl Entry {
     fn of_run(run: ListedRun, roots: &[PathBuf]) -> Self {
         let is_running = run.status == SessionStatus::Running;
         let mut hasher = DefaultHasher::new();
-        // The id is made from the run id and not from the directory, because the directory changes
-        // when another rank or device begins to record.
+        // The id in URLs is made from the run id and not from the directory of the run, because
+        // that directory changes when another rank or device begins to record.
         run.id.hash(&mut hasher);
         let id = format!("{:016x}", hasher.finish());
         for session in &run.sessions {
@@ -144,8 +144,8 @@ impl Entry {
         entry
     }
 
-    /// Creates the entry for artifacts without a manifest that lists sessions; their content is
-    /// only known after loading.
+    /// Creates the entry of a run from artifacts without a manifest that lists sessions; the
+    /// content of such artifacts is only known after loading.
     fn of_files(key: &Path, paths: Vec<PathBuf>, roots: &[PathBuf]) -> Self {
         let mut hasher = DefaultHasher::new();
         key.hash(&mut hasher);

@@ -152,7 +152,8 @@ pub struct Stopping(watch::Receiver<bool>);
 impl Stopping {
     /// Waits until the server is stopped.
     pub async fn wait(&mut self) {
-        // An error means that the server no longer exists, so it has stopped too.
+        // An error of `wait_for` means that the server no longer exists, which counts as stopped
+        // too.
         let _ = self.0.wait_for(|stopped| *stopped).await;
     }
 }

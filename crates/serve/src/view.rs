@@ -48,7 +48,8 @@ impl View {
             damage.extend(loaded.damage);
             sessions.extend(loaded.sessions.into_iter().map(|one| (artifact, one)));
         }
-        // A sink may also contain sessions of other runs, which are removed here.
+        // A sink may also contain sessions of other runs, which are not shown on the page of this
+        // run.
         let ids = &entry.sessions;
         sessions.retain(|(_, one)| ids.is_empty() || ids.contains(&one.summary.session_id));
         machine.surroundings(&mut |here| {

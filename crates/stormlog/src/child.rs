@@ -76,7 +76,8 @@ pub(crate) fn wait(
             Some(pidfd) => {
                 let mut waited = [PollFd::new(pidfd, PollFlags::IN)];
                 let timeout = Timespec::try_from(LOOK).ok();
-                // A signal ends this wait early, which is harmless because the loop checks again.
+                // A signal ends the wait for the child early, which is harmless because the loop
+                // checks the child again.
                 let _ = poll(&mut waited, timeout.as_ref());
             }
             None => std::thread::sleep(LOOK_WITHOUT_PIDFD),

@@ -30,7 +30,8 @@ pub(super) fn name(run: &RunReport) -> String {
 }
 
 /// Describes what was analyzed and how the run ended: `Analyzed: train.py, 3 processes, GPU 0, 12
-/// min 4 s; ended with exit code 0`. `None` when the headline already contains this information.
+/// min 4 s; ended with exit code 0`. Returns `None` when the headline of the report already
+/// describes what was analyzed.
 pub(super) fn looked_at(run: &RunReport) -> Option<String> {
     let is_serious = |finding: &&Finding| finding.severity > Severity::Info;
     if !run.diagnosis.findings().iter().any(is_serious) && !run.diagnosis.is_too_short() {

@@ -67,8 +67,8 @@ impl Wish {
         })
     }
 
-    /// The two runs to compare, base and new. Of runs that were selected in the list, the older one
-    /// is the base.
+    /// The two runs to compare, base and new. If the two runs were selected in the list of runs,
+    /// the older one is the base.
     fn entries(&mut self, app: &App) -> Option<(Entry, Entry)> {
         let [one, other] = self.runs.as_slice() else {
             return None;

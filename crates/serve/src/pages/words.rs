@@ -58,7 +58,8 @@ pub(super) fn sparkline(digest: &Digest) -> String {
     let Some(peak) = digest.peak.or(known).filter(|peak| *peak > 0) else {
         return String::new();
     };
-    // A limit more than eight times the peak is not drawn, because it would flatten the curve.
+    // A memory limit of more than eight times the peak is not drawn, because it would flatten the
+    // curve.
     let limit = digest
         .limit
         .filter(|limit| *limit <= peak.saturating_mul(8));
