@@ -22,8 +22,7 @@ pub use seen::{Ending, Seen};
 pub(crate) use summary::Summary;
 pub(crate) use watch::{Target, Watch, watch};
 
-/// The command that writes the bundle; the bundle contains the names that this command of stormlog
-/// 0.3.9 writes.
+/// The command that writes the bundle; the names in the bundle depend on it, as in stormlog 0.3.9.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
     /// A bundle of `stormlog diagnose`.
@@ -46,7 +45,7 @@ impl Flavour {
         }
     }
 
-    /// The source that is stored in the session of the bundle.
+    /// The name of the command that the session of the bundle states as its source.
     pub fn source(self) -> &'static str {
         match self {
             Self::Stormlog => "stormlog diagnose",

@@ -13,7 +13,7 @@ use stormlog_format::{Event, EventType, Map, SessionStatus, SinkNames, Text, met
 
 use crate::watched::Ended;
 
-/// The ids of the open sessions in all sinks below a root.
+/// The ids of the open sessions in all sinks below the directory of a run.
 pub(crate) fn open_sessions(root: &Path) -> HashSet<Text> {
     let directories = sinks_of_run(root).into_iter();
     directories
@@ -32,10 +32,10 @@ fn open_in(directory: &Path, names: SinkNames) -> Vec<Text> {
     open.map(|session| session.session_id).collect()
 }
 
-/// Closes the sessions below a root that killed processes left open. Each closed session gets a
-/// last event that describes the end of its process. Sessions that were open before the run stay
-/// open, because the end of their processes is unknown. Sessions to which a process still writes
-/// are not closed either.
+/// Closes the sessions below the directory of a run that killed processes left open. Each closed
+/// session gets a last event that describes the end of its process. Sessions that were open before
+/// the run stay open, because the end of their processes is unknown. Sessions to which a process
+/// still writes are not closed either.
 pub(crate) fn close_what_was_left_open(root: &Path, ended: &Ended, earlier: &HashSet<Text>) {
     for (directory, names) in sinks_of_run(root) {
         let open = open_in(&directory, names);
@@ -113,7 +113,8 @@ fn end_of_process(last: Event, session: &LoadedSession, ended: &Ended) -> Event 
     let now = jiff::Timestamp::now().as_nanosecond();
     let now = i64::try_from(now).ok().filter(|_| was_seen);
     let mut end = Event {
-        // If the system clock was set back, the end must still not be before the last event.
+        // The end of the process must not be earlier than its last event, even if the system clock
+        // was set back.
         timestamp_ns: now.unwrap_or(last.timestamp_ns).max(last.timestamp_ns),
         event_type: event_type(by_kernel).into(),
         context: Some(what.into()),

@@ -20,8 +20,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Makes a progress bar for reading artifacts or folders of artifacts. The bar is shown only if
-    /// `visible`.
+    /// Makes a progress bar for reading artifacts or folders of artifacts. The progress bar is
+    /// shown only if `visible` is true.
     pub fn through<'a>(paths: impl IntoIterator<Item = &'a Path>, visible: bool) -> Self {
         let size = |path| {
             let files = artifacts_at(path).unwrap_or_default().into_iter();

@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// A sink for which evidence was requested, and its answer.
+/// A sink for which evidence was requested, and the answer of its recorder.
 struct Asked {
     directory: PathBuf,
     answer: Option<Value>,
@@ -185,7 +185,8 @@ fn leave_request(directory: &Path, id: &str) -> anyhow::Result<()> {
     written.map_err(|error| anyhow::anyhow!("cannot write '{}': {error}", path.display()))
 }
 
-/// The evidence in the answer file, if it answers the request with this id.
+/// Reads the evidence from the answer file; returns `None` if the file does not answer the request
+/// with this id.
 fn read_answer(directory: &Path, id: &str) -> Option<Value> {
     let mut options = std::fs::OpenOptions::new();
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
@@ -253,7 +254,7 @@ fn print_text(asked: &[Asked], console: &mut Console<'_>) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Describes an answer as lines of text.
+/// Describes the answer of a recorder as lines of text.
 fn lines(answer: &Value) -> Vec<String> {
     let number = |value: &Value| value.as_i64().unwrap_or(0);
     let none = Vec::new();

@@ -100,7 +100,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
 }
 
 /// Starts to send alerts and metrics about the recording. An invalid flag is an error; if the
-/// thread that sends them cannot be started, a warning is printed and the program runs anyway.
+/// thread that sends alerts and metrics cannot be started, a warning is printed and the program
+/// runs anyway.
 fn watch(
     flags: &ExportFlags,
     root: &Path,

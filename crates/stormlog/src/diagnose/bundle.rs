@@ -285,7 +285,8 @@ pub(crate) struct Manifest<'a> {
     error: Option<&'a str>,
 }
 
-/// The status of the diagnosed session: that of its recorder, unless the recording was cut short.
+/// The status of the diagnosed session: interrupted if the recording was cut short, otherwise the
+/// status that the recorder has stored.
 fn status(session: &SessionSummary, ending: &Ending) -> SessionStatus {
     match ending {
         Ending::CutShort(_) => SessionStatus::Interrupted,

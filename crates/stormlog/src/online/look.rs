@@ -137,8 +137,8 @@ fn processor_time() -> Option<Duration> {
 
 /// Lowers the priority of this thread, so that the watched program gets the cores.
 pub(super) fn lower_priority() {
-    // On Linux, `setpriority` changes the priority of the calling thread only. If the call fails,
-    // the thread keeps its normal priority.
+    // On Linux, `setpriority` changes the priority of the calling thread only. If `setpriority`
+    // fails, the thread keeps its normal priority.
     let _ = rustix::process::setpriority_process(None, 19);
 }
 

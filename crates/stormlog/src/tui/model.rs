@@ -1,5 +1,5 @@
-//! The complete state of the terminal interface. The state does not depend on files, clocks or the
-//! terminal: it is changed only by messages.
+//! The complete state of the terminal interface. The code of the state accesses neither files nor
+//! clocks nor the terminal.
 
 use std::path::PathBuf;
 

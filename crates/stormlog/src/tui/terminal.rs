@@ -72,7 +72,7 @@ impl Drop for Guard {
 /// Restores the terminal; does nothing if the terminal is already restored.
 fn give_back() {
     if TAKEN.swap(false, Ordering::SeqCst) {
-        // Errors are ignored, because the terminal may already be closed.
+        // Errors while the terminal is restored are ignored, because it may already be closed.
         let _ = disable_raw_mode();
         let _ = execute!(stdout(), DisableMouseCapture, LeaveAlternateScreen, Show);
     }

@@ -2,8 +2,9 @@
 //!
 //! Only a process itself knows which objects it holds. A request file in the run's inbox makes the
 //! process inspect its objects. The answer of the process is recorded as soon as it arrives, so
-//! that it is not lost when the process is killed. The memory mappings of the process are read from
-//! outside. This module only collects evidence; the detectors decide later whether memory leaks.
+//! that it is not lost when the process is killed. The memory mappings of an inspected process are
+//! read from outside the process. This module only collects evidence; the detectors decide later
+//! whether memory leaks.
 
 mod answer;
 

@@ -151,8 +151,8 @@ fn known_before(path: &Path, console: &mut Console<'_>) -> anyhow::Result<States
     if path.is_file() {
         match read_states(path) {
             Ok(states) => return Ok(states.unwrap_or_default()),
-            // If the file does not declare that it contains issue states, it is loaded as
-            // telemetry.
+            // If the baseline file does not declare that it contains issue states, it is loaded as
+            // a recording.
             Err(SidecarError::NotStates {
                 cause: StateError::WrongFormat | StateError::NotAnObject,
                 ..

@@ -252,7 +252,8 @@ fn evidence(model: &Model, finding: &Finding) -> Vec<Line<'static>> {
     lines
 }
 
-/// Formats a number of the evidence in the unit that its name ends with.
+/// Formats a number of a finding's evidence in the unit that the end of the number's name states,
+/// such as `_bytes`.
 fn number(name: &str, value: f64) -> String {
     if name.ends_with("_bytes") {
         human_bytes(value.round())

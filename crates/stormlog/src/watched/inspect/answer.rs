@@ -16,7 +16,7 @@ const LONGEST_NAME: usize = 400;
 const MOST_BYTES: i64 = 1 << 50;
 const LONGEST_S: f64 = 3600.0;
 
-/// A container that holds more memory than before.
+/// A container in the inspected process that holds more memory than before.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Holder {
     /// Without secrets.
