@@ -137,7 +137,7 @@ impl Labels {
     }
 }
 
-/// A device with ids that stay the same after a process ends, as far as the ids are known.
+/// The id of a device that does not change when a process ends, if it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceId {
     /// The driver's unique id of the device or of its MIG instance.

@@ -24,7 +24,7 @@ const STEP: usize = 16;
 /// it draws anything.
 const ENOUGH: usize = 16_384;
 
-/// Columns of a track: shared times, and the values of each series.
+/// The columns of a track: the sample times, which all series share, and the values of each series.
 pub(crate) struct Columns<'a> {
     /// Times of the samples, counted from the zero of the page's time axis, in ascending order.
     pub(crate) times: Vec<i64>,

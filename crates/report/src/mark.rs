@@ -9,8 +9,8 @@ use stormlog_analysis::markers;
 use crate::bytes;
 use crate::label::clean;
 
-/// Converts the word for a severity in an event to a [`Severity`]. An unknown word means
-/// [`Severity::Info`].
+/// Converts the word for a severity in an event to a [`Severity`]. A word that is not a known
+/// severity becomes [`Severity::Info`].
 fn severity_of(word: &str) -> Severity {
     match word.trim().to_ascii_lowercase().as_str() {
         "critical" | "error" | "high" => Severity::Critical,

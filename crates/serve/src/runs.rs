@@ -314,8 +314,9 @@ impl Runs {
     }
 
     /// Returns the known runs without a noticeable wait: the folders are searched again only if the
-    /// last search was quick, otherwise its result is returned. During the first search, waits for
-    /// at most `first` and returns the runs found so far.
+    /// last search was quick, otherwise its result is returned. If the folders are still being
+    /// searched for the first time, the function waits for at most `first` and returns the runs
+    /// found so far.
     pub(crate) fn at_once(&self, first: Duration) -> Arc<Listing> {
         let known = self.known_or_after(first, |listing| listing.is_complete);
         let is_quick = match self.looking.try_lock() {

@@ -1,4 +1,5 @@
-//! The token: a secret that a reader on another machine and every change must present.
+//! The token: a secret that a request must contain if it comes from another machine or changes
+//! something.
 
 use std::path::Path;
 

@@ -174,7 +174,7 @@ impl Builder {
     }
 }
 
-/// The measure that was recorded in both runs.
+/// The measure of memory to compare: one that was recorded in both runs.
 fn common_measure(base: &Story, new: &Story) -> Measure {
     let (ours, theirs) = (
         ranks::measure_of(&base.tracks),

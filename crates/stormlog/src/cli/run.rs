@@ -132,7 +132,8 @@ fn summarize(root: &Path, ended: &Ended, console: &mut Console<'_>) {
     }
     let how = ended.describe();
     let summary = match verdict(root) {
-        // A verdict that begins with "Ended" already describes the end of the run in more detail.
+        // A verdict that begins with "Ended" already describes how the run ended, so the end is not
+        // printed twice.
         Some(verdict) if verdict.starts_with("Ended ") => verdict,
         Some(verdict) => format!("{how}; {verdict}"),
         None => how,

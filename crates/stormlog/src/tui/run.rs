@@ -85,8 +85,7 @@ impl Run {
     }
 
     /// A sentence about the rank that changed first. stormlog 0.3.9 names a rank even if all ranks
-    /// only fluctuate; Stormlog's detector names a rank only if its change is larger than these
-    /// fluctuations.
+    /// only fluctuate; this detector names a rank only if it stands out from the other ranks.
     pub(crate) fn first_cause(&self) -> Option<&str> {
         let mut findings = self.shown()?.diagnosis.findings().into_iter();
         let first = findings.find(|finding| finding.kind == Kind::RankFirstCause)?;
