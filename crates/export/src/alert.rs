@@ -65,7 +65,7 @@ pub struct Alert<'a> {
 }
 
 impl Alert<'_> {
-    /// Renders the body of the HTTP request. Texts that look like secrets are hidden.
+    /// Renders the body of the HTTP request. Texts in the alert that look like secrets are hidden.
     #[must_use]
     pub fn render(&self, format: AlertFormat) -> Vec<u8> {
         match format {
@@ -153,8 +153,9 @@ fn without_secrets(document: &impl Serialize) -> Vec<u8> {
         Ok(value) => Writer::new(Layout::Line)
             .to_string(&redacted(value))
             .into_bytes(),
-        // The JSON that this crate rendered can always be parsed. If parsing fails anyway, an empty
-        // document is sent, because secrets in the text could not be hidden.
+        // The JSON that this crate rendered can always be parsed. If parsing the rendered alert
+        // fails anyway, an empty document is sent, because secrets in the alert could not be
+        // hidden.
         Err(_) => b"{}".to_vec(),
     }
 }

@@ -6,17 +6,18 @@ use std::time::Duration;
 
 use stormlog_analysis::detect::{Diagnosis, Finding, Kind, Severity};
 
-/// The shortest and the longest time between two analyses of a running job. Between these limits
-/// the time grows with the age of the run, so that a finding must persist over a share of the run
+/// The shortest and the longest time between two analyses of a running job. The time between two
+/// analyses grows with the age of the run, so that a finding must persist over a share of the run
 /// and not only over a few more samples.
 const SHORTEST: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// The age of a run is divided by this number to get the time between two analyses.
+/// The time between two analyses is the age of the run divided by this number, but at least 5
+/// seconds and at most one minute.
 const SHARE: u32 = 4;
 
-/// The pause after an analysis is at least this many times as long as the analysis took, so that
-/// analyses cost at most 2 % of one core.
+/// The pause after an analysis is at least 50 times as long as the analysis took, so that analyses
+/// cost at most 2 % of one core.
 const PAUSE_OF_COST: u32 = 50;
 
 /// The time until the next analysis, from the age of the run and the duration of the last analysis.

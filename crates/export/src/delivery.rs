@@ -28,9 +28,9 @@ const MOST_ANSWERED: u64 = 16 << 10;
 /// Which request body is dropped when the queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
-    /// The new body is dropped, because the first alerts matter most.
+    /// When the queue is full, the new body is dropped, because the first alerts matter most.
     DropNewest,
-    /// The oldest body is dropped, because the latest metrics matter most.
+    /// When the queue is full, the oldest body is dropped, because the latest metrics matter most.
     DropOldest,
 }
 
@@ -74,7 +74,8 @@ pub struct Delivered {
     /// Bodies that were lost because the queue was full, or because the receiver refused them or
     /// did not answer.
     pub dropped: u64,
-    /// Why the last attempt to send a body failed. The text does not contain the address.
+    /// Why the last attempt to send a body failed. The text of the failure does not contain the
+    /// receiver's address, which may be a secret.
     pub problem: Option<String>,
 }
 
@@ -148,8 +149,9 @@ impl Delivery {
         self.shared.lock().delivered.clone()
     }
 
-    /// Sends the waiting bodies for at most `patience`, each with one more attempt. Returns as soon
-    /// as no body is waiting. Bodies that the receiver has not accepted by then count as dropped.
+    /// Sends the waiting bodies for at most `patience`, each with one more attempt. The function
+    /// returns as soon as no body is waiting in the queue. Bodies that the receiver has not
+    /// accepted when the function returns count as dropped.
     pub fn finish(&self, patience: Duration) -> Delivered {
         let deadline = Instant::now() + patience;
         let mut state = self.shared.lock();
@@ -213,8 +215,8 @@ enum Outcome {
     Accepted,
     /// The receiver refused the body, and another attempt would be refused too.
     Refused(String),
-    /// The attempt failed, but another may succeed; contains the wait that the receiver asked for,
-    /// if any.
+    /// The attempt failed, but another attempt may succeed; contains the wait that the receiver
+    /// asked for, if any.
     Failed(String, Option<Duration>),
 }
 

@@ -29,7 +29,7 @@ macro_rules! metrics {
             /// All metrics, in the order in which they are rendered.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// The name without unit, such as `device_memory_used`.
+            /// The name of the metric without its unit, such as `device_memory_used`.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
@@ -75,7 +75,7 @@ metrics! {
     Lost: Counter, "deliveries_dropped", "", "Alerts and metrics that were lost: queue full, refused or no answer.";
 }
 
-/// The number of a data point.
+/// The value of a metric: an integer or a floating-point number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
     /// Bytes and counts.
@@ -137,7 +137,7 @@ impl Labels {
     }
 }
 
-/// A device with ids that stay the same after a process ends, as far as the ids are known.
+/// The id of a device that does not change when a process ends, if it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceId {
     /// The driver's unique id of the device or of its MIG instance.
@@ -166,7 +166,7 @@ pub struct Levels {
 }
 
 impl Levels {
-    /// Sets a value; each series keeps only its latest value.
+    /// Sets the value of a series of a metric; each series keeps only its latest value.
     pub fn set(&mut self, metric: Metric, labels: Labels, number: Number, at_ns: i64) {
         let series = self.points.entry(metric).or_default();
         let point = Point { number, at_ns };
@@ -176,8 +176,8 @@ impl Levels {
         }
     }
 
-    /// Adds a value in bytes or a count if it is known. A negative value is invalid and treated as
-    /// unknown.
+    /// Adds a number of bytes or a count to the metrics, if the number is known. A negative value
+    /// is invalid and treated as unknown.
     fn set_known(&mut self, metric: Metric, labels: &Labels, value: Option<i64>, at_ns: i64) {
         if let Some(value) = value.filter(|value| *value >= 0) {
             self.set(metric, labels.clone(), Number::Int(value), at_ns);
@@ -313,7 +313,8 @@ impl Sample<'_> {
         (value >= 0).then_some(value)
     }
 
-    /// The pid and device memory in bytes of each other process on the device.
+    /// The pid and the device memory in bytes of each process on the device that does not belong to
+    /// the recorded program.
     fn other_processes(&self) -> impl Iterator<Item = (u32, i64)> {
         let shares = self.event.metadata.get("other_processes");
         let shares = shares.and_then(Value::as_map).into_iter();

@@ -15,14 +15,14 @@ use stormlog_format::{
 
 use crate::levels::{DeviceId, Labels, Levels};
 
-/// How many bytes are read at the end of a sink; they contain a few hundred events.
+/// How many bytes are read at the end of a sink; this many bytes contain a few hundred events.
 const TAIL: u64 = 256 << 10;
 
 /// How many bytes are read at the start of a session, once, to find the ids of its devices.
 const HEAD: u64 = 64 << 10;
 
-/// A sample is too old to be a current value when it is older than both this time and this many
-/// sampling intervals.
+/// A sample is too old to be a current value when it is older than one minute and also older than
+/// 20 sampling intervals.
 const STALE_NS: i64 = 60_000_000_000;
 const STALE_INTERVALS: i64 = 20;
 
@@ -69,7 +69,7 @@ impl Recordings {
     }
 
     /// Adds the latest sample of each track from a list of events that is sorted by time. Returns
-    /// the sessions that have a sample.
+    /// the ids of the sessions that have a recent sample.
     pub fn add_latest(
         &mut self,
         events: &[Event],
@@ -117,8 +117,8 @@ impl Recordings {
             name.is_none() || own == name
         };
         let Some(path) = segments.iter().find(is_first) else {
-            // A manifest may not name a new segment yet, because the segment is written first. The
-            // session stays unknown here and is read at the next call.
+            // A manifest may not name a new segment yet, because the segment is written first. A
+            // session whose first segment the manifest does not name yet is read at the next call.
             self.known.remove(&*session.to_str_lossy());
             return;
         };
@@ -134,7 +134,7 @@ impl Recordings {
 }
 
 /// The events at the end of a sink, in the order in which they were written. Up to two segments are
-/// read, because the newest one may have just begun.
+/// read, because the newest segment may have just begun and contain few events.
 fn tail_of(segments: &[PathBuf]) -> Vec<Event> {
     let mut parts = Vec::new();
     let mut left = TAIL;
@@ -150,7 +150,7 @@ fn tail_of(segments: &[PathBuf]) -> Vec<Event> {
     parts.into_iter().rev().flatten().collect()
 }
 
-/// The events of the complete lines in a section of a file.
+/// Reads a section of a file and returns the events of its complete lines.
 fn part_of(path: &Path, start: SeekFrom, most: u64) -> io::Result<Vec<Event>> {
     let mut file = regular_file::open(path)?;
     file.seek(start)?;

@@ -31,9 +31,9 @@ const STYLE: &str = include_str!("../assets/allocator.css");
 pub struct AllocatorLimits {
     /// Points of the timeline.
     pub timeline_points: usize,
-    /// Allocations that get a mark on the timeline.
+    /// The largest number of allocations that get a mark on the timeline.
     pub marks: usize,
-    /// Lines of the program that hold memory.
+    /// The largest number of listed lines of the program that hold memory.
     pub holders: usize,
     /// Live blocks.
     pub live: usize,

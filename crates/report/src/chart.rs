@@ -24,7 +24,8 @@ const VERDICT_ROW: f64 = 17.0;
 const VERDICT_LINES: usize = 4;
 
 /// Starts a picture with the heading and the verdict of a story; returns the area below them.
-/// `height` is that of a picture without a verdict, unless the canvas has a height.
+/// `height` is the height of the picture without the verdict; it is ignored if the canvas sets a
+/// height.
 pub(crate) fn sheet(
     story: &Story,
     canvas: Canvas,
@@ -77,8 +78,8 @@ pub(crate) fn verdict_below(
     };
     let style = TextStyle::new(VERDICT, theme.severity(*severity)).bold();
     let lines = wrapped(text, style, area.width, VERDICT_LINES);
-    // The first line of the verdict moves up, because the heading leaves more space below it than
-    // needed.
+    // The first line of the verdict moves up, because there is more space than needed below the
+    // heading.
     let mut y = y - 8.0;
     for line in &lines {
         y += VERDICT_ROW;

@@ -139,7 +139,7 @@ fn timeline_panel(
     .draw(scene, area, theme);
 }
 
-/// The verdict of the story, or the text of its most severe mark if it has none.
+/// The verdict of the story, or the text of its most severe mark if the story has no verdict.
 pub(crate) fn verdict_of(story: &Story) -> (Severity, String) {
     if let Some((severity, text)) = &story.verdict {
         return (*severity, crate::label::clean_paragraph(text));
@@ -208,8 +208,8 @@ fn happenings(
         let when = time::span(group.first.time_ns.saturating_sub(span.from));
         scene.text((area.x + 16.0, y), when, muted);
         let text = match group.first.rank {
-            // The sentence of a finding already names the rank, so the rank is added only to other
-            // sentences.
+            // The sentence of a finding already names the rank, so the rank is added only to the
+            // sentences of other marks.
             Some(rank) if several && !group.sentence().starts_with("Rank ") => {
                 format!("rank {rank}: {}", group.sentence())
             }
@@ -230,8 +230,8 @@ pub(crate) fn facts_of(story: &Story, span: Span) -> Vec<(String, String)> {
     }
     let has_device = story.tracks.iter().any(|track| !track.is_host());
     for measure in Measure::ALL {
-        // All counters of host memory contain the same number, so only one of them and the capacity
-        // are listed for a host.
+        // All counters of host memory contain the same number, so for a host only one counter and
+        // the capacity are listed.
         let is_of_host = matches!(measure, Measure::Allocated | Measure::Capacity);
         if measure == Measure::Own || !has_device && !is_of_host {
             continue;

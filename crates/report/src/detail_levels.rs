@@ -2,10 +2,11 @@
 //! level that is fine enough for its zoom, and unpacks only the blocks that it shows.
 //!
 //! A block is a raw deflate stream of variable-length integers, with seven bits per byte and the
-//! low bits first. A block contains one column after the other: the start times as differences, in
-//! coarse levels also the lengths of the buckets, then the values of each series (in coarse levels
-//! the lowest values, then the highest). Each value is stored as its difference to the previous
-//! value, in zigzag coding plus one; zero means that the value is unknown.
+//! low bits first. A block contains one column after the other: first the start times, each as the
+//! difference to the previous one, then the values of each series. In coarse levels, the lengths of
+//! the buckets follow the start times, and each series has two columns: the lowest and the highest
+//! values. Each value is stored as its difference to the previous value, in zigzag coding plus one;
+//! zero means that the value is unknown.
 
 use std::io::Write as _;
 
@@ -23,9 +24,9 @@ const STEP: usize = 16;
 /// it draws anything.
 const ENOUGH: usize = 16_384;
 
-/// Columns of a track: shared times, and the values of each series.
+/// The columns of a track: the sample times, which all series share, and the values of each series.
 pub(crate) struct Columns<'a> {
-    /// Times of the samples since the time that the page calls zero, in ascending order.
+    /// Times of the samples, counted from the zero of the page's time axis, in ascending order.
     pub(crate) times: Vec<i64>,
     pub(crate) series: Vec<&'a [i64]>,
 }
@@ -36,7 +37,7 @@ pub(crate) struct Level {
     pub(crate) blocks: Vec<Block>,
 }
 
-/// A packed block of entries.
+/// A compressed block of consecutive entries of a level.
 pub(crate) struct Block {
     pub(crate) count: usize,
     pub(crate) from: i64,
@@ -44,7 +45,8 @@ pub(crate) struct Block {
     pub(crate) packed: Vec<u8>,
 }
 
-/// Packs a track into levels of detail, the finest first. The finest level has every sample.
+/// Packs a track into levels of detail, the finest first. The finest level contains every sample of
+/// the track.
 pub(crate) fn pack(columns: &Columns<'_>) -> Vec<Level> {
     let mut levels = Vec::new();
     let mut bucket = 1;
@@ -179,8 +181,8 @@ mod tests {
         assert_eq!(levels.len(), 1);
         let block = &levels[0].blocks[0];
         assert_eq!((block.count, block.from, block.to), (3, 10, 330));
-        // The expected bytes: times 10, +10, +310; then +5 (zigzag 10, stored as 11), unknown (0),
-        // and -1 (zigzag 1, stored as 2).
+        // The expected bytes are the times 10, +10 and +310, and then the values: +5 (zigzag 10,
+        // stored as 11), unknown (stored as 0) and -1 (zigzag 1, stored as 2).
         assert_eq!(inflate(&block.packed), [10, 10, 0xb6, 0x02, 11, 0, 2]);
     }
 
@@ -198,8 +200,8 @@ mod tests {
         assert_eq!(buckets, [1, 16, 256]);
         let coarsest = levels.last().unwrap();
         let plain = inflate(&coarsest.blocks[0].packed);
-        // The jump by 900 is stored as zigzag 1800 plus one, 1801 = 0x89 0x0e, in the column of the
-        // highest values.
+        // The jump of the values from 100 to 1000 is stored in the column of the highest values as
+        // zigzag 1800 plus one, which is 1801 or the bytes 0x89 0x0e.
         assert!(plain.windows(2).any(|pair| pair == [0x89, 0x0e]));
     }
 }

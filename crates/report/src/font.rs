@@ -9,7 +9,7 @@ use skrifa::{FontRef, MetadataProvider};
 pub(crate) const REGULAR: &[u8] = include_bytes!("../fonts/Roboto-Regular.ttf");
 pub(crate) const BOLD: &[u8] = include_bytes!("../fonts/Roboto-Bold.ttf");
 
-/// The family's name inside the font files.
+/// The name of the font family inside the font files.
 pub(crate) const FAMILY: &str = "Roboto";
 
 /// The font weight of a text, regular or bold.

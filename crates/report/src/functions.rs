@@ -114,7 +114,8 @@ impl FunctionTable {
     }
 
     /// Draws the timeline, the bars, the distribution of allocated sizes, and time against memory.
-    /// A quarter of the page that has no data contains a note instead.
+    /// Each of these four plots fills a quarter of the page; a plot without data is replaced by a
+    /// note.
     pub fn dashboard(&self, story: &Story, canvas: Canvas) -> Scene {
         let theme = canvas.theme;
         let height = canvas.height.unwrap_or(900);

@@ -70,7 +70,7 @@ fn row(track: &DrawnTrack, measure: Measure, span: Span, columns: usize) -> Vec<
     row
 }
 
-/// The value at a given share of the way through sorted values: 0 is the lowest value, 1 the
+/// The quantile of sorted values: a share of 0 returns the lowest value, 0.5 the median and 1 the
 /// highest.
 pub(crate) fn quantile(sorted: &[i64], share: f64) -> Option<i64> {
     let last = sorted.len().checked_sub(1)?;

@@ -38,8 +38,8 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     Ok(scene)
 }
 
-/// The values of the darkest and the lightest colour. These are the lowest and the highest value of
-/// the heat map, so that small differences between ranks are visible.
+/// The values of the darkest and the lightest colour. The colours cover the range from the lowest
+/// to the highest value of the heat map, so that small differences between ranks are visible.
 pub(crate) fn range(grid: &Grid) -> (i64, i64) {
     let values = || grid.rows.iter().flatten().flatten().copied();
     let (low, high) = (values().min().unwrap_or(0), values().max().unwrap_or(0));

@@ -1,6 +1,6 @@
-//! Draws what holds memory on the devices of a run as flame graphs: the allocations that survived
-//! an evidence window by call stack, and the memory at an out-of-memory error by category and
-//! holder.
+//! Draws flame graphs of what holds memory on the devices of a run. Allocations that were traced
+//! for a short time (an evidence window) and survived it are drawn by call stack; the memory at an
+//! out-of-memory error is drawn by category and holder.
 
 use std::fmt::Write as _;
 
@@ -17,13 +17,14 @@ const MOST_LEVELS: usize = 12;
 /// The width of a flame graph and the height of one level, in SVG units.
 const WIDTH: f64 = 1000.0;
 const LEVEL: f64 = 20.0;
-/// What is narrower is not shown until the reader zooms in; what is narrower than a few letters has
-/// no text.
+/// A box of a flame graph that is narrower than one SVG unit is not shown until the reader zooms
+/// in; a box that is narrower than a few letters has no text.
 const NARROWEST: f64 = 1.0;
 const LETTER: f64 = 6.3;
-/// Boxes of one graph. Our recorder writes at most 24 stacks of 12 frames; a file may have more.
+/// The largest number of boxes in one flame graph. The number of boxes is limited because a file
+/// may contain more than the 24 stacks of 12 frames that Stormlog's recorder writes.
 const MOST_BOXES: usize = 1000;
-/// Colours of boxes in the style sheet.
+/// The number of box colours that the style sheet defines.
 const COLOURS: u32 = 6;
 
 /// One flame graph with its title.
@@ -120,8 +121,8 @@ fn device(track: &Track, several: bool) -> String {
     }
 }
 
-/// Bytes of the allocations that survived the evidence windows, summed by call stack, the largest
-/// first.
+/// Bytes of the traced allocations that survived their evidence window, summed by call stack, the
+/// largest first.
 fn stacks(evidence: &WindowEvidence) -> Vec<(&[Site], i64)> {
     let mut sums = vec![0_i64; evidence.stacks.len()];
     for (stack, bytes) in evidence.windows.iter().flat_map(|window| &window.sites) {
@@ -151,7 +152,8 @@ fn by_stack(evidence: &WindowEvidence) -> Option<Node> {
     finished(root)
 }
 
-/// Completes a flame graph; `None` if it contains no bytes.
+/// Sorts the boxes of a flame graph and names the outermost one; returns `None` if the graph
+/// contains no bytes.
 fn finished(mut root: Node) -> Option<Node> {
     root.sort();
     "all".clone_into(&mut root.name);
@@ -173,8 +175,8 @@ pub fn held_lines(run: &Run, rank: u32, device_id: i64, most: usize) -> Vec<Stri
     lines.collect()
 }
 
-/// Renders the flame graphs as sections of a page. One drawing fits both themes, because its
-/// colours come from the style sheet of the page.
+/// Renders the flame graphs as sections of a page. One drawing fits the light and the dark theme,
+/// because its colours come from the style sheet of the page.
 pub(crate) fn sections(graphs: &[HeldGraph]) -> String {
     let mut out = String::new();
     for graph in graphs {
@@ -196,18 +198,19 @@ pub(crate) fn sections(graphs: &[HeldGraph]) -> String {
     out
 }
 
-/// A graph while its boxes are written.
+/// The state of a flame graph while its boxes are written.
 struct Drawing<'a> {
     out: &'a mut String,
-    /// Bytes of the whole graph.
+    /// The number of bytes that the whole flame graph shows.
     all: i64,
-    /// Boxes that may still be written.
+    /// How many more boxes may be written before the limit of the flame graph is reached.
     left: usize,
 }
 
 impl Drawing<'_> {
-    /// Writes a box and then what is below it; `at` is its left edge and its level. held.js depends
-    /// on this order, and lays the boxes out again when the reader zooms.
+    /// Writes a box of a flame graph and then the boxes below it; `at` is the left edge and the
+    /// level of the box. The script `held.js`, which lays the boxes out again when the reader
+    /// zooms, expects each box before the boxes below it.
     fn add(&mut self, node: &Node, at: (f64, usize), width: f64) {
         if self.left == 0 {
             return;
@@ -228,7 +231,8 @@ impl Drawing<'_> {
         let colour = colour(&node.name);
         let is_shown = width >= NARROWEST;
         let display = if is_shown { "" } else { " display=\"none\"" };
-        // Arrow keys go on from the first.
+        // The Tab key reaches only the outermost box of a flame graph; arrow keys lead from there
+        // to the other boxes.
         let tab = if level == 0 { 0 } else { -1 };
         let _ = write!(
             self.out,

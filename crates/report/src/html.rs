@@ -15,7 +15,7 @@ use crate::story::{Canvas, Kind, Story, draw};
 use crate::svg::to_svg;
 use crate::theme::Theme;
 
-/// The files in the order in which they use each other.
+/// The script files of a page; each file comes after the files whose functions it uses.
 pub(crate) const SCRIPT: &str = concat!(
     include_str!("../assets/bytes.js"),
     include_str!("../assets/packed.js"),
@@ -95,7 +95,8 @@ pub(crate) const PICTURES: &str = "
 }
 ";
 
-/// Draws the run by training step as a section of a page. `None` when no steps were recorded.
+/// Draws the run by training step as a section of a page. Returns `None` when no training steps
+/// were recorded.
 pub(crate) fn by_step(story: &Story) -> Result<Option<String>, DrawError> {
     let span = story.shown()?;
     if steps::tracks_of(story, span).is_empty() {
@@ -204,8 +205,8 @@ pub(crate) fn policy(script: Option<&str>, style: &str) -> String {
     )
 }
 
-/// Escapes the characters of JSON that an HTML parser would interpret. These characters occur only
-/// inside JSON strings, where the escaped form has the same meaning.
+/// Escapes the characters of JSON that an HTML parser would interpret. The escaped characters occur
+/// only inside JSON strings, where their escaped form has the same meaning.
 fn inert_json(json: &str) -> String {
     json.replace('<', "\\u003c")
         .replace('>', "\\u003e")

@@ -109,7 +109,8 @@ pub fn github<'a>(issues: impl Iterator<Item = (&'a str, &'a Issue)>) -> String 
         .collect()
 }
 
-/// Renders one annotation per changed issue. An issue that no longer occurs is not an error.
+/// Renders one annotation per changed issue. An issue that no longer occurs becomes a notice and
+/// not an error.
 pub fn changes_github(changes: &[ChangedIssue]) -> String {
     listed(changes)
         .map(|changed| {

@@ -7,39 +7,42 @@ use stormlog_analysis::timeline::{Ledger, LedgerEntry, Owner, Resource, Run, Sit
 
 use crate::{bytes, time};
 
-/// The largest number of lines of one ledger; the smallest entries are summed up in one line.
+/// The largest number of lines in the list of what uses a device; the smallest users are summed up
+/// in one line.
 const MOST_LINES: usize = 10;
 
-/// The devices of a run whose ledger is known, each with its last recorded ledger.
+/// The devices of a run for which it was recorded what uses their memory (the ledger), each with
+/// the last recorded ledger.
 fn known(run: &Run) -> impl Iterator<Item = (&Track, &Ledger)> {
     let devices = run.tracks.iter();
     devices.filter_map(|track| Some((track, track.ledger.as_ref()?)))
 }
 
-/// What uses one device, in words.
+/// The list of what uses the memory of one device (its ledger), as text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LedgerLines {
-    /// `What uses GPU 0 (4.62 GiB at 2026-11-16 12:00:05 UTC)`.
+    /// The title of the list, such as `What uses GPU 0 (4.62 GiB at 2026-11-16 12:00:05 UTC)`.
     pub title: String,
-    /// The most bytes first, and last what is not explained.
+    /// The users of the device, the largest first; the last line is the memory that no user
+    /// explains.
     pub lines: Vec<LedgerLine>,
-    /// What could not be read, as one sentence.
+    /// A sentence that names what could not be read; `None` if everything was read.
     pub unknown: Option<String>,
 }
 
-/// A user of a device.
+/// One user of the device's memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LedgerLine {
-    /// How much it uses, in words.
+    /// How much memory the user holds, as text with its unit.
     pub size: String,
     /// Who it is.
     pub name: String,
-    /// The share of what is in use on the device, where both are known.
+    /// The user's share of the memory in use on the device; `None` if either number is unknown.
     pub share: Option<f64>,
 }
 
 impl LedgerLines {
-    /// The whole ledger in one line of text.
+    /// Renders the list of what uses the device in one line of text.
     pub fn sentence(&self) -> String {
         let lines = self.lines.iter();
         let lines = lines.map(|line| format!("{} {}", line.size, line.name));
@@ -50,7 +53,8 @@ impl LedgerLines {
     }
 }
 
-/// The ledgers of at most `most` devices of a run: those with the most memory in use.
+/// Lists what uses the memory of at most `most` devices of a run: those with the most memory in
+/// use.
 pub fn ledger_lines(run: &Run, most: usize) -> Vec<LedgerLines> {
     let mut found: Vec<_> = known(run).collect();
     found.sort_by_key(|(_, ledger)| std::cmp::Reverse(ledger.used_bytes));
@@ -173,7 +177,8 @@ struct EntryKeys {
     bytes: i64,
 }
 
-/// The ledgers of a run for JSON documents.
+/// Makes the lists of what uses the memory of each device of a run (the ledgers), for JSON
+/// documents.
 pub fn ledgers(run: &Run) -> Vec<LedgerKeys> {
     let devices = known(run).map(|(track, ledger)| LedgerKeys {
         rank: track.rank,

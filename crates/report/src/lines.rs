@@ -6,7 +6,8 @@ use crate::scene::{Point, Scene, Stroke};
 use crate::theme::Ink;
 use crate::track::{DrawnTrack, Measure, UNKNOWN};
 
-/// The line of a measure in pixels, split into pieces where it is interrupted.
+/// The line of a measure in pixels, split into several lines where a value is unknown or samples
+/// are missing.
 pub(crate) fn pieces(
     track: &DrawnTrack,
     measure: Measure,
@@ -66,7 +67,7 @@ pub(crate) fn between(
 /// where the area is interrupted.
 type Edges = Vec<Option<(f64, i64, i64)>>;
 
-/// One edge for each pixel column that has samples.
+/// Computes one edge of the filled area for each pixel column that has samples.
 fn edges(track: &DrawnTrack, upper: Measure, lower: Option<Measure>, time: TimeScale) -> Edges {
     let mut edges: Edges = Vec::new();
     let mut last: Option<i64> = None;
@@ -79,7 +80,7 @@ fn edges(track: &DrawnTrack, upper: Measure, lower: Option<Measure>, time: TimeS
         let known = high != UNKNOWN && low != UNKNOWN;
         let x = time.x(at.saturating_add(track.skew_ns));
         match edges.last_mut() {
-            // Within one pixel only the highest value is drawn, and an interruption would not be
+            // Within one pixel only the highest value is drawn, and a missing sample would not be
             // visible.
             Some(Some(edge)) if known && x.floor() <= edge.0.floor() => {
                 *edge = (edge.0, edge.1.max(high), edge.2.max(low));
@@ -97,7 +98,7 @@ fn edges(track: &DrawnTrack, upper: Measure, lower: Option<Measure>, time: TimeS
     edges
 }
 
-/// The same scale on the rank's own clock.
+/// Converts a time scale from the shared clock of all ranks to the clock of the track's rank.
 fn own_scale(track: &DrawnTrack, time: TimeScale) -> TimeScale {
     TimeScale {
         span: Span::new(

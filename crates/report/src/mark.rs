@@ -9,7 +9,8 @@ use stormlog_analysis::markers;
 use crate::bytes;
 use crate::label::clean;
 
-/// The severity for the word in an event. An unknown word means [`Severity::Info`].
+/// Converts the word for a severity in an event to a [`Severity`]. A word that is not a known
+/// severity becomes [`Severity::Info`].
 fn severity_of(word: &str) -> Severity {
     match word.trim().to_ascii_lowercase().as_str() {
         "critical" | "error" | "high" => Severity::Critical,
@@ -57,7 +58,7 @@ pub struct Mark {
     pub severity: Severity,
     /// The label of the mark, in a few words.
     pub label: String,
-    /// The full sentence, shown where there is enough space.
+    /// The full sentence of the mark, shown where there is enough space.
     pub detail: Option<String>,
     /// What the mark shows.
     pub kind: MarkKind,
@@ -104,7 +105,7 @@ pub fn marks_of_diagnosis(diagnosis: &Diagnosis) -> Vec<Mark> {
         Some(Mark {
             time_ns: finding.onset_ns?,
             // A leak lasts to the end of the run, so a band over the rest of the plot would add no
-            // information. Only the mark of a transient spike has an end.
+            // information. Of all findings, only the mark of a transient spike has an end.
             end_ns: finding
                 .end_ns
                 .filter(|_| finding.kind == Kind::TransientSpike),
@@ -208,8 +209,8 @@ mod tests {
         }
     }
 
-    /// This number of alerts would take 10^10 comparisons if each mark were compared with each
-    /// group.
+    /// The 200,000 alerts of this test would take 10^10 comparisons if each mark were compared with
+    /// each group.
     #[test]
     fn many_different_alerts_are_grouped_in_one_pass() {
         let words = |n: usize| {

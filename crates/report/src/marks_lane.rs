@@ -12,7 +12,8 @@ use crate::theme::Theme;
 const ROW: f64 = 17.0;
 const ROWS: usize = 4;
 /// The largest number of rows that labels of critical alerts may use; other critical marks may use
-/// twice as many. The limit is needed because a recording may have thousands of different marks.
+/// twice as many. The number of label rows is limited because a recording may have thousands of
+/// different marks.
 const MOST_ROWS: usize = 12;
 const LABEL: f64 = 12.0;
 /// The width of the widest label, as a share of the plot's width.
@@ -21,7 +22,7 @@ const WIDEST: f64 = 0.42;
 const MOST_LINES: usize = 400;
 
 /// The labels of all marks with their positions. Labels are placed before the plot is drawn,
-/// because they take height above the plot.
+/// because the rows of labels above the plot reduce its height.
 pub(crate) struct Lane {
     groups: Vec<MarkGroup>,
     /// For each group of marks: the row, the text, and the left and right edge of its label. `None`
@@ -104,7 +105,8 @@ impl Lane {
                 .find(|index| free(index) && clear(index))
                 .or_else(|| spots().find(free))
                 // If no row has space, a critical mark gets a new row, because it may be the event
-                // that ended the run. Marks that are not critical stay without a label then.
+                // that ended the run. If no row has space, marks that are not critical get no
+                // label.
                 .or_else(|| {
                     let below = taken.iter().map(|other| other.row + 1).max().unwrap_or(0);
                     let most = match group.first.kind {
@@ -143,7 +145,7 @@ impl Lane {
         }
     }
 
-    /// The number of marks without a label, as text; `None` when all marks have one.
+    /// The number of marks without a label, as text; `None` when every mark has a label.
     pub(crate) fn unlabelled_text(&self) -> Option<String> {
         match self.placed.iter().filter(|label| label.is_none()).count() {
             0 => None,
@@ -179,8 +181,8 @@ impl Lane {
                 (first, plot.bottom()),
                 Stroke::dashed(ink.with_opacity(0.85), 1.2),
             );
-            // The first mark of a group has a full line; the later ones are short ticks at the top
-            // of the plot.
+            // The first mark of a group is drawn as a full line; the later marks of the group are
+            // short ticks at the top of the plot.
             let mut ticks = Vec::new();
             let mut last = first;
             for time in group.times.iter().skip(1) {

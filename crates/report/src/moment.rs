@@ -24,7 +24,7 @@ pub fn parse_moment(text: &str, start_ns: i64) -> Result<i64, DrawError> {
     i64::try_from(time.as_nanosecond()).map_err(|_| bad())
 }
 
-/// Parses a duration such as `1h2m3.5s` or a part of this form; returns nanoseconds.
+/// Parses a duration such as `1h2m3.5s` or `90s`; returns it in nanoseconds.
 fn duration(text: &str) -> Option<i64> {
     let mut rest = text;
     let mut total = 0.0;

@@ -32,8 +32,9 @@ const HEAT_ROWS: usize = 256;
 /// The largest number of marks on a page.
 const MOST_MARKS: usize = 2000;
 
-/// The data of a page: a JSON description and two stores of packed blocks. The page unpacks
-/// `overview` before it draws anything, and `detail` block by block as needed.
+/// The data of a page: a description as JSON, and the samples as compressed blocks in two byte
+/// strings. The page unpacks `overview` before it draws anything, and `detail` block by block as
+/// needed.
 pub(crate) struct PageData {
     pub(crate) spec: String,
     pub(crate) overview: Vec<u8>,
@@ -331,7 +332,8 @@ impl Builder {
         self.panels.push(Value::Map(panel));
     }
 
-    /// Adds the shown part of a track; returns its index.
+    /// Adds the samples of a track in the shown time range to the page; returns the index of the
+    /// added track.
     fn track(&mut self, track: &DrawnTrack, label: &str, lines: &[Line]) -> i64 {
         let places = track.within(self.span);
         let times = track.times()[places.clone()]
@@ -439,8 +441,8 @@ fn marks(story: &Story, span: Span) -> Value {
     };
     let mut groups = groups;
     if groups.len() > MOST_MARKS {
-        // Of too many marks the most severe are kept, because the event that ended the run is among
-        // them.
+        // If there are too many marks, only the most severe are kept, because the event that ended
+        // the run is among them.
         groups.sort_by_key(|group| (std::cmp::Reverse(group.first.severity), group.first.time_ns));
         groups.truncate(MOST_MARKS);
         groups.sort_by_key(|group| group.first.time_ns);

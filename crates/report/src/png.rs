@@ -10,7 +10,7 @@ use crate::font::{BOLD, FAMILY, REGULAR};
 use crate::scene::Scene;
 use crate::svg::to_svg;
 
-/// The largest number of pixels in a picture. Each pixel takes 4 bytes of memory.
+/// The largest number of pixels in a picture. Each pixel of a picture takes 4 bytes of memory.
 const MOST_PIXELS: u64 = 100_000_000;
 
 static FONTS: LazyLock<Arc<fontdb::Database>> = LazyLock::new(|| {

@@ -41,8 +41,8 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
 
 /// The band that contains most ranks, computed for each time column.
 pub(crate) struct Envelope {
-    /// The minimum, 10th percentile, median, 90th percentile and maximum over all ranks in each
-    /// time column; `None` where no rank has a value.
+    /// For each time column: the minimum, 10th percentile, median, 90th percentile and maximum over
+    /// all ranks; `None` where no rank has a value.
     pub(crate) columns: Vec<Option<[i64; 5]>>,
 }
 
@@ -155,7 +155,8 @@ impl<'a> View<'a> {
         chart::time_axis(scene, plot, theme, self.span, self.span.from);
     }
 
-    /// Draws a dot where the line of a suspect rank begins to rise.
+    /// Draws a dot where the line of a suspect rank (one where a problem probably began) starts to
+    /// rise.
     fn dot(
         &self,
         scene: &mut Scene,
@@ -179,9 +180,10 @@ impl<'a> View<'a> {
     }
 }
 
-/// The measure by which ranks are compared. Used memory per process is best if all shares are
-/// known, because ranks on one device have the same total. If shares are unknown, ranks are
-/// compared by the device's used memory, or by the allocator's counter.
+/// The measure by which ranks are compared. The device memory of each process is used if it is
+/// known for all ranks, because ranks on one device have the same total. If the device memory of a
+/// process is unknown, ranks are compared by the device's used memory, or by the allocator's
+/// counter.
 pub(crate) fn measure_of(tracks: &[DrawnTrack]) -> Measure {
     if tracks.iter().all(DrawnTrack::knows_own) && !tracks.is_empty() {
         return Measure::Own;
@@ -268,14 +270,15 @@ fn band(
     scene.polygon(above.chain(below).collect(), fill);
 }
 
-/// The ranks whose values are furthest from the median of the envelope; suspect ranks come first.
+/// The ranks whose values are furthest outside the envelope of all ranks; ranks where a problem
+/// probably began (suspects) are chosen first.
 fn outliers<'a>(
     tracks: &'a [DrawnTrack],
     grid: &Grid,
     envelope: &Envelope,
     suspects: &[i64],
 ) -> Vec<&'a DrawnTrack> {
-    // A distance below a twentieth of the peak is noise.
+    // A distance from the envelope below a twentieth of the highest value counts as noise.
     let noise = grid.peak() / 20;
     let distance = |row: &Vec<Option<i64>>| {
         let cells = row.iter().zip(&envelope.columns);

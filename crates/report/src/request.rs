@@ -16,8 +16,9 @@ const WIDTH: f64 = 18.0;
 const LEAST_HEIGHT: f64 = 4.0;
 /// Distance in pixels between the diagonal lines in a bar.
 const HATCH: f64 = 6.0;
-/// The largest number of failed allocations that are drawn, starting with the first. A program that
-/// catches out-of-memory errors may fail very often.
+/// The largest number of failed allocations that are drawn, starting with the first. The number is
+/// limited because a program that catches out-of-memory errors may have very many failed
+/// allocations.
 const MOST: usize = 16;
 
 /// An allocation of device memory that failed.

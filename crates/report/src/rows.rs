@@ -14,19 +14,19 @@ pub use columns::Columns;
 use table::{Table, Widths};
 
 /// The number of rows at the start of a stream that determine the column widths of its table. A
-/// longer cell in a later row moves the rest of its line to the right.
+/// cell of a later row that is wider than its column moves the rest of its line to the right.
 const MEASURED: usize = 4096;
 
 /// The rows that a query returns.
 #[derive(Debug)]
 pub struct Rows<I> {
-    /// The names of the columns that come first, in this order.
+    /// The names of the columns that are printed first, in the order of this list.
     columns: Vec<String>,
     maps: I,
     /// A JSON document that is printed instead of the list of rows.
     document: Option<Map>,
-    /// Whether there may be more rows than fit into memory. All rows of such a stream have the same
-    /// keys.
+    /// Whether there may be more rows than fit into memory. All rows of a stream that may not fit
+    /// into memory have the same keys.
     is_stream: bool,
 }
 
@@ -133,8 +133,8 @@ impl Printer {
         }
     }
 
-    /// Prints CSV with the columns of stormlog 0.3.9; the effective status is left out unless the
-    /// user asked for it.
+    /// Prints CSV with the columns of stormlog 0.3.9; the column `effective_status` (the current
+    /// status of a session) is left out unless the user requested it.
     fn csv(
         self,
         columns: &[String],
@@ -187,16 +187,16 @@ impl Printer {
     }
 }
 
-/// The key of a session's status as it is now, which stormlog 0.3.9 does not have; the key `status`
-/// is the one written in the manifest.
+/// The key of a session's current status, which stormlog 0.3.9 does not have; the key `status`
+/// contains the status that the manifest states.
 const EFFECTIVE_STATUS: &str = "effective_status";
 
 fn is_asked_for_effective_status(columns: &[String]) -> bool {
     columns.iter().any(|name| name == EFFECTIVE_STATUS)
 }
 
-/// Prepares a row for a table: the effective status of a session is shown only when it differs from
-/// the status in its file.
+/// Prepares a row for a table: the current status of a session (`effective_status`) is shown only
+/// when it differs from the status in the session's file.
 fn for_table(mut row: Map) -> Map {
     let effective = row.get(EFFECTIVE_STATUS);
     if effective.is_some() && effective == row.get("status") {

@@ -151,7 +151,7 @@ impl Area {
         self.y + self.height
     }
 
-    /// The part of the area from a height on.
+    /// The part of the area below a y position.
     pub(crate) fn below(self, y: f64) -> Self {
         Self::new(self.x, y, self.width, self.bottom() - y)
     }

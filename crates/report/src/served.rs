@@ -36,7 +36,8 @@ pub fn comparison_json(
     Ok(to_json(&page::comparison(base, new, names, alignment)?))
 }
 
-/// The memory by training step as HTML for both themes; `None` when no steps were recorded.
+/// The memory by training step as HTML for the light and the dark theme; `None` when no steps were
+/// recorded.
 pub fn steps_section(story: &Story) -> Result<Option<String>, DrawError> {
     html::by_step(story)
 }

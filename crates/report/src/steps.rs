@@ -31,7 +31,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     }
     let plots = chart::legend(&mut scene, rest, theme, &keys(&shown, span, theme));
     let each = plots.height / shown.len() as f64;
-    // One scale for all panels, so that they can be compared.
+    // All panels have the same scale of bytes, so that they can be compared.
     let peaks = shown.iter().flat_map(|track| track.steps_within(span));
     let top = peaks.map(|step| step.peak.max(step.floor)).max();
     let several_devices = story.ranks().len() < story.tracks.len();
@@ -50,7 +50,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     Ok(scene)
 }
 
-/// The first few tracks that have steps in the shown time.
+/// The tracks to draw: the first few that have training steps in the shown time range.
 pub(crate) fn tracks_of(story: &Story, span: Span) -> Vec<&DrawnTrack> {
     let with_steps = story
         .tracks

@@ -29,7 +29,7 @@ pub enum Kind {
     /// The memory of each rank over time, with all events.
     #[default]
     Timeline,
-    /// The memory of all ranks on one shared clock.
+    /// The memory of all ranks in one plot, with times on a shared clock.
     Ranks,
     /// The memory of ranks over time as a heat map.
     Heatmap,
@@ -37,7 +37,7 @@ pub enum Kind {
     Gap,
     /// The memory in use at the end of each training step, and the highest use during each step.
     Steps,
-    /// Several of the other charts, with the verdict.
+    /// Several charts of the other kinds on one page, with the verdict.
     Dashboard,
 }
 
@@ -71,7 +71,7 @@ impl Default for Canvas {
     }
 }
 
-/// The largest number of devices of a run whose ledger of memory users is shown.
+/// The largest number of devices of a run for which a page lists what uses their memory.
 const MOST_LEDGERS: usize = 8;
 
 /// The content of a chart: tracks, marks, phases and texts.
@@ -89,20 +89,20 @@ pub struct Story {
     pub notes: Vec<String>,
     /// What uses each device.
     pub(crate) ledgers: Vec<LedgerLines>,
-    /// What is held, by stack and holder.
+    /// Flame graphs of the memory that is held, by call stack and by holder.
     pub(crate) held: Vec<HeldGraph>,
     pub(crate) tracks: Vec<DrawnTrack>,
     /// Host memory of ranks that have a device.
     pub(crate) hosts: Vec<DrawnTrack>,
-    /// Requests that failed for lack of memory.
+    /// Allocations that failed because the device was out of memory.
     pub(crate) requests: Vec<FailedRequest>,
     pub(crate) marks: Vec<Mark>,
     pub(crate) phases: Vec<Phase>,
     pub(crate) facts: Vec<(String, String)>,
     pub(crate) span: Option<Span>,
     pub(crate) largest_skew_ns: i64,
-    /// Whether the points are all events of a history and not samples, so that no data is missing
-    /// between two points.
+    /// Whether the tracks consist of all events of an allocator's history and not of samples;
+    /// between two such events no data is missing.
     pub(crate) is_history: bool,
 }
 
@@ -142,7 +142,8 @@ impl Story {
         story
     }
 
-    /// The story of tracks that do not come from sessions.
+    /// Creates the story of tracks that do not come from recorded sessions, such as the history in
+    /// a snapshot.
     pub fn of_tracks(tracks: Vec<DrawnTrack>) -> Self {
         let mut story = Self {
             tracks,
@@ -275,8 +276,8 @@ impl Story {
     }
 
     /// The end of the shown time range. The range includes the event that ended the run, which
-    /// comes after the last sample. A mark far from all samples is ignored, because its clock must
-    /// be wrong.
+    /// comes after the last sample. A mark whose time is far from all samples is ignored, because
+    /// the clock that it was recorded with must be wrong.
     fn end_after(&self, sampled: Span) -> i64 {
         let near = sampled.end_with_slack();
         let reach = (sampled.length() / 10).max(LONGEST_END_NS);
@@ -292,14 +293,14 @@ impl Story {
         self.span.ok_or(DrawError::NoSamples)
     }
 
-    /// Converts a time of a mark to the shared clock.
+    /// Converts the time of a mark from the clock of its rank to the shared clock of all ranks.
     pub(crate) fn on_shared_clock(&self, mark: &Mark, time_ns: i64) -> i64 {
         let of_rank = |rank| self.tracks.iter().find(|track| track.rank == rank);
         let skew = mark.rank.and_then(of_rank).map_or(0, |track| track.skew_ns);
         time_ns.saturating_add(skew)
     }
 
-    /// The failed requests of a track, on the shared clock.
+    /// The failed allocations of a track, with their times on the shared clock of all ranks.
     pub(crate) fn requests_for(&self, track: &DrawnTrack) -> Vec<FailedRequest> {
         let mine = self.requests.iter().filter(|request| request.is_of(track));
         mine.map(|request| FailedRequest {
@@ -377,7 +378,8 @@ impl Story {
         parts.join("  ·  ")
     }
 
-    /// Describes how the clocks of ranks were corrected, if they were.
+    /// Describes by how much the clocks of ranks were corrected; `None` if no correction exceeds
+    /// one millisecond.
     pub(crate) fn skew_note(&self) -> Option<String> {
         let noticeable = self.largest_skew_ns > 1_000_000;
         noticeable.then(|| {

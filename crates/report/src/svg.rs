@@ -78,8 +78,8 @@ fn cells(out: &mut String, areas: &[Area], fill: Ink) {
     for area in areas {
         let _ = write!(
             out,
-            // The edges of a cell are written as absolute positions, so neighbouring cells share
-            // them exactly and no seam is visible.
+            // The edges of a heat map cell are written as absolute positions, so neighbouring cells
+            // share an edge exactly and no seam is visible.
             "M{:.1},{:.1}H{:.1}V{:.1}H{:.1}z",
             area.x,
             area.y,

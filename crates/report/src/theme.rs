@@ -12,9 +12,10 @@ pub enum Theme {
     /// Dark text on white.
     #[default]
     Light,
-    /// Light text on near black.
+    /// The dark theme: light text on a background that is nearly black.
     Dark,
-    /// A page follows the setting of the reader's system; a picture cannot follow it and is light.
+    /// A page follows the setting of the reader's system; a picture cannot follow the setting and
+    /// has the light theme.
     System,
 }
 
@@ -57,8 +58,8 @@ const RANKS_DARK: [u32; 8] = [
 ];
 
 /// The colours of a heat map from low to high values, in even steps of lightness, based on viridis.
-/// The darkest colour is lighter than in viridis, so that idle ranks do not look like the dark
-/// background.
+/// The darkest colour of the heat map is lighter than in viridis, so that idle ranks do not look
+/// like the dark background.
 const HEAT: [u32; 9] = [
     0x44_0f_5c, 0x46_32_7e, 0x36_5c_8d, 0x27_7f_8e, 0x1f_a1_87, 0x4a_c1_6d, 0xa0_da_39, 0xe4_e1_19,
     0xfd_e7_25,

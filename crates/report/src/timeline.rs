@@ -15,7 +15,7 @@ use crate::story::{Canvas, Story};
 use crate::theme::Theme;
 use crate::track::{DrawnTrack, Measure, UNKNOWN, track_name};
 
-/// The largest number of ranks that get a panel. The other ranks are named below the title.
+/// The largest number of ranks that get a panel. Ranks without a panel are named below the title.
 pub(crate) const MOST_PANELS: usize = 4;
 /// Height in pixels of the lane that shows host memory.
 const HOST_HEIGHT: u32 = 210;
@@ -89,7 +89,8 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     Ok(scene)
 }
 
-/// The tracks that get a panel: all if they are few, otherwise those with a finding or an error.
+/// The tracks that get a panel: all tracks if they are few, otherwise those with the most severe
+/// marks.
 pub(crate) fn panels_of(story: &Story) -> Vec<&DrawnTrack> {
     let mut tracks: Vec<&DrawnTrack> = story.tracks.iter().collect();
     if tracks.len() > MOST_PANELS {
@@ -107,7 +108,8 @@ pub(crate) fn panels_of(story: &Story) -> Vec<&DrawnTrack> {
     tracks
 }
 
-/// The highest value drawn for a track. A request far above the level in use is cut at the top.
+/// The highest value drawn for a track. The bar of a failed allocation far above the memory in use
+/// is cut at the top of the plot.
 fn peak_of(track: &DrawnTrack, requests: &[FailedRequest], span: Span) -> i64 {
     let most = |measure| Some(track.extremes(measure, track.within(span))?.1);
     let measures = [Measure::Allocated, Measure::Reserved, Measure::Used];
@@ -118,7 +120,7 @@ fn peak_of(track: &DrawnTrack, requests: &[FailedRequest], span: Span) -> i64 {
     peak.max(tried.min(highest.saturating_mul(3) / 2))
 }
 
-/// The marks of a track's rank. Marks for all ranks are on the first panel.
+/// The marks of a track's rank. Marks that concern all ranks are drawn on the first panel.
 pub(crate) fn marks_for(marks: &[Mark], track: &DrawnTrack, is_first: bool) -> Vec<Mark> {
     let mine = |mark: &&Mark| mark.rank.map_or(is_first, |rank| rank == track.rank);
     marks.iter().filter(mine).cloned().collect()
@@ -135,7 +137,7 @@ pub(crate) fn phases_for(phases: &[Phase], track: &DrawnTrack) -> Vec<Phase> {
     .collect()
 }
 
-/// The lines of a track: all known measures, with equal ones as one line.
+/// The lines to draw for a track: one per known measure; measures with equal values share a line.
 pub(crate) fn series_of(track: &DrawnTrack) -> Vec<Series> {
     let is_known = |measure: &Measure| {
         let places = 0..track.times().len();
@@ -230,7 +232,7 @@ pub(crate) fn keys_of(tracks: &[&DrawnTrack], span: Span, theme: Theme) -> Vec<K
     keys
 }
 
-/// The most memory that the allocator held beyond what was in use.
+/// The highest number of bytes that the allocator held in its cache: reserved minus allocated.
 fn most_cached(track: &DrawnTrack, span: Span) -> Option<i64> {
     let places = track.within(span);
     let reserved = &track.values(Measure::Reserved)[places.clone()];

@@ -22,12 +22,12 @@ pub enum Measure {
     /// Total bytes of the device.
     Capacity,
     /// Bytes in use on the device outside the framework's allocator. If the device memory of each
-    /// process is known, only the bytes of this process count.
+    /// process is known, hidden memory includes only the bytes of the recorded process.
     Hidden,
-    /// Bytes in use on the device by this process, if the driver reports them.
+    /// Bytes in use on the device by the recorded process, if the driver reports them.
     Own,
-    /// Bytes in use on the device by other processes and the driver, if the bytes of this process
-    /// are known.
+    /// Bytes in use on the device by the driver and by processes other than the recorded one, if
+    /// the bytes of the recorded process are known.
     Others,
 }
 
@@ -105,7 +105,7 @@ pub struct DrawnTrack {
 }
 
 impl DrawnTrack {
-    /// The limit of the resource, as last recorded.
+    /// The last recorded limit of the track's resource in bytes.
     pub fn limit(&self) -> Option<i64> {
         let known = self.values(Measure::Capacity).iter().rev();
         known.copied().find(|value| *value != UNKNOWN)
@@ -123,8 +123,8 @@ impl DrawnTrack {
             track.push(time, [allocated, reserved]);
             track.notes.push(clean(&note));
         }
-        // The points are all events of a history, so nothing is missing between two points and no
-        // sampling gap is drawn.
+        // The points are all events of an allocator's history, so no data is missing between two
+        // points and no sampling gap is drawn.
         track.gap_ns = i64::MAX;
         track
     }
@@ -286,7 +286,7 @@ impl DrawnTrack {
     }
 
     /// The highest known value of a measure in a time span of the shared clock. The memory in use
-    /// at a failed allocation counts too.
+    /// when an allocation failed counts too, even if no sample was taken at that time.
     pub(crate) fn peak(&self, measure: Measure, span: Span) -> Option<i64> {
         let sampled = self.extremes(measure, self.within(span));
         let failures = self.failures.iter().filter(|(at, _)| {
@@ -328,14 +328,14 @@ impl DrawnTrack {
         self.knows_own
     }
 
-    /// Whether the track is about host memory and not a device.
+    /// Whether the track contains host memory and not the memory of a device.
     pub(crate) fn is_host(&self) -> bool {
         self.device_id < 0
     }
 }
 
-/// The tracks of a run, one for each resource of each session, in order of rank. The host memory of
-/// ranks that have a device comes separately.
+/// The tracks of a run, one for each resource of each session, in order of rank. Returns the host
+/// memory of ranks that have a device as a separate list.
 pub(crate) fn split_tracks(run: &Run) -> (Vec<DrawnTrack>, Vec<DrawnTrack>) {
     let crowded = CrowdedDevices::of(&run.tracks);
     let with_device: BTreeSet<u32> = run
@@ -365,7 +365,7 @@ pub(crate) fn split_tracks(run: &Run) -> (Vec<DrawnTrack>, Vec<DrawnTrack>) {
     (tracks, hosts)
 }
 
-/// The name of a track among others.
+/// The name of a track in a chart: its rank, and its device if the chart shows several devices.
 pub(crate) fn track_name(track: &DrawnTrack, several_devices: bool) -> String {
     if several_devices {
         format!("rank {} device {}", track.rank, track.device_id)

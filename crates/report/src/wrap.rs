@@ -1,6 +1,6 @@
 //! Wraps text between words.
 
-/// The properties of a terminal, or of a file that is read on one.
+/// The properties of a terminal, or of a file that is read on a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terminal {
     /// Whether severities and headlines are coloured.

@@ -3,8 +3,8 @@
 //!
 //! On a loopback address everyone on the machine may read, but only if the `Host` header names this
 //! machine: a foreign page whose name was made to resolve to this machine (DNS rebinding) sends its
-//! own name in `Host`. On any other address, reading requires the token. A change always requires
-//! the token, and must come from a page of this server.
+//! own name in `Host`. On an address other than loopback, reading requires the token. A request
+//! that changes something always requires the token, and must come from a page of this server.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -71,10 +71,10 @@ impl Access {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Presented {
     None,
-    /// In a cookie, which the browser sends with every request, no matter which page caused the
-    /// request.
+    /// The token is in a cookie, which the browser sends with every request, no matter which page
+    /// caused the request.
     Cookie,
-    /// In a header that was set by a program that knows the token.
+    /// The token is in a header that was set by a program that knows the token.
     Bearer,
 }
 
@@ -157,8 +157,8 @@ fn token_in(uri: &Uri) -> Option<(String, String)> {
             _ => rest.push(pair),
         }
     }
-    // A path that begins with two slashes would redirect to another host, so all but one are
-    // removed.
+    // A redirect to a path that begins with two slashes would lead to another host, so all but one
+    // of the slashes are removed.
     let path = format!("/{}", uri.path().trim_start_matches('/'));
     let clean = if rest.is_empty() {
         path
@@ -180,7 +180,7 @@ fn is_loopback_name(headers: &HeaderMap) -> bool {
 }
 
 /// Whether a change comes from a page of this server. A browser sends the origin of the page with
-/// every change; a program that sends the token in a header acts for no page.
+/// every change, which is checked; a program that sends the token in a header needs no origin.
 fn is_same_origin(headers: &HeaderMap, presented: Presented) -> bool {
     if let Some(origin) = text(headers, &header::ORIGIN) {
         let ours = host(headers).map(|host| format!("http://{host}"));

@@ -19,8 +19,8 @@ use crate::server::{ServeError, Stopping};
 use crate::view::View;
 use crate::{events, metrics, pages};
 
-/// The limits of the cache of drawings that are kept for the next reader: bytes of all drawings
-/// together, and their number.
+/// The limits of the cache of drawings: the number of bytes of all drawings together, and the
+/// number of drawings.
 const MOST_KEPT_BYTES: usize = 64 << 20;
 const MOST_KEPT: usize = 16;
 
@@ -34,8 +34,8 @@ pub(crate) struct App {
     pub(crate) numbers: metrics::Current,
     pub(crate) issues: issues::Cache,
     kept: Mutex<VecDeque<Kept>>,
-    /// Held while a run is loaded for a page, because loading two runs at once would need twice the
-    /// memory.
+    /// A lock that is held while a run is loaded for a page, because loading two runs at once would
+    /// need twice the memory.
     loading: Mutex<()>,
 }
 
@@ -47,8 +47,9 @@ struct Kept {
 }
 
 impl App {
-    /// Returns the cached response for a state of a run's files, or makes a new one. Readers that
-    /// ask at the same time wait until the first one has made the response.
+    /// Returns the cached response for a state of a run's files, or makes a new one. When several
+    /// requests need the same response at the same time, the first one makes it and the others wait
+    /// for it.
     pub(crate) fn kept_or(
         &self,
         key: &str,

@@ -1,6 +1,6 @@
-//! Makes a digest of each run for the list of runs: what its manifests do not contain (verdict,
-//! peak, limit, a small curve). A background thread reads one run at a time, those visible on a
-//! page first, and only while a page is open.
+//! Makes a digest of each run for the list of runs: the facts that its manifests do not contain
+//! (verdict, peak, limit, a small curve). A background thread reads one run at a time, those
+//! visible on a page first, and only while a page is open.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -19,15 +19,15 @@ use crate::view::View;
 
 /// The number of points in the small curve of a run.
 const POINTS: usize = 48;
-/// The shortest time between two reads of a run that is being recorded, and the largest share of
-/// the time that reading may take (one tenth).
+/// The shortest time between two reads of a run that is being recorded; the time is also at least
+/// ten times as long as the last read took.
 const LEAST_INTERVAL: Duration = Duration::from_secs(5);
 const SHARE: u32 = 10;
-/// The largest number of runs that wait to be read. A run that is dropped from the queue is
-/// requested again when the list shows it.
+/// The largest number of runs that wait to be read. A run that was dropped from the full queue is
+/// queued again when the list shows it.
 const MOST_WAITING: usize = 4096;
-/// How long runs are read after a page was requested; needed for pages without scripts, which have
-/// no open event stream.
+/// How long runs are read after the last request for a page; needed for pages without scripts,
+/// which have no open event stream.
 const ATTENTION: Duration = Duration::from_secs(5);
 
 /// A summary of a run for the list of runs.
@@ -38,7 +38,8 @@ pub(crate) struct Digest {
     pub(crate) is_running: bool,
     pub(crate) peak: Option<i64>,
     pub(crate) limit: Option<i64>,
-    /// The highest value of all ranks over time; `None` where no value is known.
+    /// The memory use over time, at each point that of the rank with the highest use; `None` where
+    /// no value is known.
     pub(crate) curve: Vec<Option<i64>>,
     pub(crate) span_ns: Option<(i64, i64)>,
     pub(crate) ranks: usize,
@@ -107,7 +108,7 @@ struct Kept {
 struct State {
     kept: HashMap<String, Kept>,
     waiting: VecDeque<Arc<Entry>>,
-    /// When a page last asked for digests.
+    /// When a page last requested digests of runs.
     asked: Option<Instant>,
 }
 
@@ -164,15 +165,15 @@ impl Digests {
     /// before those that were requested earlier.
     pub(crate) fn want(&self, entries: &[&Arc<Entry>]) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // Packs are skipped: reading one unpacks it to disk, which is only done when a reader opens
-        // the run.
+        // No digests are made of packs: reading a pack unpacks it to disk, which is only done when
+        // a reader opens the run.
         let is_read = |entry: &&&Arc<Entry>| !entry.paths.iter().any(|path| is_pack(path));
         for &entry in entries.iter().rev().filter(is_read) {
             let is_due = match state.kept.get(&entry.id) {
                 None => true,
                 Some(kept) if kept.stamp == entry.stamp.value => {
-                    // When a recorded process is killed, only the status of the run changes and not
-                    // its files.
+                    // When a recorded process is killed, the status of the run changes but its
+                    // files do not, so the status is compared too.
                     kept.digest.is_running != entry.is_running
                 }
                 Some(kept) => kept.at.elapsed() > LEAST_INTERVAL.max(kept.took * SHARE),
@@ -229,7 +230,7 @@ impl Digests {
         }
     }
 
-    /// The run to read next; `None` while no page is open.
+    /// Chooses the run to read next; returns `None` while no page is open.
     fn wanted(&self, state: &mut State) -> Option<Arc<Entry>> {
         let is_open = self.streams.load(Ordering::SeqCst) > 0;
         let was_asked = state.asked.is_some_and(|at| at.elapsed() < ATTENTION);

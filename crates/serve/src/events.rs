@@ -17,11 +17,11 @@ use tokio::sync::mpsc;
 use crate::app::{App, reading};
 use crate::pages::not_found;
 
-/// The largest number of event streams; more are refused, because the files of each stream are
-/// checked twice a second.
+/// The largest number of event streams; further streams are refused, because the server checks the
+/// files of each stream twice a second.
 const MOST_STREAMS: usize = 64;
-/// The shortest time between two checks of the files, and the largest share of the time that
-/// checking may take (one twentieth).
+/// The shortest time between two checks of a run's files; the time is also at least twenty times as
+/// long as the last check took.
 const LEAST_INTERVAL: Duration = Duration::from_millis(400);
 const SHARE: u32 = 20;
 
@@ -101,7 +101,8 @@ async fn follow(
     }
 }
 
-/// A stream of states, sent as server-sent events.
+/// A stream of numbers, one for each changed state of a run or of the list, sent as server-sent
+/// events.
 struct Events(mpsc::Receiver<u64>);
 
 impl futures_core::Stream for Events {

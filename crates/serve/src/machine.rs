@@ -9,6 +9,6 @@ pub trait Machine: Send + Sync {
     fn now_ns(&self) -> i64;
     /// The name of the user who changes the state of issues on this machine.
     fn user(&self) -> String;
-    /// Calls `ask` with the current time and a way to check processes.
+    /// Calls `ask` with the current time and a way to check whether processes are running.
     fn surroundings(&self, ask: &mut dyn FnMut(&Surroundings<'_>));
 }

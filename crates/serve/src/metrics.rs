@@ -15,8 +15,8 @@ use crate::runs::FIRST_WHOLE;
 /// A function that renders the current metrics as text.
 pub type Render = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// A router that responds to `/metrics` with the rendered metrics. Rendering reads files, so it
-/// runs on a thread where blocking is allowed.
+/// A router that responds to `/metrics` with the rendered metrics. Rendering the metrics reads
+/// files, so it runs on a thread where blocking is allowed.
 pub fn metrics(content_type: &'static str, render: Render) -> Router {
     let answer = move || {
         let render = render.clone();
@@ -31,7 +31,7 @@ pub fn metrics(content_type: &'static str, render: Render) -> Router {
     Router::new().route("/metrics", get(answer))
 }
 
-/// The state that is kept between two requests for metrics: the ids of devices.
+/// What is remembered from one request for metrics to the next: the ids of devices.
 #[derive(Default)]
 pub(crate) struct Current(Mutex<Recordings>);
 

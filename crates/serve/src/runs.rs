@@ -1,5 +1,5 @@
-//! Finds the runs in the served folders from manifests and rollups, without reading events. This is
-//! the only module that handles paths; all others refer to a run by its id.
+//! Finds the runs in the served folders from manifests and rollups, without reading events. Only
+//! this module handles paths of runs; all other modules refer to a run by its id.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -13,11 +13,12 @@ use stormlog_format::{SessionStatus, Text};
 
 use crate::machine::Machine;
 
-/// The shortest time between two searches of the folders, and the largest share of the time that
-/// searching may take (one tenth).
+/// The shortest time between two searches of the folders; the time is also at least ten times as
+/// long as the last search took.
 const LEAST_INTERVAL: Duration = Duration::from_secs(2);
 const SHARE: u32 = 10;
-/// If the last search of the folders took less time than this, a request waits for a new search.
+/// If the last search of the folders took less time than this limit, a request waits for a new
+/// search.
 const QUICK: Duration = Duration::from_millis(50);
 /// How long a request for the list waits for the first search of the folders; after that the list
 /// shows the runs found so far.
@@ -25,11 +26,11 @@ pub(crate) const FIRST_LIST: Duration = Duration::from_millis(100);
 /// How long pages about one run and requests by programs wait for the first search of the folders,
 /// because their responses are not updated later.
 pub(crate) const FIRST_WHOLE: Duration = Duration::from_secs(2);
-/// The runs found so far are published after this time of the first search, and then each time the
-/// search has taken twice as long.
+/// During the first search, the runs found so far are published after 50 milliseconds, and then
+/// each time the duration of the search has doubled.
 const FIRST_SHOWN: Duration = Duration::from_millis(50);
 
-/// A peak in bytes that is exactly known, or an upper limit for it.
+/// The peak of a run in bytes, known exactly or only as an upper limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peak {
     Exact(i64),
@@ -44,7 +45,7 @@ pub(crate) struct Entry {
     /// The name of the run for people: its folder or file.
     pub(crate) name: String,
     /// The artifacts to load. A sink inside another sink is not listed, because it is loaded with
-    /// the outer one.
+    /// the outer sink.
     pub(crate) paths: Vec<PathBuf>,
     /// All folders and files that are written while the run is being recorded.
     pub(crate) watched: Vec<PathBuf>,
@@ -58,8 +59,8 @@ pub(crate) struct Entry {
     pub(crate) program: Program,
     pub(crate) job: Option<Text>,
     pub(crate) hosts: Vec<Text>,
-    /// The highest value in the rollups. For a device, the value includes all processes on it, so
-    /// the peak of the run itself is at most this high.
+    /// The highest value in the rollups. For a device, this value includes all processes that use
+    /// the device, so the peak of the run itself is at most this high.
     pub(crate) peak: Option<Peak>,
     pub(crate) oom_bundles: Vec<PathBuf>,
     pub(crate) stamp: FilesState,
@@ -77,9 +78,9 @@ impl Entry {
         self.started_ns.or(self.stamp.written_ns).unwrap_or(0)
     }
 
-    /// The current state of the run's files. For a run that has ended the state from the last
-    /// search is used, because only its manifests can change; the files of other runs are checked
-    /// again.
+    /// The current state of the run's files. For a run that has ended, the state from the last
+    /// search is returned, because only its manifests can change; for other runs the files are
+    /// checked again.
     pub(crate) fn state(&self) -> FilesState {
         if self.is_running || self.sessions.is_empty() {
             FilesState::of(&self.watched)
@@ -91,8 +92,8 @@ impl Entry {
     fn of_run(run: ListedRun, roots: &[PathBuf]) -> Self {
         let is_running = run.status == SessionStatus::Running;
         let mut hasher = DefaultHasher::new();
-        // The id is made from the run id and not from the directory, because the directory changes
-        // when another rank or device begins to record.
+        // The id in URLs is made from the run id and not from the directory of the run, because
+        // that directory changes when another rank or device begins to record.
         run.id.hash(&mut hasher);
         let id = format!("{:016x}", hasher.finish());
         for session in &run.sessions {
@@ -143,8 +144,8 @@ impl Entry {
         entry
     }
 
-    /// Creates the entry for artifacts without a manifest that lists sessions; their content is
-    /// only known after loading.
+    /// Creates the entry of a run from artifacts without a manifest that lists sessions; the
+    /// content of such artifacts is only known after loading.
     fn of_files(key: &Path, paths: Vec<PathBuf>, roots: &[PathBuf]) -> Self {
         let mut hasher = DefaultHasher::new();
         key.hash(&mut hasher);
@@ -229,8 +230,8 @@ fn folder_of<'a>(directory: &'a Path, roots: &[PathBuf]) -> &'a Path {
     }
 }
 
-/// The common name for files of several ranks in one folder, whose names differ only in the number
-/// of the rank.
+/// The path of a file without the number of its rank, so that the files of all ranks in one folder
+/// get the same path.
 fn together(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let shared = without_rank(&name).filter(|_| path.is_file());
@@ -284,9 +285,10 @@ pub(crate) struct Runs {
     pub(crate) roots: Vec<PathBuf>,
     machine: Arc<dyn Machine>,
     known: Mutex<Arc<Listing>>,
-    /// Notified whenever a search has found more runs.
+    /// Wakes the waiting requests whenever a search has found more runs.
     news: Condvar,
-    /// Held while the folders are searched, so that only one request searches at a time.
+    /// A lock that is held while the folders are searched, so that only one request searches at a
+    /// time.
     looking: Mutex<Looked>,
 }
 
@@ -311,9 +313,10 @@ impl Runs {
         Arc::clone(&known)
     }
 
-    /// The runs without a noticeable wait: the folders are searched only if that is quick,
-    /// otherwise the result of the last search is returned. During the first search, waits for at
-    /// most `first` and returns the runs found so far.
+    /// Returns the known runs without a noticeable wait: the folders are searched again only if the
+    /// last search was quick, otherwise its result is returned. If the folders are still being
+    /// searched for the first time, the function waits for at most `first` and returns the runs
+    /// found so far.
     pub(crate) fn at_once(&self, first: Duration) -> Arc<Listing> {
         let known = self.known_or_after(first, |listing| listing.is_complete);
         let is_quick = match self.looking.try_lock() {
@@ -327,15 +330,16 @@ impl Runs {
         }
     }
 
-    /// Finds a run by its id. If the first search of the folders is still in progress, waits for
-    /// it.
+    /// Finds a run by its id. If the first search of the folders is still in progress, the function
+    /// waits for its end.
     pub(crate) fn find(&self, id: &str) -> Option<Arc<Entry>> {
         let is_known = |listing: &Listing| listing.is_complete || listing.find(id).is_some();
         let known = self.known_or_after(FIRST_WHOLE, is_known);
         known.find(id).or_else(|| self.look().find(id))
     }
 
-    /// Waits until the known runs fulfil a condition, for at most `wait`, and returns them.
+    /// Waits for at most `wait` until the list of known runs fulfils a condition, and returns the
+    /// list.
     fn known_or_after(&self, wait: Duration, is_enough: impl Fn(&Listing) -> bool) -> Arc<Listing> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self
@@ -344,8 +348,8 @@ impl Runs {
         Arc::clone(&waited.unwrap_or_else(PoisonError::into_inner).0)
     }
 
-    /// Searches the folders for runs unless that was done recently. If another thread is searching,
-    /// returns the runs that are already known.
+    /// Searches the folders for runs unless the last search is recent. If another thread is
+    /// searching, returns the runs that are already known.
     pub(crate) fn look(&self) -> Arc<Listing> {
         let Ok(mut state) = self.looking.try_lock() else {
             return self.known();
@@ -357,9 +361,9 @@ impl Runs {
         self.refresh(&mut state)
     }
 
-    /// Searches the folders for the first time and then once more. The second search finds most
-    /// files in memory and is faster, and its duration determines how often the folders are
-    /// searched.
+    /// Searches the folders for the first time and then once more. The second search is faster,
+    /// because the system has most files in its cache; the duration of this search determines how
+    /// often the folders are searched.
     pub(crate) fn look_first(&self) {
         let mut state = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
         self.refresh(&mut state);

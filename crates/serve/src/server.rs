@@ -16,12 +16,12 @@ use crate::headers;
 use crate::token::Token;
 
 /// The largest number of threads that read files for requests, in addition to the two threads that
-/// handle connections. Requests that load runs wait for each other, so there must be enough threads
-/// for the list, which must not wait for them.
+/// handle connections. Requests that load runs wait for each other; the number of threads is large
+/// enough that the list of runs need not wait for these requests.
 const READING_THREADS: usize = 32;
 /// The largest request body in bytes; a change of an issue needs only a few words.
 const MOST_BODY_BYTES: usize = 16 * 1024;
-/// How long running responses may take after the server was stopped.
+/// How much time responses that are being sent get to finish after the server was stopped.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Why a server cannot start.
@@ -152,7 +152,8 @@ pub struct Stopping(watch::Receiver<bool>);
 impl Stopping {
     /// Waits until the server is stopped.
     pub async fn wait(&mut self) {
-        // An error means that the server no longer exists, so it has stopped too.
+        // An error of `wait_for` means that the server no longer exists, which counts as stopped
+        // too.
         let _ = self.0.wait_for(|stopped| *stopped).await;
     }
 }

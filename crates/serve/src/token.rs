@@ -1,13 +1,15 @@
-//! The token: a secret that a reader on another machine and every change must present.
+//! The token: a secret that a request must contain if it comes from another machine or changes
+//! something.
 
 use std::path::Path;
 
 use crate::server::ServeError;
 
-/// The smallest length of a token in characters, because a shorter one can be guessed.
+/// The smallest allowed length of a token in characters; a shorter token could be guessed.
 const LEAST_LENGTH: usize = 16;
 
-/// A secret for one server. The `Debug` output does not contain the secret.
+/// The secret of one server, which a client must present. The `Debug` output of a token does not
+/// contain the secret text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 

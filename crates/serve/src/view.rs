@@ -26,8 +26,8 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Loads a run. Damaged records are skipped and listed. If files without a manifest contain
-    /// several runs, the newest run is shown.
+    /// Loads a run. Records that cannot be read are skipped, and the page lists them as damage. If
+    /// files without a manifest contain several runs, the newest run is shown.
     pub(crate) fn load(
         entry: &Entry,
         machine: &dyn Machine,
@@ -48,7 +48,8 @@ impl View {
             damage.extend(loaded.damage);
             sessions.extend(loaded.sessions.into_iter().map(|one| (artifact, one)));
         }
-        // A sink may also contain sessions of other runs, which are removed here.
+        // A sink may also contain sessions of other runs, which are not shown on the page of this
+        // run.
         let ids = &entry.sessions;
         sessions.retain(|(_, one)| ids.is_empty() || ids.contains(&one.summary.session_id));
         machine.surroundings(&mut |here| {

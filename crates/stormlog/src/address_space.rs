@@ -5,7 +5,7 @@
 /// thread gets a pool with 64 MiB of address space, which the recorder's threads do not need,
 /// because they allocate little.
 ///
-/// Must be called only in a process that runs nothing but Stormlog.
+/// This function must be called only in a process that runs nothing but Stormlog.
 #[cfg(target_env = "gnu")]
 #[expect(unsafe_code, reason = "this call of the C library only sets a number")]
 pub(crate) fn share_one_pool() {

@@ -14,7 +14,8 @@ use crate::Exit;
 use crate::failure::hinted;
 use crate::signals::{Signals, signal_of};
 
-/// How often signals are checked while the child runs. The end of the child is noticed at once.
+/// How often signals are checked while the child runs. The end of the child process is noticed at
+/// once, without waiting for this check.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// How often signals and the child are checked when the kernel has no pidfd to report the child's
@@ -22,7 +23,8 @@ const LOOK: Duration = Duration::from_millis(50);
 const LOOK_WITHOUT_PIDFD: Duration = Duration::from_millis(10);
 
 /// Starts a command with the environment variables of this process and additional ones. After the
-/// start, `signals` includes the signals that the command inherits as ignored.
+/// start, `signals` also watches the signals that this process ignored before; the command has
+/// inherited them as ignored.
 pub(crate) fn spawn(
     command: &[OsString],
     variables: &[(&str, OsString)],
@@ -44,8 +46,9 @@ pub(crate) fn spawn(
     Ok(child)
 }
 
-/// Waits for the end of a child. Signals are passed on to the child, unless the terminal has
-/// already sent them to both processes. `look` is called regularly, with each signal that arrived.
+/// Waits for the end of a child. Signals that this process receives are passed on to the child,
+/// unless the terminal has already sent them to both processes. `look` is called regularly, with
+/// each signal that arrived.
 pub(crate) fn wait(
     child: &mut Child,
     signals: &Signals,
@@ -62,7 +65,7 @@ pub(crate) fn wait(
             && !(comes_from_terminal(signal) && shares_the_terminal())
             && let Some(signal) = signal_of(signal)
         {
-            // An error is ignored, because it means that the child has already ended.
+            // An error of `kill` is ignored, because it means that the child has already ended.
             let _ = kill_process(pid, signal);
         }
         look(signal);
@@ -73,7 +76,8 @@ pub(crate) fn wait(
             Some(pidfd) => {
                 let mut waited = [PollFd::new(pidfd, PollFlags::IN)];
                 let timeout = Timespec::try_from(LOOK).ok();
-                // A signal ends this wait early, which is harmless because the loop checks again.
+                // A signal ends the wait for the child early, which is harmless because the loop
+                // checks the child again.
                 let _ = poll(&mut waited, timeout.as_ref());
             }
             None => std::thread::sleep(LOOK_WITHOUT_PIDFD),
@@ -93,7 +97,8 @@ fn shares_the_terminal() -> bool {
         .is_ok_and(|group| group == rustix::process::getpgrp())
 }
 
-/// The exit code for the end of a child: its own code, or 128 plus the signal, as in shells.
+/// The exit code that reports the end of a child process: its exit code, or 128 plus the number of
+/// the signal that killed it, as in shells.
 pub(crate) fn exit_of(status: ExitStatus) -> Exit {
     let code = status
         .code()

@@ -186,7 +186,8 @@ fn parse<P: Parser>(
         .map_err(|error| error.format(&mut command));
     match parsed {
         Ok(parsed) => Ok(Some(parsed)),
-        // Without any arguments the help is printed, but with the exit code for wrong usage.
+        // If the program is called without any arguments, the help is printed and the exit code is
+        // that for wrong usage.
         Err(error)
             if !is_group && error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand =>
         {

@@ -23,8 +23,8 @@ pub struct Console<'a> {
     pub err_is_terminal: bool,
     /// Experiment trackers such as W&B; `None` when the program runs without Python.
     pub services: Option<&'a mut dyn Services>,
-    /// The exit code of a command that is about to print its result. The code applies even when the
-    /// result cannot be written.
+    /// The exit code of a command that is about to print its result. The command exits with this
+    /// code even when its result cannot be written.
     pub decided: Option<Exit>,
 }
 
@@ -40,7 +40,7 @@ impl std::fmt::Display for StreamFailure {
 
 impl std::error::Error for StreamFailure {}
 
-/// A stream whose write errors carry [`StreamFailure`].
+/// An output stream that marks its write errors with [`StreamFailure`].
 pub(crate) struct Stream<'a>(pub(crate) &'a mut dyn Write);
 
 impl Stream<'_> {
@@ -108,7 +108,8 @@ impl<'a> Console<'a> {
         columns.filter(|columns| *columns > 0).unwrap_or(80)
     }
 
-    /// Whether results may be coloured: on a terminal, unless `NO_COLOR` is set.
+    /// Whether results may be coloured: only on a terminal, and only if the environment variable
+    /// `NO_COLOR` is not set.
     pub fn colours(&self) -> bool {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         self.out_is_terminal && !refused

@@ -1,10 +1,10 @@
 //! Diagnoses a running process: records samples for a while, computes a verdict, and writes a
 //! bundle of files.
 //!
-//! The bundle contains the same files as that of stormlog 0.3.9, `report.json` with Stormlog's
-//! verdict and findings, and `telemetry/`, the sink of the recording. Every file is written
-//! atomically. The manifest is written first, so a killed diagnosis leaves a bundle that loads and
-//! is marked as unfinished.
+//! The bundle contains the same files as a bundle of stormlog 0.3.9, and in addition `report.json`
+//! with the verdict and findings and `telemetry/`, the sink of the recording. Every file of the
+//! bundle is written atomically. The manifest is written first, so a killed diagnosis leaves a
+//! bundle that loads and is marked as unfinished.
 
 mod bundle;
 mod directory;
@@ -22,8 +22,7 @@ pub use seen::{Ending, Seen};
 pub(crate) use summary::Summary;
 pub(crate) use watch::{Target, Watch, watch};
 
-/// The command that writes the bundle; the names in the bundle are those that this command has in
-/// stormlog 0.3.9.
+/// The command that writes the bundle; the names in the bundle depend on it, as in stormlog 0.3.9.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
     /// A bundle of `stormlog diagnose`.
@@ -37,8 +36,7 @@ pub enum Flavour {
 }
 
 impl Flavour {
-    /// The first part of the name of a bundle inside an existing directory; the time follows after
-    /// it.
+    /// The first part of a bundle's directory name; the second part is the time.
     pub(crate) fn prefix(self) -> &'static str {
         match self {
             Self::Stormlog | Self::Torch => "stormlog-diagnose",
@@ -47,7 +45,7 @@ impl Flavour {
         }
     }
 
-    /// The source that is stored in the session of the bundle.
+    /// The name of the command that the session of the bundle states as its source.
     pub fn source(self) -> &'static str {
         match self {
             Self::Stormlog => "stormlog diagnose",

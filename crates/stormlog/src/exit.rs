@@ -5,9 +5,9 @@
 pub enum Exit {
     /// Success.
     Fine,
-    /// A failure, including wrong usage of the command line.
+    /// The command failed; wrong usage of the command line counts as a failure too.
     Failure,
-    /// A memory risk, or a failed gate.
+    /// The command found a memory risk, or a gate failed.
     Risk,
     /// The exit code of another program that the command ran.
     Child(u8),

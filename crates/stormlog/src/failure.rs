@@ -1,4 +1,4 @@
-//! Prints failures: what, where, and what to do. This is the only module that prints errors.
+//! Prints failures: what, where, and what to do. No other module of the program prints errors.
 
 use stormlog_report::escape::for_terminal;
 
@@ -23,7 +23,7 @@ impl std::error::Error for Hinted {
     }
 }
 
-/// An error that the user has already seen, so that it is not printed again.
+/// An error whose message was already printed and must not be printed again.
 #[derive(Debug)]
 pub(crate) struct AlreadyPrinted;
 
@@ -44,7 +44,8 @@ pub(crate) fn hinted(error: impl Into<anyhow::Error>, hint: impl Into<String>) -
     .into()
 }
 
-/// Whether the reader of the output closed it (`stormlog show … | head`), which is not a failure.
+/// Whether a write failed because the reader closed the output (`stormlog show … | head`), which is
+/// not a failure of the command.
 pub(crate) fn reader_went_away(error: &anyhow::Error) -> bool {
     let mut causes = error
         .chain()

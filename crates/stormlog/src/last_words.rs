@@ -1,5 +1,5 @@
-//! Records how a killed program ended, in the sessions that it left open and in those that were
-//! recorded from outside.
+//! Records how a killed program ended: in the sessions that the program left open, and in the
+//! sessions that were recorded from outside the program.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -13,7 +13,7 @@ use stormlog_format::{Event, EventType, Map, SessionStatus, SinkNames, Text, met
 
 use crate::watched::Ended;
 
-/// The ids of the open sessions in all sinks below a root.
+/// The ids of the open sessions in all sinks below the directory of a run.
 pub(crate) fn open_sessions(root: &Path) -> HashSet<Text> {
     let directories = sinks_of_run(root).into_iter();
     directories
@@ -32,9 +32,10 @@ fn open_in(directory: &Path, names: SinkNames) -> Vec<Text> {
     open.map(|session| session.session_id).collect()
 }
 
-/// Closes the sessions below a root that killed processes left open. Each session gets a last event
-/// that describes the end of its process. Sessions that were open before the run stay open, because
-/// the end of their processes is unknown. Sessions that a process still writes to stay open too.
+/// Closes the sessions below the directory of a run that killed processes left open. Each closed
+/// session gets a last event that describes the end of its process. Sessions that were open before
+/// the run stay open, because the end of their processes is unknown. Sessions to which a process
+/// still writes are not closed either.
 pub(crate) fn close_what_was_left_open(root: &Path, ended: &Ended, earlier: &HashSet<Text>) {
     for (directory, names) in sinks_of_run(root) {
         let open = open_in(&directory, names);
@@ -57,11 +58,11 @@ pub(crate) fn close_what_was_left_open(root: &Path, ended: &Ended, earlier: &Has
             names,
             ..SinkConfig::new(&directory)
         };
-        // Opening the sink marks its sessions as interrupted. If the disk accepts no more writes,
-        // nothing else can be done.
+        // Opening the sink marks its sessions as interrupted. If the sink cannot be opened, for
+        // example because the disk is full, its sessions stay as they are.
         let sink = Sink::open(config).ok();
-        // If the sink opened another directory, another process uses this one, and its sessions are
-        // left alone.
+        // If the sink was opened in another directory than requested, another process uses the
+        // requested directory, so its sessions are not changed.
         let Some(sink) = sink.filter(|sink| sink.directory() == directory) else {
             continue;
         };
@@ -92,8 +93,8 @@ fn append_end(sink: &Sink, session: &LoadedSession, ended: &Ended) -> Result<(),
 
 /// Creates the last event of a killed process, with the process's last known counters.
 fn end_of_process(last: Event, session: &LoadedSession, ended: &Ended) -> Event {
-    // Only the end of the child process was observed; of other processes only their last event is
-    // known.
+    // Only the end of the child process was observed; for other processes, the time of their last
+    // event is used as the end.
     let was_seen = session.summary.pid == i64::from(ended.pid);
     let by_kernel = ended.lost_to_the_kernel() && (!was_seen || ended.was_killed());
     let mut metadata = Map::new();
@@ -112,7 +113,8 @@ fn end_of_process(last: Event, session: &LoadedSession, ended: &Ended) -> Event 
     let now = jiff::Timestamp::now().as_nanosecond();
     let now = i64::try_from(now).ok().filter(|_| was_seen);
     let mut end = Event {
-        // If the system clock was set back, the end must still not be before the last event.
+        // The end of the process must not be earlier than its last event, even if the system clock
+        // was set back.
         timestamp_ns: now.unwrap_or(last.timestamp_ns).max(last.timestamp_ns),
         event_type: event_type(by_kernel).into(),
         context: Some(what.into()),
@@ -133,8 +135,8 @@ pub(crate) fn tell_recorder(recorder: &Recorder, ended: &Ended) {
     }
 }
 
-/// The event type for the end of a process. A process that was ended by a user or another process
-/// is not an error.
+/// The event type for the end of a process. The end of a process is an error only if the kernel
+/// killed it for lack of memory, not if a user or another process ended it.
 fn event_type(by_kernel: bool) -> &'static str {
     let event_type = if by_kernel {
         EventType::Error
@@ -151,8 +153,8 @@ mod tests {
 
     use super::*;
 
-    /// A command with the wait status `status` (an exit code shifted left by 8 bits, or a signal),
-    /// while the kernel killed `oom_kills` processes.
+    /// An ended command for tests: its wait status is `status` (an exit code shifted left by 8
+    /// bits, or a signal), and the kernel killed `oom_kills` processes while it ran.
     fn ended(status: i32, oom_kills: u64) -> Ended {
         Ended {
             pid: 7,
@@ -188,8 +190,8 @@ mod tests {
         summary.session_id
     }
 
-    /// The type, the context, whether a reason is given, and the time of the last event in a
-    /// session.
+    /// The last event of a session: its type, its context, whether it states the reason of an
+    /// out-of-memory error, and its time.
     fn end(root: &Path, name: &str) -> (String, Option<String>, bool, i64) {
         let loaded = load_sessions(&root.join(name), &LoadOptions::default()).unwrap();
         let sessions = loaded.sessions.iter();

@@ -101,8 +101,8 @@ pub fn run(
             } else {
                 Exit::Failure
             };
-            // If a command had already decided on an exit code other than success, that code
-            // applies even when the output cannot be written.
+            // If a command has already decided on an exit code other than success, the program
+            // exits with this code even when the output cannot be written.
             return console
                 .decided
                 .filter(|exit| *exit != Exit::Fine)

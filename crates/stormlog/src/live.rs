@@ -4,10 +4,11 @@ use std::time::{Duration, Instant};
 
 /// The shortest time between two analyses.
 const LEAST: Duration = Duration::from_secs(1);
-/// Analyses take at most one tenth of the time, so that a large run is analyzed at a small cost.
+/// The pause after an analysis is at least ten times as long as the analysis took, so that a large
+/// run is analyzed less often.
 const SHARE: u32 = 10;
 
-/// When a running job is analyzed again.
+/// The time at which a running job is analyzed again.
 #[derive(Debug)]
 pub(crate) struct Pace {
     next: Instant,

@@ -1,6 +1,6 @@
 //! Watches a run while it is being recorded, outside of the recorded program: analyzes it
-//! regularly, and sends alerts and metrics. All of this runs on a thread of low priority, so that
-//! neither a long analysis nor a slow receiver affects the program.
+//! regularly, and sends alerts and metrics. Analyzing and sending run on a thread of low priority,
+//! so that neither a long analysis nor a slow receiver affects the recorded program.
 
 mod look;
 mod state;
@@ -24,15 +24,16 @@ use crate::write_whole;
 use look::Looker;
 pub(crate) use state::{State, Watched};
 
-/// How long the end of the program waits for alerts that are being sent. If no alert is being sent,
-/// there is no wait.
+/// When the recorded program has ended, `stormlog` waits at most this time for alerts that are
+/// being sent. If no alert is being sent, `stormlog` does not wait.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long the end of the program waits for metrics that are being sent. The wait is short,
-/// because the next run sends newer metrics.
+/// When the recorded program has ended, `stormlog` waits at most this time for metrics that are
+/// being sent. The wait for metrics is short, because the next run sends newer metrics.
 const METRICS_PATIENCE: Duration = Duration::from_millis(250);
 
-/// How soon after the start the first metrics are sent, so that a short run sends some too.
+/// The time after which the first metrics are sent; it is short, so that a short run sends metrics
+/// too.
 const FIRST_METRICS: Duration = Duration::from_secs(1);
 
 /// The receiver of alerts.
@@ -59,7 +60,7 @@ impl std::fmt::Debug for Otlp {
 #[derive(Clone, Debug)]
 pub(crate) struct Targets {
     pub(crate) alerts: Option<Alerts>,
-    /// The age of the run before which it is not analyzed.
+    /// The run is not analyzed before it has reached this age.
     pub(crate) look_after: Duration,
     pub(crate) metrics_file: Option<PathBuf>,
     pub(crate) otlp: Option<Otlp>,
@@ -142,7 +143,7 @@ impl Online {
         }))
     }
 
-    /// The current state of the run, for a server.
+    /// The current state of the run, from which a server renders metrics.
     pub(crate) fn state(&self) -> Arc<State> {
         self.state.clone()
     }
@@ -154,8 +155,8 @@ impl Online {
         let _ = self.stop.send(end);
         let looks_again = end == ProgramEnd::Failed && self.targets.alerts.is_some();
         if looks_again || self.targets.metrics_file.is_some() {
-            // Analyzing a large recording may take longer than this wait; its findings are then not
-            // sent.
+            // If the last analysis takes longer than this wait, as for a large recording, its
+            // findings are not sent.
             let _ = self.done.recv_timeout(left());
         }
         if let (Some(delivery), Some(alerts)) = (&self.state.alerts, &self.targets.alerts) {
@@ -227,8 +228,8 @@ impl Work {
             self.look(true);
         }
         if let Some(file) = &self.targets.metrics_file {
-            // The metrics file is removed, because its values are no longer measured and would look
-            // current.
+            // The metrics file is removed at the end, because its old values would look like
+            // current ones.
             let _ = std::fs::remove_file(file);
         }
         if let Some(problem) = self.file_problem.take() {
@@ -249,7 +250,8 @@ impl Work {
         }
     }
 
-    /// Analyzes the run so far, or after its end; returns the processor time that this took.
+    /// Analyzes what was recorded so far, or the whole run after its end; returns the processor
+    /// time of the analysis.
     fn look(&mut self, is_end: bool) -> Duration {
         let (found, cost) = self.looker.look();
         match found {

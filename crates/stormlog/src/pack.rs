@@ -14,14 +14,14 @@ use crate::failure::hinted;
 use crate::sendable::sendable;
 use crate::whole_file::unfinished;
 
-/// File name endings that recordings have. Other files in a folder may be private and are not
+/// File name endings that recordings have. Files with other endings may be private and are not
 /// packed.
 const ENDINGS: [&str; 12] = [
     "json", "jsonl", "ndjson", "csv", "pickle", "prof", "txt", "log", "md", "html", "svg", "png",
 ];
 
-/// The zstd compression level. Level 9 gives half the size of level 3 at a tenth of the speed,
-/// which is still faster than the search for secrets.
+/// The zstd compression level. Level 9 gives half the size of level 3 at a tenth of its speed; even
+/// so, compressing is faster than the search for secrets.
 const LEVEL: i32 = 9;
 
 /// What a pack contains, and what was left out.
@@ -44,8 +44,8 @@ struct Member {
     modified: u64,
 }
 
-/// Packs a run into a file, which appears under its name only when it is complete and was read
-/// back. `progress` is called twice for each file, with its number of bytes.
+/// Packs a run into a file, which gets its final name only when it is complete and was read back
+/// successfully. `progress` is called twice for each file, with its number of bytes.
 pub(crate) fn write(run: &Path, output: &Path, progress: &dyn Fn(u64)) -> anyhow::Result<Packed> {
     let copies = TemporaryFolder::create().context("cannot make a temporary folder")?;
     let cannot_read = || format!("cannot read '{}'", run.display());
@@ -84,14 +84,14 @@ pub(crate) fn write(run: &Path, output: &Path, progress: &dyn Fn(u64)) -> anyhow
         ));
     }
     let cannot_write = || format!("cannot write '{}'", output.display());
-    // If the program is killed at any moment, the old file remains, or a hidden file whose name is
-    // not that of a pack.
+    // The pack is written to a hidden file first: if the program is killed, an older pack remains
+    // unchanged, and the unfinished file does not have the name of a pack.
     let mut file = unfinished(output, ".stormlog-pack").with_context(cannot_write)?;
     write_archive(file.as_file_mut(), packed.content, &members, progress)
         .with_context(cannot_write)?;
     file.as_file().sync_all().with_context(cannot_write)?;
-    // The pack is read back, because a pack that cannot be opened is worse than none, and the
-    // reader has size limits.
+    // The new pack is read back as a check, because a pack that exceeds the size limits of the
+    // reader or cannot be opened is worse than no pack.
     let content = pack::check(file.path()).with_context(cannot_write)?;
     packed.pack_bytes = file.as_file().metadata().with_context(cannot_write)?.len();
     if content != packed.content {
@@ -134,8 +134,8 @@ fn write_archive(
             )
         })?;
         let opened = regular_file::open(&member.file).with_context(|| format!("'{name}'"))?;
-        // The run may still be recorded, so only as many bytes are packed as the file had when its
-        // size was read.
+        // A run that is still being recorded grows, so only as many bytes of a file are packed as
+        // it had when its size was read.
         let exact = Exact {
             inner: opened.take(member.bytes),
             left: member.bytes,

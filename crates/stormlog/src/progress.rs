@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use stormlog_analysis::{Artifact, artifacts_at};
 
-/// How long work must take before its progress is shown.
+/// A progress bar appears only after the work has taken this long.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Counts the bytes that were read, and shows a progress bar when the work takes long.
@@ -20,8 +20,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Makes a progress bar for reading artifacts or folders of artifacts. The bar is shown only if
-    /// `visible`.
+    /// Makes a progress bar for reading artifacts or folders of artifacts. The progress bar is
+    /// shown only if `visible` is true.
     pub fn through<'a>(paths: impl IntoIterator<Item = &'a Path>, visible: bool) -> Self {
         let size = |path| {
             let files = artifacts_at(path).unwrap_or_default().into_iter();

@@ -1,4 +1,5 @@
-//! Code for commands that record: whose memory is recorded, where it is stored, and until when.
+//! Code that commands which record share: it determines whose memory is recorded, where it is
+//! stored, and when the recording ends.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -19,8 +20,8 @@ use crate::signals::Signals;
 /// How many events a recording keeps in memory.
 pub(crate) const MAX_EVENTS: usize = 10_000;
 
-/// Collectors for all GPUs of this machine or for those with the given indices, or the reason why
-/// there are none.
+/// Collectors for all GPUs of this machine or for those with the given indices; if there are no
+/// such GPUs, the reason.
 pub(crate) fn gpu_collectors(
     wanted: &[u32],
     share: Share,
@@ -126,8 +127,8 @@ pub(crate) struct Capture {
     pub(crate) interval: Duration,
     pub(crate) identity: DistributedIdentity,
     pub(crate) session_source: &'static str,
-    /// The process that the session belongs to; the recording process itself unless it watches
-    /// another one.
+    /// The pid of the process that the session belongs to; the recording process itself, unless
+    /// another process is recorded.
     pub(crate) pid: u32,
     pub(crate) sink: Option<SinkConfig>,
     /// Which events each reading of the counters produces.
@@ -184,18 +185,18 @@ pub(crate) fn positive_seconds(text: &str) -> Result<Duration, String> {
 pub(crate) enum End {
     /// The requested duration has passed.
     Time,
-    /// A signal requested the end; contains its number.
+    /// A signal with this number requested the end of the recording.
     Signal(i32),
     /// The watched process ended.
     Gone,
 }
 
 /// Records until the duration has passed, a signal requests the end, or the watched process ends.
-/// `look` is called about ten times a second with the time since the start, and once more before an
-/// end that was not requested.
+/// `look` is called about ten times a second with the time since the start, and once more at the
+/// end, unless a signal requested the end.
 ///
-/// The caller registers the signals before it starts the recorder. Otherwise a signal that arrives
-/// before its registration would end the program and leave the session open.
+/// The caller registers the signals before it starts the recorder. If the signals were registered
+/// later, an early signal would end the program and leave the session open.
 pub(crate) fn until_end(
     recorder: &Recorder,
     signals: &Signals,

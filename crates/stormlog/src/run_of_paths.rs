@@ -16,9 +16,10 @@ pub struct RunOfPaths {
     pub damage: Vec<Damage>,
 }
 
-/// Loads one run from each path with all its ranks, which may lie side by side in a folder: the
-/// newest run, or the run of the given session. Several paths count as ranks of the same run.
-/// Damaged records are skipped and reported.
+/// Loads one run with all its ranks from each path: the newest run, or the run of the given
+/// session. The files of the ranks may be side by side in one folder. If several paths are given,
+/// the sessions from all of them count as ranks of the same run. Damaged records are skipped and
+/// reported.
 pub fn load_run(
     paths: &[PathBuf],
     session_id: Option<&str>,
@@ -49,7 +50,7 @@ pub fn load_run(
 }
 
 /// The indices of the sessions of the newest run, or of the run of a given session, in order of
-/// rank. If a session is given, other sessions of its rank and resource are left out.
+/// rank. If a session is given, other sessions with the same rank and resource are left out.
 fn run_among(sessions: &[(usize, LoadedSession)], session_id: Option<&str>) -> Vec<usize> {
     let members = sessions.iter().map(Member::of_pair);
     let runs = timeline::runs(members);
@@ -80,8 +81,9 @@ fn run_among(sessions: &[(usize, LoadedSession)], session_id: Option<&str>) -> V
     chosen
 }
 
-/// Whether the session was already loaded from another path. Both the id and the events must be
-/// equal, because ranks of one job may have the same session id in different files.
+/// Whether the session was already loaded from another path. Sessions with the same id but
+/// different events are not equal, because ranks of one job may have the same session id in
+/// different files.
 fn is_among(sessions: &[LoadedSession], session: &LoadedSession) -> bool {
     let key = |session: &LoadedSession| {
         let first = session.events.get(0);

@@ -1,9 +1,10 @@
 //! Prepares the files of an artifact for sending to another machine: only files inside the
 //! artifact, no symbolic links, and nothing that looks like a secret.
 //!
-//! A file without secrets is sent unchanged; otherwise a redacted copy is made. A file that cannot
-//! be checked is listed and not sent. A binary file (a pickled snapshot, a picture) that contains a
-//! text which looks like a secret is listed and not sent either.
+//! A file without secrets is sent unchanged; of a file with secrets, a redacted copy is sent. A
+//! file that cannot be checked for secrets is listed and not sent. A binary file, such as a pickled
+//! snapshot or a picture, is also listed and not sent if it contains a text that looks like a
+//! secret.
 
 mod compressed;
 mod names;
@@ -22,13 +23,14 @@ use stormlog_report::escape::for_terminal;
 
 use crate::export::Compression;
 
-/// The largest number of bytes that are read at once, for a document, a text, a line or a row.
+/// The largest size in bytes of a document, a text file, a line or a table that is checked for
+/// secrets.
 const LARGEST: u64 = 64 << 20;
-/// The deepest level of directories that is searched; deeper ones are ignored, because artifacts
-/// have few levels.
+/// The deepest level of directories that is searched; deeper directories are not sent, because
+/// artifacts have few levels.
 const DEEPEST: usize = 8;
-/// The largest number of files in an artifact. A sink or a bundle has about ten files, and there
-/// may be one of each for every rank.
+/// The largest number of files in an artifact. A sink or a bundle has about ten files, and each
+/// rank of a run may have a sink and a bundle.
 const MOST_FILES: usize = 10_000;
 /// The shortest text in a binary file that is checked; shorter texts are accidental byte sequences.
 const SHORTEST_TEXT: usize = 8;
@@ -36,7 +38,7 @@ const SHORTEST_TEXT: usize = 8;
 /// The files of an artifact that may be sent.
 #[derive(Debug, Default)]
 pub struct Sendable {
-    /// Names inside the artifact, with `/` between folders, and the file to send for each.
+    /// The files to send, each with its name inside the artifact, in which `/` separates folders.
     pub files: Vec<(String, PathBuf)>,
     /// Files that are not sent, each with the reason.
     pub left_out: Vec<String>,
@@ -123,8 +125,8 @@ impl Sendable {
     }
 
     fn look_at(&mut self, file: &Path, name: &str, copies: &Copies<'_>) -> io::Result<()> {
-        // Experiment trackers name a file by the last part of its path, so a copy keeps this part
-        // and gets a folder of its own.
+        // Experiment trackers name a file by the last part of its path, so a redacted copy has the
+        // same file name as the original and is written to a folder of its own.
         let folder = copies.folder.join(self.files.len().to_string());
         let name = self.free_name(names::harmless(name));
         let copy = folder.join(name.rsplit('/').next().unwrap_or(&name));
@@ -140,7 +142,8 @@ impl Sendable {
         Ok(())
     }
 
-    /// A name that no other file has, because redacting secrets may have made two names equal.
+    /// Adds a number to a file name if another file has the same name, because redacting secrets
+    /// may have made two names equal.
     fn free_name(&self, name: String) -> String {
         let is_free = |name: &str| name.contains(HIDDEN).then(|| self.has(name)) != Some(true);
         let mut numbered = (2..).map(|number| match name.rsplit_once('.') {
@@ -170,7 +173,7 @@ enum Looked {
     Copied,
     TooLarge,
     Unreadable,
-    /// A secret in a binary file, of which no redacted copy can be made.
+    /// The file is binary and contains a secret, so no redacted copy can be made.
     Secret,
 }
 
@@ -219,8 +222,8 @@ impl Search<'_> {
         }
         let text = String::from_utf8_lossy(&bytes);
         if !is_json && matches!(text, Cow::Owned(_)) && bytes.contains(&0) {
-            // The file is binary. A file with the extension of JSON is checked as text whatever it
-            // contains, and so is a log with a few bytes in another encoding.
+            // The file is binary. A file with the extension `.json` is always checked as text, and
+            // so is a log in which only a few bytes are in another encoding.
             let has_secret = texts_in(&bytes).any(|text| hidden_text(text).is_some());
             return Ok(if has_secret {
                 Looked::Secret
@@ -237,8 +240,8 @@ impl Search<'_> {
         }
     }
 
-    /// Checks a file with one record per line. The redacted copy is only begun at the first line
-    /// with a secret.
+    /// Checks a file with one record per line. The redacted copy is created only when the first
+    /// line with a secret is found.
     fn lines(&self) -> io::Result<Looked> {
         let mut lines = BufReader::with_capacity(1 << 18, regular_file::open(self.file)?);
         let mut copy: Option<BufWriter<File>> = None;
@@ -318,7 +321,7 @@ impl Search<'_> {
     }
 }
 
-/// Reads a file; `None` when it is too large.
+/// Reads a whole file; returns `None` when the file is too large.
 fn whole(file: &Path) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     regular_file::open(file)?
@@ -347,7 +350,8 @@ fn hidden_json(value: &Value, layout: Layout) -> Option<String> {
     if hidden == *value {
         return None;
     }
-    // The JSON texts are compared and not the values, because NaN is not equal to itself.
+    // To find out whether redacting changed anything, the JSON texts are compared and not the
+    // values, because NaN is not equal to itself.
     let written = |value: &Value| Writer::new(layout).to_string(value);
     let text = written(&hidden);
     (text != written(value)).then_some(text)

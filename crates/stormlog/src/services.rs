@@ -1,7 +1,7 @@
 //! The interface to experiment trackers such as W&B, to which results are logged.
 //!
-//! The program knows the request and the results, but does not call the services itself: their
-//! libraries are written in Python, so a Python caller supplies the implementation.
+//! This crate does not call the experiment trackers itself, because their libraries are written in
+//! Python; the Python package implements the trait [`Services`].
 
 use std::path::{Path, PathBuf};
 
@@ -59,7 +59,7 @@ pub enum Finished {
 pub struct Tracked {
     /// The session.
     pub session: SessionSummary,
-    /// Statistics of the recording, with the key names that trackers use.
+    /// Statistics of the recording, with the key names that the trackers of stormlog 0.3.9 use.
     pub statistics: Map,
     /// The last events.
     pub events: Vec<Event>,
@@ -95,7 +95,8 @@ pub trait Services {
     /// is missing.
     fn check(&mut self, request: &Request) -> Result<(), String>;
 
-    /// Logs a result under the name of the command; returns where the result can be found.
+    /// Logs a result under the name of the command; returns where the user can find the logged
+    /// result, such as a URL.
     fn log(
         &mut self,
         request: &Request,

@@ -2,9 +2,9 @@
 //! session is closed. Signals for a program that `stormlog` runs are passed on to that program.
 //!
 //! A signal that was ignored when `stormlog` started stays ignored: `nohup` and background jobs of
-//! a shell request this for `stormlog` and for the programs that it starts.
-//! A program inherits it, but may install a handler of its own, so such a signal is passed on once the
-//! program runs.
+//! a shell request this for `stormlog` and for the programs that it starts. A program that
+//! `stormlog` starts inherits the ignored signals but may install its own handlers, so ignored
+//! signals are passed on once the program runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,8 +19,8 @@ use signal_hook::consts::{
 /// Signals that request the end of a program.
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// Signals that are passed on to the program that `stormlog` runs. Not passed on are faults, which
-/// concern only the process itself, stop signals, and signals from children.
+/// Signals that are passed on to the program that `stormlog` runs. Faults, stop signals and signals
+/// from children are not passed on, because they concern only the process that receives them.
 const FORWARDED: [i32; 16] = [
     SIGHUP,
     SIGINT,
@@ -40,9 +40,9 @@ const FORWARDED: [i32; 16] = [
     SIGXFSZ,
 ];
 
-/// Signals that the kernel sends to a process because of a write by that process. Such a signal is
-/// passed on only when another process sent it. Rust and Python ignore these signals by default, so
-/// their being ignored is not a request of the user.
+/// Signals that the kernel sends to a process because of a write by that process. SIGPIPE and
+/// SIGXFSZ are passed on only when another process sent them. Rust and Python ignore SIGPIPE and
+/// SIGXFSZ by default, so an ignored one does not mean that the user requested to ignore it.
 const OF_WRITES: [i32; 2] = [SIGPIPE, SIGXFSZ];
 
 /// Catches signals while this value exists.
@@ -91,8 +91,9 @@ impl Signals {
         Ok(())
     }
 
-    /// Watches for the ignored signals too. A program that is started later does not inherit that
-    /// they are ignored, so this follows its start.
+    /// Also watches the signals that were ignored when `stormlog` started. Must be called after the
+    /// program was started, because a program that is started later would no longer inherit these
+    /// signals as ignored.
     pub(crate) fn include_ignored(&mut self) {
         for signal in std::mem::take(&mut self.ignored) {
             // A signal that cannot be watched stays ignored.
@@ -101,8 +102,8 @@ impl Signals {
     }
 
     /// Returns a signal that arrived since the last call; must be called repeatedly until it
-    /// returns `None`. The kernel queues real-time signals, so each is returned as often as it
-    /// arrived; any other signal is returned once.
+    /// returns `None`. The kernel queues real-time signals, so a real-time signal is returned as
+    /// often as it arrived; any other signal is returned once.
     pub(crate) fn take(&self) -> Option<i32> {
         let came = |(signal, times): &&(i32, Arc<AtomicU32>)| {
             let left = |times: u32| match times {
@@ -134,7 +135,7 @@ fn count(signal: i32, came: Arc<AtomicU32>) -> std::io::Result<SigId> {
     unsafe { signal_hook_registry::register_sigaction(signal, handler) }
 }
 
-/// The signal with a number, including real-time signals.
+/// Converts a number to a signal; real-time signals are supported too.
 #[expect(
     unsafe_code,
     reason = "libc leaves the numbers from SIGRTMIN to SIGRTMAX to programs"

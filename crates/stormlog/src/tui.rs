@@ -55,10 +55,10 @@ pub(crate) struct Options {
     pub(crate) mouse: bool,
 }
 
-/// The time between two frames while many messages arrive. Together with the time for drawing, 30
-/// ms give thirty frames a second.
+/// The time between two frames while many messages arrive. With 30 ms between frames and the time
+/// for drawing, the screen is drawn about thirty times a second.
 const FRAME: Duration = Duration::from_millis(30);
-/// How long no message must arrive before the clock on the screen is updated.
+/// If no message arrives for this time, the screen is drawn again to update its clock.
 const IDLE: Duration = Duration::from_millis(500);
 
 /// Shows the terminal interface until the user leaves it.
@@ -123,8 +123,8 @@ fn next(messages: &Receiver<Message>, model: &mut Model) -> Vec<Effect> {
         }
         match messages.try_recv() {
             Ok(message) => effects.extend(update::update(model, message)),
-            // If nothing more is expected, the screen is drawn without waiting for the end of the
-            // frame, so that a key takes effect at once.
+            // If no further messages are expected, the screen is drawn without waiting for the end
+            // of the frame, so that a key press takes effect at once.
             Err(_) if !model.is_busy() => break,
             Err(_) => std::thread::sleep(left.min(Duration::from_millis(5))),
         }

@@ -1,9 +1,9 @@
 //! Records a command while it runs, and reports how it ended.
 //!
 //! The `stormlog` process reads the host memory of all processes of the command from outside.
-//! Device memory is recorded from inside by a hook, which is put at the front of `PYTHONPATH`. All
-//! steps that can fail are tried before the command starts; afterwards the command keeps running
-//! even if the recording fails.
+//! Device memory is recorded inside each Python process by Stormlog's hook, whose directory is put
+//! at the front of `PYTHONPATH`. All steps that can fail are tried before the command starts;
+//! afterwards the command keeps running even if the recording fails.
 
 mod devices;
 mod host;
@@ -37,7 +37,7 @@ use inbox::Inbox;
 /// The environment variable that turns off all recording.
 const DISABLE: &str = "STORMLOG_DISABLE";
 
-/// The source name of a session that was recorded from outside.
+/// The source name of a session that was recorded from outside the program.
 const OUTSIDE: &str = "stormlog.run.outside";
 
 /// How a command ended.
@@ -66,9 +66,9 @@ impl Ended {
             .then_some(": out of memory in this container")
     }
 
-    /// Whether a kill by the kernel's OOM killer explains how the command ended. A kill explains
-    /// nothing when the command succeeded or ended by a signal other than SIGKILL: then the kernel
-    /// killed another process of the control group.
+    /// Whether a kill by the kernel's OOM killer explains how the command ended. If the command
+    /// succeeded or ended by a signal other than SIGKILL, the kernel killed another process of the
+    /// control group, which does not explain the end of the command.
     pub(crate) fn lost_to_the_kernel(&self) -> bool {
         let fits = match self.status.signal() {
             Some(_) => self.was_killed(),
@@ -105,7 +105,8 @@ impl Ended {
 
 /// The command to run, and how to record it.
 pub(crate) struct Plan<'a> {
-    /// The directory of the recording. The directory is created when it is missing.
+    /// The directory of the recording. If the directory of the recording does not exist, it is
+    /// created.
     pub(crate) root: &'a Path,
     pub(crate) command: &'a [OsString],
     pub(crate) interval: Duration,
@@ -118,8 +119,8 @@ pub(crate) fn is_disabled() -> bool {
     std::env::var_os(DISABLE).is_some_and(|value| value == "1")
 }
 
-/// Runs a command to its end and records it. `warn` is called with the reasons why something is not
-/// recorded; such problems never keep the command from running.
+/// Runs a command to its end and records it. `warn` is called with the reason for everything that
+/// cannot be recorded; the command runs in any case.
 pub(crate) fn run(plan: &Plan<'_>, warn: &mut dyn FnMut(&str)) -> anyhow::Result<Ended> {
     share_one_pool();
     let mut signals = Signals::to_forward()?;
@@ -141,8 +142,8 @@ pub(crate) fn run(plan: &Plan<'_>, warn: &mut dyn FnMut(&str)) -> anyhow::Result
         Err(error) => {
             drop(prepared);
             if !existed {
-                // The command could not be started, so the new directory is removed again;
-                // `remove_dir` keeps a directory that is not empty.
+                // The command could not be started, so the new directory of the recording is
+                // removed again; `remove_dir` keeps a directory that is not empty.
                 let _ = fs::remove_dir(plan.root);
             }
             return Err(error);
@@ -172,7 +173,7 @@ struct Prepared {
     identity: DistributedIdentity,
     inbox: Inbox,
     variables: Vec<(&'static str, OsString)>,
-    /// The ids of sessions that an earlier run left open.
+    /// The ids of sessions that were already open before the command started.
     earlier: std::collections::HashSet<stormlog_format::Text>,
 }
 
@@ -269,8 +270,8 @@ impl Recording {
     }
 }
 
-/// The exception that ended a command. A launcher fails because a process that it started has
-/// failed; in this case the earliest exception of its processes is the cause.
+/// The exception that ended a command. If the command is a launcher that failed because a process
+/// that it started has failed, the earliest exception of these processes is the cause.
 fn cause<'a>(exceptions: &'a [Exception], ended: &Ended) -> Option<&'a Exception> {
     let own = exceptions.iter().find(|one| one.pid == ended.pid);
     if let Some(own) = own.filter(|own| !own.is_of_child()) {
@@ -282,28 +283,28 @@ fn cause<'a>(exceptions: &'a [Exception], ended: &Ended) -> Option<&'a Exception
 }
 
 /// Renames the files of the host sink to the ordinary names of a sink if the run used no device.
-/// Under these names stormlog 0.3.9 finds the sink, and there is no device memory that it could mix
-/// with host memory.
+/// With the ordinary names, stormlog 0.3.9 finds the sink too; it cannot mix device memory with
+/// host memory, because the run has no device memory.
 fn publish_when_alone(root: &Path) {
     let sinks = sinks_of_run(root);
     let has_device = sinks.iter().any(|(directory, names)| {
         let manifest = read_manifest(&directory.join(names.manifest()));
         let mut sessions = manifest.into_iter().flat_map(|manifest| manifest.sessions);
-        // Sessions of host memory do not count as devices; an earlier run may have left them under
-        // ordinary names.
+        // Sessions of host memory do not count as devices, also when an earlier run has stored them
+        // under the ordinary names.
         sessions.any(|session| session.source != host::SOURCE)
     });
     for (directory, names) in sinks {
         if !has_device && names == SinkNames::Host {
-            // Renaming fails while another rank still writes to its sink; the last rank to end
-            // renames it.
+            // Renaming a sink fails while another rank still writes to it, so the error is ignored;
+            // the rank that ends last renames the sink.
             let _ = publish(&directory);
         }
     }
 }
 
-/// A file name in a directory that is not in use. A name in use belongs to an earlier or concurrent
-/// run, whose files must stay.
+/// A path in a directory at which no file exists yet: `name`, or `name` with a number. Existing
+/// files belong to an earlier or concurrent run and must not be overwritten.
 fn free_name(root: &Path, name: &str) -> PathBuf {
     let others = (2..).map(|number| format!("{name}-{number}"));
     let mut names = std::iter::once(name.to_owned()).chain(others);
@@ -315,13 +316,13 @@ fn free_name(root: &Path, name: &str) -> PathBuf {
 pub(crate) struct OomKills(u64);
 
 impl OomKills {
-    /// Counts the kills by the kernel until now.
+    /// Reads how many processes of this control group the kernel has killed so far.
     pub(crate) fn count() -> Self {
         let group = MemoryGroup::of_process(&Roots::default(), None);
         Self(group.and_then(|group| group.oom_kills()).unwrap_or(0))
     }
 
-    /// The number of kills by the kernel since this count was taken.
+    /// How many processes of this control group the kernel has killed since this count was taken.
     pub(crate) fn since(&self) -> u64 {
         Self::count().0.saturating_sub(self.0)
     }

@@ -25,9 +25,10 @@ pub fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
     replace_output(parent, name, content)
 }
 
-/// Creates a hidden temporary file beside an output file that is written piece by piece; `persist`
-/// renames it to the output file. If the program is killed, the temporary file remains under its
-/// hidden name, and the next call with the same prefix deletes it.
+/// Creates a hidden temporary file beside an output file, to which the content is written step by
+/// step; `persist` then renames the temporary file to the output file. If the program is killed,
+/// the temporary file remains under its hidden name, and the next call with the same prefix deletes
+/// it.
 pub(crate) fn unfinished(output: &Path, prefix: &str) -> io::Result<tempfile::NamedTempFile> {
     let parent = output
         .parent()
@@ -37,7 +38,8 @@ pub(crate) fn unfinished(output: &Path, prefix: &str) -> io::Result<tempfile::Na
     let (pid, now) = (std::process::id(), crate::machine::now_ns());
     tempfile::Builder::new()
         .permissions(Permissions::from_mode(0o666))
-        // The name contains pid and time, by which leftover temporary files are recognised.
+        // The name of the temporary file contains the pid and the time; the pid shows whether the
+        // process that wrote the file still runs.
         .prefix(&format!("{prefix}-{pid}-{now}"))
         .rand_bytes(0)
         .suffix(".tmp")
@@ -52,7 +54,8 @@ mod tests {
     fn what_a_killed_program_left_is_deleted_by_the_next() {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("run.stormlog");
-        // The name contains a pid that no process has, so the file is a leftover.
+        // The name of this file contains a pid that no process has, so the file was left by a
+        // killed program.
         let left = folder.path().join(".part-4194999-17.tmp");
         std::fs::write(&left, "half").unwrap();
         let ours = unfinished(&output, ".part").unwrap();
@@ -72,8 +75,8 @@ mod tests {
             let metadata = std::fs::metadata(folder.path().join(name)).unwrap();
             metadata.permissions().mode()
         };
-        // The expected mode is read from a newly created file, because changing the umask would
-        // affect the whole test process.
+        // The expected file mode is read from a newly created file, because setting the umask would
+        // affect all tests in this process.
         std::fs::write(folder.path().join("any"), "").unwrap();
         write_whole(&folder.path().join("ours"), b"x").unwrap();
         assert_eq!(mode("ours"), mode("any"));

@@ -12,8 +12,8 @@ use crate::phase::Phase;
 use crate::story::Story;
 use crate::track::DrawnTrack;
 
-/// The whole time divided by this is the longest distance between two drawn points; a longer pause
-/// between allocator events is filled with points that repeat the last values.
+/// The distance between two drawn points is at most the whole time divided by this number; a longer
+/// pause between allocator events is filled with points that repeat the last values.
 const STEPS: i64 = 500;
 
 pub(super) fn story(account: &Account, limits: &AllocatorLimits) -> Story {

@@ -12,7 +12,7 @@ use crate::error::DrawError;
 use crate::label::clean;
 
 /// The width of a row of the segment map in SVG units, and the largest number of blocks drawn in a
-/// row. If a segment has more blocks, only the largest are drawn.
+/// row. If a segment has more blocks than this limit, only the largest are drawn.
 const WIDTH: f64 = 1000.0;
 const MOST_BLOCKS: usize = 400;
 /// The number of different colours for holders.
@@ -128,7 +128,8 @@ fn totals(account: &Account) -> Vec<(&'static str, String)> {
 
 fn segment_row(segment: &SegmentUse, largest: i64) -> SegmentRow {
     let total = segment.total_bytes.max(1) as f64;
-    // A segment is at least 12 units wide, so that the smallest one is still visible and clickable.
+    // A segment is drawn at least 12 SVG units wide, so that the smallest one is still visible and
+    // clickable.
     let width = (total / largest.max(1) as f64 * WIDTH).clamp(12.0, WIDTH);
     let used = segment.allocated_bytes as f64 / total * 100.0;
     let stream = segment.stream.map(|stream| format!(", stream {stream}"));

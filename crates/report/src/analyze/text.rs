@@ -14,8 +14,8 @@ use crate::paint::Paint;
 use crate::removed::removed_lines;
 use crate::{Terminal, wrap};
 
-/// The number of devices whose ledger of memory users is printed; the JSON report contains all
-/// ledgers.
+/// The largest number of devices for which the text lists what uses their memory; the JSON report
+/// contains these lists for all devices.
 const MOST_LEDGERS: usize = 2;
 
 /// Renders the report as text.
@@ -124,7 +124,8 @@ fn ranks(out: &mut String, run: &RunReport) {
             .zip(widths)
             .enumerate()
             .map(|(index, (cell, width))| {
-                // The two text columns (1 and 7) are aligned left and the number columns right.
+                // In the table of ranks, the two text columns (indices 1 and 7) are aligned left
+                // and the number columns right.
                 if index == 1 || index == 7 {
                     format!("{:<width$}", for_terminal(cell))
                 } else {

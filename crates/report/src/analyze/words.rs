@@ -30,7 +30,8 @@ pub(super) fn name(run: &RunReport) -> String {
 }
 
 /// Describes what was analyzed and how the run ended: `Analyzed: train.py, 3 processes, GPU 0, 12
-/// min 4 s; ended with exit code 0`. `None` when the headline already contains this information.
+/// min 4 s; ended with exit code 0`. Returns `None` when the headline of the report already
+/// describes what was analyzed.
 pub(super) fn looked_at(run: &RunReport) -> Option<String> {
     let is_serious = |finding: &&Finding| finding.severity > Severity::Info;
     if !run.diagnosis.findings().iter().any(is_serious) && !run.diagnosis.is_too_short() {
@@ -152,15 +153,15 @@ pub(super) fn since(finding: &Finding) -> Option<String> {
     Some(format!("since {}", time::moment(finding.onset_ns?)))
 }
 
-/// One line on how much was recorded.
+/// Describes in one line how much was recorded: ranks, samples and sampling gaps.
 pub(super) fn coverage(report: &Report) -> String {
     let ranks = || report.runs.iter().flat_map(|run| &run.ranks);
     let samples: usize = ranks().map(|rank| rank.samples).sum();
     let late: usize = ranks().map(|rank| rank.late_samples).sum();
     let gaps: usize = ranks().map(|rank| rank.gaps).sum();
     let longest = ranks().map(|rank| rank.longest_gap_ns).max().unwrap_or(0);
-    // Several runs in one folder usually have the same ranks, so the largest count is used and not
-    // the sum.
+    // Several runs in one folder usually have the same ranks, so the largest number of ranks of a
+    // run is printed and not the sum over all runs.
     let most_ranks = report.runs.iter().map(|run| run.ranks.len()).max();
     let most_ranks = most_ranks.unwrap_or(0);
     let missing: usize = report.runs.iter().map(|run| run.missing_ranks.len()).sum();
@@ -233,8 +234,8 @@ fn rank_row(coverage: &RankCoverage, findings: &[&Finding]) -> [String; 8] {
     ]
 }
 
-/// The largest number of ranks in a table. If the run has more ranks, those with findings are
-/// listed first.
+/// The largest number of ranks in a table. If the run has more ranks than the table has rows, the
+/// ranks with findings are listed first.
 const ROWS: usize = 32;
 
 /// The rows of the table of ranks, and how many were left out.

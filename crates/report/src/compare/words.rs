@@ -63,7 +63,7 @@ fn changed(comparison: &Comparison) -> String {
     numbers + &findings
 }
 
-/// `1 metric increased`, `3 metrics increased`.
+/// Counts metrics in words: `1 metric increased`, `3 metrics increased`.
 fn metrics(count: usize, change: &str) -> String {
     match count {
         1 => format!("1 metric {change}"),
@@ -146,7 +146,8 @@ pub(super) fn measure(metric: Metric, measure: Option<Measure>) -> String {
     })
 }
 
-/// The change of a metric: `+2.30 GiB (+23 %)`. Empty when the value of either side is unknown.
+/// The change of a metric: `+2.30 GiB (+23 %)`. The text is empty when the value of one of the two
+/// runs is unknown.
 pub(super) fn change(difference: &Difference) -> String {
     let Some(change) = difference.change() else {
         return String::new();
@@ -206,7 +207,7 @@ pub(super) fn finding(finding: &KnownFinding) -> String {
     )
 }
 
-/// The findings of both sides, by what became of them.
+/// The findings of both runs, in four lists: new, gone, unknown whether gone, and still there.
 pub(super) fn finding_lists(comparison: &Comparison) -> [(&'static str, &[KnownFinding]); 4] {
     let changes = &comparison.findings;
     [
@@ -350,11 +351,11 @@ fn listed(names: impl ExactSizeIterator<Item = String>) -> String {
     }
 }
 
-/// The largest number of ranks that are listed with all metrics. If there are more ranks, those
-/// that changed come first.
+/// The largest number of ranks that are listed with all metrics. If there are more ranks than this
+/// number, the ranks whose metrics changed are listed first.
 const RANKS: usize = 16;
 
-/// The ranks to list with all metrics, and the number of the other ranks.
+/// The ranks to list with all metrics, and the number of ranks that are not listed.
 pub(super) fn listed_ranks(comparison: &Comparison) -> (Vec<&RankComparison>, usize) {
     let mut ranks: Vec<&RankComparison> = comparison.ranks.iter().collect();
     if ranks.len() > RANKS {

@@ -13,17 +13,18 @@ use crate::track::{DrawnTrack, Measure, UNKNOWN};
 
 /// The number of points in each curve when runs are aligned by time.
 const POINTS: usize = 1200;
-/// The distance of two steps on the x axis when runs are aligned by step. The axis is in
-/// nanoseconds, so a step takes the place of one second.
+/// The distance of two steps on the x axis when runs are aligned by step. The x axis is in
+/// nanoseconds, so each step is drawn one second after the previous step.
 const STEP_NS: i64 = 1_000_000_000;
 
 /// How the curves of two compared runs are aligned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Alignment {
-    /// Samples at the same time since the first sample are above each other.
+    /// Samples of both runs with the same time since the first sample of their run have the same x
+    /// position.
     #[default]
     Start,
-    /// Samples of the same step number are above each other.
+    /// Samples of both runs with the same step number have the same x position.
     Step,
 }
 
@@ -175,7 +176,7 @@ impl Builder {
     }
 }
 
-/// The measure that was recorded in both runs.
+/// The measure of memory to compare: one that was recorded in both runs.
 fn common_measure(base: &Story, new: &Story) -> Measure {
     let (ours, theirs) = (
         ranks::measure_of(&base.tracks),

@@ -25,7 +25,7 @@ impl Columns {
         "sessions",
         "ranks",
     ]);
-    /// Files and links of runs.
+    /// The columns of a list of files and links that are attached to runs.
     pub const ATTACHMENTS: Self = Self(&[
         "run_id",
         "kind",
@@ -115,7 +115,7 @@ impl Columns {
         "peak_gap_bytes",
         "sample_count",
     ]);
-    /// Events and findings around a point in time.
+    /// The columns of a list of events and findings around a point in time.
     pub const CORRELATE: Self = Self(&[
         "confidence",
         "kind",

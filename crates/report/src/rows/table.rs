@@ -12,8 +12,9 @@ use crate::{bytes, time, wrap};
 /// completely.
 const WIDEST: usize = 48;
 
-/// Columns that can be dropped on a narrow terminal, least important first. If the table is still
-/// too wide, columns are dropped from the right; the first column always stays.
+/// Columns that can be dropped on a narrow terminal, least important first. If a table is too wide
+/// even without these columns, further columns are dropped from the right; the first column always
+/// stays.
 const OPTIONAL: [&str; 16] = [
     "metadata",
     "source_ref",
@@ -36,9 +37,9 @@ const OPTIONAL: [&str; 16] = [
 /// Which rows determine the widths of the columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Widths {
-    /// All rows of the table.
+    /// All rows of the table determine the widths.
     OfAllRows,
-    /// Only the first rows, because more rows follow that are not known yet.
+    /// The first rows determine the widths, because the rows after them are not known yet.
     OfFirstRows,
 }
 
@@ -113,7 +114,7 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    /// Prints further rows of the same table.
+    /// Prints further rows of a table whose column names were already printed.
     pub(super) fn print_more(
         &self,
         rows: impl Iterator<Item = Map>,

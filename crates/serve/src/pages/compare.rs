@@ -18,7 +18,8 @@ use super::{escaped, message, not_found};
 use crate::app::{App, reading, rendered};
 use crate::runs::Entry;
 
-/// The limit for the growth of the peak that is checked unless the reader enters another one.
+/// The limit for the growth of the peak that a comparison checks unless the reader enters another
+/// limit.
 const PEAK_GROWTH: &str = "5%";
 
 /// The query of a comparison: which runs to compare, and how.
@@ -66,8 +67,8 @@ impl Wish {
         })
     }
 
-    /// The two runs to compare, base and new. Of runs that were selected in the list, the older one
-    /// is the base.
+    /// The two runs to compare, base and new. If the two runs were selected in the list of runs,
+    /// the older one is the base.
     fn entries(&mut self, app: &App) -> Option<(Entry, Entry)> {
         let [one, other] = self.runs.as_slice() else {
             return None;

@@ -1,6 +1,6 @@
 //! The page with the issues of every served folder: problems recognised across runs, with their
-//! states from the folder's `issues.json`. A change requires the token and a page of this server;
-//! `access.rs` checks both before this code runs.
+//! states from the folder's `issues.json`. A request that changes an issue needs the token and must
+//! come from a page of this server; `access.rs` checks this before the request arrives here.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,8 +22,8 @@ use crate::access::MayChange;
 use crate::app::{App, reading, rendered};
 use crate::runs::Listing;
 
-/// The shortest time between two searches for issues, and the largest share of the time that
-/// searching may take, because every recording must be read.
+/// The shortest time between two searches for issues; the time is also at least ten times as long
+/// as the last search took, because a search reads every recording.
 const LEAST_INTERVAL: Duration = Duration::from_secs(5);
 const SHARE: u32 = 10;
 /// How long a page waits for the issues before it shows that they are still being searched.
@@ -35,7 +35,8 @@ const LONGEST_REASON: usize = 500;
 #[derive(Default)]
 pub(crate) struct Cache {
     found: Mutex<Found>,
-    /// Held while recordings are read, so that only one request reads them at a time.
+    /// A lock that is held while recordings are read, so that only one request reads them at a
+    /// time.
     reading: Mutex<()>,
 }
 

@@ -243,8 +243,8 @@ pub(crate) async fn page(
         })
     });
     let answer = made.await.unwrap_or_else(IntoResponse::into_response);
-    // The response may come from an older search, so the folders are searched again for the next
-    // request.
+    // The list of runs may be the result of an older search, so the folders are searched again for
+    // the next request.
     tokio::task::spawn_blocking(move || after.runs.look());
     answer
 }
@@ -275,8 +275,8 @@ fn rows(app: &App, listing: &Listing, wish: &Wish) -> Rows {
     let pages = found.div_ceil(ROWS).max(1);
     let page = wish.page.min(pages - 1);
     let shown = &known[page * ROWS..found.min((page + 1) * ROWS)];
-    // Digests of the shown runs are requested first. A filter or an order that depends on digests
-    // needs those of all other runs too.
+    // Digests of the shown runs are requested first. If the filter or the order of the list depends
+    // on digests, the digests of all other runs are requested too.
     let is_missing = |run: &&Arc<Entry>| app.digests.get(&run.id).is_none();
     let mut wanted: Vec<&Arc<Entry>> = shown.iter().map(|one| &one.entry).collect();
     if needs_all(wish) {

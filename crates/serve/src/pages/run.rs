@@ -23,8 +23,8 @@ use crate::app::{App, reading, rendered};
 use crate::runs::Entry;
 use crate::view::View;
 
-/// The largest numbers of ranks, processes, damages and snapshots that a page lists; further ones
-/// are only counted.
+/// The largest numbers of ranks, processes, damaged files and snapshots that a page lists; those
+/// beyond the limit are only counted.
 const MOST_RANKS: usize = 128;
 const MOST_PROCESSES: usize = 64;
 const MOST_DAMAGE: usize = 20;
@@ -117,7 +117,8 @@ struct Rank {
     peak: String,
     last: String,
     deviation: String,
-    /// The deviation of this rank in percent of the largest deviation.
+    /// The deviation of this rank's peak from the median, in percent of the largest deviation among
+    /// all ranks.
     share: i64,
     samples: usize,
     gaps: String,

@@ -44,7 +44,7 @@ pub(super) fn end(end: &End, is_running: bool) -> (String, &'static str) {
         End::Unknown => "end unknown".to_owned(),
         End::Vanished => "not closed".to_owned(),
         End::RecorderStopped => "recording stopped".to_owned(),
-        // The run was still running when it was read, but has ended since.
+        // The run was still active when its files were read, but has ended since.
         End::StillRunning => "ended".to_owned(),
         _ => end.clause(),
     };
@@ -58,7 +58,8 @@ pub(super) fn sparkline(digest: &Digest) -> String {
     let Some(peak) = digest.peak.or(known).filter(|peak| *peak > 0) else {
         return String::new();
     };
-    // A limit more than eight times the peak is not drawn, because it would flatten the curve.
+    // A memory limit of more than eight times the peak is not drawn, because it would flatten the
+    // curve.
     let limit = digest
         .limit
         .filter(|limit| *limit <= peak.saturating_mul(8));

@@ -21,7 +21,7 @@ use crate::failure::hinted;
 const ATTRIBUTION: &str = "cuda_tensor_attribution.json";
 /// The largest size in bytes of the file with tensor names; a larger file is not read.
 const MOST_ATTRIBUTION_BYTES: u64 = 64 << 20;
-/// The largest numbers of rows that are printed; `--json` prints more.
+/// The largest numbers of rows that the text output contains; `--json` prints more rows.
 const HOLDERS: usize = 15;
 const BLOCKS: usize = 10;
 
@@ -118,8 +118,8 @@ fn owners(path: &Path, console: &mut Console<'_>) -> anyhow::Result<Owners> {
     Ok(Owners::default())
 }
 
-/// Reads the file with tensor names, if it exists, and at most as many bytes as allowed, because
-/// the size in its metadata may be wrong.
+/// Reads the file with tensor names, if it exists; the number of bytes is limited while reading,
+/// because the size in the file's metadata may be wrong.
 fn document_of_names(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
     let folder = path.parent().unwrap_or(Path::new("."));
     match regular_file::read_inside(folder, path, MOST_ATTRIBUTION_BYTES) {

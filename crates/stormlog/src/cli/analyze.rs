@@ -117,8 +117,8 @@ impl FromStr for FailOn {
 impl FailOn {
     /// Whether the report has a finding of one of the kinds in `--fail-on`.
     pub(crate) fn fails(&self, report: &Report) -> bool {
-        // Earlier versions reported growth of host memory as `allocator_leak`, so that kind still
-        // matches it.
+        // Earlier versions reported growth of host memory as `allocator_leak`, so `--fail-on
+        // allocator_leak` also matches findings of the kind `host_leak`.
         let wanted = |kind: Kind| {
             self.0.contains(&kind)
                 || (kind == Kind::HostLeak && self.0.contains(&Kind::AllocatorLeak))

@@ -11,7 +11,8 @@ use stormlog_report::escape::for_terminal;
 use crate::console::Console;
 use crate::failure::hinted;
 
-/// How many damages are listed; only the number of further damages is printed.
+/// The largest number of damaged parts of artifacts that are listed; of further ones only their
+/// number is printed.
 const LISTED: usize = 10;
 
 /// Prints warnings about all parts of artifacts that could not be read.

@@ -27,7 +27,7 @@ const MOST_LEAKED: usize = 512 << 20;
 
 /// The memory size in bytes that the demo's device reports. The leak threshold is a share of the
 /// device memory, so a fixed size gives the same result on a laptop and on a machine with a
-/// terabyte.
+/// terabyte of memory.
 const LIMIT_BYTES: u64 = 2 << 30;
 
 /// Record a small workload with a leak, analyze it and draw its timeline

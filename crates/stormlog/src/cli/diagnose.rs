@@ -106,7 +106,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
 pub(crate) enum Device {
     /// The first GPU, or no GPU if the machine has none.
     Any,
-    /// The GPU with this index; its absence is an error.
+    /// The GPU with this index; if the machine has no such GPU, the command fails.
     Number(u32),
     /// The GPU with this index, or the process itself on a machine without GPUs.
     Preferred(u32),
@@ -173,7 +173,8 @@ pub(crate) fn diagnose(
 }
 
 impl Common {
-    /// The duration and the sampling interval; errors have the same texts as in stormlog 0.3.9.
+    /// The duration and the sampling interval of the diagnosis; error messages about them have the
+    /// same texts as in stormlog 0.3.9.
     fn times(&self) -> anyhow::Result<(Duration, Duration)> {
         let is_command = !self.command.is_empty();
         let duration = self.duration.unwrap_or(5.0);

@@ -2,8 +2,8 @@
 //! traced, and prints the result.
 //!
 //! The command writes a request file into the directory of each sink of the job. The recorder
-//! inside the program checks for this file about once a second and writes its answer to a second
-//! file there.
+//! inside the program checks for the request file about once a second and writes its answer to a
+//! second file in the same directory.
 
 use std::borrow::Cow;
 use std::io::{Read as _, Write as _};
@@ -26,7 +26,7 @@ use crate::console::Console;
 use crate::failure::hinted;
 use crate::machine::on_this_machine;
 
-/// The names of the request file and the answer file, which the recorder uses too.
+/// The names of the request file and the answer file; the recorder uses the same names.
 const REQUEST: &str = "evidence.request";
 const ANSWER: &str = "evidence.answer";
 /// How often the command checks for the answer, and the largest size of an answer in bytes.
@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// A sink for which evidence was requested, and its answer.
+/// A sink for which evidence was requested, and the answer of its recorder.
 struct Asked {
     directory: PathBuf,
     answer: Option<Value>,
@@ -101,8 +101,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     if shown.is_some() {
         writeln!(console.err)?;
     }
-    // Requests without an answer are removed; otherwise a process could answer them at any later
-    // time.
+    // Requests without an answer are removed; otherwise a process could still answer them long
+    // after this command has ended.
     for one in asked.iter().filter(|one| one.answer.is_none()) {
         let _ = std::fs::remove_file(one.directory.join(REQUEST));
     }
@@ -124,7 +124,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(Exit::Fine)
 }
 
-/// The sinks of devices below a folder whose sessions are still running.
+/// Finds the sinks of devices below a folder that have a running session.
 fn running_sinks(run: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut ended = 0;
     let mut sinks = Vec::new();
@@ -164,7 +164,8 @@ fn running_sinks(run: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Err(hinted(error, hint))
 }
 
-/// Writes the request file with access for its owner only, so that the recorder can trust it.
+/// Writes the request file with access for its owner only, so that the recorder can trust the
+/// request.
 fn leave_request(directory: &Path, id: &str) -> anyhow::Result<()> {
     let owner = std::fs::metadata(directory)?.uid();
     if rustix::process::geteuid().as_raw() != owner {
@@ -184,7 +185,8 @@ fn leave_request(directory: &Path, id: &str) -> anyhow::Result<()> {
     written.map_err(|error| anyhow::anyhow!("cannot write '{}': {error}", path.display()))
 }
 
-/// The evidence in the answer file, if it answers the request with this id.
+/// Reads the evidence from the answer file; returns `None` if the file does not answer the request
+/// with this id.
 fn read_answer(directory: &Path, id: &str) -> Option<Value> {
     let mut options = std::fs::OpenOptions::new();
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
@@ -252,7 +254,7 @@ fn print_text(asked: &[Asked], console: &mut Console<'_>) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Describes an answer as lines of text.
+/// Describes the answer of a recorder as lines of text.
 fn lines(answer: &Value) -> Vec<String> {
     let number = |value: &Value| value.as_i64().unwrap_or(0);
     let none = Vec::new();

@@ -85,7 +85,8 @@ impl ExportFlags {
     }
 }
 
-/// Parses the URL in a flag. The error does not repeat the URL, which may contain a secret.
+/// Parses the URL in a flag. An error about an invalid URL does not repeat the URL, which may
+/// contain a secret.
 fn address(flag: &str, url: &str) -> anyhow::Result<Address> {
     Address::parse(url).map_err(|error| {
         let message = anyhow::anyhow!("'{flag}': {error}");
@@ -119,8 +120,8 @@ fn otlp_of_variables(variable: impl Fn(&str) -> Option<String>) -> anyhow::Resul
     })
 }
 
-/// Decodes percent escapes such as `%20` in a header value; OpenTelemetry's format of the variables
-/// requires them.
+/// Decodes percent escapes such as `%20` in a header value; OpenTelemetry requires such escapes in
+/// its environment variables.
 fn decoded(value: &str) -> String {
     let mut bytes = Vec::with_capacity(value.len());
     let mut rest = value.as_bytes();

@@ -1,9 +1,9 @@
 //! The flight recorder of `gpumemprof track` and `jaxmemprof track`: writes a bundle when memory
 //! runs out, as far as that is visible from outside the training process.
 //!
-//! Two events are visible: an error of the capture itself, and the kernel killing a process of this
-//! control group because memory ran out. Out-of-memory errors that only PyTorch sees are recorded
-//! by `stormlog run`.
+//! Two events are visible from outside: an error of the recording itself, and the kernel killing a
+//! process of this control group because memory ran out. Out-of-memory errors that only PyTorch
+//! sees are recorded by `stormlog run`.
 
 use std::path::{Path, PathBuf};
 
@@ -50,7 +50,7 @@ pub(crate) struct FlightFlags {
 }
 
 impl FlightFlags {
-    /// The number of events that the recorder keeps for a bundle: by default all that it keeps in
+    /// The number of events that the recorder keeps for a bundle: by default all events in its
     /// memory; `None` when no bundles were requested.
     pub(crate) fn bundle_events(&self, at_hand: usize) -> Option<usize> {
         self.oom_flight_recorder.then(|| {

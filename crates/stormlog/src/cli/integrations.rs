@@ -100,8 +100,8 @@ struct Mlflow {
 }
 
 impl Integrations {
-    /// Fails when a requested service is not available. Called before any recording or analysis
-    /// starts.
+    /// Fails when a requested service is not available. This check runs before any recording or
+    /// analysis starts.
     pub(crate) fn check(&self, console: &mut Console<'_>) -> anyhow::Result<()> {
         for request in self.requests() {
             let Some(services) = &mut console.services else {
@@ -139,7 +139,8 @@ impl Integrations {
         let Some(finished) = finished else {
             return Ok(());
         };
-        // Output is flushed first, because a service may be slow and writes to the terminal itself.
+        // The output of the command is flushed before a service is called, because the service may
+        // be slow and writes to the terminal itself.
         console.out.flush()?;
         for request in requests {
             let Some(services) = &mut console.services else {
@@ -179,7 +180,8 @@ impl Integrations {
     }
 }
 
-/// The settings are the flags that are set, without the name of the service in front.
+/// Makes the request for a service from the flags that are set; the prefix with the service's name
+/// is removed from the names of the flags.
 fn request(service: Service, flags: &impl Serialize) -> Request {
     let prefix = format!("{}_", service.key());
     let flags = map_of(flags).into_iter();

@@ -124,7 +124,7 @@ enum Severity {
 
 impl Severity {
     fn admits(self, issue: &Issue) -> bool {
-        // The worst severity has rank 0, the least one rank 2.
+        // `severity_rank` returns 0 for the worst severity and 2 for the lowest.
         severity_rank(&issue.severity) <= 2 - self as u8
     }
 }
@@ -147,8 +147,8 @@ struct Found {
     store: Store,
     issues: Vec<Issue>,
     states: States,
-    /// Why the states of the issues could not be read. The issues are found even without their
-    /// states.
+    /// Why the states of the issues could not be read. The issues themselves are found even when
+    /// their states cannot be read.
     damaged: Option<SidecarError>,
 }
 

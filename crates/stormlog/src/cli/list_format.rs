@@ -1,4 +1,4 @@
-//! The formats of lists of changes.
+//! The formats in which `compare` and `issues` print their lists of changes.
 
 use clap::ValueEnum;
 

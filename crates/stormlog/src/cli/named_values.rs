@@ -1,8 +1,9 @@
-//! Values of flags that have names.
+//! Parses flags whose value is one of a fixed list of names.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-/// Parses a name. The help lists the names with their descriptions, which may be empty.
+/// Parses a name. The help of a flag lists the allowed names with their descriptions, which may be
+/// empty.
 pub(crate) fn named<T: Clone + Send + Sync + 'static>(
     names: &'static [(&'static str, &'static str)],
     parse: fn(&str) -> Option<T>,

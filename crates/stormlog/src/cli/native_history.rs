@@ -23,8 +23,8 @@ pub(crate) struct NativeHistory {
 }
 
 impl NativeHistory {
-    /// The number of allocator events to record, if a history was requested. Returns an error
-    /// before the diagnosis starts when a history cannot be recorded.
+    /// The number of allocator events to record, if a history was requested. If a history was
+    /// requested but cannot be recorded, the function returns an error before the diagnosis starts.
     pub(crate) fn entries(self, target: &Target) -> anyhow::Result<Option<u64>> {
         let most = u64::try_from(self.native_history_max_entries).unwrap_or(0);
         if most == 0 {

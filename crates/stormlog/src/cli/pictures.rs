@@ -8,7 +8,7 @@ use stormlog_report::{Canvas, Kind, Story, Theme, draw, html_page, to_png};
 
 use super::run_files::write_whole;
 
-/// The number of PNG pixels per pixel of the drawing; 2 is sharp when printed.
+/// The number of PNG pixels per pixel of the drawing; a picture with two is sharp when printed.
 const SCALE: f32 = 2.0;
 
 /// The chart content of the first run of a report, with its findings.

@@ -49,7 +49,8 @@ pub(crate) struct Arguments {
     /// Command to run, with its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
-    // These flags come last, because their help heading would apply to all arguments after them.
+    // The flags for alerts and metrics come last, because clap would put all arguments after them
+    // under their help heading.
     #[command(flatten)]
     exports: ExportFlags,
 }
@@ -59,7 +60,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         Some(directory) => directory.clone(),
         None => Path::new("stormlog-runs").join(stamp()),
     };
-    // The path is made absolute, because the program may change its working directory.
+    // The path of the recording is made absolute, because the recorded program may change its
+    // working directory.
     let root = std::path::absolute(&root).unwrap_or(root);
     let driver = [("STORMLOG_RUN_DRIVER_ALLOCATIONS", OsString::from("1"))];
     let plan = Plan {
@@ -73,8 +75,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         },
     };
     let mut warn = |problem: &str| {
-        // A failed write of a warning is ignored, because the exit code must be that of the
-        // program.
+        // A failed write of a warning is ignored, because `stormlog run` must exit with the exit
+        // code of the recorded program.
         let _ = writeln!(console.err, "stormlog: {problem}");
     };
     let online = if watched::is_disabled() {
@@ -97,8 +99,9 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(child::exit_of(ended.status))
 }
 
-/// Starts to send alerts and metrics about the recording. An invalid flag is an error, but the
-/// program also runs when the thread for sending cannot be started.
+/// Starts to send alerts and metrics about the recording. An invalid flag is an error; if the
+/// thread that sends alerts and metrics cannot be started, a warning is printed and the program
+/// runs anyway.
 fn watch(
     flags: &ExportFlags,
     root: &Path,
@@ -120,8 +123,8 @@ fn watch(
     )
 }
 
-/// Prints a summary in one line, once per launcher. The summary goes to standard error, because
-/// standard output belongs to the recorded program.
+/// Prints a summary of the run in one line; of the ranks of a job only rank 0 prints it. The
+/// summary goes to standard error, because standard output belongs to the recorded program.
 fn summarize(root: &Path, ended: &Ended, console: &mut Console<'_>) {
     let identity = IdentityArguments::default().resolve();
     if identity.is_ok_and(|identity| identity.rank > 0) {
@@ -129,12 +132,14 @@ fn summarize(root: &Path, ended: &Ended, console: &mut Console<'_>) {
     }
     let how = ended.describe();
     let summary = match verdict(root) {
-        // A verdict that begins with "Ended" already describes the end of the run in more detail.
+        // A verdict that begins with "Ended" already describes how the run ended, so the end is not
+        // printed twice.
         Some(verdict) if verdict.starts_with("Ended ") => verdict,
         Some(verdict) => format!("{how}; {verdict}"),
         None => how,
     };
-    // Where the directory could not be created, there is nothing to analyze.
+    // If the directory of the recording could not be created, the summary does not suggest
+    // `stormlog analyze`.
     let next = if root.is_dir() {
         format!("; next: stormlog analyze {}", shell_word(root))
     } else {
@@ -146,12 +151,13 @@ fn summarize(root: &Path, ended: &Ended, console: &mut Console<'_>) {
     } else {
         line
     };
-    // A failed write of the summary is ignored, because the exit code must be that of the program.
+    // A failed write of the summary is ignored, because `stormlog run` must exit with the exit code
+    // of the recorded program.
     let _ = writeln!(console.err, "{line}");
 }
 
-/// The largest recording in bytes that is analyzed after the program has ended. A larger one, such
-/// as that of hundreds of ranks, would delay the exit of the command.
+/// The largest recording in bytes that is analyzed after the program has ended. Analyzing a larger
+/// recording, such as that of hundreds of ranks, would delay the exit of the command.
 const MOST_ANALYSED: u64 = 1 << 30;
 
 /// The verdict on the latest run in a directory; `None` if the recording is too large or cannot be

@@ -47,8 +47,8 @@ pub(crate) struct Arguments {
 
 /// The largest number of sessions that are listed; `--json` lists all of them.
 const ROWS: usize = 20;
-/// The largest number of devices whose ledger of memory users is printed; `--json` prints all of
-/// them.
+/// The largest number of devices for which the text lists what uses their memory; `--json` prints
+/// these lists for all devices.
 const LEDGERS: usize = 8;
 
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
@@ -166,7 +166,8 @@ const OPTIONAL: [&str; 4] = ["length", "events", "rank", "allocated"];
 fn dropped(width: usize) -> &'static [&'static str] {
     let fits = |dropped: &&[&str]| {
         let kept = COLUMNS.iter().filter(|(name, _)| !dropped.contains(name));
-        // Each column takes one more space before it, and the table is indented by one space.
+        // In the table of sessions, one space separates each column from the previous one, and the
+        // table is indented by one space.
         kept.map(|(_, width)| width + 1).sum::<usize>() < width
     };
     let shorter = (0..OPTIONAL.len()).map(|count| &OPTIONAL[..count]);

@@ -80,8 +80,8 @@ fn look_at(path: &Path) -> std::io::Result<()> {
 /// Prints the problems with the queried paths on standard error.
 pub(crate) fn warn(store: &Store, console: &mut Console<'_>) -> anyhow::Result<()> {
     let sources = &store.catalog().sources;
-    // The name of the timeline file in a diagnose bundle looks like telemetry, but the file
-    // contains none, so no warning is printed.
+    // The timeline file in a diagnose bundle has a name like a telemetry file but contains no
+    // events; no warning about this file is printed.
     let is_timeline = |path: &Path| {
         path.file_name()
             .is_some_and(|name| name == file_names::TIMELINE)

@@ -126,7 +126,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     exporting.finish(ProgramEnd::Fine, console);
     finish(arguments, &recorder, format, console)?;
     log(arguments, &recorder, console)?;
-    // The command fails if a sink was requested but nothing could be stored there.
+    // The command fails if a sink was requested but nothing could be stored in it.
     let is_lost = arguments.sink.is_some() && recorder.sink_directory().is_none();
     Ok(if is_lost { Exit::Failure } else { Exit::Fine })
 }
@@ -153,7 +153,8 @@ fn run_command(
             return Err(error);
         }
     };
-    // A failure to send data is only a warning, because the command must run in any case.
+    // If alerts and metrics cannot be sent, only a warning is printed, because the recorded command
+    // must run in any case.
     let exporting = Exporting::start(arguments, targets, binding, &recorder, console);
     let exporting = exporting.unwrap_or_else(|error| {
         let _ = writeln!(console.err, "warning: {error:#}");
@@ -209,7 +210,7 @@ fn bind(arguments: &Arguments) -> anyhow::Result<Option<Binding>> {
     Ok(Some(Binding::bind(address, token)?))
 }
 
-/// The tasks that send metrics and alerts and that respond to Prometheus while the recorder runs.
+/// The threads that send metrics and alerts and that respond to Prometheus while the recorder runs.
 #[derive(Default)]
 struct Exporting {
     online: Option<Online>,
@@ -254,7 +255,7 @@ impl Exporting {
     }
 }
 
-/// Prints the address for metrics, and the token if readers need a newly generated one.
+/// Prints the address for metrics, and the token if readers need one and it was newly generated.
 fn announce(
     arguments: &Arguments,
     binding: &Binding,

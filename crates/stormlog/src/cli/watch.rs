@@ -50,8 +50,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     while signals.take().is_none() && arguments.pid.is_none_or(is_alive) {
         std::thread::sleep(LOOK);
     }
-    // `Failed` makes the thread analyze the recording once more before it ends; how the program
-    // really ended is read from the recording.
+    // With `ProgramEnd::Failed`, the thread analyzes the recording once more before it ends; how
+    // the program really ended is read from the recording.
     online.finish(ProgramEnd::Failed, &mut |problem| {
         let _ = writeln!(console.err, "warning: {}", for_terminal(problem));
     });

@@ -1,5 +1,5 @@
-//! Writes a bundle to disk. The bundle is begun before the recording and finished after it; in
-//! between, its manifest marks it as unfinished.
+//! Writes a bundle to disk. The bundle is begun before the recording and finished after it; until
+//! then its manifest marks the bundle as unfinished.
 
 use std::borrow::Cow;
 use std::fs;
@@ -28,10 +28,11 @@ use super::Flavour;
 /// The version of the manifest of a bundle, the same as in stormlog 0.3.9.
 const MANIFEST_VERSION: i64 = 2;
 
-/// The error in the manifest while the diagnosis runs; it stays there when the process is killed.
+/// The text that the manifest contains as its error while the diagnosis runs; the text remains if
+/// the process is killed.
 const NOT_ENDED: &str = "the diagnosis is still running, or was killed";
 
-/// What must be known before a bundle is begun.
+/// The settings of a diagnosis that must be known before its bundle is begun.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The command that writes the bundle.
@@ -42,7 +43,8 @@ pub struct Plan {
     pub command_line: String,
     /// The content of `environment.json`.
     pub environment: Map,
-    /// How far ahead running out of memory counts as a risk, in hours.
+    /// A predicted out-of-memory error counts as a risk if it is expected within this number of
+    /// hours.
     pub oom_horizon_hours: f64,
     /// Whether the bundle contains the history of PyTorch's allocator.
     pub native_history: bool,
@@ -64,7 +66,7 @@ pub struct Outcome {
     pub directory: PathBuf,
     /// The exit code of the diagnosis: success, a memory risk, or a failure.
     pub exit: Exit,
-    /// Raised flags of the summary, and the kinds of the findings.
+    /// The names of the raised risk flags of the summary, and the kinds of the findings.
     pub raised: Vec<String>,
     /// The content of `diagnostic_summary.json`.
     pub summary: Map,
@@ -87,8 +89,8 @@ impl Bundle {
         };
         let begun = bundle.begin_files();
         if begun.is_err() {
-            // If the bundle cannot be begun, its directory is removed again if it is empty; files
-            // that were there before stay.
+            // If the bundle cannot be begun, its directory is removed again, unless it contains
+            // files that existed before.
             let _ = fs::remove_file(bundle.directory.join(file_names::ENVIRONMENT));
             let _ = fs::remove_dir(&bundle.directory);
         }
@@ -283,7 +285,8 @@ pub(crate) struct Manifest<'a> {
     error: Option<&'a str>,
 }
 
-/// The status of the diagnosed session: that of its recorder, unless the recording was cut short.
+/// The status of the diagnosed session: interrupted if the recording was cut short, otherwise the
+/// status that the recorder has stored.
 fn status(session: &SessionSummary, ending: &Ending) -> SessionStatus {
     match ending {
         Ending::CutShort(_) => SessionStatus::Interrupted,

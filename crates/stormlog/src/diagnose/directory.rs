@@ -31,8 +31,8 @@ fn inside(parent: &Path, prefix: &str, stamp: &str) -> io::Result<PathBuf> {
             format!("-{number}")
         };
         let directory = parent.join(format!("{prefix}-{stamp}{suffix}"));
-        // Creating the directory shows whether the name is free, so two processes that start in the
-        // same second never share a directory.
+        // Creating the directory fails if its name is already used, so two processes that start in
+        // the same second never share a directory.
         match fs::create_dir(&directory) {
             Err(error)
                 if error.kind() == io::ErrorKind::AlreadyExists && number < MOST_OF_ONE_SECOND =>

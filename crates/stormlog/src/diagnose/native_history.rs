@@ -9,7 +9,8 @@ use std::path::Path;
 const DIRECTORY: &str = "STORMLOG_RUN_NATIVE_HISTORY";
 const ENTRIES: &str = "STORMLOG_RUN_NATIVE_HISTORY_ENTRIES";
 
-/// The files with the history that a child process writes, in this order.
+/// The files with the history of PyTorch's allocator, in the order in which a child process writes
+/// them.
 const FILES: [&str; 8] = [
     SNAPSHOT,
     "cuda_tensor_attribution.json",
@@ -26,7 +27,7 @@ const SNAPSHOT: &str = "cuda_allocator_snapshot.pickle";
 pub(super) const MISSING: &str = "no process left a history of PyTorch's allocator: none \
     allocated CUDA memory with PyTorch, or the process was killed";
 
-/// The environment variables that make a child process record its history.
+/// The environment variables that make a child process record the history of PyTorch's allocator.
 pub(super) fn variables(bundle: &Path, entries: u64) -> [(&'static str, OsString); 2] {
     [
         (DIRECTORY, bundle.into()),
@@ -34,8 +35,8 @@ pub(super) fn variables(bundle: &Path, entries: u64) -> [(&'static str, OsString
     ]
 }
 
-/// The history files in a bundle: those of the first process, then those of further processes in
-/// subdirectories.
+/// The files in a bundle with the history of PyTorch's allocator: first those of the first process,
+/// then those of further processes, which are in subdirectories.
 pub(super) fn found(bundle: &Path) -> Vec<String> {
     let mut below: Vec<String> = std::fs::read_dir(bundle)
         .into_iter()

@@ -31,7 +31,8 @@ pub struct Seen {
     pub counted_ooms: u64,
     /// The used share of the control group's memory limit, from 0 to 1.
     pub group_utilization: Option<f64>,
-    /// Whether the timeline of samples is written; there is none if only one sample was taken.
+    /// Whether the timeline of samples is written; a diagnosis with only one sample has no
+    /// timeline.
     pub has_window: bool,
     /// How the recording ended.
     pub ending: Ending,
@@ -87,8 +88,8 @@ impl Seen {
             .saturating_add(self.oom_kills)
     }
 
-    /// The device or process that the summary describes. A GPU is preferred to a process, then the
-    /// requested device to others, then the one with the most samples.
+    /// The device or process that the summary describes. A GPU is preferred to a process; of
+    /// several GPUs the requested one is preferred, and then the one with the most samples.
     pub(super) fn subject(&self) -> Subject {
         let mut best: Option<(Subject, (bool, bool, usize))> = None;
         for session in self.sessions() {
@@ -115,7 +116,8 @@ impl Seen {
     }
 }
 
-/// Whether an error event records a kill by the kernel; these kills are counted in `oom_kills`.
+/// Whether an error event records that the kernel killed a process; such kills are already counted
+/// in `oom_kills`.
 fn is_kill(metadata: &Map) -> bool {
     let reason = metadata
         .get(metadata_keys::OOM_REASON)
@@ -161,7 +163,7 @@ impl Subject {
 }
 
 impl Point {
-    /// The used share of the device, 0 to 1.
+    /// The used share of the device's memory, from 0 to 1.
     pub(super) fn utilization(&self) -> Option<f64> {
         let counters = &self.counters;
         let used = counters
@@ -171,7 +173,7 @@ impl Point {
         Some(used as f64 / total as f64)
     }
 
-    /// The unused share of reserved memory, 0 to 1.
+    /// The share of the memory reserved by the allocator that is unused, from 0 to 1.
     pub(super) fn fragmentation(&self) -> Option<f64> {
         let counters = &self.counters;
         let reserved = counters

@@ -9,9 +9,9 @@ use stormlog_analysis::detect::{Finding, Kind, Severity};
 
 use super::seen::{Point, Seen, Subject};
 
-/// Memory counts as nearly full when this share of it is in use.
+/// Memory counts as nearly full when at least this share of the memory is in use.
 const HIGH_UTILIZATION: f64 = 0.85;
-/// The allocator counts as fragmented at this share of unused reserved memory.
+/// The allocator counts as fragmented when at least this share of its reserved memory is unused.
 const FRAGMENTED: f64 = 0.3;
 
 /// The numbers of a recorded window, with the keys of stormlog 0.3.9 and some more. Bytes and
@@ -60,8 +60,8 @@ struct RiskFlags {
 }
 
 impl RiskFlags {
-    /// The names of the raised flags, without `memory_finding`, because the findings themselves are
-    /// listed instead.
+    /// The names of the raised flags without `memory_finding`; instead of this flag, the caller
+    /// lists the findings themselves.
     fn raised(&self) -> impl Iterator<Item = &'static str> {
         let flags = [
             ("oom_occurred", self.oom_occurred),
@@ -131,7 +131,8 @@ impl Summary {
     }
 }
 
-/// Whether a finding is a risk to the run. A single spike or a slightly larger rank is no risk.
+/// Whether a finding is a risk to the run. A single spike, or a rank that uses slightly more memory
+/// than the others, is no risk.
 fn is_risk(finding: &Finding) -> bool {
     // A leak is a risk to a longer run, even if this run ended normally.
     let grows = matches!(

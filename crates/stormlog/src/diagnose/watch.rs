@@ -22,7 +22,7 @@ use crate::recording::{Capture, End, IdentityArguments, gpu_collectors, until_en
 use crate::signals::Signals;
 use crate::watched;
 
-/// How long a recording of short duration waits for its first sample.
+/// How long a diagnosis waits for its first sample, even if its duration is shorter.
 const FIRST_SAMPLE: Duration = Duration::from_secs(10);
 
 /// The process, command or GPU that is diagnosed.
@@ -52,7 +52,7 @@ pub(crate) struct Watch {
     pub(crate) native_history: Option<u64>,
 }
 
-/// Records the target. Returns an error only when nothing at all could be recorded.
+/// Records the target. Recording returns an error only when nothing at all could be recorded.
 pub(crate) fn watch(bundle: &mut Bundle, watch: &Watch) -> anyhow::Result<Seen> {
     match &watch.target {
         Target::Command(command) => run_command(bundle, watch, command),
@@ -146,7 +146,7 @@ fn collectors(watch: &Watch) -> anyhow::Result<Vec<Box<dyn Collector>>> {
     })
 }
 
-/// Returns the recorded events: from memory if all of them are still there, otherwise from the
+/// Returns the recorded events: from memory if all of them are still in memory, otherwise from the
 /// sink.
 fn recorded(recorder: &Recorder, bundle: &Bundle) -> Loaded {
     let statistics = recorder.device_statistics(None);
@@ -226,7 +226,7 @@ fn oom_kills(watch: &Watch) -> u64 {
         .unwrap_or(0)
 }
 
-/// The used share of the control group's limit, when that limit is the effective one.
+/// The used share of the control group's memory limit; `None` if another limit is lower or unknown.
 fn group_utilization(watch: &Watch) -> Option<f64> {
     let group = group(watch)?;
     let room = cgroup::room(&Roots::default(), Some(&group));

@@ -17,15 +17,15 @@ use super::sendable_text;
 pub(crate) enum FindingsSource {
     /// The sinks below a directory, of all ranks or of one rank.
     Sinks { root: PathBuf, rank: Option<i64> },
-    /// The sink of a recorder, or the events in its memory if it has no sink.
+    /// The events in the sink of a recorder, or in the recorder's memory if it has no sink.
     Recorder(Arc<Recorder>),
 }
 
 /// Analyzes the same recording repeatedly.
 pub(super) struct Looker {
     source: Source,
-    /// A pool of one thread for the detectors, which would otherwise use all cores that the watched
-    /// program needs.
+    /// A pool of one thread for the detectors, which would otherwise run on all cores and slow down
+    /// the watched program.
     pool: Option<rayon::ThreadPool>,
 }
 
@@ -33,8 +33,8 @@ enum Source {
     Sinks(Box<LiveRun>),
     Recorder {
         recorder: Arc<Recorder>,
-        /// The sink of the recorder. The directory of the sink is only known once it is open,
-        /// because it may differ from the requested one.
+        /// The sink of the recorder. The directory of the sink is only known once the sink is open,
+        /// because it may differ from the requested directory.
         sink: Option<Box<LiveRun>>,
     },
 }
@@ -128,7 +128,7 @@ pub(super) fn subject_of(run: &Run, recording: Option<String>) -> Subject {
     }
 }
 
-/// The processor time of this thread; `None` where the kernel does not count it.
+/// The processor time that this thread has used; `None` if the kernel does not count it.
 fn processor_time() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let nanos = text.split_ascii_whitespace().next()?.parse().ok()?;
@@ -137,8 +137,8 @@ fn processor_time() -> Option<Duration> {
 
 /// Lowers the priority of this thread, so that the watched program gets the cores.
 pub(super) fn lower_priority() {
-    // On Linux this call sets the priority of the calling thread only. If the call fails, the
-    // thread keeps its normal priority.
+    // On Linux, `setpriority` changes the priority of the calling thread only. If `setpriority`
+    // fails, the thread keeps its normal priority.
     let _ = rustix::process::setpriority_process(None, 19);
 }
 

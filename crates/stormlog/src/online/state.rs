@@ -14,7 +14,8 @@ use stormlog_format::Event;
 
 use super::look::FindingsSource;
 
-/// How many of the last events in memory are read; they include several events of each device.
+/// How many of the last events in memory are read; this number covers several events of each
+/// device.
 const LAST_EVENTS: i64 = 512;
 
 /// The recording that is watched.
@@ -24,8 +25,8 @@ pub(crate) enum Watched {
     /// A recorder of this process.
     Recorder {
         recorder: Arc<Recorder>,
-        /// Whether the driver's list of GPU processes is added, because the recording contains no
-        /// processes.
+        /// Whether the driver's list of GPU processes is added to the metrics; needed when the
+        /// recording contains no processes.
         lists_processes: bool,
     },
 }

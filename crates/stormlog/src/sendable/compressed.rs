@@ -9,12 +9,13 @@ use stormlog_analysis::regular_file;
 use super::{Looked, Search};
 use crate::export::{Compressed, Compression};
 
-/// The limits on the decompressed size, the same as for loading recordings; a file that exceeds
-/// them is not telemetry.
+/// The limits on the decompressed size of a file, the same as for loading recordings; a file that
+/// exceeds these limits is not a recording.
 const SMALL_FILE: u64 = 16 << 20;
 const LARGEST_RATIO: u64 = 256;
 
-/// Checks a compressed file for secrets. A redacted copy is compressed in the same format.
+/// Checks a compressed file for secrets. A redacted copy is compressed in the same format as the
+/// original file.
 pub(super) fn search(search: &Search<'_>, compression: Compression) -> io::Result<Looked> {
     let Some(folder) = search.copy.parent() else {
         return Ok(Looked::Unreadable);
@@ -30,7 +31,8 @@ pub(super) fn search(search: &Search<'_>, compression: Compression) -> io::Resul
         }
         .run_plain()?,
         Ok(false) => Looked::TooLarge,
-        // The file is truncated or damaged. A file that cannot be checked for secrets is not sent.
+        // The compressed file is truncated or damaged. A file that cannot be checked for secrets is
+        // not sent.
         Err(_) => Looked::Unreadable,
     };
     if matches!(looked, Looked::Copied) {

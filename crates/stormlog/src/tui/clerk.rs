@@ -25,7 +25,7 @@ impl Clerk {
         Self { requests }
     }
 
-    /// Sends an effect to the clerk; its answer arrives as a message.
+    /// Sends an effect to the clerk; the clerk's reply arrives as a message.
     pub(crate) fn request(&self, effect: Effect) {
         // Sending cannot fail, because the clerk's thread runs as long as the program.
         let _ = self.requests.send(effect);
@@ -47,7 +47,7 @@ fn work(inbox: &Receiver<Effect>, replies: &Sender<Message>) {
                     Err(error) => Message::NotDone(format!("{error:#}")),
                 }
             }
-            // The other effects are handled by the worker and by the main loop.
+            // Effects that are not listed here are handled by the worker and by the main loop.
             _ => continue,
         };
         if replies.send(reply).is_err() {

@@ -1,7 +1,8 @@
 //! Rewrites colour codes to the sixteen colours that every terminal knows.
 //!
 //! crossterm writes all colours by their number among 256 (`38;5;1`), which a terminal with sixteen
-//! colours may not understand. This writer replaces `38;5;1` by the short form `31`.
+//! colours may not understand. The writer in this module replaces a code such as `38;5;1` by its
+//! short form `31`.
 
 use std::io::{self, Write};
 

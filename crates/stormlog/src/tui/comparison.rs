@@ -11,7 +11,7 @@ use stormlog_report::compare::to_text;
 
 use super::model::Comparison;
 
-/// Compares the loaded run with the run or baseline at another path.
+/// Compares the loaded run with a run or a saved baseline at the given path.
 pub(crate) fn with(loaded: &[Loaded], source: &Path, base: &Path) -> anyhow::Result<Comparison> {
     let options = LoadOptions::skipping();
     let everything = AnalyzeOptions::default();

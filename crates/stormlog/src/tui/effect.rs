@@ -24,7 +24,7 @@ pub(crate) enum Effect {
     OpenText(String),
     /// Load one session with the other ranks of its job.
     OpenSession(String),
-    /// Draw and analyze another one of the loaded runs.
+    /// Show another run of those that are loaded: draw and analyze it.
     ShowRun(usize),
     /// Load the artifact at a path and compare the shown run with it.
     Compare(String),

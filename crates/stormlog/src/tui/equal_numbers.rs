@@ -16,7 +16,7 @@ use super::run::Run;
 use super::worker::Worker;
 use crate::{Console, Dialect, Exit};
 
-/// The number of threads, each of which compares one run at a time.
+/// The number of threads that compare runs, one run at a time each.
 const THREADS: usize = 4;
 /// The largest numbers of device panels and host memory lines on an HTML page.
 const MOST_DEVICES: usize = 4;
@@ -92,7 +92,7 @@ struct Numbers {
     peaks: [Option<i64>; 3],
 }
 
-/// The rank, pid and device of a resource; without a device it is host memory.
+/// The rank, pid and device of a resource; a resource without a device is host memory.
 type Key = (i64, i64, Option<i64>);
 
 fn of_report(resources: &Value) -> BTreeMap<Key, Numbers> {
@@ -119,8 +119,8 @@ fn of_report(resources: &Value) -> BTreeMap<Key, Numbers> {
         .collect()
 }
 
-/// The numbers on an HTML page. Lines of equal values have a common name, such as `allocated =
-/// reserved`.
+/// The numbers on an HTML page. On an HTML page, measures with equal values share one line, whose
+/// name is, for example, `allocated = reserved`.
 fn of_page(spec: &Value) -> BTreeMap<Key, Numbers> {
     let mut all: BTreeMap<Key, Numbers> = BTreeMap::new();
     for track in spec["tracks"].as_array().expect("tracks") {
@@ -138,7 +138,8 @@ fn of_page(spec: &Value) -> BTreeMap<Key, Numbers> {
             let peak = series["peak"].as_i64();
             let measures: [&str; 3] = match device {
                 Some(_) => ["allocated", "reserved", "device used"],
-                // A page shows host memory as one number, so it has no reserved and used values.
+                // An HTML page shows host memory as one number, so host memory has no reserved and
+                // used values on the page.
                 None => ["host memory", "", ""],
             };
             for (of_measure, measure) in numbers.peaks.iter_mut().zip(measures) {
@@ -165,7 +166,7 @@ fn of_screen(run: &Run) -> BTreeMap<Key, Numbers> {
     all
 }
 
-/// Kind, severity, rank, onset and magnitude of each finding.
+/// The numbers of each finding that are compared: kind, severity, rank, onset and magnitude.
 type Found = Vec<(String, String, Option<u64>, Option<i64>, Option<i64>)>;
 
 fn compare(path: &Path) -> bool {
@@ -248,8 +249,8 @@ fn screen_agrees(name: &str, run: &Value, resources: &BTreeMap<Key, Numbers>, sc
         );
     }
     let ranks = run["ranks"].as_array().expect("ranks");
-    // The terminal UI lists ranks with findings first, so the lines are sorted by rank for the
-    // comparison.
+    // The terminal UI lists ranks with findings first, so its lines are sorted by rank before they
+    // are compared.
     let mut on_screen: Vec<_> = screen.ranks.iter().collect();
     on_screen.sort_by_key(|line| line.rank);
     let lines: Vec<Value> = on_screen
@@ -410,7 +411,7 @@ fn every_front_end_shows_the_same_numbers_of_every_fixture_run() {
         });
         counts.sum()
     });
-    // Not all fixtures are compared, because some are meant to be rejected or contain only
+    // Not all fixtures are compared, because some are invalid on purpose and some contain only
     // snapshots.
     assert!(compared >= 80, "only {compared} runs were compared");
 }

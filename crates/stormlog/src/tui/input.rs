@@ -44,8 +44,10 @@ impl Drop for Input {
         let Some(thread) = self.thread.take() else {
             return;
         };
-        // If the terminal is closed, crossterm reads the end of its input forever and the thread
-        // never returns, so it is not waited for. The terminal may also be closed during this wait.
+        // If the terminal is closed, the thread that reads input never ends, because crossterm
+        // reads the end of the input forever; so the program does not wait for the thread. The
+        // terminal may also be closed while the program waits for the thread, so the loop checks
+        // for this.
         while !thread.is_finished() {
             if is_terminal_gone() {
                 return;
@@ -56,8 +58,8 @@ impl Drop for Input {
     }
 }
 
-/// Waits for a terminal event and sends it as a message; `None` when reading or sending is no
-/// longer possible.
+/// Waits for a terminal event and sends it as a message; returns `None` when reading or sending is
+/// no longer possible.
 fn pass_on(sender: &Sender<Message>) -> Option<()> {
     if event::poll(POLL).ok()? {
         let event = event::read().ok()?;

@@ -52,7 +52,8 @@ pub(crate) enum Action {
 
 /// A key and its action.
 pub(crate) struct Binding {
-    /// The name of the key for people. A name of one character is also the key.
+    /// The name of the key for people. If the name is a single character, this character is the
+    /// key.
     pub(crate) label: &'static str,
     /// Further keys.
     others: &'static [KeyCode],
@@ -188,8 +189,8 @@ pub(crate) fn keys_of(tab: Tab) -> &'static [Binding] {
 /// The end of the footer: keys that are always shown because they work on every tab.
 const LAST: &str = "? help  q quit";
 
-/// The footer: the keys of a tab in one line. Keys that do not fit are only on the help screen. The
-/// key that opens a line is left out when there are no lines.
+/// The footer: the keys of a tab in one line. Keys that do not fit into the footer are listed only
+/// on the help screen. The key that opens a line of a list is left out when the list is empty.
 pub(crate) fn footer(tab: Tab, width: usize, has_lines: bool) -> String {
     let mut text = String::new();
     for binding in keys_of(tab).iter().chain(EVERYWHERE) {
@@ -214,8 +215,8 @@ pub(crate) fn footer(tab: Tab, width: usize, has_lines: bool) -> String {
 }
 
 impl Action {
-    /// The name of the action in the footer, with the labels of both keys when one entry stands for
-    /// two keys. `None` for actions that the footer does not list.
+    /// The name of the action in the footer; if an entry of the footer covers two keys, also the
+    /// labels of both keys. Returns `None` for actions that the footer does not list.
     fn short(self) -> Option<(Option<&'static str>, &'static str)> {
         let name = match self {
             Self::Open => "open",
@@ -258,7 +259,7 @@ pub(crate) fn action(key: KeyEvent, tab: Tab) -> Option<Action> {
     if key.modifiers.contains(KeyModifiers::CONTROL) {
         return (key.code == Char('c')).then_some(Action::Quit);
     }
-    // Bindings of the tab come before those that work everywhere.
+    // Key bindings of the shown tab take precedence over those that work on every tab.
     let mut bindings = keys_of(tab).iter().chain(EVERYWHERE);
     let binding = bindings.find(|binding| binding.codes().any(|code| code == key.code));
     binding.map(|binding| binding.action)

@@ -17,7 +17,7 @@ use super::model::{Comparison, Machine};
 use super::outline::Outline;
 use super::recent::Recent;
 
-/// The result of analyzing a running job again.
+/// The result of a repeated analysis of a running job.
 #[derive(Debug)]
 pub(crate) struct Fresh {
     pub(crate) report: Arc<Report>,
@@ -47,13 +47,13 @@ pub(crate) enum Message {
     Machine(Machine),
     /// The loading of these paths has begun.
     Opened(Vec<PathBuf>),
-    /// The sessions of the opened paths, from their manifests.
+    /// The sessions of the opened paths were read from their manifests.
     Sessions(Vec<SessionRow>),
-    /// Totals from the rollups of the opened paths, if there are any.
+    /// Totals were read from the rollups of the opened paths.
     Outline(Outline),
-    /// How many bytes were read, and how many there are in total.
+    /// The progress of loading: how many bytes were read, and how many there are in total.
     Progress(u64, u64),
-    /// All events are read and the analysis has begun.
+    /// All events of the opened paths were read and the analysis has begun.
     Looking,
     /// The opened run is loaded and analyzed.
     Run(Arc<Report>, Box<Story>),
@@ -63,17 +63,18 @@ pub(crate) enum Message {
     Refreshed(Box<Fresh>),
     /// Recent runs, newest first.
     Recent(Vec<Recent>),
-    /// Another one of the loaded runs was drawn, with its index.
+    /// Another one of the loaded runs was drawn; the number is its index.
     Shown(usize, Box<Story>),
     /// The issues of the opened artifacts.
     Issues(Vec<Issue>),
-    /// The comparison with another artifact.
+    /// The shown run was compared with another artifact.
     Compared(Box<Comparison>),
-    /// The path that the user is typing, and the entries of its folder.
+    /// The folder of the path that the user is typing was listed: the typed path and the folder's
+    /// entries.
     Listed(String, Vec<Entry>),
-    /// New events of the sampled target.
+    /// New events of the sampled target have arrived.
     Watched(Vec<Event>),
-    /// The sampled target cannot be read, with the reason.
+    /// The sampled target cannot be read; the text is the reason.
     WatchFailed(String),
     /// A requested action succeeded.
     Done(String),

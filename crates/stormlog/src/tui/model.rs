@@ -1,5 +1,5 @@
-//! The complete state of the terminal interface. This module reads no files, no clocks and not the
-//! terminal.
+//! The complete state of the terminal interface. The code of the state accesses neither files nor
+//! clocks nor the terminal.
 
 use std::path::PathBuf;
 
@@ -57,7 +57,7 @@ pub(crate) struct Machine {
 pub(crate) enum Loading {
     /// Nothing is being loaded.
     Idle,
-    /// How many bytes were read, and how many there are in total.
+    /// The events are being loaded: how many bytes were read, and how many there are in total.
     Busy(u64, u64),
     /// All events are read and are being analyzed.
     Looking,
@@ -65,10 +65,10 @@ pub(crate) enum Loading {
     Ready,
 }
 
-/// A comparison of the shown run with another one, as text.
+/// A comparison of the shown run with another run or a baseline, as text.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Comparison {
-    /// The name of the other run or baseline.
+    /// The name of the run or baseline with which the shown run is compared.
     pub(crate) name: String,
     /// The text of the comparison, line by line, with control characters removed.
     pub(crate) lines: Vec<String>,
@@ -87,15 +87,16 @@ pub(crate) enum Pane {
 pub(crate) struct Dialog {
     pub(crate) purpose: Purpose,
     pub(crate) text: String,
-    /// Whether the text is still the initial one, which the first typed character replaces.
+    /// Whether the user has not typed anything yet; the first typed character then replaces the
+    /// initial text.
     pub(crate) is_fresh: bool,
     /// Entries of a folder that complete the typed path.
     pub(crate) entries: Vec<Entry>,
-    /// The index of the selected entry.
+    /// The index of the selected entry of the folder.
     pub(crate) chosen: Option<usize>,
 }
 
-/// What the text that the user types is used for.
+/// What the line that the user types into the dialog is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Open,
@@ -118,7 +119,7 @@ impl Purpose {
         }
     }
 
-    /// Whether the text is a path, for which completions are offered.
+    /// Whether the typed text is a path; completions are offered only for paths.
     pub(crate) fn is_path(self) -> bool {
         matches!(self, Self::Open | Self::Compare)
     }
@@ -153,14 +154,14 @@ pub(crate) struct Model {
     pub(crate) machine: Machine,
     pub(crate) paths: Vec<PathBuf>,
     pub(crate) loading: Loading,
-    /// When the running job on the screen was last analyzed; `None` if it is not running.
+    /// When the shown job was last analyzed; `None` if the job is not running.
     pub(crate) live_ns: Option<i64>,
-    /// Recent runs; `None` until they were listed.
+    /// The recent runs; `None` while they have not been listed yet.
     pub(crate) recent: Option<Vec<Recent>>,
     pub(crate) sessions: Vec<SessionRow>,
     pub(crate) session_filter: String,
     pub(crate) session_sort: SortBy,
-    /// Totals from rollups, which are shown until the events are read.
+    /// Totals from the rollups of the opened run, which are shown until its events are read.
     pub(crate) outline: Option<Outline>,
     pub(crate) run: Option<Run>,
     pub(crate) pane: Pane,
@@ -217,7 +218,8 @@ impl Model {
         }
     }
 
-    /// Whether more messages are expected soon, so that several are handled in one frame.
+    /// Whether many messages are expected soon; several of them are then handled before the screen
+    /// is drawn again.
     pub(crate) fn is_busy(&self) -> bool {
         matches!(self.loading, Loading::Busy(..) | Loading::Looking)
     }
@@ -227,7 +229,7 @@ impl Model {
         self.cursors[self.tab.index()]
     }
 
-    /// The sessions that match the filter, in the chosen order.
+    /// The sessions that match the session filter, sorted by the column that the user chose.
     pub(crate) fn listed_sessions(&self) -> Vec<&SessionRow> {
         let wanted = self.session_filter.to_lowercase();
         let contains = |row: &&SessionRow| {
@@ -270,7 +272,7 @@ impl Model {
         }
     }
 
-    /// The recent runs that can be opened, while nothing is open.
+    /// The recent runs that the user can open; empty when something is already open.
     pub(crate) fn offered(&self) -> &[Recent] {
         match &self.recent {
             Some(runs) if self.paths.is_empty() => runs,

@@ -7,18 +7,19 @@ use stormlog_format::whole;
 use stormlog_format::{Event, EventType, Text, metadata_keys};
 use stormlog_report::clean;
 
-/// How many events the live view keeps; at two samples a second, they cover more than an hour.
+/// How many events the live view keeps; at two samples a second, these events cover more than an
+/// hour.
 const KEPT: usize = 10_000;
-/// How many points each lane keeps for its sparkline.
+/// How many points of each device or host the live view keeps for its small curve.
 const POINTS: usize = 2_000;
 /// How many groups of alerts the live view keeps.
 const ALERTS: usize = 50;
 
-/// How many nanoseconds without an event are normal, because writers buffer events for a few
-/// seconds.
+/// A time without an event is normal up to this number of nanoseconds, because writers buffer
+/// events for a few seconds.
 const LONG_SILENCE_NS: i64 = 5_000_000_000;
 
-/// The samples of one device, or of the host memory of processes.
+/// A lane of the live view: the samples of one device, or of the host memory of processes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lane {
     /// The time and the bytes in use of each sample.
@@ -27,7 +28,7 @@ pub(crate) struct Lane {
     pub(crate) peak: i64,
 }
 
-/// Alerts with the same text.
+/// A group of alerts with the same text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AlertGroup {
     pub(crate) severity: &'static str,
@@ -49,7 +50,8 @@ pub(crate) struct Health {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Silence {
     pub(crate) length_ns: i64,
-    /// Whether the time without an event is longer than sampling interval and buffering explain.
+    /// Whether the time without an event is longer than the sampling interval and the buffering of
+    /// events explain.
     pub(crate) is_long: bool,
 }
 
@@ -70,7 +72,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Parses the percentages for warnings and critical alerts, of which the first must be lower.
+    /// Parses the percentages for warnings and critical alerts; the percentage for warnings must be
+    /// the lower one.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let numbers: Vec<f64> = text
             .split([' ', ',', '/', '%'])
@@ -95,17 +98,18 @@ impl Limits {
 pub(crate) struct Monitor {
     /// The description of the sampled target; `None` when nothing is sampled.
     pub(crate) what: Option<String>,
-    /// Lanes by rank and device.
+    /// The lanes of the live view (samples of one device or of host memory), by rank and device.
     pub(crate) lanes: BTreeMap<(i64, i64), Lane>,
     pub(crate) events: VecDeque<Event>,
     /// Groups of alerts with the same text, the latest first.
     pub(crate) alerts: Vec<AlertGroup>,
     pub(crate) limits: Limits,
-    /// Why no new samples arrive.
+    /// The reason why no new samples arrive.
     pub(crate) failure: Option<String>,
     /// The health of each rank's collector.
     pub(crate) health: BTreeMap<i64, Health>,
-    /// The limit that each lane exceeded at its last sample, so that an alert is raised only once.
+    /// The limit that each device or host exceeded at its last sample; remembered so that an alert
+    /// is raised only once.
     above: BTreeMap<(i64, i64), &'static str>,
 }
 
@@ -226,7 +230,7 @@ impl Monitor {
     }
 }
 
-/// The name of a lane, from its rank and device.
+/// The name of a lane of the live view, from its rank and device.
 pub(crate) fn lane_name(rank: i64, device: i64) -> String {
     match device {
         -1 => format!("rank {rank} host"),
@@ -234,7 +238,7 @@ pub(crate) fn lane_name(rank: i64, device: i64) -> String {
     }
 }
 
-/// The used share of the total, in percent.
+/// The used memory in percent of the total memory.
 pub(crate) fn percent(used: i64, total: i64) -> f64 {
     used as f64 / total as f64 * 100.0
 }

@@ -20,7 +20,7 @@ pub(crate) struct Outline {
 }
 
 impl Outline {
-    /// Combines the rollups of several sinks.
+    /// Makes the outline of a run from the rollups of its sinks.
     pub(crate) fn of(files: &[RollupFile]) -> Self {
         let mut outline = Self::default();
         for session in files.iter().flat_map(|file| &file.sessions) {

@@ -3,12 +3,13 @@
 use ratatui::style::{Color, Modifier, Style};
 use stormlog_report::Measure;
 
-/// How a curve is drawn. On a terminal without colours, curves are distinguished by dotted lines.
+/// The pen with which a curve is drawn: its colour and its dots. On a terminal without colours,
+/// curves are distinguished by dotted lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pen {
     pub(crate) colour: Color,
-    /// How many columns apart the drawn columns are; 1 draws a solid line, a larger number a dotted
-    /// one.
+    /// The distance between two drawn columns; with 1 the line is solid, with a larger number it is
+    /// dotted.
     pub(crate) every: usize,
 }
 
@@ -91,7 +92,7 @@ impl Palette {
         }
     }
 
-    /// The colour of a severity, for places where only a colour and no style can be set.
+    /// The colour of a severity, for the parts of a plot that have a colour but no text style.
     pub(crate) fn severity_colour(self, severity: &str) -> Color {
         self.severity(severity).fg.unwrap_or(if self.colours {
             Color::DarkGray

@@ -22,21 +22,22 @@ impl PlotView {
         self.part.unwrap_or(whole)
     }
 
-    /// Zooms the plot around the cursor: a factor above 1 shows a longer time range, one below 1 a
-    /// shorter range.
+    /// Zooms the plot around the cursor: a factor above 1 shows a longer time range, a factor below
+    /// 1 a shorter one.
     pub(crate) fn zoom(&mut self, whole: (i64, i64), factor: f64) {
         let (from, to) = self.shown(whole);
         let middle = self.cursor_ns.unwrap_or(from + (to - from) / 2);
         self.resize(whole, factor, |length| middle.saturating_sub(length / 2));
     }
 
-    /// Zooms the plot; the time at `share` of the plot's width keeps its position.
+    /// Zooms the plot around a position: the time at `share` of the plot's width stays where it is.
     pub(crate) fn zoom_at(&mut self, whole: (i64, i64), share: f64, factor: f64) {
         let kept = self.at_share(whole, share);
         self.resize(whole, factor, |length| kept - scaled(length, share));
     }
 
-    /// Multiplies the length of the range; the start follows from the new length.
+    /// Multiplies the length of the shown time range by `factor`; `start` computes its start from
+    /// the new length.
     fn resize(&mut self, whole: (i64, i64), factor: f64, start: impl Fn(i64) -> i64) {
         let (from, to) = self.shown(whole);
         let length = scaled(to - from, factor).max(CLOSEST_NS.min(whole.1 - whole.0));
@@ -47,7 +48,7 @@ impl PlotView {
         }
     }
 
-    /// The time at a share of the plot's width.
+    /// The time that is drawn at a share of the plot's width, from 0 (left) to 1 (right).
     pub(crate) fn at_share(&self, whole: (i64, i64), share: f64) -> i64 {
         let (from, to) = self.shown(whole);
         from + scaled(to - from, share.clamp(0.0, 1.0))

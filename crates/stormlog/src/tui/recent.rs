@@ -17,7 +17,7 @@ const MOST: usize = 50;
 /// The largest number of entries of a folder that are read.
 const MOST_ENTRIES: usize = 5_000;
 
-/// A run that can be opened.
+/// A recent run that the user can open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Recent {
     pub(crate) path: PathBuf,
@@ -32,7 +32,8 @@ pub(crate) struct Recent {
 pub(crate) fn runs(here: &Path) -> Vec<Recent> {
     let mut found = entries(&here.join(FOLDER));
     found.extend(entries(here));
-    // Candidates are sorted by modification time, so that of thousands only the newest are opened.
+    // Folders and packs are sorted by modification time, so that only the newest are opened even if
+    // there are thousands.
     found.sort_by_key(|(modified, path)| (std::cmp::Reverse(*modified), path.clone()));
     found.truncate(MOST);
     let mut runs: Vec<Recent> = found.into_iter().map(|(_, path)| recent(path)).collect();
@@ -51,7 +52,7 @@ fn entries(folder: &Path) -> Vec<(Option<SystemTime>, PathBuf)> {
         .collect()
 }
 
-/// Whether a folder is a sink, or contains the host memory of a run.
+/// Whether a folder contains a run: it is a sink itself, or its subfolder `host` is one.
 fn is_run(path: &Path) -> bool {
     path.is_dir()
         && !path.is_symlink()
@@ -80,8 +81,8 @@ fn recent(path: PathBuf) -> Recent {
     run.lasted_ns = ended
         .zip(run.started_ns)
         .map(|(end, start)| end.saturating_sub(start));
-    // The status of a run is running if one session is running, and otherwise that of its least
-    // complete session.
+    // If a session of a run is running, the status of the run is running; otherwise it is the
+    // status of the least complete session.
     run.status = rows.iter().map(|row| row.effective_status).max();
     let mut ranks: Vec<i64> = rows.iter().map(|row| row.summary.rank).collect();
     ranks.sort_unstable();

@@ -1,4 +1,5 @@
-//! The run on the screen. The tables of the run are computed once and not in every frame.
+//! The run on the screen. The tables of the shown run are computed once, and not every time the
+//! screen is drawn.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use stormlog_analysis::detect::{Kind, Severity};
 use stormlog_analysis::timeline::RankCoverage;
 use stormlog_report::{DrawnTrack, Mark, Measure, Phase, Story, UNKNOWN};
 
-/// How many phases that began before a time are searched for the one that contains this time.
+/// To find the phase at a time, at most this number of phases that began before it are searched.
 const PHASES_BACK: usize = 10_000;
 
 /// The run on the screen.
@@ -32,7 +33,7 @@ pub(crate) struct RankLine {
     pub(crate) rank: i64,
     /// What was recorded of the rank; `None` if nothing was recorded.
     pub(crate) coverage: Option<RankCoverage>,
-    /// The peak of hidden memory.
+    /// The peak of the rank's hidden memory in bytes.
     pub(crate) hidden_peak: Option<i64>,
     /// The most severe finding of the rank.
     pub(crate) finding: Option<(Severity, Kind)>,
@@ -40,7 +41,7 @@ pub(crate) struct RankLine {
     pub(crate) is_first_cause: bool,
 }
 
-/// All occurrences of one phase, as a line of a table.
+/// A line of the table of phases, which sums up all occurrences of one phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PhaseLine {
     pub(crate) path: String,
@@ -65,7 +66,7 @@ impl Run {
         run
     }
 
-    /// Shows another run of the loaded report.
+    /// Shows the run with the given index of the loaded report.
     pub(crate) fn show(&mut self, index: usize, story: Story) {
         self.index = index;
         self.marks = story.marks();
@@ -83,8 +84,8 @@ impl Run {
         self.report.runs.get(self.index)
     }
 
-    /// A sentence about the rank that changed first. stormlog 0.3.9 would name a rank even if all
-    /// ranks only fluctuate; this detector names a rank only if it stands out.
+    /// A sentence about the rank that changed first. stormlog 0.3.9 names a rank even if all ranks
+    /// only fluctuate; this detector names a rank only if it stands out from the other ranks.
     pub(crate) fn first_cause(&self) -> Option<&str> {
         let mut findings = self.shown()?.diagnosis.findings().into_iter();
         let first = findings.find(|finding| finding.kind == Kind::RankFirstCause)?;
@@ -141,8 +142,8 @@ fn rank_lines(run: &RunReport, story: &Story) -> Vec<RankLine> {
             line.hidden_peak = line.hidden_peak.max(peak);
         }
     }
-    // Findings are sorted by severity, so the first finding of a rank is its most severe one and is
-    // kept.
+    // Findings are sorted by severity, so the first finding of a rank is its most severe one, which
+    // the table shows.
     for finding in run.diagnosis.findings() {
         let of_rank = finding.rank.map(i64::from);
         let Some(line) = of_rank.and_then(|rank| lines.get_mut(&rank)) else {
@@ -152,8 +153,8 @@ fn rank_lines(run: &RunReport, story: &Story) -> Vec<RankLine> {
         line.finding.get_or_insert((finding.severity, finding.kind));
     }
     let mut lines: Vec<RankLine> = lines.into_values().collect();
-    // Ranks that need attention come first: the first cause, then those with the most severe
-    // findings, then those without samples.
+    // The table lists ranks that need attention first: the rank where the problem began, then the
+    // ranks with the most severe findings, then the ranks without samples.
     lines.sort_by_key(|line| {
         let severity = line.finding.map(|(severity, _)| severity);
         std::cmp::Reverse((line.is_first_cause, severity, line.coverage.is_none()))

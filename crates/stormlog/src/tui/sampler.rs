@@ -20,7 +20,7 @@ use crate::recording::gpu_collectors;
 /// Time between two samples.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// What the live view samples.
+/// The target that the live view samples: the GPUs, a process, the machine or sinks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     Gpus,
@@ -29,7 +29,7 @@ pub(crate) enum Target {
     Sinks(Vec<PathBuf>),
 }
 
-/// Samples one target at a time.
+/// The handle of the thread that samples one target at a time.
 pub(crate) struct Sampler {
     sender: Sender<Message>,
     stop: Arc<AtomicBool>,
@@ -85,7 +85,7 @@ impl Drop for Sampler {
     }
 }
 
-/// Where the events of the live view come from.
+/// The source of the live view's events: collectors, or the events that are appended to a sink.
 enum Source {
     Collectors(Vec<Box<dyn Collector>>, Text),
     Machine(Text),

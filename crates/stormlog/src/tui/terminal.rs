@@ -16,8 +16,8 @@ use ratatui::crossterm::terminal::{
 
 use super::colours::SixteenColours;
 
-/// Whether the interface uses the terminal. A panic restores the terminal and clears this flag,
-/// after which nothing more is drawn.
+/// Whether the interface uses the terminal. A panic restores the terminal and clears this flag;
+/// then the interface draws nothing more.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 static HOOK: Once = Once::new();
 
@@ -39,8 +39,8 @@ impl Guard {
         });
         TAKEN.store(true, Ordering::SeqCst);
         enable_raw_mode()?;
-        // Raw mode is on from here, so every error below must restore the terminal, directly or by
-        // dropping the guard.
+        // From this point on the terminal is in raw mode, so every later error must restore the
+        // terminal, directly or by dropping the guard.
         let terminal = Terminal::new(CrosstermBackend::new(SixteenColours::new(stdout())));
         if terminal.is_err() {
             give_back();
@@ -48,8 +48,8 @@ impl Guard {
         let guard = Self {
             terminal: terminal?,
         };
-        // The screen is cleared here and not by ratatui, which would ask for the cursor position,
-        // and not every terminal reports it.
+        // The screen is cleared here and not by ratatui: ratatui would first request the cursor
+        // position, which not every terminal reports.
         execute!(stdout(), EnterAlternateScreen, Clear(ClearType::All))?;
         if mouse {
             execute!(stdout(), EnableMouseCapture)?;
@@ -69,10 +69,10 @@ impl Drop for Guard {
     }
 }
 
-/// Restores the terminal; does nothing if it is already restored.
+/// Restores the terminal; does nothing if the terminal is already restored.
 fn give_back() {
     if TAKEN.swap(false, Ordering::SeqCst) {
-        // Errors are ignored, because the terminal may already be closed.
+        // Errors while the terminal is restored are ignored, because it may already be closed.
         let _ = disable_raw_mode();
         let _ = execute!(stdout(), DisableMouseCapture, LeaveAlternateScreen, Show);
     }
@@ -88,7 +88,8 @@ mod tests {
     #[ignore = "run by the test below, in a terminal"]
     fn takes_the_terminal_and_panics() {
         let _guard = Guard::enter(true).unwrap();
-        // The panic happens on another thread, which the main loop does not notice by itself.
+        // The panic happens on another thread than the main loop, which does not notice such a
+        // panic by itself.
         let thread = std::thread::spawn(|| panic!("on purpose"));
         assert!(thread.join().is_err() && Guard::is_lost());
     }

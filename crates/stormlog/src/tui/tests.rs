@@ -388,7 +388,7 @@ fn phases_and_the_way_to_the_timeline() {
         shown.contains("rank 1 device 1") && shown.contains("has grown by"),
         "{shown}"
     );
-    // For a rank without findings, the timeline is opened without an onset and shows only the rank.
+    // For a rank without findings, the timeline shows the rank and no onset of a finding.
     press(&mut model, "4f0\n\n");
     assert!(screen(&model, 120, 40).contains("rank 0 device 0"));
 }
@@ -479,7 +479,8 @@ fn collectors_tell_how_they_are() {
         assert!(shown.contains(text), "{text} in\n{shown}");
     }
     assert!(!shown.contains('\u{1b}'));
-    // The keys select another lane, which the timeline then shows.
+    // The key `j` selects the next lane (the samples of one device or host), which the timeline
+    // then shows.
     press(&mut model, "jj");
     assert_eq!(model.cursor(), 2);
 }

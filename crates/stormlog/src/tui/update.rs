@@ -1,5 +1,5 @@
-//! Applies messages to the model. The update is a pure function: all other work is returned as
-//! effects.
+//! Applies messages to the model. The update is a pure function: work that needs files, clocks or
+//! threads is returned as effects.
 
 mod dialog;
 mod plot;
@@ -19,9 +19,9 @@ use super::sampler::Target;
 use super::view::{self, Hit};
 pub(crate) use plot::shown_tracks;
 
-/// The prefix in the description of a sink that the live view shows.
+/// If the live view shows a sink, the description of its target starts with this prefix.
 const SINK: &str = "sink ";
-/// How many lines the page keys move the selection.
+/// By how many lines the keys Page Up and Page Down move the selection.
 const PAGE: usize = 10;
 
 /// Applies a message to the model.
@@ -49,8 +49,8 @@ pub(crate) fn update(model: &mut Model, message: Message) -> Vec<Effect> {
         }
         Message::Live => {
             model.live_ns = Some(model.now_ns);
-            // A GPU or process that the user is watching is not replaced by the sink of the opened
-            // run.
+            // If the live view shows a GPU or a process, it is not replaced by the sink of the
+            // opened run.
             let what = model.monitor.what.as_deref();
             if what.is_none_or(|what| what.starts_with(SINK)) {
                 return watch_sink(model);
@@ -94,8 +94,8 @@ pub(crate) fn update(model: &mut Model, message: Message) -> Vec<Effect> {
 }
 
 fn key_pressed(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
-    // Terminals report Esc followed quickly by another key as that key with Alt. No key binding
-    // uses Alt, so it is handled as two keys.
+    // When the user presses Esc and quickly another key, terminals report the second key with Alt.
+    // No key binding uses Alt, so a key with Alt is handled as Esc and the key.
     if key.modifiers.contains(KeyModifiers::ALT) {
         let mut effects = key_pressed(model, KeyEvent::from(KeyCode::Esc));
         let modifiers = key.modifiers - KeyModifiers::ALT;
@@ -232,7 +232,7 @@ fn clicked(model: &mut Model, column: u16, row: u16) -> Vec<Effect> {
         Some(Hit::Line(index)) => {
             let is_chosen = model.cursor() == index;
             model.cursors[model.tab.index()] = index;
-            // A click on a line that is already selected opens it.
+            // A click on a line that is already selected opens the line's run, session or finding.
             let opens = matches!(model.tab, Tab::Overview | Tab::Sessions | Tab::Diagnostics);
             if is_chosen && opens {
                 return act(model, Action::Choose);
@@ -268,7 +268,7 @@ fn begin_run(model: &mut Model) {
     model.plot.track = index.unwrap_or(0);
 }
 
-/// Updates the shown run after it has grown, and keeps the selected lines.
+/// Updates the shown run after new events were recorded, and keeps the selected lines.
 fn refresh(model: &mut Model, fresh: Fresh) {
     let names = |model: &Model| -> Vec<(String, i64, i64)> {
         let tracks = model.run.as_ref().map_or(&[][..], |run| run.story.tracks());

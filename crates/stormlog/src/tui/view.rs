@@ -1,4 +1,4 @@
-//! Draws the model of the terminal UI. Drawing never changes the model.
+//! Draws the model of the terminal UI. Drawing the screen never changes the model.
 
 mod diagnostics;
 mod help;
@@ -80,7 +80,7 @@ fn tabs(model: &Model) -> Line<'static> {
     Line::from(spans)
 }
 
-/// What is at the position of the mouse.
+/// What is drawn at the position of the mouse.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Hit {
     /// The name of a tab.
@@ -95,8 +95,8 @@ pub(crate) enum Hit {
     Entry(usize),
 }
 
-/// What is at a column and a row of the screen. The positions come from the same layouts that are
-/// used for drawing.
+/// Finds out what is drawn at a column and a row of the screen. The positions of clickable things
+/// are computed from the same layouts that are used for drawing.
 pub(crate) fn hit(model: &Model, column: u16, row: u16) -> Option<Hit> {
     let position = Position::new(column, row);
     let [_, body, _] = parts(Rect::new(0, 0, model.size.0, model.size.1));
@@ -127,7 +127,7 @@ pub(crate) fn hit(model: &Model, column: u16, row: u16) -> Option<Hit> {
 fn tab_at(column: u16) -> Option<Tab> {
     let mut end = 0;
     Tab::ALL.into_iter().find(|tab| {
-        // The name, its number and the spaces before them.
+        // The width of a tab's title: the name, the tab's number and the spaces before them.
         end += tab.as_str().len() + 3;
         usize::from(column) < end
     })
@@ -196,7 +196,7 @@ fn status(model: &Model) -> Line<'static> {
     Line::from(spans)
 }
 
-/// A symbol that changes with time while work is in progress.
+/// A symbol that is animated while work is in progress.
 fn spinner(now_ns: i64) -> &'static str {
     const STATES: [&str; 8] = ["⣾ ", "⣽ ", "⣻ ", "⢿ ", "⡿ ", "⣟ ", "⣯ ", "⣷ "];
     let index = usize::try_from(now_ns / 33_000_000).unwrap_or(0);
@@ -252,7 +252,8 @@ fn framed(model: &Model, frame: &mut Frame<'_>, area: Rect, title: &str) -> Rect
     inner
 }
 
-/// Draws a table with a header. The selected row is highlighted and visible.
+/// Draws a table with a header. The table is scrolled so that its selected row, which is
+/// highlighted, is visible.
 fn table<'a, const N: usize>(
     model: &Model,
     frame: &mut Frame<'_>,

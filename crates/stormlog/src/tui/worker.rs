@@ -24,7 +24,8 @@ use super::outline::Outline;
 use crate::live::Pace;
 use crate::machine::{now_ns, on_this_machine, settle_statuses};
 
-/// The shortest time between two progress messages, the same as between two frames.
+/// The shortest time between two progress messages, about the time between two frames of the
+/// screen.
 const REPORT_EVERY: Duration = Duration::from_millis(33);
 
 /// The handle of the worker's thread.
@@ -39,7 +40,7 @@ impl Worker {
         Self { requests }
     }
 
-    /// Sends an effect to the worker; its answer arrives as a message.
+    /// Sends an effect to the worker; the worker's reply arrives as a message.
     pub(crate) fn request(&self, effect: Effect) {
         // Sending cannot fail, because the worker's thread runs as long as the program.
         let _ = self.requests.send(effect);
@@ -55,7 +56,7 @@ struct Desk {
     report: Option<(Arc<Report>, Story)>,
     /// The id of a session that belongs to the shown run.
     shown: Option<String>,
-    /// When to analyze the run again, while one of its sessions is running.
+    /// When to analyze the run again; `None` if no session of the run is running.
     pace: Option<Pace>,
 }
 
@@ -72,7 +73,8 @@ impl Desk {
         }
     }
 
-    /// The next request, or a refresh if no request arrives before the next analysis is due.
+    /// Waits for the next request; returns a refresh if no request arrives before the next analysis
+    /// is due.
     fn next(&self, inbox: &Receiver<Effect>) -> Option<Effect> {
         let Some(pace) = &self.pace else {
             return inbox.recv().ok();
@@ -98,7 +100,7 @@ impl Desk {
                 Effect::Compare(text) => self.compare(&folder::home(&text)),
                 Effect::Decide(id, state) => self.decide(&id, state),
                 Effect::SavePlot(format, part, ranks) => self.save_plot(format, part, &ranks),
-                // The other effects are handled by the clerk and by the main loop.
+                // Effects that are not listed here are handled by the clerk and by the main loop.
                 _ => Ok(()),
             };
             if let Err(error) = done
@@ -117,8 +119,8 @@ impl Desk {
         reason = "all callers return the result of this function"
     )]
     fn reply(&self, message: Message) -> anyhow::Result<()> {
-        // When the program ends, the receiver of messages no longer exists. The error is ignored,
-        // because the next receive ends the thread.
+        // When the program ends, the receiver of messages no longer exists. An error of sending is
+        // ignored, because the next attempt to receive a request ends the thread.
         let _ = self.replies.send(message);
         Ok(())
     }
@@ -361,7 +363,8 @@ impl Desk {
     }
 }
 
-/// The id of a session of a run, which still identifies the run when more runs are found later.
+/// The id of a session of a run; unlike the index of the run, this id still identifies the run when
+/// more runs are found later.
 fn session_of(report: &Report, index: usize) -> Option<String> {
     let session = report.runs.get(index)?.sessions.first()?;
     Some(session.session_id.to_str_lossy().into_owned())

@@ -1,5 +1,5 @@
-//! Records GPUs from outside when no process of the program records them from inside: a program
-//! without Python, or one whose interpreter did not load the hook.
+//! Records the GPUs of a program from outside if none of its processes records them from inside,
+//! because the program does not use Python or its interpreter did not load Stormlog's hook.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,8 +21,8 @@ use crate::recording::{Capture, gpu_collectors};
 /// How often the driver's list of processes is read.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The number of checks with a GPU in use before recording from outside starts; a program that
-/// records itself announces this earlier.
+/// The program must use a GPU in this number of successive checks before recording from outside
+/// starts; a program that records its devices itself announces this earlier.
 const PATIENCE: u32 = 3;
 
 /// Reads the driver's list of processes on a thread of its own, and records the GPUs that the
@@ -119,11 +119,12 @@ fn start(
     Some(recorder)
 }
 
-/// Deletes the recording from outside, because the program records its devices from inside.
+/// Deletes the recording that was made from outside, because the program records its devices
+/// itself.
 fn forget(recorder: &Arc<Recorder>) {
     recorder.stop(SessionStatus::Completed);
-    // The directory is taken from the recorder, because the sink may use another directory than the
-    // requested one if that was in use.
+    // The recorder is asked for the directory of its sink, because the sink uses another directory
+    // if the requested one was in use.
     if let Some(directory) = recorder.sink_directory() {
         let _ = fs::remove_dir_all(directory);
     }

@@ -24,8 +24,8 @@ pub(super) const SOURCE: &str = "stormlog.run.host";
 /// How many events a bundle for an out-of-memory error of host memory contains.
 const BUNDLE_EVENTS: usize = 600;
 
-/// How many readings of memory may wait for the thread that detects growth and handles them several
-/// times a second.
+/// How many readings of memory may wait in the queue of the thread that detects growing memory;
+/// this thread empties the queue several times a second.
 const WAITING_LEVELS: usize = 64;
 
 pub(super) struct HostRecording {
@@ -67,7 +67,8 @@ impl HostRecording {
         };
         let recorder = capture.recorder_of(MAX_EVENTS, Some(BUNDLE_EVENTS));
         recorder.start()?;
-        // If the thread for inspections cannot be started, samples are recorded anyway.
+        // If the thread that inspects growing processes cannot be started, the host memory is
+        // recorded anyway.
         let inspections = Inspections::start(levels, inbox.to_path_buf(), recorder.clone());
         Ok(Self {
             recorder,

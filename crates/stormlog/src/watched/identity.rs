@@ -1,4 +1,5 @@
-//! The identity of a run: its id, its command, and where and by what it was started.
+//! The identity of a run: its id, its command, the directory and git commit in which it was
+//! started, and its launcher.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -8,11 +9,12 @@ use stormlog_analysis::regular_file;
 use stormlog_capture::redact::{redacted, redacted_words};
 use stormlog_format::{DistributedIdentity, Map, Text, Value, new_session_id};
 
-/// The environment variable with the run id, if an outer `stormlog` command has already assigned
-/// one.
+/// The environment variable with the run id; it is set if this command was started by another
+/// `stormlog` command, which has assigned the id.
 pub(super) const RUN_ID: &str = "STORMLOG_RUN_ID";
 
-/// Environment variables that all processes of one launch share and that differ between launches.
+/// Environment variables whose value is the same for all processes of one launch and differs
+/// between launches.
 const LAUNCH_IDS: [&str; 6] = [
     "TORCHELASTIC_RUN_ID",
     "PMIX_NAMESPACE",

@@ -1,7 +1,8 @@
 //! The inbox of a run: a directory in which the processes of the run write reports for the
-//! `stormlog` command that started them. Reports contain whether the hook ran, whether a device is
-//! recorded from inside, which exception ended a process, and what its containers hold. The command
-//! writes the requests for reports about containers into the same directory.
+//! `stormlog` command that started them. Reports state whether Stormlog's hook ran, whether a
+//! process records a device itself, which exception ended a process, and what the containers of a
+//! process hold. The `stormlog` command writes its requests for reports about containers into the
+//! inbox too.
 
 use std::fs::{self, OpenOptions};
 use std::io::Read;
@@ -25,7 +26,7 @@ const PREFIX: &str = ".inbox-";
 /// The file that identifies the `stormlog` process that owns an inbox.
 const OWNER: &str = "owner";
 
-/// The largest report in bytes; a larger file is not a report, which has only a few lines.
+/// The largest number of bytes that are read of a report; a report has only a few lines.
 const LONGEST_REPORT: u64 = 1 << 18;
 
 /// The largest number of traceback frames that are recorded; the innermost frames are kept.
@@ -66,7 +67,7 @@ impl Inbox {
         &self.directory
     }
 
-    /// Whether the hook ran in any Python process of the run.
+    /// Whether Stormlog's hook ran in any Python process of the run.
     pub(super) fn reached_python(&self) -> bool {
         has(&self.directory, "python-")
     }
@@ -84,7 +85,7 @@ impl Inbox {
 }
 
 /// The host out-of-memory errors that processes caught, with the files that report them. Errors
-/// that ended their process are left out, because `exceptions` returns them.
+/// that ended their process are left out, because they are returned by [`Inbox::exceptions`].
 pub(super) fn survived(inbox: &Path) -> Vec<(PathBuf, Exception)> {
     let found = names(inbox).into_iter();
     let found = found.filter(|name| name.starts_with("survived-") && !name.contains('.'));
@@ -103,8 +104,8 @@ pub(super) fn survived(inbox: &Path) -> Vec<(PathBuf, Exception)> {
 }
 
 /// Deletes the inboxes that killed commands of this user left in the directory of a run. Inboxes of
-/// commands on other machines and in other containers stay, because it is not visible here whether
-/// those commands still run.
+/// commands on other machines and in other containers are not deleted, because this process cannot
+/// see whether those commands still run.
 fn remove_leftovers(root: &Path) {
     let Some(here) = own_identity() else {
         return;
@@ -186,7 +187,7 @@ pub(crate) struct Exception {
     pub(crate) message: String,
     /// The traceback with the outermost frame first.
     pub(crate) frames: Vec<Frame>,
-    /// What the process itself found about the cause of an out-of-memory error, as JSON.
+    /// The cause of an out-of-memory error that the process itself found, as JSON.
     pub(crate) cause: Option<String>,
 }
 
@@ -242,8 +243,8 @@ impl Exception {
         CHILD_FAILURES.contains(&self.class.as_str())
     }
 
-    /// The name of the exception class. A class of `builtins` has no module name before it, others
-    /// do.
+    /// The name of the exception class. The name contains the module of the class, unless the
+    /// module is `builtins`.
     pub(crate) fn name(&self) -> String {
         match self.module.as_str() {
             "" | "builtins" => self.class.clone(),
@@ -260,7 +261,8 @@ impl Exception {
         }
     }
 
-    /// The innermost frame of the user's own code, not of the standard library or a package.
+    /// The innermost frame of the traceback in the user's own code, not in the standard library or
+    /// a package.
     pub(crate) fn line(&self) -> Option<&Frame> {
         self.users_frames().next().or(self.frames.last())
     }
@@ -271,7 +273,7 @@ impl Exception {
     }
 
     /// What is known about a failed allocation: its size and its cause. If the process had too
-    /// little memory to inspect itself, the cause comes from its traceback.
+    /// little memory to find the cause itself, the cause is taken from its traceback.
     pub(crate) fn failed_request(&self) -> Map {
         let mut map = Map::new();
         if let Some(bytes) = requested_bytes(&self.message) {
@@ -308,7 +310,8 @@ impl Exception {
     }
 }
 
-/// Decodes a text that the hook escaped into one word or one line.
+/// Decodes a text in a report: the hook escapes spaces and line ends, so that a text is one word or
+/// one line.
 pub(super) fn unescaped(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut letters = text.chars();
@@ -389,7 +392,8 @@ mod tests {
         let site = cause.get("site").unwrap().as_map().unwrap();
         assert_eq!(site.get("line"), Some(&Value::Int(8)));
         assert!(matches!(cause.get("call_path"), Some(Value::List(calls)) if calls.len() == 1));
-        // The cause that the process itself found is used, unless it is incomplete JSON.
+        // The cause of the error that the process itself found is used, unless it is incomplete
+        // JSON.
         let found = format!("{report}cause {{\"operation\": \"a\\\\nb\"}}\n");
         let request = Exception::parse(&found).unwrap().failed_request();
         let cause = request.get("cause").unwrap().as_map().unwrap();

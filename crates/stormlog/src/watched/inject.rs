@@ -1,9 +1,9 @@
 //! Makes the Python interpreters of a program load Stormlog's hook: a `sitecustomize` module in the
 //! first directory of `PYTHONPATH`.
 //!
-//! The path stays in the environment of processes that outlive the run, so no other user may be
-//! able to create this directory. The directory is part of the installed package, or one that only
-//! the user can write to.
+//! `PYTHONPATH` stays in the environment of processes that outlive the run, so no other user may be
+//! able to create the directory of the hook. The hook is in the directory of the installed package,
+//! or in a directory that only the user can write to.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-/// The hook: code that the child's Python interpreter runs before the program.
+/// The source of the hook, which the Python interpreter of the recorded program runs before the
+/// program itself.
 const HOOK: &str = include_str!("../../../../python/stormlog/_inject/sitecustomize.py");
 
 /// The environment variable in which the Python package passes its installation directory.
@@ -44,16 +45,18 @@ fn hook_directory() -> anyhow::Result<PathBuf> {
     hook_in(&cache).context("set XDG_CACHE_HOME to a directory that only you can write to")
 }
 
-/// Writes the hook below a directory for caches.
+/// Writes the hook to a subdirectory of the user's cache directory, unless it is already there.
 fn hook_in(cache: &Path) -> anyhow::Result<PathBuf> {
     create(cache)?;
-    // Who can write to the directory above ours can put another one in its place.
+    // A user who can write to the parent directory could replace Stormlog's directory by another
+    // one.
     let metadata =
         fs::metadata(cache).with_context(|| format!("cannot read '{}'", cache.display()))?;
     let (owner, mode) = (metadata.uid(), metadata.mode());
     let is_trusted = owner == 0 || owner == rustix::process::getuid().as_raw();
     let is_sticky = mode & 0o1000 != 0;
-    // Many systems give each user a group of the same number.
+    // Many systems give each user a group with the user's own number; only the user is in this
+    // group, so the group may write.
     let may_group_write = metadata.gid() == owner;
     let others = if may_group_write { 0o002 } else { 0o022 };
     anyhow::ensure!(
@@ -80,8 +83,8 @@ fn create(path: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("cannot create '{}'", path.display()))
 }
 
-/// Creates a directory that only this user can write to, or checks that an existing one is such a
-/// directory.
+/// Creates a directory that only this user can write to; if the directory exists, checks that only
+/// this user can write to it.
 pub(super) fn own_directory(path: &Path) -> anyhow::Result<()> {
     create(path)?;
     let metadata =
@@ -115,7 +118,7 @@ mod tests {
         );
         open_to(&cache, 0o777);
         assert!(hook_in(&cache).is_err());
-        // In a sticky directory other users cannot rename ours.
+        // In a directory with the sticky bit, other users cannot rename Stormlog's directory.
         open_to(&cache, 0o1777);
         assert_eq!(hook_in(&cache).unwrap(), hook);
         open_to(&cache.join("stormlog"), 0o777);

@@ -1,9 +1,10 @@
 //! Inspects processes whose host memory rises, to find what inside them grows.
 //!
-//! Only the process itself knows its objects. A request file in the run's inbox asks the process to
-//! inspect them, and its answer is recorded as soon as it arrives, so that it is kept when the
-//! process is killed. The memory mappings of the process are read from outside. This module only
-//! collects evidence; the detectors decide later whether memory leaks.
+//! Only a process itself knows which objects it holds. A request file in the run's inbox makes the
+//! process inspect its objects. The answer of the process is recorded as soon as it arrives, so
+//! that it is not lost when the process is killed. The memory mappings of an inspected process are
+//! read from outside the process. This module only collects evidence; the detectors decide later
+//! whether memory leaks.
 
 mod answer;
 
@@ -39,8 +40,8 @@ const SURVIVED: Duration = Duration::from_secs(2);
 /// How long an inspection waits for the answer of a process before its request is withdrawn.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// The shortest time between two requests to one process, because the cost limit of inspections is
-/// per minute.
+/// The shortest time between two inspection requests to one process; it is one minute, because the
+/// cost of inspections is limited per minute.
 const PAUSE: Duration = Duration::from_mins(1);
 
 /// The largest numbers of inspection requests: to one process, to all processes together, and open
@@ -49,14 +50,15 @@ const MOST_OF_PROCESS: u32 = 3;
 const MOST_OF_RUN: u32 = 32;
 const MOST_OPEN: usize = 4;
 
-/// The growth in bytes after which the memory mappings of a program without the hook are recorded.
+/// The memory mappings of a program without Stormlog's hook are recorded when its memory has grown
+/// by this number of bytes.
 const ENOUGH_GROWTH: u64 = 16 << 20;
 
 /// The largest number of memory mappings that an event names.
 const MOST_MAPPINGS: usize = 4;
 
-/// Watches the host memory of a run's processes on a thread of its own, and inspects those that
-/// grow.
+/// Watches the host memory of a run's processes on a thread of its own, and inspects the processes
+/// whose memory grows.
 pub(super) struct Inspections {
     stop: Sender<()>,
     thread: JoinHandle<()>,
@@ -82,7 +84,7 @@ impl Inspections {
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK) {
                 work.look(&levels);
             }
-            // The last answers are read before the inbox is deleted.
+            // The last answers of inspected processes are read before the inbox is deleted.
             work.take_answers();
             work.take_survived(Duration::ZERO);
         };
@@ -93,7 +95,7 @@ impl Inspections {
         })
     }
 
-    /// Records the remaining answers and ends the thread.
+    /// Records the remaining answers of inspected processes and ends the thread.
     pub(super) fn finish(self) {
         drop(self.stop);
         let _ = self.thread.join();
@@ -107,7 +109,7 @@ struct Work {
     rising: Rising,
     latest: Levels,
     open: Vec<Request>,
-    /// All inspection requests so far.
+    /// All inspection requests that were sent so far.
     asked: Vec<Asked>,
 }
 
@@ -123,7 +125,8 @@ struct Request {
 struct Asked {
     pid: u32,
     at: Instant,
-    /// Whether the answer named the containers that grow, so that no further request is needed.
+    /// Whether the answer of the process named the containers that grow; if so, no further request
+    /// is sent to it.
     is_settled: bool,
 }
 
@@ -155,7 +158,8 @@ impl Work {
         };
         let mappings = Mappings::read(Path::new("/proc"), pid);
         let is_python = inbox::is_marked(&self.inbox, "python", pid);
-        // A Python interpreter without the hook cannot answer a request, so it is not inspected.
+        // A Python interpreter that has not loaded Stormlog's hook cannot answer a request, so it
+        // is not inspected.
         let is_mute = mappings.as_ref().is_none_or(Mappings::has_interpreter) && !is_python;
         if is_mute || (is_python && fs::write(self.request(pid), b"").is_err()) {
             return;
@@ -219,8 +223,8 @@ impl Work {
         answer.is_final
     }
 
-    /// Records the memory mappings of a program without Python or without the hook, once it has
-    /// grown enough.
+    /// Records the memory mappings of a program without Python or without Stormlog's hook, once its
+    /// memory has grown enough.
     fn take_mappings(&mut self, request: &Request) -> bool {
         let level = self.level(request.pid).unwrap_or(0);
         if level < request.anonymous.saturating_add(ENOUGH_GROWTH) {
@@ -258,8 +262,8 @@ impl Work {
         self.recorder.record(EVENT, 0, &context, metadata);
     }
 
-    /// Records the host out-of-memory errors that happened at least `after` ago and that their
-    /// processes caught.
+    /// Records the host out-of-memory errors that a process caught; an error is recorded only when
+    /// it is at least `after` old.
     fn take_survived(&self, after: Duration) {
         for (path, error) in inbox::survived(&self.inbox) {
             let age = now_ns().saturating_sub(error.time_ns);

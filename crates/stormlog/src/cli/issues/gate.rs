@@ -74,8 +74,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let judge = |issue: &Issue| {
         let own = found.states.state_of(issue, now);
         let before = baseline.state_of(issue, now);
-        // An issue that is ignored or resolved in either state file does not fail the check; an
-        // issue that is regressed in either file does.
+        // An issue that is ignored or resolved in the state file or in the baseline does not fail
+        // the check; an issue that is regressed in either of them does.
         let verdict = match (own, before) {
             ("ignored" | "resolved", _) | (_, "ignored" | "resolved") => return None,
             ("regressed", _) | (_, "regressed") => Failing::Regressed,
@@ -140,7 +140,7 @@ fn saw_everything(store: &Store, sources: &Sources) -> anyhow::Result<()> {
     }
 }
 
-/// Loads the issues that were known before, from a state file or from artifacts.
+/// Loads the baseline of known issues, from a state file or from artifacts.
 fn known_before(path: &Path, console: &mut Console<'_>) -> anyhow::Result<States> {
     if !path.exists() {
         return Err(hinted(
@@ -151,8 +151,8 @@ fn known_before(path: &Path, console: &mut Console<'_>) -> anyhow::Result<States
     if path.is_file() {
         match read_states(path) {
             Ok(states) => return Ok(states.unwrap_or_default()),
-            // If the file does not declare that it contains issue states, it is loaded as
-            // telemetry.
+            // If the baseline file does not declare that it contains issue states, it is loaded as
+            // a recording.
             Err(SidecarError::NotStates {
                 cause: StateError::WrongFormat | StateError::NotAnObject,
                 ..

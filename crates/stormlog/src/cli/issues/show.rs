@@ -77,7 +77,8 @@ fn text(issue: &Issue, store: &Store, most: usize, width: usize) -> String {
             "  and {more} more pieces of evidence; --evidence shows them"
         ));
     }
-    // Memory is drawn around the latest evidence, because it is the most useful one to investigate.
+    // The memory is drawn around the time of the latest evidence, because the latest evidence is
+    // the most useful to investigate.
     let latest = issue.evidence.iter().max_by_key(|link| link.timestamp_ns);
     if let Some(around) = latest.and_then(|link| timeline::around(link, store)) {
         line("");

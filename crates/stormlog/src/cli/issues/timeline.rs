@@ -39,7 +39,7 @@ impl Window {
         })
     }
 
-    /// The column of the timeline that shows a time.
+    /// The index of the timeline's column in which a given time is drawn.
     fn column(self, time_ns: i64) -> usize {
         let (from, to) = (i128::from(self.span_ns.0), i128::from(self.span_ns.1));
         let since = i128::from(time_ns) - from;

@@ -1,5 +1,5 @@
-//! Code that `tfmemprof` and `jaxmemprof` share. Both commands record a device from outside the
-//! training process that uses it, and print sizes in megabytes.
+//! Code that `tfmemprof` and `jaxmemprof` share. `tfmemprof` and `jaxmemprof` record a device from
+//! outside the training process that uses it, and print sizes in megabytes.
 
 pub(crate) mod analyze;
 pub(crate) mod info;
@@ -15,7 +15,7 @@ pub(crate) struct Names {
     pub(crate) framework: &'static str,
     /// The name of the command, such as `tfmemprof`.
     pub(crate) program: &'static str,
-    /// The source that is stored in recorded sessions.
+    /// The name that recorded sessions state as their source.
     pub(crate) session_source: &'static str,
     /// Which form of the diagnose bundle the command writes.
     pub(crate) flavour: Flavour,

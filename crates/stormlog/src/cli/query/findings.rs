@@ -15,7 +15,8 @@ use stormlog_report::analyze::cause_lines;
 use crate::live::Pace;
 use crate::machine::settle_statuses;
 
-/// What identifies a finding in successive analyses, in which the numbers of the finding change.
+/// Identifies a finding in successive analyses: its session, kind, rank and device stay the same,
+/// while its numbers change.
 type Key = (String, Kind, Option<u32>, i64);
 
 /// Remembers which findings were already reported.
@@ -41,7 +42,8 @@ impl Findings {
 
     fn look_now(&mut self, paths: &[PathBuf], ended_too: bool) -> Vec<Sighting> {
         let options = LoadOptions::skipping();
-        // Nothing is recorded yet, or a file is being renamed: the next analysis reads it.
+        // If nothing is recorded yet or a file is being renamed, the files are read again by the
+        // next analysis.
         let Ok(mut gathered) = gather(paths, &options) else {
             return Vec::new();
         };
@@ -72,8 +74,8 @@ impl Findings {
         found
     }
 
-    /// Stores a finding; returns whether it is new, more severe than before, or its cause is now
-    /// known.
+    /// Stores a finding; returns `true` if the finding is new or more severe than before, or if its
+    /// cause has become known.
     fn note(&mut self, key: Key, finding: &Finding) -> bool {
         let now = (finding.severity, finding.cause.is_some());
         match self.known.insert(key, now) {

@@ -51,8 +51,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         for sighting in watch.look() {
             print(&sighting, arguments.json, console)?;
         }
-        // The recordings are analyzed less often than new events are read; `findings` decides when
-        // an analysis is due.
+        // New events are read in every pass of this loop, but the recordings are analyzed less
+        // often; `findings` decides when an analysis is due.
         for finding in findings.look(&arguments.sources.paths, arguments.from_start) {
             print(&finding, arguments.json, console)?;
         }

@@ -23,7 +23,8 @@ fn position_of(model: &Model, text: &str) -> (u16, u16) {
     let shown = screen(model, model.size.0, model.size.1);
     let found = shown.lines().enumerate().find_map(|(row, line)| {
         let before = line.split_once(text)?.0;
-        // One column is subtracted, because the screen text has a quotation mark before each line.
+        // One column is subtracted, because each line of the screen text begins with a quotation
+        // mark that is not on the screen.
         Some((before.chars().count() - 1, row))
     });
     let (column, row) = found.unwrap_or_else(|| panic!("no {text} in\n{shown}"));
@@ -43,7 +44,7 @@ fn clicks_hit_what_is_drawn() {
         press(&mut model, "4");
         click(&mut model, "r1 allocator_leak");
         assert_eq!(model.cursor(), 1);
-        // The table lists the rank with a finding first, so rank 0 is the second line.
+        // The table of ranks lists the rank with a finding first, so rank 0 is its second line.
         click(&mut model, "0     400");
         assert_eq!(model.rank_cursor, 1);
         press(&mut model, "v");

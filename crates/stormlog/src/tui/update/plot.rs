@@ -94,7 +94,7 @@ pub(super) fn zoom_at(model: &mut Model, share: f64, factor: f64) {
     }
 }
 
-/// Shows a rank in the plot, with the cursor at a time of the rank's own clock.
+/// Shows a rank in the plot and sets the cursor to a time, which is given on the rank's own clock.
 pub(super) fn show(model: &mut Model, rank: Option<i64>, at_ns: Option<i64>) {
     let Some(run) = &model.run else {
         return;
@@ -108,7 +108,8 @@ pub(super) fn show(model: &mut Model, rank: Option<i64>, at_ns: Option<i64>) {
         ..PlotView::default()
     };
     if let (Some(at_ns), Some((index, whole))) = (at_ns, tracks.get(shown)) {
-        // The time is converted from the rank's clock to the shared clock that the plot uses.
+        // The time of the cursor is converted from the rank's clock to the shared clock that the
+        // plot uses.
         plot.put_cursor(*whole, at_ns.saturating_add(of(*index).skew_ns));
     }
     model.plot = plot;

@@ -55,7 +55,7 @@ fn halves(area: Rect) -> [Rect; 2] {
     Layout::vertical([Constraint::Percentage(40), Constraint::Percentage(60)]).areas(area)
 }
 
-/// What is at a position of the diagnostics tab.
+/// Finds out what is drawn at a position of the diagnostics tab.
 pub(super) fn hit(model: &Model, area: Rect, position: Position) -> Option<Hit> {
     model.run.as_ref().and_then(Run::shown)?;
     let [upper, lower] = halves(area);
@@ -252,7 +252,8 @@ fn evidence(model: &Model, finding: &Finding) -> Vec<Line<'static>> {
     lines
 }
 
-/// Formats a number of the evidence in the unit that its name ends with.
+/// Formats a number of a finding's evidence in the unit that the end of the number's name states,
+/// such as `_bytes`.
 fn number(name: &str, value: f64) -> String {
     if name.ends_with("_bytes") {
         human_bytes(value.round())

@@ -58,8 +58,8 @@ fn hint(model: &Model) -> Vec<Line<'static>> {
     .collect()
 }
 
-/// Draws as many lanes as fit, beside the timeline of the selected lane. Each lane has a line of
-/// numbers and a line of bars.
+/// Draws as many lanes (each the samples of one device or host) as fit, beside the timeline of the
+/// selected lane. Each lane of the live view takes two lines: one with numbers and one with bars.
 fn lanes(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let [list, plot] = halves(model, area);
     let shown = usize::from(list.height / LANE);
@@ -83,10 +83,11 @@ fn lanes(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     }
 }
 
-/// The number of lines that a lane takes in the list.
+/// The number of lines that a lane (the samples of one device or host) takes in the list.
 const LANE: u16 = 2;
 
-/// Splits the area into the list of lanes and the timeline of the selected lane.
+/// Splits the area into the list of lanes, one per device or host, and the timeline of the selected
+/// lane.
 fn halves(model: &Model, area: Rect) -> [Rect; 2] {
     let wanted = u16::try_from(model.monitor.lanes.len()).unwrap_or(u16::MAX);
     let most = (area.height.saturating_sub(5) / LANE).max(1);
@@ -99,7 +100,7 @@ fn chosen_lane(model: &Model) -> usize {
     model.cursors[Tab::Monitoring.index()].min(last)
 }
 
-/// The index of the lane at a position of the screen.
+/// The index of the lane (the samples of one device or host) at a position of the screen.
 pub(super) fn lane_at(model: &Model, area: Rect, position: Position) -> Option<usize> {
     if model.monitor.lanes.is_empty() {
         return None;
@@ -129,7 +130,7 @@ fn sparkline(model: &Model, frame: &mut Frame<'_>, area: Rect, lane: &Lane) {
     frame.render_widget(sparkline, area);
 }
 
-/// Draws the timeline of a lane, with the limits that are close to its values.
+/// Draws the timeline of one device or host, with the alert limits that are close to its values.
 fn timeline(model: &Model, frame: &mut Frame<'_>, area: Rect, lane: &Lane) {
     let ends = lane.points.front().zip(lane.points.back());
     let Some(((from, _), (to, _))) = ends.filter(|_| area.height > 2) else {

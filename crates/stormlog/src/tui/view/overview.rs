@@ -16,7 +16,8 @@ use crate::tui::outline::Outline;
 use crate::tui::points::columns;
 
 const ROWS: [Constraint; 2] = [Constraint::Length(10), Constraint::Min(4)];
-/// The plot and what uses the device, on a screen that has room for both.
+/// The widths of the plot and of the list of what uses the device, on a screen that is large enough
+/// for both.
 const LOWER: [Constraint; 2] = [Constraint::Min(50), Constraint::Length(56)];
 const WIDE: u16 = 110;
 const HIGH: u16 = 16;
@@ -41,13 +42,13 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     }
 }
 
-/// What uses the device with the most memory in use.
+/// The list of what uses the memory of a device, for the device with the most memory in use.
 fn ledger_of(model: &Model) -> Option<LedgerLines> {
     let run = model.run.as_ref()?.shown()?;
     ledger_lines(&run.timeline, 1).into_iter().next()
 }
 
-/// Draws what uses a device, a line each.
+/// Draws the list of what uses the memory of a device, one line per user.
 fn users(model: &Model, frame: &mut Frame<'_>, area: Rect, ledger: &LedgerLines) {
     let inner = framed(model, frame, area, &for_terminal(&ledger.title));
     let mut lines: Vec<Line<'_>> = ledger
@@ -131,7 +132,8 @@ fn facts(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(lines), inner);
 }
 
-/// Draws the verdict, and in the same frame what uses a device where that has no frame of its own.
+/// Draws the verdict; on a small screen, the frame of the verdict also contains what uses the
+/// memory of the device.
 fn verdict(model: &Model, frame: &mut Frame<'_>, area: Rect, ledger: Option<&LedgerLines>) {
     let issues = model.issues.as_ref().map_or_else(String::new, |issues| {
         let is_open = |issue: &&Issue| ["open", "regressed"].contains(&issue.state);
@@ -233,7 +235,7 @@ fn plot(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     .draw(frame, inner);
 }
 
-/// Draws the coarse curve from rollups until the events are read.
+/// Draws the coarse memory curve from the rollups, which is shown until the events are read.
 fn outline(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let outline = model.outline.as_ref();
     let known = outline.and_then(|outline| Some((outline, outline.curve.first()?.0)));
@@ -262,7 +264,7 @@ fn outline(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     .draw(frame, inner);
 }
 
-/// The facts from rollups, which are shown until there is a verdict.
+/// The peaks and alerts from the rollups as text, which is shown until there is a verdict.
 fn from_rollups(model: &Model, outline: &Outline) -> Vec<Line<'static>> {
     let known = |value: Option<i64>| value.map_or_else(|| "unknown".to_owned(), bytes::human);
     let rank = outline.peak_rank.map(|rank| format!(" on rank {rank}"));

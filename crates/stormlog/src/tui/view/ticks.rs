@@ -33,7 +33,7 @@ const APART: usize = 18;
 /// The smallest number of rows between two memory ticks.
 const ROWS_APART: u16 = 3;
 
-/// Ticks at multiples of a power of two, lowest first.
+/// The ticks of a byte axis at multiples of a power of two, the lowest first.
 pub(super) fn of_bytes(height: f64, rows: u16) -> Vec<i64> {
     let most = f64::from((rows / ROWS_APART).max(1));
     let mut step = 1_i64;
@@ -46,7 +46,7 @@ pub(super) fn of_bytes(height: f64, rows: u16) -> Vec<i64> {
         .collect()
 }
 
-/// Columns and times of ticks at multiples of a round step.
+/// The ticks of a time axis at multiples of a round step, each as its column and its time.
 pub(super) fn of_time(from: i64, to: i64, width: usize) -> Vec<(usize, i64)> {
     let length = to.saturating_sub(from).max(1);
     let most = i64::try_from(width / APART).unwrap_or(1).max(1);

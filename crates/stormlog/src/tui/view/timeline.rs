@@ -1,4 +1,5 @@
-//! Draws a timeline in braille characters, each of which has two columns and four rows of dots.
+//! Draws a timeline with braille characters, because each of them shows two columns and four rows
+//! of dots.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -16,8 +17,8 @@ use crate::tui::points::Columns;
 
 /// The width of the memory axis left of the plot, in columns.
 const SCALE: u16 = 10;
-/// The largest distance in columns of two samples that are joined by a line; a sampling gap is much
-/// wider.
+/// The largest distance in columns between two samples that a line joins; a sampling gap is drawn
+/// much wider and is not joined.
 const JOINED: f64 = 12.0;
 /// A memory limit above this multiple of the peak is not drawn, because it would flatten the curve.
 const NEAR: i64 = 4;
@@ -103,8 +104,8 @@ impl Timeline<'_> {
         let mut taken = Vec::new();
         let mut label = |value: i64, text: String, style: Style| {
             let row = row_of(value, height, rows);
-            // If several labels would be in one row, the first is kept: the limit, then the ticks
-            // from the lowest up.
+            // If several labels would be in one row, only the first is drawn; the memory limit
+            // comes first, then the ticks from the lowest up.
             if taken.contains(&row) {
                 return;
             }
@@ -154,7 +155,7 @@ impl Timeline<'_> {
     }
 }
 
-/// The row of a value, counted from the top.
+/// The row of the plot in which a value is drawn, counted from the top.
 fn row_of(value: i64, height: f64, rows: u16) -> u16 {
     let share = (1.0 - value as f64 / height).clamp(0.0, 1.0);
     let row = u16::try_from(whole(share * f64::from(rows)));

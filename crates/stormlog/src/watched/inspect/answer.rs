@@ -11,12 +11,12 @@ use super::super::inbox::unescaped;
 const MOST_HOLDERS: usize = 8;
 const LONGEST_NAME: usize = 400;
 
-/// The largest numbers in an answer, in bytes and in seconds; larger ones are invalid, because no
-/// process has more memory and no inspection takes longer.
+/// The largest sizes in bytes and durations in seconds that an answer may contain; larger numbers
+/// are invalid, because no process has more memory and no inspection takes longer.
 const MOST_BYTES: i64 = 1 << 50;
 const LONGEST_S: f64 = 3600.0;
 
-/// A container that holds more memory than before.
+/// A container in the inspected process that holds more memory than before.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Holder {
     /// Without secrets.
@@ -33,7 +33,7 @@ pub(super) struct Holder {
     added: Option<Line>,
 }
 
-/// A line of the program.
+/// A line of the program's source code: file, line number and function.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct Line {
     file: String,
@@ -84,7 +84,7 @@ impl Answer {
         (answer.pid > 0 && answer.seconds > 0.0).then_some(answer)
     }
 
-    /// Whether a single holder explains more than half of the growth.
+    /// Whether a single holder explains more than half of the growth of the process.
     pub(super) fn names_most(&self) -> bool {
         let most = self.holders.iter().map(|holder| holder.grown).max();
         most.is_some_and(|most| most > self.grown / 2)
@@ -119,7 +119,7 @@ impl Line {
     }
 }
 
-/// A text from the answer without control characters, cut to the longest name.
+/// A name from the answer without control characters, cut to the longest allowed length.
 fn name(text: &str) -> Option<String> {
     let text = unescaped(text);
     let plain = text.chars().filter(|letter| !letter.is_control());

@@ -62,7 +62,7 @@ pub(crate) struct Picture<'a> {
     pub(crate) name: Option<&'a str>,
 }
 
-/// The largest file in bytes that is read.
+/// The largest size in bytes of a recorded file; larger files are not read.
 const LARGEST: u64 = 1 << 30;
 
 /// The content of a recorded file.
@@ -191,7 +191,7 @@ fn analyze(framework: Framework, recording: &Recording, arguments: &Arguments) -
         let peak = recording.peak.unwrap_or(0.0);
         let growth = recording.growth();
         // A recording from outside the training process does not contain the memory reserved by the
-        // allocator, so the fragmentation is unknown and the default is used.
+        // allocator, so the fragmentation is unknown and its default value is used.
         let share = Fragmentation::default().score;
         let worth = efficiency(peak, growth, share, Some(usage));
         let mut advice = suggestions(framework, peak, growth, share, &[]);

@@ -1,4 +1,5 @@
-//! The recording of a device by `monitor` and `track`, its results, and its output file.
+//! Records a device for the commands `monitor` and `track`, prints the results, and writes the
+//! output file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -101,8 +102,8 @@ impl Tracking {
         let max_events = self.max_history.saturating_mul(EVENTS_PER_SAMPLE);
         Ok(Recording {
             recorder: capture.recorder_of(max_events, self.bundle_events),
-            // The signal handlers are registered before the start is printed, so that a later
-            // signal ends the recording cleanly.
+            // The signal handlers are registered before the command prints that the recording
+            // starts, so that a signal after this message ends the recording cleanly.
             signals: Signals::that_end()?,
             framework: self.framework,
             source,
@@ -174,7 +175,8 @@ impl Sample {
     }
 }
 
-/// Makes one alert each time memory rises above the threshold, not one per sample.
+/// Makes one alert each time memory rises above the threshold, and not one for every sample above
+/// the threshold.
 fn crossings(samples: &[Sample], threshold_mb: f64) -> Vec<Value> {
     let mut was_above = false;
     let mut alerts = Vec::new();

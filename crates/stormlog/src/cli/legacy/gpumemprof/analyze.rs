@@ -72,7 +72,8 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let mut outcome = match read(arguments) {
         Ok(outcome) => outcome,
         Err(message) => {
-            // The error is printed on standard output, where existing scripts look for it.
+            // The error message is printed on standard output, where scripts for stormlog 0.3.9
+            // expect it.
             writeln!(console.out, "{}", for_terminal(&message))?;
             return Ok(Exit::Failure);
         }
@@ -188,7 +189,8 @@ fn size(path: &Path) -> u64 {
     entries.map(|entry| size(&entry.path())).sum()
 }
 
-/// Reads and analyzes a file. Errors have the same texts as in stormlog 0.3.9.
+/// Reads and analyzes a file. The error messages have the same texts as those of `gpumemprof
+/// analyze` in stormlog 0.3.9.
 fn read(arguments: &Arguments) -> Result<Outcome, String> {
     let input = &arguments.input_file;
     if !input.exists() {
@@ -223,7 +225,7 @@ fn read(arguments: &Arguments) -> Result<Outcome, String> {
     ))
 }
 
-/// The largest file in bytes whose keys are listed.
+/// The largest size in bytes of a JSON file whose top-level keys are listed.
 const LARGEST: u64 = 1 << 30;
 
 fn top_level_keys(file: &Path) -> Vec<String> {

@@ -29,7 +29,7 @@ impl Mode {
         }
     }
 
-    /// Formats a size in the unit that the mode uses.
+    /// Formats a size: in GB for a GPU, in MB for the memory of a process.
     pub(super) fn size(self, bytes: i64) -> String {
         let bytes = bytes as f64;
         match self {
@@ -39,7 +39,7 @@ impl Mode {
     }
 }
 
-/// Makes a recorder for the requested GPU. If no GPU was requested and the machine has none, the
+/// Makes a recorder for the requested GPU. If no GPU was requested and the machine has no GPU, the
 /// recorder records this process.
 pub(super) fn recorder(
     device: Option<u32>,

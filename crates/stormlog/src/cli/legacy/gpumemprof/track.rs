@@ -180,7 +180,8 @@ fn announce(arguments: &Arguments, mode: Mode, console: &mut Console<'_>) -> any
 }
 
 /// The alerts that were recorded since the last call. All alerts of one sample are recorded
-/// together, so every alert after the time of the last reported one is new.
+/// together with the same time, so every alert with a later time than the last reported alert is
+/// new.
 fn new_alerts(recorder: &Recorder, reported_until_ns: &mut i64) -> Vec<Arc<TrackedEvent>> {
     let query = EventQuery {
         alerts_only: true,
