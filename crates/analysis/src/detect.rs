@@ -45,7 +45,6 @@ mod scope;
 mod series;
 mod shift;
 mod signals;
-pub(crate) mod stats;
 mod straight;
 mod trend;
 mod warm_up;

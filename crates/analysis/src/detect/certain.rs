@@ -10,8 +10,8 @@ use super::evidence::Channel;
 use super::growth::{Growth, Strength};
 use super::series::Series;
 use super::signals::Signals;
-use super::stats::{median, quantile};
 use super::straight::{self, Line};
+use crate::stats::{median, quantile};
 
 /// Number of time blocks in which growth is checked; memory must rise in nearly every block. For
 /// samples at step ends, which are exact, fewer blocks are enough.

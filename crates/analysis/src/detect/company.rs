@@ -4,7 +4,7 @@
 use super::evidence::{Channel, Evidence, Subject};
 use super::excursion::Excursion;
 use super::signals::seconds_between;
-use super::stats::median;
+use crate::stats::median;
 use crate::timeline;
 
 /// Maximum number of other ranks that a rank is compared with. Comparing with more ranks would not

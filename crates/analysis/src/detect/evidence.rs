@@ -10,8 +10,8 @@ use super::growth::{self, Growth, Strength};
 use super::jump::{self, Jump};
 use super::series::Series;
 use super::signals::{self, Signals};
-use super::stats::median;
 use super::{certain, straight, words};
+use crate::stats::median;
 use crate::timeline::{End, Recorder, Resource, Run, Track};
 
 /// Minimum number of samples that a track needs to be judged. Of the 48 samples, three quarters

@@ -4,9 +4,9 @@ use super::evidence::{Channel, Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, Verdict};
 use super::floor::Floor;
 use super::signals::seconds_between;
-use super::stats::{median, robust_sigma};
 use super::trend::{SHAPES, Trend};
 use super::{confidence, draft, growth, jump, words};
+use crate::stats::{median, robust_sigma};
 use crate::timeline;
 
 /// Smallest lead of the first rank's onset over the second rank's onset. A first cause is defined

@@ -9,7 +9,7 @@
 use stormlog_format::whole_count;
 
 use super::series::Series;
-use super::stats::{bend_scatter, median, quantile, smooth3};
+use crate::stats::{bend_scatter, median, quantile, smooth3};
 
 /// Longest signal that is searched sample by sample; longer signals are first reduced to one sample
 /// per block.

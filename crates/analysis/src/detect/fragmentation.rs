@@ -4,8 +4,8 @@
 use super::evidence::{Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, Verdict};
 use super::signals::Signals;
-use super::stats::{median, quantile};
 use super::{confidence, draft, words};
+use crate::stats::{median, quantile};
 
 /// Smallest growth of the excess of reserved memory, as a share of the highest allocation.
 /// Fragmentation is defined by growth of at least 18 %; this limit is lower because a peak sampled

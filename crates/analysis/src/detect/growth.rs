@@ -9,9 +9,9 @@ use super::floor::{Floor, Knot};
 use super::series::Series;
 use super::shift::{self, Rise};
 use super::signals::Signals;
-use super::stats::{isotonic, largest_fall, median, theil_sen};
 use super::straight::Line;
 use super::trend::{self, SHAPES, Trend};
+use crate::stats::{isotonic, largest_fall, median, theil_sen};
 
 /// Smallest growth that is reported, as a share of the device. Growth is defined as at least 0.5 %
 /// of the device; this limit is lower because the first and last samples miss a part of the growth.

@@ -2,8 +2,8 @@
 
 use super::evidence::{Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, Verdict};
-use super::stats::{median, quantile, robust_sigma};
 use super::{confidence, draft, words};
+use crate::stats::{median, quantile, robust_sigma};
 
 /// Smallest excess of a rank's memory over the other ranks that is reported, as a share. Ordinary
 /// differences between ranks stay below 6 %, real cases start at 13 %, and an imbalance is defined

@@ -2,7 +2,7 @@
 //! checkpoints. Samples within interruptions are left out, because their memory use shows nothing
 //! about training steps.
 
-use super::stats::median;
+use crate::stats::median;
 use crate::timeline::PhaseSpan;
 use std::collections::BTreeMap;
 

@@ -5,8 +5,8 @@ use super::floor::{Floor, Knot};
 use super::series::Series;
 use super::shift::{self, Rise};
 use super::signals::Signals;
-use super::stats::{median, quantile};
 use super::trend;
+use crate::stats::{median, quantile};
 
 /// Smallest height of a jump that is reported, as a share of the device. A jump is defined as at
 /// least 1.5 % of the device; this limit is lower to allow for errors of the measurement.

@@ -13,7 +13,7 @@ use super::floor::Floor;
 use super::order;
 use super::series::Series;
 use super::signals::{self, Signals, seconds_between};
-use super::stats::{bend_scatter, median, quantile, robust_sigma, theil_sen};
+use crate::stats::{bend_scatter, median, quantile, robust_sigma, theil_sen};
 use crate::timeline::{Column, Resource, Run, Step, Track, float};
 
 /// Minimum number of knots (points) of a floor, or of visits to a phase, needed for a level and its

@@ -1,6 +1,6 @@
 //! Selects and orders the samples of a track that detectors use.
 
-use super::stats::quantile;
+use crate::stats::quantile;
 use crate::timeline::Track;
 use crate::timeline::float;
 

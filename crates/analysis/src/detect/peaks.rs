@@ -4,7 +4,7 @@ use super::evidence::Course;
 use super::floor::Floor;
 use super::series::Series;
 use super::signals::Signals;
-use super::stats::{median, quantile};
+use crate::stats::{median, quantile};
 
 /// The quantile of the samples that counts as the normal peak of a step. Samples above this
 /// quantile may be spikes or evaluations.

@@ -7,8 +7,8 @@ use super::floor::Floor;
 use super::interruptions::Interruptions;
 use super::order;
 use super::series::Series;
-use super::stats::median;
 use super::warm_up::WarmUp;
+use crate::stats::median;
 #[cfg(test)]
 use crate::timeline::Run;
 use crate::timeline::{Column, CrowdedDevices, Track, float};

@@ -5,7 +5,7 @@
 //! rise so evenly to the end. Therefore straight growth need not reach a minimum share of the
 //! device.
 
-use super::stats::{largest_fall, median, theil_sen};
+use crate::stats::{largest_fall, median, theil_sen};
 
 /// Longest series that is examined sample by sample. Longer series are first reduced to the minima
 /// of groups of samples.

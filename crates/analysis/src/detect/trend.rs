@@ -4,7 +4,7 @@
 
 use super::floor::{Floor, Knot};
 use super::signals::Signals;
-use super::stats::{median, quantile, smooth3, theil_sen, weighted_median};
+use crate::stats::{median, quantile, smooth3, theil_sen, weighted_median};
 
 /// Exponents of the growth over time: 1 is growth at a constant rate, 2 and 3 are accelerating
 /// growth.

@@ -2,7 +2,7 @@
 //! quarter of the run.
 
 use super::series::Series;
-use super::stats::median;
+use crate::stats::median;
 
 /// Share of the run that is always warm-up; changes in this first part are not findings.
 const SHARE: f64 = 0.25;

@@ -12,7 +12,7 @@ use stormlog_format::whole;
 
 use super::run::Run;
 use super::track::{Resource, Track, float};
-use crate::detect::stats::median;
+use crate::stats::median;
 
 /// A recorder whose first sample is below this share of the rank's working level recorded the rank
 /// from the start.

@@ -8,7 +8,7 @@ use stormlog_format::whole_count;
 const MAX_SLOPE_POINTS: usize = 40;
 
 /// The quantile `q` of `values`, by nearest rank.
-pub(super) fn quantile(values: &[f64], q: f64) -> f64 {
+pub(crate) fn quantile(values: &[f64], q: f64) -> f64 {
     if values.is_empty() {
         return 0.0;
     }
@@ -35,7 +35,7 @@ pub(crate) fn median(values: &[f64]) -> f64 {
 }
 
 /// The median absolute deviation, scaled to the standard deviation of normal noise.
-pub(super) fn robust_sigma(values: &[f64]) -> f64 {
+pub(crate) fn robust_sigma(values: &[f64]) -> f64 {
     let centre = median(values);
     let deviations: Vec<f64> = values.iter().map(|v| (v - centre).abs()).collect();
     1.4826 * median(&deviations)
@@ -43,7 +43,7 @@ pub(super) fn robust_sigma(values: &[f64]) -> f64 {
 
 /// Scatter of a sequence without its trend, measured by how far each value lies from the mean of
 /// its two neighbours.
-pub(super) fn bend_scatter(values: &[f64]) -> f64 {
+pub(crate) fn bend_scatter(values: &[f64]) -> f64 {
     let bends: Vec<f64> = values
         .windows(3)
         .map(|w| w[1] - w[0].midpoint(w[2]))
@@ -55,7 +55,7 @@ pub(super) fn bend_scatter(values: &[f64]) -> f64 {
 
 /// The weighted median: the value below which half of the total weight lies. The weighted median
 /// minimises the weighted sum of absolute deviations.
-pub(super) fn weighted_median(pairs: &mut [(f64, f64)]) -> f64 {
+pub(crate) fn weighted_median(pairs: &mut [(f64, f64)]) -> f64 {
     let half = pairs.iter().map(|p| p.1).sum::<f64>() / 2.0;
     let (mut rest, mut below) = (pairs, 0.0);
     loop {
@@ -82,7 +82,7 @@ pub(super) fn weighted_median(pairs: &mut [(f64, f64)]) -> f64 {
 
 /// Slope of the Theil-Sen line: the median of the slopes between all pairs of points. Up to 29 % of
 /// outliers do not affect the slope.
-pub(super) fn theil_sen(x: &[f64], y: &[f64]) -> f64 {
+pub(crate) fn theil_sen(x: &[f64], y: &[f64]) -> f64 {
     let n = x.len().min(y.len());
     let stride = n.div_ceil(MAX_SLOPE_POINTS).max(1);
     let picks: Vec<usize> = (0..n).step_by(stride).collect();
@@ -99,7 +99,7 @@ pub(super) fn theil_sen(x: &[f64], y: &[f64]) -> f64 {
 }
 
 /// The non-decreasing sequence closest to `values` in least squares (pool adjacent violators).
-pub(super) fn isotonic(values: &[f64]) -> Vec<f64> {
+pub(crate) fn isotonic(values: &[f64]) -> Vec<f64> {
     let mut pools: Vec<(f64, usize)> = Vec::with_capacity(values.len());
     for &value in values {
         pools.push((value, 1));
@@ -120,7 +120,7 @@ pub(super) fn isotonic(values: &[f64]) -> Vec<f64> {
 }
 
 /// Largest fall from a level to any later one.
-pub(super) fn largest_fall(levels: &[f64]) -> f64 {
+pub(crate) fn largest_fall(levels: &[f64]) -> f64 {
     let mut highest = f64::NEG_INFINITY;
     levels.iter().fold(0.0, |fall: f64, &level| {
         highest = highest.max(level);
@@ -130,7 +130,7 @@ pub(super) fn largest_fall(levels: &[f64]) -> f64 {
 
 /// Replaces each value by the median of itself and its two neighbours. The first and last value
 /// stay unchanged.
-pub(super) fn smooth3(values: &[f64]) -> Vec<f64> {
+pub(crate) fn smooth3(values: &[f64]) -> Vec<f64> {
     let mut out = values.to_vec();
     for (k, window) in values.windows(3).enumerate() {
         let (a, b, c) = (window[0], window[1], window[2]);
