@@ -56,16 +56,16 @@ mod properties;
 #[cfg(test)]
 pub(crate) mod sketch;
 
-pub mod drift;
-pub mod first_cause;
+pub mod allocator_leak;
 pub mod fragmentation;
-mod host;
+pub mod hidden_drift;
 mod host_cause;
-pub mod imbalance;
-pub mod leak;
-pub mod oom;
-pub mod spike;
-pub mod step;
+mod host_leak;
+pub mod oom_risk;
+pub mod rank_first_cause;
+pub mod rank_imbalance;
+pub mod step_change;
+pub mod transient_spike;
 
 pub use crate::timeline::{Column, OomMark, PhaseSpan, Run, Track, run_of};
 pub use cause::{Cause, Failure, Held, Site};

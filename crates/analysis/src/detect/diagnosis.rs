@@ -5,11 +5,14 @@ use stormlog_format::counted;
 
 use super::evidence::{Evidence, MIN_SAMPLES};
 use super::finding::{Finding, Kind, Severity, Verdict};
-use super::host::{self, HostEvidence};
+use super::host_leak::{self, HostEvidence};
 use super::options::Options;
 use super::phase_peak::{self, Note};
 use super::scope::Scope;
-use super::{companion, drift, first_cause, fragmentation, imbalance, leak, oom, spike, step};
+use super::{
+    allocator_leak, companion, fragmentation, hidden_drift, oom_risk, rank_first_cause,
+    rank_imbalance, step_change, transient_spike,
+};
 use crate::timeline::{End, Resource, Run, Track};
 
 /// The verdicts of all detectors, the part of the run that they covered, and how the run ended.
@@ -42,19 +45,19 @@ pub fn diagnose(run: &Run, options: &Options) -> Diagnosis {
     let of_run = HostEvidence::of(run);
     let verdict = |kind| {
         let answers = groups.iter().map(|evidence| match kind {
-            Kind::OomRisk => oom::check(evidence, options),
-            Kind::AllocatorLeak => leak::check(evidence),
-            Kind::HiddenDrift => drift::check(evidence),
+            Kind::OomRisk => oom_risk::check(evidence, options),
+            Kind::AllocatorLeak => allocator_leak::check(evidence),
+            Kind::HiddenDrift => hidden_drift::check(evidence),
             Kind::HostLeak => Verdict::TooShort,
             Kind::Fragmentation => fragmentation::check(evidence),
-            Kind::StepChange => step::check(evidence),
-            Kind::TransientSpike => spike::check(evidence),
-            Kind::RankFirstCause => first_cause::check(evidence),
-            Kind::RankImbalance => imbalance::check(evidence),
+            Kind::StepChange => step_change::check(evidence),
+            Kind::TransientSpike => transient_spike::check(evidence),
+            Kind::RankFirstCause => rank_first_cause::check(evidence),
+            Kind::RankImbalance => rank_imbalance::check(evidence),
         });
         let of_host = match kind {
-            Kind::OomRisk => oom::check_host(run, &of_run, options),
-            Kind::HostLeak => host::check(run, &of_run),
+            Kind::OomRisk => oom_risk::check_host(run, &of_run, options),
+            Kind::HostLeak => host_leak::check(run, &of_run),
             _ => Verdict::TooShort,
         };
         let of_host = match of_host {

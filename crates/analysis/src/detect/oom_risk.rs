@@ -5,7 +5,7 @@ use stormlog_format::classify::KERNEL_OOM_KILL;
 use super::evidence::{Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, Verdict};
 use super::growth::Strength;
-use super::host::HostEvidence;
+use super::host_leak::HostEvidence;
 use super::options::Options;
 use super::outlook::{self, Outlook};
 use super::{confidence, draft, failed_at, growing, words};
