@@ -52,9 +52,7 @@ mod windows;
 mod words;
 
 #[cfg(test)]
-mod properties;
-#[cfg(test)]
-pub(crate) mod sketch;
+pub(crate) mod tests;
 
 pub mod allocator_leak;
 pub mod fragmentation;

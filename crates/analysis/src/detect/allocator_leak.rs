@@ -26,10 +26,10 @@ pub fn check(evidence: &Evidence) -> Verdict {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sketch::{a_rank, gib, mib, run_of, seconds_since_start};
+    use super::super::tests::sketch::{a_rank, gib, mib, run_of, seconds_since_start};
     use super::*;
 
-    fn verdict_on(sketch: super::super::sketch::Sketch) -> Verdict {
+    fn verdict_on(sketch: super::super::tests::sketch::Sketch) -> Verdict {
         check(&Evidence::of(&run_of([sketch])))
     }
 

@@ -107,7 +107,7 @@ impl Member<'_> {
 #[cfg(test)]
 mod tests {
     use super::super::excursion;
-    use super::super::sketch::{Sketch, a_rank, gib, run_of};
+    use super::super::tests::sketch::{Sketch, a_rank, gib, run_of};
     use super::*;
 
     fn shared(ranks: impl IntoIterator<Item = Sketch>) -> bool {

@@ -206,7 +206,7 @@ fn capitalized(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sketch::{a_rank, mib, run_of};
+    use super::super::tests::sketch::{a_rank, mib, run_of};
     use super::*;
     use crate::timeline::Column;
 

@@ -102,7 +102,7 @@ fn for_run(found: Vec<Finding>, recorded: usize) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sketch::{a_rank, run_of};
+    use super::super::tests::sketch::{a_rank, run_of};
     use super::*;
 
     fn found_on(evidence: &Evidence, ranks: &[u32]) -> Vec<Finding> {

@@ -405,7 +405,7 @@ fn are_alike(bytes: f64, typical: f64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sketch::{a_rank, gib, mib, run_of};
+    use super::super::tests::sketch::{a_rank, gib, mib, run_of};
     use super::*;
 
     fn growing(run: &Run) -> Vec<u32> {
@@ -426,7 +426,7 @@ mod tests {
 
     #[test]
     fn what_most_ranks_give_back_is_garbage() {
-        let others = |of: fn(u32) -> super::super::sketch::Sketch| {
+        let others = |of: fn(u32) -> super::super::tests::sketch::Sketch| {
             let mut all: Vec<_> = (1..6).map(of).collect();
             all.push(a_rank(0).grows(mib(8), 160));
             growing(&run_of(all))

@@ -245,7 +245,7 @@ fn describe(subject: &Subject, onset: f64, grown: f64, peak: f64, climbs: usize)
 
 #[cfg(test)]
 mod tests {
-    use super::super::sketch::{Sketch, a_rank, gib, mib, run_of, seconds_since_start};
+    use super::super::tests::sketch::{Sketch, a_rank, gib, mib, run_of, seconds_since_start};
     use super::*;
 
     fn verdict_on(sketch: Sketch) -> Verdict {

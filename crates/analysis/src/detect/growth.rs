@@ -361,7 +361,7 @@ fn spread_of(knots: &[Knot], levels: &[f64], trend: &Trend) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::super::signals;
-    use super::super::sketch::{Sketch, a_rank, gib, mib, run_of};
+    use super::super::tests::sketch::{Sketch, a_rank, gib, mib, run_of};
     use super::*;
 
     fn growth_of(sketch: Sketch) -> Option<Growth> {

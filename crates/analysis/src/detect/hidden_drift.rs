@@ -26,7 +26,7 @@ pub fn check(evidence: &Evidence) -> Verdict {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sketch::{a_rank, gib, mib, run_of, seconds_since_start};
+    use super::super::tests::sketch::{a_rank, gib, mib, run_of, seconds_since_start};
     use super::*;
 
     #[test]

@@ -209,7 +209,7 @@ pub(super) fn floor_without(floor: &Floor, jump: &Jump) -> Floor {
 #[cfg(test)]
 mod tests {
     use super::super::signals;
-    use super::super::sketch::{Sketch, a_rank, gib, mib, run_of};
+    use super::super::tests::sketch::{Sketch, a_rank, gib, mib, run_of};
     use super::*;
 
     fn jump_of(sketch: Sketch) -> Option<Jump> {

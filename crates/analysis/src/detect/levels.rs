@@ -562,7 +562,7 @@ fn in_stretches(visit: &std::ops::Range<usize>) -> Visits {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sketch::{SECOND_NS, START_NS, a_rank, gib, mib, run_of};
+    use super::super::tests::sketch::{SECOND_NS, START_NS, a_rank, gib, mib, run_of};
     use super::*;
     use crate::timeline::PhaseSpan;
 

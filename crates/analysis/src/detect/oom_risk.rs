@@ -351,7 +351,7 @@ fn highest_use(subject: &Subject) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sketch::{Sketch, a_rank, gib, mib, run_of};
+    use super::super::tests::sketch::{Sketch, a_rank, gib, mib, run_of};
     use super::*;
 
     fn verdict_on(sketch: Sketch, hours: f64) -> Verdict {

@@ -62,7 +62,7 @@ pub(super) fn at_end(series: &Series, course: &Course, signals: &Signals) -> f64
 #[cfg(test)]
 mod tests {
     use super::super::evidence::Evidence;
-    use super::super::sketch::{a_rank, gib, mib, run_of};
+    use super::super::tests::sketch::{a_rank, gib, mib, run_of};
     use super::*;
 
     const GIB: f64 = 1_073_741_824.0;

@@ -200,7 +200,7 @@ fn describe(track: &Track, phase: &str, (peak, steps): (i64, i64), unused: i64) 
 
 #[cfg(test)]
 mod tests {
-    use super::super::sketch::{gib, mib};
+    use super::super::tests::sketch::{gib, mib};
     use super::*;
 
     /// Creates a run of 100 samples, one per second, with an evaluation from 50 s to 55 s. During

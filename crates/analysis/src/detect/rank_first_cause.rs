@@ -208,7 +208,7 @@ fn fitted(subject: &Subject, trouble: Trouble, shape: i32) -> Option<(Floor, Tre
 
 #[cfg(test)]
 mod tests {
-    use super::super::sketch::{Sketch, a_rank, gib, mib, run_of, seconds_since_start};
+    use super::super::tests::sketch::{Sketch, a_rank, gib, mib, run_of, seconds_since_start};
     use super::*;
 
     /// Creates eight ranks, of which rank 5 has its onset 30 samples before the others.

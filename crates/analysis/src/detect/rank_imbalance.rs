@@ -131,7 +131,7 @@ fn describe(subject: &Subject, share: f64, typical: f64) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sketch::{a_rank, mib, run_of};
+    use super::super::tests::sketch::{a_rank, mib, run_of};
     use super::*;
 
     #[test]

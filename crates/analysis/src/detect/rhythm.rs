@@ -143,7 +143,7 @@ fn beat_of(events: &[Excursion]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::super::signals;
-    use super::super::sketch::{a_rank, run_of};
+    use super::super::tests::sketch::{a_rank, run_of};
     use super::*;
 
     fn event(from: f64, height: f64) -> Excursion {

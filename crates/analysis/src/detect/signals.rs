@@ -299,7 +299,7 @@ fn typical_interval(t: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sketch::{a_rank, gib, run_of};
+    use super::super::tests::sketch::{a_rank, gib, run_of};
     use super::*;
 
     fn close(a: f64, b: f64) -> bool {

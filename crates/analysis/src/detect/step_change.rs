@@ -76,7 +76,7 @@ fn describe(subject: &Subject, channel: Channel, jump: &Jump) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sketch::{Sketch, a_rank, gib, mib, run_of, seconds_since_start};
+    use super::super::tests::sketch::{Sketch, a_rank, gib, mib, run_of, seconds_since_start};
     use super::*;
 
     fn verdict_on(sketch: Sketch) -> Verdict {

@@ -166,7 +166,7 @@ fn describe(subject: &Subject, channel: Channel, spike: &Excursion) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sketch::{Sketch, a_rank, gib, run_of, seconds_since_start};
+    use super::super::tests::sketch::{Sketch, a_rank, gib, run_of, seconds_since_start};
     use super::*;
 
     fn onsets_on(sketch: Sketch) -> Vec<i64> {

@@ -244,7 +244,7 @@ fn steps(from: f64, to: f64, count: u32) -> impl Iterator<Item = f64> {
 #[cfg(test)]
 mod tests {
     use super::super::signals;
-    use super::super::sketch::{a_rank, run_of};
+    use super::super::tests::sketch::{a_rank, run_of};
     use super::*;
 
     /// Fits a floor with the given levels over the 400 seconds of a plain run.

@@ -2,7 +2,7 @@
 //! was not recorded, and must give the same result every time.
 
 use super::sketch::{a_rank, gib, mib};
-use super::{Diagnosis, Kind, Options, Verdict, diagnose};
+use crate::detect::{Diagnosis, Kind, Options, Verdict, diagnose};
 use crate::timeline::{Column, OomMark, PhaseSpan, Recorder, Run, Track};
 use proptest::collection::vec;
 use proptest::prelude::*;
