@@ -22,9 +22,7 @@ mod cause;
 mod certain;
 mod companion;
 mod company;
-mod confidence;
 mod diagnosis;
-mod draft;
 mod evidence;
 mod excursion;
 mod failed_at;
@@ -49,7 +47,6 @@ mod straight;
 mod trend;
 mod warm_up;
 mod windows;
-mod words;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -78,5 +75,5 @@ pub use scope::Scope;
 /// Creates a finding about a track, for tests of other modules.
 #[cfg(test)]
 pub(crate) fn finding_of_track(kind: Kind, track: &Track) -> Finding {
-    draft::of_track(kind, Severity::Warning, track)
+    finding::draft::of_track(kind, Severity::Warning, track)
 }

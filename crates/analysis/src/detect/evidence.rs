@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 
+use super::finding::words;
 use super::floor::Floor;
 use super::growth::{self, Growth, Strength};
 use super::jump::{self, Jump};
 use super::series::Series;
 use super::signals::{self, Signals};
-use super::{certain, straight, words};
+use super::{certain, straight};
 use crate::stats::median;
 use crate::timeline::{End, Recorder, Resource, Run, Track};
 

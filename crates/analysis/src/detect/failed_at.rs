@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::cause::{Cause, Failure};
-use super::words;
+use super::finding::words;
 use crate::timeline::{OomMark, float};
 
 /// Longest source text quoted in a sentence, in characters.

@@ -1,5 +1,9 @@
 //! The result of a diagnosis: kinds, findings and the three verdicts of a detector.
 
+pub(crate) mod confidence;
+pub(crate) mod draft;
+pub(crate) mod words;
+
 use std::collections::BTreeMap;
 use std::fmt;
 

@@ -2,9 +2,8 @@
 //! allocation that explains it, and is not released.
 
 use super::evidence::{Evidence, Subject};
-use super::finding::{Finding, Kind, Severity, Verdict};
+use super::finding::{Finding, Kind, Severity, Verdict, confidence, draft, words};
 use super::signals::Signals;
-use super::{confidence, draft, words};
 use crate::stats::{median, quantile};
 
 /// Smallest growth of the excess of reserved memory, as a share of the highest allocation.

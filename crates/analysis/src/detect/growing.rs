@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use super::cause::Cause;
 use super::evidence::{Channel, Evidence, Subject};
-use super::finding::{Finding, Kind, Severity, Verdict};
+use super::finding::{Finding, Kind, Severity, Verdict, confidence, draft, words};
 use super::growth::{Growth, Strength};
-use super::{confidence, draft, outlook, windows, words};
+use super::{outlook, windows};
 
 /// The words in which the findings about a leak and about a drift differ.
 #[derive(Debug)]

@@ -7,7 +7,7 @@
 use stormlog_format::grouped;
 
 use super::cause::{Cause, Site};
-use super::{draft, words};
+use super::finding::{draft, words};
 use crate::timeline::{HostHolder, HostInspection, float};
 
 /// Smallest share of the growth of host memory that a container (`MOST_OF_IT`) or a single array or

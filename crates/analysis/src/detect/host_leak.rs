@@ -6,9 +6,9 @@
 
 use stormlog_format::whole;
 
-use super::finding::{Finding, Kind, Severity, Verdict};
+use super::finding::{Finding, Kind, Severity, Verdict, confidence, draft, words};
+use super::host_cause;
 use super::straight::{self, Line};
-use super::{confidence, draft, host_cause, words};
 use crate::timeline::{End, Process, Resource, Role, Run, Track, float};
 
 /// Minimum number of samples of a process needed to judge its memory.

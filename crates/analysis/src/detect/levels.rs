@@ -305,7 +305,7 @@ fn of_track(signals: &Signals) -> TrackLevels {
         device_id: track.device_id,
         samples: track.t_ns.len(),
         seconds: signals.end,
-        device_total_bytes: signals.total.map(super::draft::whole),
+        device_total_bytes: signals.total.map(super::finding::draft::whole),
         levels,
         phases,
         phases_left_out,

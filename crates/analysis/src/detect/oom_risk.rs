@@ -3,12 +3,12 @@
 use stormlog_format::classify::KERNEL_OOM_KILL;
 
 use super::evidence::{Evidence, Subject};
-use super::finding::{Finding, Kind, Severity, Verdict};
+use super::finding::{Finding, Kind, Severity, Verdict, confidence, draft, words};
 use super::growth::Strength;
 use super::host_leak::HostEvidence;
 use super::options::Options;
 use super::outlook::{self, Outlook};
-use super::{confidence, draft, failed_at, growing, words};
+use super::{failed_at, growing};
 use crate::timeline::{End, OomMark, Run, Track, float, is_over};
 
 /// Confidence of a finding about a recorded out-of-memory error.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::words;
+use super::finding::words;
 use crate::timeline::{PhaseSpan, Resource, Run, Track, float};
 
 /// A phase is reported when its peak is at least `MIN_TIMES` the peak of training steps and at

@@ -1,8 +1,7 @@
 //! `rank_imbalance`: one rank permanently holds more memory than the others.
 
 use super::evidence::{Evidence, Subject};
-use super::finding::{Finding, Kind, Severity, Verdict};
-use super::{confidence, draft, words};
+use super::finding::{Finding, Kind, Severity, Verdict, confidence, draft, words};
 use crate::stats::{median, quantile, robust_sigma};
 
 /// Smallest excess of a rank's memory over the other ranks that is reported, as a share. Ordinary

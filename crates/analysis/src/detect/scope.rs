@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::words;
+use super::finding::words;
 use crate::timeline::{Resource, Run, float};
 
 /// The part of a run that a diagnosis covered, for example `3 processes, GPU 0, 12 min`.

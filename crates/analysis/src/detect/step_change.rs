@@ -2,9 +2,8 @@
 //! higher level.
 
 use super::evidence::{Channel, Evidence, Subject};
-use super::finding::{Finding, Kind, Severity, Verdict};
+use super::finding::{Finding, Kind, Severity, Verdict, confidence, draft, words};
 use super::jump::Jump;
-use super::{confidence, draft, words};
 
 /// Checks every rank for a lasting jump of allocated or hidden memory.
 #[must_use]

@@ -2,12 +2,10 @@
 //! little longer, and falls back.
 
 use super::company::Company;
-use super::confidence;
 use super::evidence::{Channel, Evidence, Subject};
 use super::excursion::{self, Excursion};
-use super::finding::{Finding, Kind, Severity, Verdict};
+use super::finding::{Finding, Kind, Severity, Verdict, confidence, draft, words};
 use super::signals::Signals;
-use super::{draft, words};
 use std::collections::BTreeMap;
 
 /// The peak of an ordinary step lasts for at most this share of the step's samples.

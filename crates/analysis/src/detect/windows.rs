@@ -156,7 +156,7 @@ fn best_holder(
     if name.is_empty() || held <= least_bytes {
         return None;
     }
-    Some((super::draft::whole(held), name.clone()))
+    Some((super::finding::draft::whole(held), name.clone()))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Combines the results of single tracks into findings about ranks and runs.
 
-use super::evidence::{Evidence, Subject};
-use super::finding::{Finding, Kind, Severity};
+use super::{Finding, Kind, Severity};
+use crate::detect::evidence::{Evidence, Subject};
 use crate::timeline::Track;
 
 /// A problem on at least this share of the ranks is reported once, for the whole run.
@@ -9,12 +9,12 @@ const ALL_RANKS_SHARE: f64 = 0.75;
 
 /// Creates a finding with the fields that all kinds of findings share; the detector fills in the
 /// rest.
-pub(super) fn finding(kind: Kind, severity: Severity, subject: &Subject) -> Finding {
+pub(crate) fn finding(kind: Kind, severity: Severity, subject: &Subject) -> Finding {
     of_track(kind, severity, subject.signals.track)
 }
 
 /// Like [`finding`], but takes a track without the computed signals.
-pub(super) fn of_track(kind: Kind, severity: Severity, track: &Track) -> Finding {
+pub(crate) fn of_track(kind: Kind, severity: Severity, track: &Track) -> Finding {
     Finding {
         kind,
         severity,
@@ -36,12 +36,12 @@ pub(super) fn of_track(kind: Kind, severity: Severity, track: &Track) -> Finding
 }
 
 /// Rounds bytes to a whole number.
-pub(super) fn whole(bytes: f64) -> i64 {
+pub(crate) fn whole(bytes: f64) -> i64 {
     stormlog_format::whole(bytes.round())
 }
 
 /// The ranks of a run that have recorded tracks, in ascending order.
-pub(super) fn ranks(evidence: &Evidence) -> Vec<u32> {
+pub(crate) fn ranks(evidence: &Evidence) -> Vec<u32> {
     let mut ranks: Vec<u32> = evidence
         .subjects
         .iter()
@@ -54,7 +54,7 @@ pub(super) fn ranks(evidence: &Evidence) -> Vec<u32> {
 
 /// Whether a problem on `affected` of the `recorded` ranks is reported as a problem of the whole
 /// run.
-pub(super) fn is_run_wide(affected: usize, recorded: usize) -> bool {
+pub(crate) fn is_run_wide(affected: usize, recorded: usize) -> bool {
     let share = affected as f64 / recorded.max(1) as f64;
     recorded > 1 && affected > 1 && share >= ALL_RANKS_SHARE
 }
@@ -64,7 +64,7 @@ pub(super) fn is_run_wide(affected: usize, recorded: usize) -> bool {
 ///
 /// A rank that restarted has several sessions, of which only the earliest finding is kept, because
 /// the same problem comes back after a restart.
-pub(super) fn per_rank_or_run(evidence: &Evidence, mut found: Vec<Finding>) -> Vec<Finding> {
+pub(crate) fn per_rank_or_run(evidence: &Evidence, mut found: Vec<Finding>) -> Vec<Finding> {
     found.sort_by_key(|f| (f.rank, f.onset_ns, f.end_ns));
     found.dedup_by_key(|f| f.rank);
     let recorded = ranks(evidence).len();
@@ -102,8 +102,8 @@ fn for_run(found: Vec<Finding>, recorded: usize) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::sketch::{a_rank, run_of};
     use super::*;
+    use crate::detect::tests::sketch::{a_rank, run_of};
 
     fn found_on(evidence: &Evidence, ranks: &[u32]) -> Vec<Finding> {
         let of = |&rank: &u32| {

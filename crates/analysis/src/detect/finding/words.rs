@@ -1,11 +1,11 @@
 //! Formats numbers for the sentences in findings.
 
 /// Formats bytes in binary units with three digits: `1.52 GiB`, `283 MiB`.
-pub(super) use stormlog_format::human_bytes as bytes;
+pub(crate) use stormlog_format::human_bytes as bytes;
 use stormlog_format::whole_count;
 
 /// A growth rate in a readable unit: `16 MiB/s`, `1.20 GiB/h`.
-pub(super) fn rate(bytes_per_s: f64) -> String {
+pub(crate) fn rate(bytes_per_s: f64) -> String {
     const MIB: f64 = 1024.0 * 1024.0;
     if bytes_per_s >= MIB {
         format!("{}/s", bytes(bytes_per_s))
@@ -17,7 +17,7 @@ pub(super) fn rate(bytes_per_s: f64) -> String {
 }
 
 /// A duration in one unit: `42 s`, `3.5 min`, `11 h`, `2.1 days`.
-pub(super) fn duration(seconds: f64) -> String {
+pub(crate) fn duration(seconds: f64) -> String {
     let (value, unit) = match seconds.abs() {
         s if s < 90.0 => (seconds, "s"),
         s if s < 5400.0 => (seconds / 60.0, "min"),
@@ -32,7 +32,7 @@ pub(super) fn duration(seconds: f64) -> String {
 }
 
 /// A time since the start of a recording: `13.2 s`, `4 min 10 s`, `3 h 5 min`.
-pub(super) fn moment(seconds: f64) -> String {
+pub(crate) fn moment(seconds: f64) -> String {
     let whole = whole_count(seconds.round());
     match whole {
         0..60 => format!("{:.1} s", seconds.max(0.0)),
@@ -43,7 +43,7 @@ pub(super) fn moment(seconds: f64) -> String {
 }
 
 /// A share as a percentage: `12 %`, `0.8 %`.
-pub(super) fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     let value = 100.0 * share;
     if value.abs() < 10.0 {
         format!("{value:.1} %")
