@@ -20,7 +20,6 @@
 
 mod cause;
 mod certain;
-mod companion;
 mod company;
 mod diagnosis;
 mod evidence;
@@ -37,9 +36,7 @@ mod options;
 mod order;
 mod outlook;
 mod peaks;
-mod phase_peak;
 mod rhythm;
-mod scope;
 mod series;
 mod shift;
 mod signals;
@@ -64,13 +61,11 @@ pub mod transient_spike;
 
 pub use crate::timeline::{Column, OomMark, PhaseSpan, Run, Track, run_of};
 pub use cause::{Cause, Failure, Held, Site};
-pub use diagnosis::{Diagnosis, diagnose};
+pub use diagnosis::{Diagnosis, Note, Scope, diagnose};
 pub use evidence::Evidence;
 pub use finding::{Finding, Kind, Severity, Verdict};
 pub use levels::{Levels, MOST_PHASES, Measure, Metric, PhaseLevels, TrackLevels, Unit, levels_of};
 pub use options::Options;
-pub use phase_peak::Note;
-pub use scope::Scope;
 
 /// Creates a finding about a track, for tests of other modules.
 #[cfg(test)]

@@ -1,5 +1,9 @@
 //! Runs all detectors on a run and summarizes the findings in one line.
 
+mod companion;
+mod phase_peak;
+mod scope;
+
 use rayon::prelude::*;
 use stormlog_format::counted;
 
@@ -7,13 +11,13 @@ use super::evidence::{Evidence, MIN_SAMPLES};
 use super::finding::{Finding, Kind, Severity, Verdict};
 use super::host_leak::{self, HostEvidence};
 use super::options::Options;
-use super::phase_peak::{self, Note};
-use super::scope::Scope;
 use super::{
-    allocator_leak, companion, fragmentation, hidden_drift, oom_risk, rank_first_cause,
-    rank_imbalance, step_change, transient_spike,
+    allocator_leak, fragmentation, hidden_drift, oom_risk, rank_first_cause, rank_imbalance,
+    step_change, transient_spike,
 };
 use crate::timeline::{End, Resource, Run, Track};
+pub use phase_peak::Note;
+pub use scope::Scope;
 
 /// The verdicts of all detectors, the part of the run that they covered, and how the run ended.
 #[derive(Debug, Clone, PartialEq)]

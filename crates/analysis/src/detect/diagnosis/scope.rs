@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::finding::words;
+use crate::detect::finding::words;
 use crate::timeline::{Resource, Run, float};
 
 /// The part of a run that a diagnosis covered, for example `3 processes, GPU 0, 12 min`.
@@ -29,7 +29,7 @@ const MOST_LISTED: usize = 4;
 
 impl Scope {
     /// Computes the scope of a run.
-    pub(super) fn of(run: &Run) -> Self {
+    pub(crate) fn of(run: &Run) -> Self {
         let mut processes: BTreeSet<(&str, u32, i64)> = BTreeSet::new();
         let (mut ranks, mut devices, mut has_host) = (BTreeSet::new(), BTreeSet::new(), false);
         for track in &run.tracks {

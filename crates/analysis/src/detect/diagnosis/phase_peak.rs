@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::finding::words;
+use crate::detect::finding::words;
 use crate::timeline::{PhaseSpan, Resource, Run, Track, float};
 
 /// A phase is reported when its peak is at least `MIN_TIMES` the peak of training steps and at
@@ -45,7 +45,7 @@ pub struct Note {
 
 /// The notes on all phases of a run. For each phase, only the rank with the highest peak is
 /// reported.
-pub(super) fn notes(run: &Run) -> Vec<Note> {
+pub(crate) fn notes(run: &Run) -> Vec<Note> {
     let mut by_phase: BTreeMap<String, Note> = BTreeMap::new();
     for track in &run.tracks {
         if track.resource() == Resource::Host || track.phases.is_empty() {
@@ -200,8 +200,8 @@ fn describe(track: &Track, phase: &str, (peak, steps): (i64, i64), unused: i64) 
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::sketch::{gib, mib};
     use super::*;
+    use crate::detect::tests::sketch::{gib, mib};
 
     /// Creates a run of 100 samples, one per second, with an evaluation from 50 s to 55 s. During
     /// the evaluation, the allocator's counters rise to a peak that no sample shows.

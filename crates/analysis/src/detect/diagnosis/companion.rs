@@ -2,7 +2,7 @@
 //! alive also have Python objects and autograd nodes in host memory, so without this check one
 //! fault would be reported twice.
 
-use super::finding::{Finding, Kind, Severity, Verdict};
+use crate::detect::finding::{Finding, Kind, Severity, Verdict};
 
 /// Growth of host memory below this share of the device leak's rate is attributed to the device
 /// leak. In recordings, the host objects of a kept autograd graph took 9 % of the graph's device
@@ -10,7 +10,7 @@ use super::finding::{Finding, Kind, Severity, Verdict};
 const MOST: f64 = 0.25;
 
 /// Lowers a host leak to a note when a device leak of the same rank explains it.
-pub(super) fn demote(verdicts: &mut [(Kind, Verdict)]) {
+pub(crate) fn demote(verdicts: &mut [(Kind, Verdict)]) {
     let leaks: Vec<(Option<u32>, f64)> = verdicts
         .iter()
         .flat_map(|(_, verdict)| verdict.findings())
@@ -46,7 +46,7 @@ mod tests {
 
     fn found(kind: Kind, rank: u32, rate: f64) -> (Kind, Verdict) {
         let track = crate::timeline::Track::default();
-        let mut finding = super::super::finding_of_track(kind, &track);
+        let mut finding = crate::detect::finding_of_track(kind, &track);
         finding.severity = Severity::Warning;
         finding.rank = Some(rank);
         finding.rate_bytes_per_s = Some(rate);
