@@ -43,7 +43,6 @@ mod signals;
 mod straight;
 mod trend;
 mod warm_up;
-mod windows;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -51,7 +50,6 @@ pub(crate) mod tests;
 pub mod allocator_leak;
 pub mod fragmentation;
 pub mod hidden_drift;
-mod host_cause;
 mod host_leak;
 pub mod oom_risk;
 pub mod rank_first_cause;

@@ -1,6 +1,9 @@
 //! The cause of a finding: the line that allocated the memory, and the holder that keeps the memory
 //! alive.
 
+pub(crate) mod host_inspections;
+pub(crate) mod windows;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::cause::Cause;
+use super::cause::{Cause, windows};
 use super::evidence::{Channel, Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, Verdict, confidence, draft, words};
 use super::growth::{Growth, Strength};
-use super::{outlook, windows};
+use super::outlook;
 
 /// The words in which the findings about a leak and about a drift differ.
 #[derive(Debug)]

@@ -6,8 +6,8 @@
 
 use stormlog_format::whole;
 
+use super::cause::host_inspections;
 use super::finding::{Finding, Kind, Severity, Verdict, confidence, draft, words};
-use super::host_cause;
 use super::straight::{self, Line};
 use crate::timeline::{End, Process, Resource, Role, Run, Track, float};
 
@@ -382,7 +382,7 @@ impl HostGrowth<'_> {
         let found = self
             .process
             .filter(|_| self.part != Part::Shared)
-            .and_then(|process| host_cause::of(&process.inspections, line.rate));
+            .and_then(|process| host_inspections::of(&process.inspections, line.rate));
         let cause = found.as_ref().map(|found| &*found.words);
         let (name, part) = (self.name(has_ranks), self.part.words());
         let (rate, grown) = (words::rate(line.rate), words::bytes(line.grown));

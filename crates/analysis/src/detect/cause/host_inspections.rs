@@ -6,8 +6,8 @@
 
 use stormlog_format::grouped;
 
-use super::cause::{Cause, Site};
-use super::finding::{draft, words};
+use super::{Cause, Site};
+use crate::detect::finding::{draft, words};
 use crate::timeline::{HostHolder, HostInspection, float};
 
 /// Smallest share of the growth of host memory that a container (`MOST_OF_IT`) or a single array or
@@ -24,15 +24,15 @@ const LITTLE: f64 = 0.2;
 
 /// A cause of growing host memory, with its wording for a sentence.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct HostCause {
-    pub(super) cause: Cause,
+pub(crate) struct HostCause {
+    pub(crate) cause: Cause,
     /// The cause as the end of a sentence: "`kept` in `__main__` grows (1,204 items, 1.10 GiB)".
-    pub(super) words: String,
-    pub(super) advice: &'static str,
+    pub(crate) words: String,
+    pub(crate) advice: &'static str,
 }
 
 /// The cause of growth at `bytes_per_s`, from the latest inspection that shows one.
-pub(super) fn of(inspections: &[HostInspection], bytes_per_s: f64) -> Option<HostCause> {
+pub(crate) fn of(inspections: &[HostInspection], bytes_per_s: f64) -> Option<HostCause> {
     let mut inspections = inspections.iter().rev();
     inspections.find_map(|look| held(look, bytes_per_s).or_else(|| native(look, bytes_per_s)))
 }

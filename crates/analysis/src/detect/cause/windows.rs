@@ -3,7 +3,7 @@
 
 use hashbrown::HashMap;
 
-use super::cause::{Cause, Site};
+use super::{Cause, Site};
 use crate::timeline::{EvidenceWindow, WindowEvidence, float};
 
 /// Number of evidence windows that must agree on a line. Windows by time may begin and end anywhere
@@ -25,7 +25,7 @@ const SHOWN_IN: f64 = 0.6;
 
 /// The cause that the windows agree on, if any: the line and the holder that explain most of the
 /// growth in the windows.
-pub(super) fn cause_of(evidence: &WindowEvidence) -> Option<Cause> {
+pub(crate) fn cause_of(evidence: &WindowEvidence) -> Option<Cause> {
     let grew = |window: &&EvidenceWindow| window.growth_bytes > 0;
     let windows: Vec<&EvidenceWindow> = evidence.windows.iter().filter(grew).collect();
     let (needed, most) = match (evidence.by_steps, windows.len()) {
@@ -156,7 +156,7 @@ fn best_holder(
     if name.is_empty() || held <= least_bytes {
         return None;
     }
-    Some((super::finding::draft::whole(held), name.clone()))
+    Some((crate::detect::finding::draft::whole(held), name.clone()))
 }
 
 #[cfg(test)]
