@@ -20,11 +20,8 @@
 
 mod cause;
 mod certain;
-mod company;
 mod diagnosis;
 mod evidence;
-mod excursion;
-mod failed_at;
 mod finding;
 mod floor;
 mod growing;
@@ -36,7 +33,6 @@ mod options;
 mod order;
 mod outlook;
 mod peaks;
-mod rhythm;
 mod series;
 mod shift;
 mod signals;

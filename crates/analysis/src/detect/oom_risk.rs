@@ -1,14 +1,16 @@
 //! `oom_risk`: the run ran out of memory, or its growth will fill the device within the horizon.
 
+mod failed_at;
+
 use stormlog_format::classify::KERNEL_OOM_KILL;
 
 use super::evidence::{Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, Verdict, confidence, draft, words};
+use super::growing;
 use super::growth::Strength;
 use super::host_leak::HostEvidence;
 use super::options::Options;
 use super::outlook::{self, Outlook};
-use super::{failed_at, growing};
 use crate::timeline::{End, OomMark, Run, Track, float, is_over};
 
 /// Confidence of a finding about a recorded out-of-memory error.

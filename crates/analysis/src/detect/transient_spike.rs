@@ -1,11 +1,15 @@
 //! `transient_spike`: allocated or hidden memory rises above its normal peak for two samples or a
 //! little longer, and falls back.
 
-use super::company::Company;
+mod company;
+mod excursion;
+mod rhythm;
+
 use super::evidence::{Channel, Evidence, Subject};
-use super::excursion::{self, Excursion};
 use super::finding::{Finding, Kind, Severity, Verdict, confidence, draft, words};
 use super::signals::Signals;
+use company::Company;
+use excursion::Excursion;
 use std::collections::BTreeMap;
 
 /// The peak of an ordinary step lasts for at most this share of the step's samples.

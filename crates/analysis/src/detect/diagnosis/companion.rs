@@ -10,7 +10,7 @@ use crate::detect::finding::{Finding, Kind, Severity, Verdict};
 const MOST: f64 = 0.25;
 
 /// Lowers a host leak to a note when a device leak of the same rank explains it.
-pub(crate) fn demote(verdicts: &mut [(Kind, Verdict)]) {
+pub(super) fn demote(verdicts: &mut [(Kind, Verdict)]) {
     let leaks: Vec<(Option<u32>, f64)> = verdicts
         .iter()
         .flat_map(|(_, verdict)| verdict.findings())

@@ -45,7 +45,7 @@ pub struct Note {
 
 /// The notes on all phases of a run. For each phase, only the rank with the highest peak is
 /// reported.
-pub(crate) fn notes(run: &Run) -> Vec<Note> {
+pub(super) fn notes(run: &Run) -> Vec<Note> {
     let mut by_phase: BTreeMap<String, Note> = BTreeMap::new();
     for track in &run.tracks {
         if track.resource() == Resource::Host || track.phases.is_empty() {

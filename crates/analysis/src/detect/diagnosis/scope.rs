@@ -29,7 +29,7 @@ const MOST_LISTED: usize = 4;
 
 impl Scope {
     /// Computes the scope of a run.
-    pub(crate) fn of(run: &Run) -> Self {
+    pub(super) fn of(run: &Run) -> Self {
         let mut processes: BTreeSet<(&str, u32, i64)> = BTreeSet::new();
         let (mut ranks, mut devices, mut has_host) = (BTreeSet::new(), BTreeSet::new(), false);
         for track in &run.tracks {

@@ -1,9 +1,9 @@
 //! Checks whether other ranks show the same rise of memory at the same time. A rise that other
 //! ranks share is part of the program and not a problem of one rank.
 
-use super::evidence::{Channel, Evidence, Subject};
 use super::excursion::Excursion;
-use super::signals::seconds_between;
+use crate::detect::evidence::{Channel, Evidence, Subject};
+use crate::detect::signals::seconds_between;
 use crate::stats::median;
 use crate::timeline;
 
@@ -107,8 +107,8 @@ impl Member<'_> {
 #[cfg(test)]
 mod tests {
     use super::super::excursion;
-    use super::super::tests::sketch::{Sketch, a_rank, gib, run_of};
     use super::*;
+    use crate::detect::tests::sketch::{Sketch, a_rank, gib, run_of};
 
     fn shared(ranks: impl IntoIterator<Item = Sketch>) -> bool {
         let run = run_of(ranks);

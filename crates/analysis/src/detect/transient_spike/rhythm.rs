@@ -2,7 +2,7 @@
 //! excursions that do not.
 
 use super::excursion::Excursion;
-use super::signals::Signals;
+use crate::detect::signals::Signals;
 
 /// Minimum number of excursions that form a rhythm.
 const MIN_BEATS: usize = 3;
@@ -142,9 +142,9 @@ fn beat_of(events: &[Excursion]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::signals;
-    use super::super::tests::sketch::{a_rank, run_of};
     use super::*;
+    use crate::detect::signals;
+    use crate::detect::tests::sketch::{a_rank, run_of};
 
     fn event(from: f64, height: f64) -> Excursion {
         let (to, level) = (from + 4.0, height);

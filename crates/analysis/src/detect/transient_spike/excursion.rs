@@ -3,10 +3,10 @@
 
 use stormlog_format::whole_count;
 
-use super::evidence::{Channel, Course};
-use super::peaks;
 use super::rhythm;
-use super::signals::Signals;
+use crate::detect::evidence::{Channel, Course};
+use crate::detect::peaks;
+use crate::detect::signals::Signals;
 
 /// Smallest height of an excursion above the normal peak, as a share of the device. A spike is
 /// defined as at least 2.3 % above the true peak; this limit is lower because samples may miss the

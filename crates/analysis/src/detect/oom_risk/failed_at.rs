@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use super::cause::{Cause, Failure};
-use super::finding::words;
+use crate::detect::cause::{Cause, Failure};
+use crate::detect::finding::words;
 use crate::timeline::{OomMark, float};
 
 /// Longest source text quoted in a sentence, in characters.
@@ -136,8 +136,8 @@ fn shortened(source: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cause::{Held, Site};
     use super::*;
+    use crate::detect::cause::{Held, Site};
 
     const GIB: i64 = 1 << 30;
 
