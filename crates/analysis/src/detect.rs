@@ -23,22 +23,14 @@ mod certain;
 mod diagnosis;
 mod evidence;
 mod finding;
-mod floor;
 mod growing;
 mod growth;
-mod interruptions;
 mod jump;
-mod levels;
 mod options;
-mod order;
 mod outlook;
-mod peaks;
-mod series;
 mod shift;
-mod signals;
 mod straight;
 mod trend;
-mod warm_up;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -57,8 +49,10 @@ pub use crate::timeline::{Column, OomMark, PhaseSpan, Run, Track, run_of};
 pub use cause::{Cause, Failure, Held, Site};
 pub use diagnosis::{Diagnosis, Note, Scope, diagnose};
 pub use evidence::Evidence;
+pub use evidence::levels::{
+    Levels, MOST_PHASES, Measure, Metric, PhaseLevels, TrackLevels, Unit, levels_of,
+};
 pub use finding::{Finding, Kind, Severity, Verdict};
-pub use levels::{Levels, MOST_PHASES, Measure, Metric, PhaseLevels, TrackLevels, Unit, levels_of};
 pub use options::Options;
 
 /// Creates a finding about a track, for tests of other modules.

@@ -7,9 +7,9 @@
 //! samples agree with.
 
 use super::evidence::Channel;
+use super::evidence::series::Series;
+use super::evidence::signals::Signals;
 use super::growth::{Growth, Strength};
-use super::series::Series;
-use super::signals::Signals;
 use super::straight::{self, Line};
 use crate::stats::{median, quantile};
 

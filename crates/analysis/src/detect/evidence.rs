@@ -1,19 +1,28 @@
 //! The evidence that all detectors share, computed once per run: the signals of each track and how
 //! their floors change over time.
 
+pub(crate) mod floor;
+mod interruptions;
+pub(crate) mod levels;
+mod order;
+pub(crate) mod peaks;
+pub(crate) mod series;
+pub(crate) mod signals;
+mod warm_up;
+
 use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 
 use super::finding::words;
-use super::floor::Floor;
 use super::growth::{self, Growth, Strength};
 use super::jump::{self, Jump};
-use super::series::Series;
-use super::signals::{self, Signals};
 use super::{certain, straight};
 use crate::stats::median;
 use crate::timeline::{End, Recorder, Resource, Run, Track};
+use floor::Floor;
+use series::Series;
+use signals::Signals;
 
 /// Minimum number of samples that a track needs to be judged. Of the 48 samples, three quarters
 /// come after the warm-up, and about a sixth of those lie on the floor (the memory held between

@@ -1,9 +1,9 @@
 //! `fragmentation`: after the warm-up, reserved memory rises several times without a new highest
 //! allocation that explains it, and is not released.
 
+use super::evidence::signals::Signals;
 use super::evidence::{Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, Verdict, confidence, draft, words};
-use super::signals::Signals;
 use crate::stats::{median, quantile};
 
 /// Smallest growth of the excess of reserved memory, as a share of the highest allocation.

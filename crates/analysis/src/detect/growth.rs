@@ -5,10 +5,10 @@
 //! stairs and pauses included, must meet four conditions: it is large enough to matter, it is
 //! spread over the run, it still continues in its later part, and nothing of it is freed again.
 
-use super::floor::{Floor, Knot};
-use super::series::Series;
+use super::evidence::floor::{Floor, Knot};
+use super::evidence::series::Series;
+use super::evidence::signals::Signals;
 use super::shift::{self, Rise};
-use super::signals::Signals;
 use super::straight::Line;
 use super::trend::{self, SHAPES, Trend};
 use crate::stats::{isotonic, largest_fall, median, theil_sen};
@@ -360,7 +360,7 @@ fn spread_of(knots: &[Knot], levels: &[f64], trend: &Trend) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::signals;
+    use super::super::evidence::signals;
     use super::super::tests::sketch::{Sketch, a_rank, gib, mib, run_of};
     use super::*;
 

@@ -1,10 +1,10 @@
 //! Decides whether a floor jumped upwards once and stayed at the higher level, for the step-change
 //! and the growth detectors.
 
-use super::floor::{Floor, Knot};
-use super::series::Series;
+use super::evidence::floor::{Floor, Knot};
+use super::evidence::series::Series;
+use super::evidence::signals::Signals;
 use super::shift::{self, Rise};
-use super::signals::Signals;
 use super::trend;
 use crate::stats::{median, quantile};
 
@@ -208,7 +208,7 @@ pub(super) fn floor_without(floor: &Floor, jump: &Jump) -> Floor {
 
 #[cfg(test)]
 mod tests {
-    use super::super::signals;
+    use super::super::evidence::signals;
     use super::super::tests::sketch::{Sketch, a_rank, gib, mib, run_of};
     use super::*;
 

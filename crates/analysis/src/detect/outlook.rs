@@ -1,7 +1,6 @@
 //! Estimates how long until the device is full at the current growth rate.
 
-use super::evidence::Subject;
-use super::peaks;
+use super::evidence::{Subject, peaks};
 
 /// The estimated time until a growing track fills its device.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,9 +1,9 @@
 //! `rank_first_cause`: the rank on which a leak, a drift or a jump of all ranks began.
 
+use super::evidence::floor::Floor;
+use super::evidence::signals::seconds_between;
 use super::evidence::{Channel, Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, Verdict, confidence, draft, words};
-use super::floor::Floor;
-use super::signals::seconds_between;
 use super::trend::{SHAPES, Trend};
 use super::{growth, jump};
 use crate::stats::{median, robust_sigma};

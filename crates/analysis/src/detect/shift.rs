@@ -8,7 +8,7 @@
 
 use stormlog_format::whole_count;
 
-use super::series::Series;
+use super::evidence::series::Series;
 
 /// Largest log-likelihood that one step without a sample on the old floor contributes.
 const MAX_SURPRISE_PER_STEP: f64 = 3.0;

@@ -5,9 +5,9 @@ mod company;
 mod excursion;
 mod rhythm;
 
+use super::evidence::signals::Signals;
 use super::evidence::{Channel, Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, Verdict, confidence, draft, words};
-use super::signals::Signals;
 use company::Company;
 use excursion::Excursion;
 use std::collections::BTreeMap;

@@ -2,8 +2,8 @@
 //! growth continues to the end of the track, at a constant or increasing rate. Knots (points of the
 //! floor) that lie too high hardly affect the fit.
 
-use super::floor::{Floor, Knot};
-use super::signals::Signals;
+use super::evidence::floor::{Floor, Knot};
+use super::evidence::signals::Signals;
 use crate::stats::{median, quantile, smooth3, theil_sen, weighted_median};
 
 /// Exponents of the growth over time: 1 is growth at a constant rate, 2 and 3 are accelerating
@@ -243,7 +243,7 @@ fn steps(from: f64, to: f64, count: u32) -> impl Iterator<Item = f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::signals;
+    use super::super::evidence::signals;
     use super::super::tests::sketch::{a_rank, run_of};
     use super::*;
 

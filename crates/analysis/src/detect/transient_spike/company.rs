@@ -2,8 +2,8 @@
 //! ranks share is part of the program and not a problem of one rank.
 
 use super::excursion::Excursion;
+use crate::detect::evidence::signals::seconds_between;
 use crate::detect::evidence::{Channel, Evidence, Subject};
-use crate::detect::signals::seconds_between;
 use crate::stats::median;
 use crate::timeline;
 

@@ -4,9 +4,8 @@
 use stormlog_format::whole_count;
 
 use super::rhythm;
-use crate::detect::evidence::{Channel, Course};
-use crate::detect::peaks;
-use crate::detect::signals::Signals;
+use crate::detect::evidence::signals::Signals;
+use crate::detect::evidence::{Channel, Course, peaks};
 
 /// Smallest height of an excursion above the normal peak, as a share of the device. A spike is
 /// defined as at least 2.3 % above the true peak; this limit is lower because samples may miss the

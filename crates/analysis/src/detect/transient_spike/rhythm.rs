@@ -2,7 +2,7 @@
 //! excursions that do not.
 
 use super::excursion::Excursion;
-use crate::detect::signals::Signals;
+use crate::detect::evidence::signals::Signals;
 
 /// Minimum number of excursions that form a rhythm.
 const MIN_BEATS: usize = 3;
@@ -143,7 +143,7 @@ fn beat_of(events: &[Excursion]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::detect::signals;
+    use crate::detect::evidence::signals;
     use crate::detect::tests::sketch::{a_rank, run_of};
 
     fn event(from: f64, height: f64) -> Excursion {

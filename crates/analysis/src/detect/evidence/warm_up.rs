@@ -29,18 +29,18 @@ const PACE_SHARE: f64 = 0.03;
 
 /// The times at which the stages at the beginning of a track end, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct WarmUp {
+pub(crate) struct WarmUp {
     /// Time of the first training step, in seconds.
-    pub(super) train_start: f64,
+    pub(crate) train_start: f64,
     /// Time from which floors are computed, in seconds.
-    pub(super) settle_start: f64,
+    pub(crate) settle_start: f64,
     /// Time from which findings may start, in seconds.
-    pub(super) warm_end: f64,
+    pub(crate) warm_end: f64,
 }
 
 impl WarmUp {
     /// Determines the stages of a run that is `span` seconds long and ends at `end`.
-    pub(super) fn of(allocated: &Series, end: f64, span: f64) -> Self {
+    pub(crate) fn of(allocated: &Series, end: f64, span: f64) -> Self {
         let run_start = end - span;
         let train_start = train_start(allocated, run_start, span);
         let settled = train_start + OPTIMIZER_SHARE_AFTER_LOAD * span;

@@ -1,6 +1,6 @@
 //! The normal peak of memory in a step, without the bytes that a leak, drift or jump added.
 
-use super::evidence::Course;
+use super::Course;
 use super::floor::Floor;
 use super::series::Series;
 use super::signals::Signals;
@@ -14,7 +14,7 @@ const NORMAL_PEAK: f64 = 0.97;
 const WIDE: usize = 9;
 
 /// The samples from time `from` on, minus the bytes that the growth and jump of `course` added.
-pub(super) fn unlifted(series: &Series, course: &Course, from: f64) -> Vec<f64> {
+pub(crate) fn unlifted(series: &Series, course: &Course, from: f64) -> Vec<f64> {
     let first = series.index_at(from);
     series.t[first..]
         .iter()
@@ -27,7 +27,7 @@ pub(super) fn unlifted(series: &Series, course: &Course, from: f64) -> Vec<f64> 
 /// subtracted, and other movements of the floor too, such as a fall when a cache is dropped. The
 /// subtracted floor is a median of several knots (points of the floor), so that single wrong knots
 /// do not matter.
-pub(super) fn above_floor(series: &Series, course: &Course, floor: &Floor, from: f64) -> Vec<f64> {
+pub(crate) fn above_floor(series: &Series, course: &Course, floor: &Floor, from: f64) -> Vec<f64> {
     let levels: Vec<f64> = floor
         .knots
         .iter()
@@ -54,16 +54,16 @@ pub(super) fn above_floor(series: &Series, course: &Course, floor: &Floor, from:
 }
 
 /// The normal peak of a step at the end of the track, in bytes.
-pub(super) fn at_end(series: &Series, course: &Course, signals: &Signals) -> f64 {
+pub(crate) fn at_end(series: &Series, course: &Course, signals: &Signals) -> f64 {
     let steady = unlifted(series, course, signals.warm_end);
     quantile(&steady, NORMAL_PEAK) + course.lift(signals.end)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::evidence::Evidence;
-    use super::super::tests::sketch::{a_rank, gib, mib, run_of};
+    use super::super::Evidence;
     use super::*;
+    use crate::detect::tests::sketch::{a_rank, gib, mib, run_of};
 
     const GIB: f64 = 1_073_741_824.0;
 

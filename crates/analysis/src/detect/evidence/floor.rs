@@ -41,27 +41,27 @@ const MIN_SWINGS: u32 = 3;
 
 /// A knot (point) of the floor: the median of neighbouring samples on the floor.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Knot {
+pub(crate) struct Knot {
     /// Time of the knot in seconds since the track's first sample.
-    pub(super) t: f64,
+    pub(crate) t: f64,
     /// Level of the floor at the knot, in bytes.
-    pub(super) level: f64,
+    pub(crate) level: f64,
 }
 
 /// The floor as a sequence of knots (points).
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Floor {
+pub(crate) struct Floor {
     /// The knots of the floor, in order of time.
-    pub(super) knots: Vec<Knot>,
+    pub(crate) knots: Vec<Knot>,
     /// Standard deviation of the floor's knots from their neighbours, in bytes.
-    pub(super) noise: f64,
+    pub(crate) noise: f64,
     /// Number of samples per step, at least 1; 1 when no steps are visible.
-    pub(super) period: f64,
+    pub(crate) period: f64,
 }
 
 impl Floor {
     /// Finds the floor of the samples after the first `from` seconds.
-    pub(super) fn of(series: &Series, from: f64, scale: f64) -> Self {
+    pub(crate) fn of(series: &Series, from: f64, scale: f64) -> Self {
         let first = series.index_at(from);
         let (t, y) = (&series.t[first..], &series.y[first..]);
         if t.is_empty() {
@@ -101,7 +101,7 @@ impl Floor {
 
 impl Floor {
     /// Largest rise of the floor after time `from` that was freed again later, in bytes.
-    pub(super) fn tooth(&self, from: f64) -> f64 {
+    pub(crate) fn tooth(&self, from: f64) -> f64 {
         let first = self.knots.partition_point(|k| k.t < from);
         let levels: Vec<f64> = self.knots[first..].iter().map(|k| k.level).collect();
         let levels = smooth3(&levels);

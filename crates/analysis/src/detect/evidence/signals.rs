@@ -2,12 +2,11 @@
 //! the first sample, with the warm-up and the device's size determined. Samples with unknown values
 //! are left out, and never replaced by a number.
 
-use super::evidence::Channel;
 use super::floor::Floor;
 use super::interruptions::Interruptions;
-use super::order;
 use super::series::Series;
 use super::warm_up::WarmUp;
+use super::{Channel, order};
 use crate::stats::median;
 #[cfg(test)]
 use crate::timeline::Run;
@@ -23,53 +22,53 @@ const TOTAL_PER_PEAK_USE: f64 = 1.6;
 
 /// The signals of one track that detectors read.
 #[derive(Debug)]
-pub(super) struct Signals<'a> {
-    pub(super) track: &'a Track,
+pub(crate) struct Signals<'a> {
+    pub(crate) track: &'a Track,
     /// Timestamp of the track's first sample; all times of the track in seconds count from it.
-    pub(super) start_ns: i64,
+    pub(crate) start_ns: i64,
     /// Time of the last sample in seconds.
-    pub(super) end: f64,
+    pub(crate) end: f64,
     /// Length of the run in seconds. The run is longer than the track when the recorder attached
     /// after the run began.
-    pub(super) span: f64,
+    pub(crate) span: f64,
     /// Median time between two samples, in seconds.
-    pub(super) interval: f64,
+    pub(crate) interval: f64,
     /// When allocated memory first came near its working level, which is the end of loading the
     /// model.
-    pub(super) train_start: f64,
+    pub(crate) train_start: f64,
     /// When the warm-up ends, in seconds. Findings begin only after the warm-up.
-    pub(super) warm_end: f64,
+    pub(crate) warm_end: f64,
     /// Size of the device in bytes, when known.
-    pub(super) total: Option<f64>,
+    pub(crate) total: Option<f64>,
     /// Size that shares refer to, in bytes: the device's size, or an estimate of it.
-    pub(super) scale: f64,
+    pub(crate) scale: f64,
     /// Bytes in live tensors.
-    pub(super) allocated: Series,
+    pub(crate) allocated: Series,
     /// `allocated` without the samples in interruptions; `None` when there are no interruptions.
     training: Option<Series>,
     /// Time spans in which the program was not training.
-    pub(super) interruptions: Interruptions,
+    pub(crate) interruptions: Interruptions,
     /// Bytes reserved by the allocator at the times of `allocated`; NaN when unknown.
-    pub(super) reserved: Vec<f64>,
+    pub(crate) reserved: Vec<f64>,
     /// The allocator's own peak counter (the highest allocation so far), where it was recorded.
-    pub(super) peak: Series,
+    pub(crate) peak: Series,
     /// Whether `allocated` contains only samples at the ends of optimizer steps.
-    pub(super) is_stepped: bool,
+    pub(crate) is_stepped: bool,
     /// Number of optimizer steps so far, where steps were counted.
-    pub(super) step_count: Series,
+    pub(crate) step_count: Series,
     /// Hidden memory: bytes in use outside the allocator.
-    pub(super) hidden: Series,
+    pub(crate) hidden: Series,
     /// Bytes that other processes held on the device at the end of the track; 0 when unknown.
-    pub(super) neighbours: f64,
+    pub(crate) neighbours: f64,
     /// The floor of `allocated`: memory held between steps.
-    pub(super) allocated_floor: Floor,
+    pub(crate) allocated_floor: Floor,
     /// The floor of `hidden`: hidden memory without short rises.
-    pub(super) hidden_floor: Floor,
+    pub(crate) hidden_floor: Floor,
 }
 
 impl Signals<'_> {
     /// Number of optimizer steps from time `t` to the end of the track, when steps were counted.
-    pub(super) fn steps_since(&self, t: f64) -> Option<f64> {
+    pub(crate) fn steps_since(&self, t: f64) -> Option<f64> {
         let counts = &self.step_count;
         let first = counts.y.get(counts.index_at(t))?;
         let steps = counts.y.last()? - first;
@@ -77,7 +76,7 @@ impl Signals<'_> {
     }
 
     /// Converts seconds of the track to a timestamp of the track's clock.
-    pub(super) fn ns(&self, seconds: f64) -> i64 {
+    pub(crate) fn ns(&self, seconds: f64) -> i64 {
         #[allow(
             clippy::cast_possible_truncation,
             reason = "float-to-int casts saturate"
@@ -88,12 +87,12 @@ impl Signals<'_> {
     }
 
     /// Converts a timestamp of the track's clock to seconds of the track.
-    pub(super) fn seconds(&self, at_ns: i64) -> f64 {
+    pub(crate) fn seconds(&self, at_ns: i64) -> f64 {
         seconds_between(self.start_ns, at_ns)
     }
 
     /// The innermost marked phase at a time.
-    pub(super) fn phase_at(&self, seconds: f64) -> Option<String> {
+    pub(crate) fn phase_at(&self, seconds: f64) -> Option<String> {
         let at = self.ns(seconds);
         let inside = |p: &&crate::timeline::PhaseSpan| {
             p.start_ns <= at && p.end_ns.is_none_or(|end| at <= end)
@@ -107,7 +106,7 @@ impl Signals<'_> {
     }
 
     /// The samples of a channel during training, and the channel's floor.
-    pub(super) fn channel(&self, channel: Channel) -> (&Series, &Floor) {
+    pub(crate) fn channel(&self, channel: Channel) -> (&Series, &Floor) {
         match channel {
             Channel::Allocated => (
                 self.training.as_ref().unwrap_or(&self.allocated),
@@ -118,7 +117,7 @@ impl Signals<'_> {
     }
 
     /// The samples of a channel as recorded, including interruptions.
-    pub(super) fn recorded(&self, channel: Channel) -> &Series {
+    pub(crate) fn recorded(&self, channel: Channel) -> &Series {
         match channel {
             Channel::Allocated => &self.allocated,
             Channel::Hidden => &self.hidden,
@@ -126,19 +125,19 @@ impl Signals<'_> {
     }
 
     /// Number of samples recorded.
-    pub(super) fn samples(&self) -> usize {
+    pub(crate) fn samples(&self) -> usize {
         self.allocated.len().max(self.hidden.len())
     }
 }
 
 /// Reads the signals of every track with samples, in the order of the tracks.
 #[cfg(test)]
-pub(super) fn read(run: &Run) -> Vec<Signals<'_>> {
+pub(crate) fn read(run: &Run) -> Vec<Signals<'_>> {
     read_tracks(&run.tracks.iter().collect::<Vec<_>>())
 }
 
 /// Reads the signals of the given tracks that have samples, in the given order.
-pub(super) fn read_tracks<'a>(tracks: &[&'a Track]) -> Vec<Signals<'a>> {
+pub(crate) fn read_tracks<'a>(tracks: &[&'a Track]) -> Vec<Signals<'a>> {
     let orders: Vec<Vec<usize>> = tracks.par_iter().map(|track| order::of(track)).collect();
     let length = |track: &Track, order: &[usize]| match (order.first(), order.last()) {
         (Some(&first), Some(&last)) => seconds_between(track.t_ns[first], track.t_ns[last]),
@@ -162,7 +161,7 @@ pub(super) fn read_tracks<'a>(tracks: &[&'a Track]) -> Vec<Signals<'a>> {
 }
 
 /// Seconds from one timestamp to another.
-pub(super) fn seconds_between(from_ns: i64, to_ns: i64) -> f64 {
+pub(crate) fn seconds_between(from_ns: i64, to_ns: i64) -> f64 {
     (i128::from(to_ns) - i128::from(from_ns)) as f64 / 1e9
 }
 
@@ -299,8 +298,8 @@ fn typical_interval(t: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::sketch::{a_rank, gib, run_of};
     use super::*;
+    use crate::detect::tests::sketch::{a_rank, gib, run_of};
 
     fn close(a: f64, b: f64) -> bool {
         (a - b).abs() < 1e-6

@@ -14,12 +14,12 @@ const MIN_SAMPLES_BETWEEN: f64 = 6.0;
 
 /// Time spans of a track without training, in seconds, sorted and disjoint.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Interruptions(Vec<(f64, f64)>);
+pub(crate) struct Interruptions(Vec<(f64, f64)>);
 
 impl Interruptions {
     /// Selects the interruptions among the marked phases. `seconds` converts a timestamp of a phase
     /// to seconds of the track.
-    pub(super) fn of(
+    pub(crate) fn of(
         phases: &[PhaseSpan],
         end: f64,
         interval: f64,
@@ -55,12 +55,12 @@ impl Interruptions {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Whether time `t` lies in an interruption or within `slack` seconds of one.
-    pub(super) fn contain(&self, t: f64, slack: f64) -> bool {
+    pub(crate) fn contain(&self, t: f64, slack: f64) -> bool {
         let after = self.0.partition_point(|span| span.0 - slack <= t);
         after
             .checked_sub(1)

@@ -305,7 +305,7 @@ fn of_track(signals: &Signals) -> TrackLevels {
         device_id: track.device_id,
         samples: track.t_ns.len(),
         seconds: signals.end,
-        device_total_bytes: signals.total.map(super::finding::draft::whole),
+        device_total_bytes: signals.total.map(crate::detect::finding::draft::whole),
         levels,
         phases,
         phases_left_out,
@@ -562,8 +562,8 @@ fn in_stretches(visit: &std::ops::Range<usize>) -> Visits {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::sketch::{SECOND_NS, START_NS, a_rank, gib, mib, run_of};
     use super::*;
+    use crate::detect::tests::sketch::{SECOND_NS, START_NS, a_rank, gib, mib, run_of};
     use crate::timeline::PhaseSpan;
 
     fn levels(run: &Run) -> TrackLevels {

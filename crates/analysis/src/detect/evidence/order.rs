@@ -1,8 +1,7 @@
 //! Selects and orders the samples of a track that detectors use.
 
 use crate::stats::quantile;
-use crate::timeline::Track;
-use crate::timeline::float;
+use crate::timeline::{Track, float};
 
 /// Training is over when allocated memory stays below this share of its floor until the end of the
 /// track.
@@ -12,7 +11,7 @@ const TEARDOWN_LEVEL: f64 = 0.5;
 const TEARDOWN_PART: usize = 8;
 
 /// Indices of the samples that detectors use, in order of time.
-pub(super) fn of(track: &Track) -> Vec<usize> {
+pub(crate) fn of(track: &Track) -> Vec<usize> {
     without_teardown(track, by_time(track))
 }
 
