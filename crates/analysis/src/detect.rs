@@ -19,18 +19,11 @@
 //! ```
 
 mod cause;
-mod certain;
 mod diagnosis;
 mod evidence;
 mod finding;
-mod growing;
 mod growth;
-mod jump;
 mod options;
-mod outlook;
-mod shift;
-mod straight;
-mod trend;
 
 #[cfg(test)]
 pub(crate) mod tests;

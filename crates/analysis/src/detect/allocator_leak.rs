@@ -3,7 +3,7 @@
 
 use super::evidence::{Channel, Evidence};
 use super::finding::{Kind, Verdict};
-use super::growing::{self, Wording};
+use super::growth::findings::{self, Wording};
 
 const WORDING: Wording = Wording {
     kind: Kind::AllocatorLeak,
@@ -21,7 +21,7 @@ const WORDING: Wording = Wording {
 /// Checks every rank for a leak.
 #[must_use]
 pub fn check(evidence: &Evidence) -> Verdict {
-    growing::check(evidence, Channel::Allocated, &WORDING)
+    findings::check(evidence, Channel::Allocated, &WORDING)
 }
 
 #[cfg(test)]

@@ -15,9 +15,8 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 
 use super::finding::words;
-use super::growth::{self, Growth, Strength};
-use super::jump::{self, Jump};
-use super::{certain, straight};
+use super::growth::jump::{self, Jump};
+use super::growth::{self, Growth, Strength, certain, straight};
 use crate::stats::median;
 use crate::timeline::{End, Recorder, Resource, Run, Track};
 use floor::Floor;

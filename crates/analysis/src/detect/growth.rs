@@ -5,13 +5,21 @@
 //! stairs and pauses included, must meet four conditions: it is large enough to matter, it is
 //! spread over the run, it still continues in its later part, and nothing of it is freed again.
 
+pub(crate) mod certain;
+pub(crate) mod findings;
+pub(crate) mod jump;
+pub(crate) mod outlook;
+mod shift;
+pub(crate) mod straight;
+pub(crate) mod trend;
+
 use super::evidence::floor::{Floor, Knot};
 use super::evidence::series::Series;
 use super::evidence::signals::Signals;
-use super::shift::{self, Rise};
-use super::straight::Line;
-use super::trend::{self, SHAPES, Trend};
 use crate::stats::{isotonic, largest_fall, median, theil_sen};
+use shift::Rise;
+use straight::Line;
+use trend::{SHAPES, Trend};
 
 /// Smallest growth that is reported, as a share of the device. Growth is defined as at least 0.5 %
 /// of the device; this limit is lower because the first and last samples miss a part of the growth.

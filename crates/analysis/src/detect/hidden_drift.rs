@@ -3,7 +3,7 @@
 
 use super::evidence::{Channel, Evidence};
 use super::finding::{Kind, Verdict};
-use super::growing::{self, Wording};
+use super::growth::findings::{self, Wording};
 
 const WORDING: Wording = Wording {
     kind: Kind::HiddenDrift,
@@ -21,7 +21,7 @@ const WORDING: Wording = Wording {
 /// Checks every rank for growth of hidden memory.
 #[must_use]
 pub fn check(evidence: &Evidence) -> Verdict {
-    growing::check(evidence, Channel::Hidden, &WORDING)
+    findings::check(evidence, Channel::Hidden, &WORDING)
 }
 
 #[cfg(test)]

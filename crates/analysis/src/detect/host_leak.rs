@@ -8,7 +8,7 @@ use stormlog_format::whole;
 
 use super::cause::host_inspections;
 use super::finding::{Finding, Kind, Severity, Verdict, confidence, draft, words};
-use super::straight::{self, Line};
+use super::growth::straight::{self, Line};
 use crate::timeline::{End, Process, Resource, Role, Run, Track, float};
 
 /// Minimum number of samples of a process needed to judge its memory.

@@ -6,11 +6,10 @@ use stormlog_format::classify::KERNEL_OOM_KILL;
 
 use super::evidence::{Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, Verdict, confidence, draft, words};
-use super::growing;
-use super::growth::Strength;
+use super::growth::outlook::{self, Outlook};
+use super::growth::{Strength, findings};
 use super::host_leak::HostEvidence;
 use super::options::Options;
-use super::outlook::{self, Outlook};
 use crate::timeline::{End, OomMark, Run, Track, float, is_over};
 
 /// Confidence of a finding about a recorded out-of-memory error.
@@ -190,7 +189,7 @@ fn describe_trend(
     let trend = growths
         .iter()
         .flatten()
-        .map(|growth| growing::confidence_of(growth, signals.scale))
+        .map(|growth| findings::confidence_of(growth, signals.scale))
         .fold(0.0, f64::max);
     let left = outlook.time_to_full_s;
     // A run that has ended can no longer run out of memory, so its growth is at most a note.

@@ -4,8 +4,8 @@ use super::evidence::floor::Floor;
 use super::evidence::signals::seconds_between;
 use super::evidence::{Channel, Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, Verdict, confidence, draft, words};
-use super::trend::{SHAPES, Trend};
-use super::{growth, jump};
+use super::growth::trend::{SHAPES, Trend};
+use super::growth::{self, jump};
 use crate::stats::{median, robust_sigma};
 use crate::timeline;
 

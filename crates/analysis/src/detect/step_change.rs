@@ -3,7 +3,7 @@
 
 use super::evidence::{Channel, Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, Verdict, confidence, draft, words};
-use super::jump::Jump;
+use super::growth::jump::Jump;
 
 /// Checks every rank for a lasting jump of allocated or hidden memory.
 #[must_use]

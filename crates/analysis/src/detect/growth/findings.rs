@@ -2,28 +2,27 @@
 
 use std::fmt::Write as _;
 
-use super::cause::{Cause, windows};
-use super::evidence::{Channel, Evidence, Subject};
-use super::finding::{Finding, Kind, Severity, Verdict, confidence, draft, words};
-use super::growth::{Growth, Strength};
-use super::outlook;
+use super::{Growth, Strength, outlook};
+use crate::detect::cause::{Cause, windows};
+use crate::detect::evidence::{Channel, Evidence, Subject};
+use crate::detect::finding::{Finding, Kind, Severity, Verdict, confidence, draft, words};
 
 /// The words in which the findings about a leak and about a drift differ.
 #[derive(Debug)]
-pub(super) struct Wording {
-    pub(super) kind: Kind,
+pub(crate) struct Wording {
+    pub(crate) kind: Kind,
     /// The verb before the growth rate in a finding's sentence, and the words after the rate.
-    pub(super) verb: &'static str,
-    pub(super) of: &'static str,
+    pub(crate) verb: &'static str,
+    pub(crate) of: &'static str,
     /// The quantity that has grown, in a finding's sentence.
-    pub(super) what: &'static str,
-    pub(super) advice: &'static str,
+    pub(crate) what: &'static str,
+    pub(crate) advice: &'static str,
     /// The advice when host memory grows.
-    pub(super) advice_on_host: &'static str,
+    pub(crate) advice_on_host: &'static str,
 }
 
 /// Reports every rank on which a channel keeps growing, or the whole run when all ranks grow.
-pub(super) fn check(evidence: &Evidence, channel: Channel, wording: &Wording) -> Verdict {
+pub(crate) fn check(evidence: &Evidence, channel: Channel, wording: &Wording) -> Verdict {
     if evidence.too_short() {
         return Verdict::TooShort;
     }
@@ -153,7 +152,7 @@ fn full_in(subject: &Subject, time_to_full_s: Option<f64>) -> String {
 }
 
 /// The confidence of a finding about growth.
-pub(super) fn confidence_of(growth: &Growth, scale: f64) -> f64 {
+pub(crate) fn confidence_of(growth: &Growth, scale: f64) -> f64 {
     let share_of_device = growth.grown / scale;
     confidence::of_growth(growth.unexplained, share_of_device)
 }

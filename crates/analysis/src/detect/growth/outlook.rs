@@ -1,24 +1,24 @@
 //! Estimates how long until the device is full at the current growth rate.
 
-use super::evidence::{Subject, peaks};
+use crate::detect::evidence::{Subject, peaks};
 
 /// The estimated time until a growing track fills its device.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Outlook {
+pub(crate) struct Outlook {
     /// Sum of the growth rates of allocated and hidden memory at the end of the track.
-    pub(super) rate_bytes_per_s: f64,
+    pub(crate) rate_bytes_per_s: f64,
     /// Memory needed at the end of the track in bytes: the normal peak of a step plus everything
     /// else in use on the device.
-    pub(super) need_bytes: f64,
+    pub(crate) need_bytes: f64,
     /// Size of the device in bytes.
-    pub(super) total_bytes: f64,
+    pub(crate) total_bytes: f64,
     /// Seconds from the last sample until `need_bytes` reaches `total_bytes`.
-    pub(super) time_to_full_s: f64,
+    pub(crate) time_to_full_s: f64,
 }
 
 /// Estimates when a track will fill its device. `None` when nothing grows, even if the device is
 /// nearly full, or when the size of the device is unknown.
-pub(super) fn of(subject: &Subject) -> Option<Outlook> {
+pub(crate) fn of(subject: &Subject) -> Option<Outlook> {
     let signals = &subject.signals;
     let total_bytes = signals.total?;
     let courses = [&subject.allocated, &subject.hidden];

@@ -6,11 +6,11 @@
 //! must rise along a line, or the allocator's peak counter must rise along a line that the lowest
 //! samples agree with.
 
-use super::evidence::Channel;
-use super::evidence::series::Series;
-use super::evidence::signals::Signals;
-use super::growth::{Growth, Strength};
 use super::straight::{self, Line};
+use super::{Growth, Strength};
+use crate::detect::evidence::Channel;
+use crate::detect::evidence::series::Series;
+use crate::detect::evidence::signals::Signals;
 use crate::stats::{median, quantile};
 
 /// Number of time blocks in which growth is checked; memory must rise in nearly every block. For
@@ -47,7 +47,7 @@ const NEXT_TO_NOTHING: f64 = 65_536.0;
 const LOAD_SHARE: f64 = 0.1;
 
 /// Finds growth of a channel that is certain even when it is a small share of the device.
-pub(super) fn find(signals: &Signals, channel: Channel) -> Option<Growth> {
+pub(crate) fn find(signals: &Signals, channel: Channel) -> Option<Growth> {
     let (series, _) = signals.channel(channel);
     let is_stepped = channel == Channel::Allocated && signals.is_stepped;
     let line = if is_stepped {
@@ -102,7 +102,7 @@ fn by_steps(signals: &Signals, series: &Series, blocks: usize) -> Option<Line> {
 
 /// Whether the memory that steps need grows much faster than the memory held between steps. The
 /// memory that steps need grows when batches grow, for example with longer and longer sequences.
-pub(super) fn needs_grow(signals: &Signals, from: f64, rate: f64) -> bool {
+pub(crate) fn needs_grow(signals: &Signals, from: f64, rate: f64) -> bool {
     let held = rate * (signals.end - from) / MANY_BLOCKS as f64;
     let rise = |t: &[f64], y: &[f64]| straight::typical_rise(t, y, from, MANY_BLOCKS);
     let known: Vec<(f64, f64)> = signals
@@ -149,7 +149,7 @@ fn is_creep(signals: &Signals, line: &Line) -> bool {
 
 /// Whether growth may come from loading a model or data: no step was counted during the growth, and
 /// it started early, or memory was never constant before it, or nothing was freed during it.
-pub(super) fn may_be_load(signals: &Signals, onset: f64, rate: f64) -> bool {
+pub(crate) fn may_be_load(signals: &Signals, onset: f64, rate: f64) -> bool {
     if signals.steps_since(onset).is_some() {
         return false;
     }

@@ -8,7 +8,7 @@
 
 use stormlog_format::whole_count;
 
-use super::evidence::series::Series;
+use crate::detect::evidence::series::Series;
 
 /// Largest log-likelihood that one step without a sample on the old floor contributes.
 const MAX_SURPRISE_PER_STEP: f64 = 3.0;
@@ -26,44 +26,44 @@ const BLOCKS: usize = 8;
 
 /// A rise of the floor, and what single samples should show of it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rise {
+pub(crate) struct Rise {
     /// Start of the time that is examined, in seconds; samples before it are ignored.
-    pub(super) from: f64,
+    pub(crate) from: f64,
     /// Time in seconds before the rise; samples before this time may lie below `line`.
-    pub(super) until: f64,
+    pub(crate) until: f64,
     /// Time in seconds after the rise; samples from this time on should not lie below `line`.
-    pub(super) split: f64,
+    pub(crate) split: f64,
     /// A level between the old floor and the new floor, in bytes.
-    pub(super) line: f64,
+    pub(crate) line: f64,
     /// How far the mean of the samples should have moved from before the rise to after it, in
     /// bytes.
-    pub(super) shift: f64,
+    pub(crate) shift: f64,
     /// Number of samples per training step.
-    pub(super) period: f64,
+    pub(crate) period: f64,
 }
 
 /// Log-odds of a rise according to the samples: positive values support the rise, negative values
 /// contradict it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Support {
+pub(crate) struct Support {
     /// Log-odds from the absence of samples on the old floor.
-    pub(super) absence: f64,
+    pub(crate) absence: f64,
     /// Log-odds from the mean of the samples.
-    pub(super) mean: f64,
+    pub(crate) mean: f64,
     /// Log-odds from the peaks of the samples.
-    pub(super) peaks: f64,
+    pub(crate) peaks: f64,
 }
 
 impl Support {
     /// The sum of the three log-odds, each limited. Evaluations and batch sizes also move the mean
     /// and the peaks, so these may contradict a rise but add only a little in its favour.
-    pub(super) fn odds(&self) -> f64 {
+    pub(crate) fn odds(&self) -> f64 {
         self.absence.min(MAX_ABSENCE) + self.mean.min(MAX_MOVED) + self.peaks.min(MAX_MOVED)
     }
 }
 
 /// Computes the log-odds by which the samples support a rise.
-pub(super) fn support(series: &Series, rise: &Rise) -> Support {
+pub(crate) fn support(series: &Series, rise: &Rise) -> Support {
     let first = series.index_at(rise.from);
     let until = series.index_at(rise.until).max(first);
     let split = series.index_at(rise.split).max(until);

@@ -54,31 +54,31 @@ const BLOCKS_OF_GROWTH: usize = 24;
 
 /// Growth along a straight line to the end of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Line {
+pub(crate) struct Line {
     /// Start of the straight part of the growth, in seconds.
-    pub(super) onset: f64,
+    pub(crate) onset: f64,
     /// Start of the growth, in seconds. Before the straight part, the growth rate may have been
     /// different.
-    pub(super) began: f64,
+    pub(crate) began: f64,
     /// Bytes grown before the straight part of the growth.
-    pub(super) grown_before: f64,
+    pub(crate) grown_before: f64,
     /// Time of the last sample, in seconds.
-    pub(super) end: f64,
+    pub(crate) end: f64,
     /// Memory level at the start of the straight part of the growth, in bytes.
-    pub(super) level: f64,
+    pub(crate) level: f64,
     /// Bytes grown in the straight part of the growth.
-    pub(super) grown: f64,
+    pub(crate) grown: f64,
     /// Growth rate in bytes per second.
-    pub(super) rate: f64,
+    pub(crate) rate: f64,
     /// Largest distance of a time block from the line, as a share of the growth.
-    pub(super) misfit: f64,
+    pub(crate) misfit: f64,
     /// Largest amount of memory that was freed again, as a share of the growth.
-    pub(super) given_back: f64,
+    pub(crate) given_back: f64,
     /// Growth rate in the last third as a share of the rate in the first third: 1 is straight, less
     /// means flattening out.
-    pub(super) bend: f64,
+    pub(crate) bend: f64,
     /// Number of time blocks in which the growth was checked.
-    pub(super) blocks: usize,
+    pub(crate) blocks: usize,
 }
 
 impl Line {
@@ -91,7 +91,7 @@ impl Line {
 
 /// Finds the longest straight rise to the end of a series that grows by at least `least` bytes,
 /// checked in `blocks` time blocks.
-pub(super) fn find(t: &[f64], y: &[f64], blocks: usize, least: f64) -> Option<Line> {
+pub(crate) fn find(t: &[f64], y: &[f64], blocks: usize, least: f64) -> Option<Line> {
     let samples = without_shutdown(y);
     let (t, y) = (&t[..samples.min(t.len())], &y[..samples]);
     if y.len() < MIN_SAMPLES || !may_rise(t, y, blocks) {
@@ -115,7 +115,7 @@ pub(super) fn find(t: &[f64], y: &[f64], blocks: usize, least: f64) -> Option<Li
 /// Finds the start of a straight rise in another series of the same memory, such as samples instead
 /// of the peak counter. A peak counter rises only when allocated memory exceeds an older peak,
 /// which may be long after the growth began.
-pub(super) fn followed_back(line: Line, t: &[f64], y: &[f64]) -> Line {
+pub(crate) fn followed_back(line: Line, t: &[f64], y: &[f64]) -> Line {
     match Cells::of(t, y).followed(line.onset, line.rate, line.blocks) {
         Some(back) => Line {
             began: back.began,
@@ -129,7 +129,7 @@ pub(super) fn followed_back(line: Line, t: &[f64], y: &[f64]) -> Line {
 /// The time when growth really began, and the bytes it grew until `onset`. `None` unless memory had
 /// been higher before: only then can a fit take memory that was loaded and freed again for the
 /// level at which the growth started.
-pub(super) fn hidden_beginning(t: &[f64], y: &[f64], onset: f64, rate: f64) -> Option<(f64, f64)> {
+pub(crate) fn hidden_beginning(t: &[f64], y: &[f64], onset: f64, rate: f64) -> Option<(f64, f64)> {
     let back = Cells::of(t, y).followed(onset, rate, BLOCKS_OF_GROWTH)?;
     back.was_higher
         .then_some((back.began, back.at_onset - back.level))
@@ -320,7 +320,7 @@ impl Cells {
 }
 
 /// The lowest sample of each of `blocks` time blocks with equal numbers of samples.
-pub(super) fn floors(t: &[f64], y: &[f64], blocks: usize) -> (Vec<f64>, Vec<f64>) {
+pub(crate) fn floors(t: &[f64], y: &[f64], blocks: usize) -> (Vec<f64>, Vec<f64>) {
     let count = y.len();
     (0..blocks)
         .filter_map(|k| {
@@ -333,7 +333,7 @@ pub(super) fn floors(t: &[f64], y: &[f64], blocks: usize) -> (Vec<f64>, Vec<f64>
 
 /// Median rise from one time block to the next, over `blocks` blocks; a few jumps do not affect the
 /// median.
-pub(super) fn typical_rise(t: &[f64], y: &[f64], from: f64, blocks: usize) -> f64 {
+pub(crate) fn typical_rise(t: &[f64], y: &[f64], from: f64, blocks: usize) -> f64 {
     let first = t.partition_point(|&at| at < from);
     let (_, levels) = floors(&t[first..], &y[first..], blocks);
     let rises: Vec<f64> = levels.windows(2).map(|w| w[1] - w[0]).collect();
@@ -341,7 +341,7 @@ pub(super) fn typical_rise(t: &[f64], y: &[f64], from: f64, blocks: usize) -> f6
 }
 
 /// Slope of the lowest samples of each time block from time `from` on.
-pub(super) fn slope_of_floor(t: &[f64], y: &[f64], from: f64, blocks: usize) -> f64 {
+pub(crate) fn slope_of_floor(t: &[f64], y: &[f64], from: f64, blocks: usize) -> f64 {
     let first = t.partition_point(|&at| at < from);
     let (x, v) = floors(&t[first..], &y[first..], blocks);
     theil_sen(&x, &v)

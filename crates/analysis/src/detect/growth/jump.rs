@@ -1,11 +1,11 @@
 //! Decides whether a floor jumped upwards once and stayed at the higher level, for the step-change
 //! and the growth detectors.
 
-use super::evidence::floor::{Floor, Knot};
-use super::evidence::series::Series;
-use super::evidence::signals::Signals;
 use super::shift::{self, Rise};
 use super::trend;
+use crate::detect::evidence::floor::{Floor, Knot};
+use crate::detect::evidence::series::Series;
+use crate::detect::evidence::signals::Signals;
 use crate::stats::{median, quantile};
 
 /// Smallest height of a jump that is reported, as a share of the device. A jump is defined as at
@@ -30,32 +30,32 @@ const MIN_LASTING: f64 = 0.08;
 /// Minimum log-odds of a jump on a rank that is judged by itself. The limit for jumps is higher
 /// than for growth, because a floor that samples miss for a while looks like a jump but rarely like
 /// steady growth.
-pub(super) const ALONE: f64 = 14.0;
+pub(crate) const ALONE: f64 = 14.0;
 /// Minimum log-odds of a jump on a rank most of whose peers jumped too.
-pub(super) const AMONG_PEERS: f64 = 6.0;
+pub(crate) const AMONG_PEERS: f64 = 6.0;
 
 /// A jump of a floor to a higher level that lasted.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Jump {
+pub(crate) struct Jump {
     /// When the jump happened, in seconds of the track: halfway between the first sample above the
     /// old floor and the first sample on the new floor.
-    pub(super) onset: f64,
+    pub(crate) onset: f64,
     /// Time of the first sample above the old floor, in seconds.
-    pub(super) raised: f64,
+    pub(crate) raised: f64,
     /// Height of the jump, in bytes.
-    pub(super) height: f64,
+    pub(crate) height: f64,
     /// Height of the jump in units of the floor's scatter.
-    pub(super) signal_to_noise: f64,
+    pub(crate) signal_to_noise: f64,
     /// Misfit of the floor to one level before the jump and one after it, as a share of the misfit
     /// to a single level.
-    pub(super) unexplained: f64,
+    pub(crate) unexplained: f64,
     /// Log-odds of the jump according to the samples.
-    pub(super) odds: f64,
+    pub(crate) odds: f64,
 }
 
 /// Finds the single lasting jump of a floor after the warm-up. The caller decides by the log-odds
 /// whether the jump is reported.
-pub(super) fn find(series: &Series, floor: &Floor, signals: &Signals) -> Option<Jump> {
+pub(crate) fn find(series: &Series, floor: &Floor, signals: &Signals) -> Option<Jump> {
     let knots = &floor.knots[..];
     let levels: Vec<f64> = knots.iter().map(|k| k.level).collect();
     let settled = knots
@@ -186,7 +186,7 @@ fn unexplained(levels: &[f64], at: usize) -> f64 {
 }
 
 /// The series with the jump subtracted.
-pub(super) fn without(series: &Series, jump: &Jump) -> Series {
+pub(crate) fn without(series: &Series, jump: &Jump) -> Series {
     let from = series.index_at(jump.raised);
     let mut level = series.clone();
     for y in &mut level.y[from..] {
@@ -196,7 +196,7 @@ pub(super) fn without(series: &Series, jump: &Jump) -> Series {
 }
 
 /// The floor with the jump subtracted.
-pub(super) fn floor_without(floor: &Floor, jump: &Jump) -> Floor {
+pub(crate) fn floor_without(floor: &Floor, jump: &Jump) -> Floor {
     let mut level = floor.clone();
     for knot in &mut level.knots {
         if knot.t >= jump.raised {
@@ -208,9 +208,9 @@ pub(super) fn floor_without(floor: &Floor, jump: &Jump) -> Floor {
 
 #[cfg(test)]
 mod tests {
-    use super::super::evidence::signals;
-    use super::super::tests::sketch::{Sketch, a_rank, gib, mib, run_of};
     use super::*;
+    use crate::detect::evidence::signals;
+    use crate::detect::tests::sketch::{Sketch, a_rank, gib, mib, run_of};
 
     fn jump_of(sketch: Sketch) -> Option<Jump> {
         let run = run_of([sketch]);

@@ -2,13 +2,13 @@
 //! growth continues to the end of the track, at a constant or increasing rate. Knots (points of the
 //! floor) that lie too high hardly affect the fit.
 
-use super::evidence::floor::{Floor, Knot};
-use super::evidence::signals::Signals;
+use crate::detect::evidence::floor::{Floor, Knot};
+use crate::detect::evidence::signals::Signals;
 use crate::stats::{median, quantile, smooth3, theil_sen, weighted_median};
 
 /// Exponents of the growth over time: 1 is growth at a constant rate, 2 and 3 are accelerating
 /// growth.
-pub(super) const SHAPES: [i32; 3] = [1, 2, 3];
+pub(crate) const SHAPES: [i32; 3] = [1, 2, 3];
 /// Minimum number of knots (points of the floor) needed to fit growth.
 const MIN_KNOTS: usize = 8;
 /// Minimum number of knots (points of the floor) before an onset needed to determine the level
@@ -33,15 +33,15 @@ const MIN_NOISE: f64 = 2e-4;
 
 /// A fitted trend of a floor: `level` until `onset`, then `level + grown * progress`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Trend {
-    pub(super) onset: f64,
-    pub(super) end: f64,
-    pub(super) level: f64,
-    pub(super) grown: f64,
-    pub(super) shape: i32,
+pub(crate) struct Trend {
+    pub(crate) onset: f64,
+    pub(crate) end: f64,
+    pub(crate) level: f64,
+    pub(crate) grown: f64,
+    pub(crate) shape: i32,
     /// Sum of the distances of the knots (points of the floor) from the fitted trend, in units of
     /// the floor's scatter.
-    pub(super) misfit: f64,
+    pub(crate) misfit: f64,
 }
 
 /// The data for fitting a trend: the knots (points of the floor), their levels without single
@@ -68,19 +68,19 @@ impl<'a> Target<'a> {
 }
 
 /// The levels of a floor's knots (points), without single outliers.
-pub(super) fn levels_of(floor: &Floor) -> Vec<f64> {
+pub(crate) fn levels_of(floor: &Floor) -> Vec<f64> {
     smooth3(&floor.knots.iter().map(|k| k.level).collect::<Vec<_>>())
 }
 
 /// The scatter of a floor, but at least [`MIN_NOISE`], so that small changes of a constant floor do
 /// not look significant.
-pub(super) fn noise_of(floor: &Floor, signals: &Signals) -> f64 {
+pub(crate) fn noise_of(floor: &Floor, signals: &Signals) -> f64 {
     floor.noise.max(MIN_NOISE * signals.scale)
 }
 
 impl Trend {
     /// The trend with one of the exponents `shapes` that has the smallest misfit.
-    pub(super) fn fit(floor: &Floor, signals: &Signals, shapes: &[i32]) -> Option<Self> {
+    pub(crate) fn fit(floor: &Floor, signals: &Signals, shapes: &[i32]) -> Option<Self> {
         if floor.knots.len() < MIN_KNOTS || signals.span <= 0.0 {
             return None;
         }
@@ -101,7 +101,7 @@ impl Trend {
     }
 
     /// A trend of the same shape with the onset that fits best at a given growth rate.
-    pub(super) fn at_pace(&self, pace: f64, floor: &Floor, signals: &Signals) -> Self {
+    pub(crate) fn at_pace(&self, pace: f64, floor: &Floor, signals: &Signals) -> Self {
         let target = Target::of(floor, signals);
         let range = onset_range(floor, signals);
         let paced = |onset: f64| {
@@ -179,35 +179,35 @@ impl Trend {
     }
 
     /// Share of the growth that is complete at time `t`, 0 to 1.
-    pub(super) fn progress(&self, t: f64) -> f64 {
+    pub(crate) fn progress(&self, t: f64) -> f64 {
         ((t - self.onset) / (self.end - self.onset))
             .clamp(0.0, 1.0)
             .powi(self.shape)
     }
 
     /// Bytes grown up to time `t` according to the trend.
-    pub(super) fn lift(&self, t: f64) -> f64 {
+    pub(crate) fn lift(&self, t: f64) -> f64 {
         self.grown * self.progress(t)
     }
 
     /// The level of the fitted floor at time `t`.
-    pub(super) fn at(&self, t: f64) -> f64 {
+    pub(crate) fn at(&self, t: f64) -> f64 {
         self.level + self.lift(t)
     }
 
     /// The time at which a given share of the growth was complete, in seconds.
-    pub(super) fn reached(&self, part: f64) -> f64 {
+    pub(crate) fn reached(&self, part: f64) -> f64 {
         self.onset + part.powf(1.0 / f64::from(self.shape)) * (self.end - self.onset)
     }
 
     /// Growth rate at the end of the trend, in bytes per second.
-    pub(super) fn rate_at_end(&self) -> f64 {
+    pub(crate) fn rate_at_end(&self) -> f64 {
         self.grown * f64::from(self.shape) / (self.end - self.onset)
     }
 
     /// Growth divided by its duration to the power of `shape`: a growth rate that is comparable
     /// between ranks with different onsets.
-    pub(super) fn pace(&self) -> f64 {
+    pub(crate) fn pace(&self) -> f64 {
         self.grown / (self.end - self.onset).powi(self.shape)
     }
 }
@@ -243,9 +243,9 @@ fn steps(from: f64, to: f64, count: u32) -> impl Iterator<Item = f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::evidence::signals;
-    use super::super::tests::sketch::{a_rank, run_of};
     use super::*;
+    use crate::detect::evidence::signals;
+    use crate::detect::tests::sketch::{a_rank, run_of};
 
     /// Fits a floor with the given levels over the 400 seconds of a plain run.
     fn fit(level: impl Fn(f64) -> f64, shapes: &[i32]) -> Option<Trend> {
