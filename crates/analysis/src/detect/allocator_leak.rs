@@ -1,9 +1,10 @@
 //! `allocator_leak`: the floor of allocated memory keeps growing, and still grows at the end of the
 //! run.
 
+use super::answer::Answer;
 use super::evidence::{Channel, Evidence};
-use super::finding::{Kind, Verdict};
-use super::growth::findings::{self, Wording};
+use super::finding::Kind;
+use super::growth::findings::{Wording, report_growth};
 
 const WORDING: Wording = Wording {
     kind: Kind::AllocatorLeak,
@@ -20,8 +21,8 @@ const WORDING: Wording = Wording {
 
 /// Checks every rank for a leak.
 #[must_use]
-pub fn check(evidence: &Evidence) -> Verdict {
-    findings::check(evidence, Channel::Allocated, &WORDING)
+pub fn check(evidence: &Evidence) -> Answer {
+    report_growth(evidence, Channel::Allocated, &WORDING)
 }
 
 #[cfg(test)]
@@ -29,15 +30,15 @@ mod tests {
     use super::super::tests::sketch::{a_rank, gib, mib, run_of, seconds_since_start};
     use super::*;
 
-    fn verdict_on(sketch: super::super::tests::sketch::Sketch) -> Verdict {
+    fn answer_on(sketch: super::super::tests::sketch::Sketch) -> Answer {
         check(&Evidence::of(&run_of([sketch])))
     }
 
     #[test]
     fn finds_even_growth_and_its_onset() {
-        let verdict = verdict_on(a_rank(3).grows(mib(8), 160));
-        let [leak] = verdict.findings() else {
-            panic!("{verdict:?}")
+        let answer = answer_on(a_rank(3).grows(mib(8), 160));
+        let [leak] = answer.findings() else {
+            panic!("{answer:?}")
         };
         assert_eq!(leak.rank, Some(3));
         assert!(
@@ -53,15 +54,15 @@ mod tests {
 
     #[test]
     fn finds_growth_in_stairs() {
-        let verdict = verdict_on(a_rank(0).grows_in_stairs(mib(12), 120, 25));
-        assert_eq!(verdict.findings().len(), 1);
+        let answer = answer_on(a_rank(0).grows_in_stairs(mib(12), 120, 25));
+        assert_eq!(answer.findings().len(), 1);
     }
 
     #[test]
     fn garbage_that_is_collected_is_no_leak() {
         assert_eq!(
-            verdict_on(a_rank(0).collects_garbage(gib(2), 110)),
-            Verdict::Clear
+            answer_on(a_rank(0).collects_garbage(gib(2), 110)),
+            Answer::Clear
         );
     }
 
@@ -69,25 +70,25 @@ mod tests {
     fn certain_growth_is_a_leak_however_small_a_share_of_the_device() {
         // 220 samples with a growth of 0.5 MiB each add up to 0.13 % of the device, which is
         // reported.
-        let verdict = verdict_on(a_rank(0).grows(mib(1) / 2, 180));
-        assert_eq!(verdict.findings().len(), 1);
+        let answer = answer_on(a_rank(0).grows(mib(1) / 2, 180));
+        assert_eq!(answer.findings().len(), 1);
         // 220 samples with a growth of 0.05 MiB each add less than the random differences between
         // steps, so nothing is reported.
-        let verdict = verdict_on(a_rank(0).grows(mib(1) / 20, 180));
-        assert_eq!(verdict, Verdict::Clear);
+        let answer = answer_on(a_rank(0).grows(mib(1) / 20, 180));
+        assert_eq!(answer, Answer::Clear);
     }
 
     #[test]
     fn a_jump_is_no_leak() {
-        assert_eq!(verdict_on(a_rank(0).jumps(gib(4), 200)), Verdict::Clear);
+        assert_eq!(answer_on(a_rank(0).jumps(gib(4), 200)), Answer::Clear);
     }
 
     #[test]
     fn a_leak_of_all_ranks_is_reported_once() {
         let run = run_of((0..4).map(|rank| a_rank(rank).grows(mib(10), 150)));
-        let verdict = check(&Evidence::of(&run));
-        let [leak] = verdict.findings() else {
-            panic!("{verdict:?}")
+        let answer = check(&Evidence::of(&run));
+        let [leak] = answer.findings() else {
+            panic!("{answer:?}")
         };
         assert_eq!(leak.rank, None);
         assert!(leak.explanation.contains("4 of 4 recorded ranks"));
@@ -96,9 +97,9 @@ mod tests {
     #[test]
     fn a_leak_of_one_rank_is_its_own() {
         let run = run_of([a_rank(0), a_rank(1).grows(mib(10), 150), a_rank(2)]);
-        let verdict = check(&Evidence::of(&run));
-        let [leak] = verdict.findings() else {
-            panic!("{verdict:?}")
+        let answer = check(&Evidence::of(&run));
+        let [leak] = answer.findings() else {
+            panic!("{answer:?}")
         };
         assert_eq!(leak.rank, Some(1));
     }

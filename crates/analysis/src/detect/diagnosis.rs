@@ -7,8 +7,9 @@ mod scope;
 use rayon::prelude::*;
 use stormlog_format::counted;
 
+use super::answer::Answer;
 use super::evidence::{Evidence, MIN_SAMPLES};
-use super::finding::{Finding, Kind, Severity, Verdict};
+use super::finding::{Finding, Kind, Severity};
 use super::host_leak::{self, HostEvidence};
 use super::options::Options;
 use super::{
@@ -16,14 +17,14 @@ use super::{
     step_change, transient_spike,
 };
 use crate::timeline::{End, Resource, Run, Track};
-pub use phase_peak::Note;
+pub use phase_peak::PhasePeak;
 pub use scope::Scope;
 
-/// The verdicts of all detectors, the part of the run that they covered, and how the run ended.
+/// The answers of all detectors, the part of the run that they covered, and how the run ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diagnosis {
-    /// One verdict per kind, in the order of [`Kind::ALL`].
-    pub verdicts: Vec<(Kind, Verdict)>,
+    /// One answer per kind, in the order of [`Kind::ALL`].
+    pub answers: Vec<(Kind, Answer)>,
     /// Whether only the memory in use on devices was recorded, and no counter of an allocator.
     pub is_from_outside: bool,
     /// The part of the run that the diagnosis covered: processes, ranks, devices and time.
@@ -31,7 +32,7 @@ pub struct Diagnosis {
     /// How the run ended.
     pub end: End,
     /// Notes: observations that are not problems by themselves.
-    pub notes: Vec<Note>,
+    pub notes: Vec<PhasePeak>,
 }
 
 /// Runs all detectors on a run. Host memory and devices are judged separately, because ranks are
@@ -47,12 +48,12 @@ pub fn diagnose(run: &Run, options: &Options) -> Diagnosis {
         .map(|tracks| Evidence::of_tracks(run, &tracks))
         .collect();
     let of_run = HostEvidence::of(run);
-    let verdict = |kind| {
-        let answers = groups.iter().map(|evidence| match kind {
+    let answer = |kind| {
+        let of_groups = groups.iter().map(|evidence| match kind {
             Kind::OomRisk => oom_risk::check(evidence, options),
             Kind::AllocatorLeak => allocator_leak::check(evidence),
             Kind::HiddenDrift => hidden_drift::check(evidence),
-            Kind::HostLeak => Verdict::TooShort,
+            Kind::HostLeak => Answer::NotEnoughData,
             Kind::Fragmentation => fragmentation::check(evidence),
             Kind::StepChange => step_change::check(evidence),
             Kind::TransientSpike => transient_spike::check(evidence),
@@ -62,21 +63,21 @@ pub fn diagnose(run: &Run, options: &Options) -> Diagnosis {
         let of_host = match kind {
             Kind::OomRisk => oom_risk::check_host(run, &of_run, options),
             Kind::HostLeak => host_leak::check(run, &of_run),
-            _ => Verdict::TooShort,
+            _ => Answer::NotEnoughData,
         };
         let of_host = match of_host {
-            Verdict::Clear if !of_run.is_recorded() => Verdict::TooShort,
+            Answer::Clear if !of_run.is_recorded() => Answer::NotEnoughData,
             answer => answer,
         };
-        answers.fold(of_host, Verdict::and)
+        of_groups.fold(of_host, Answer::and)
     };
-    let mut verdicts: Vec<(Kind, Verdict)> = Kind::ALL
+    let mut answers: Vec<(Kind, Answer)> = Kind::ALL
         .into_par_iter()
-        .map(|kind| (kind, verdict(kind)))
+        .map(|kind| (kind, answer(kind)))
         .collect();
-    companion::demote(&mut verdicts);
+    companion::demote(&mut answers);
     Diagnosis {
-        verdicts,
+        answers,
         is_from_outside: run.is_from_outside(),
         scope: Scope::of(run),
         end: run.end(),
@@ -89,7 +90,7 @@ impl Diagnosis {
     #[must_use]
     pub fn findings(&self) -> Vec<&Finding> {
         let mut all: Vec<&Finding> = self
-            .verdicts
+            .answers
             .iter()
             .flat_map(|(_, v)| v.findings())
             .collect();
@@ -106,11 +107,11 @@ impl Diagnosis {
     /// Whether no detector had enough data to decide.
     #[must_use]
     pub fn is_too_short(&self) -> bool {
-        // Even a short run shows that memory did not run out, so a clear verdict on the OOM risk
+        // Even a short run shows that memory did not run out, so a clear answer about the OOM risk
         // does not count as enough data.
-        self.verdicts.iter().all(|(kind, verdict)| match kind {
-            Kind::OomRisk => verdict.findings().is_empty(),
-            _ => *verdict == Verdict::TooShort,
+        self.answers.iter().all(|(kind, answer)| match kind {
+            Kind::OomRisk => answer.findings().is_empty(),
+            _ => *answer == Answer::NotEnoughData,
         })
     }
 
@@ -241,8 +242,8 @@ mod tests {
         let run = run_of([a_rank(0).grows(mib(30), 100)]);
         let mut diagnosis = diagnose(&run, &Options::default());
         diagnosis.end = End::Exit { code: Some(0) };
-        for (_, verdict) in &mut diagnosis.verdicts {
-            if let Verdict::Found(findings) = verdict {
+        for (_, answer) in &mut diagnosis.answers {
+            if let Answer::Found(findings) = answer {
                 for finding in findings {
                     finding.severity = Severity::Info;
                 }

@@ -161,7 +161,7 @@ impl<'a> Evidence<'a> {
     }
 
     /// Whether all tracks have too few samples to be judged.
-    pub(super) fn too_short(&self) -> bool {
+    pub(super) fn has_too_few_samples(&self) -> bool {
         self.subjects
             .iter()
             .all(|s| s.signals.samples() < MIN_SAMPLES)

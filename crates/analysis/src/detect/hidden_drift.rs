@@ -1,9 +1,10 @@
 //! `hidden_drift`: memory in use outside the framework's allocator keeps growing, and still grows
 //! at the end of the run.
 
+use super::answer::Answer;
 use super::evidence::{Channel, Evidence};
-use super::finding::{Kind, Verdict};
-use super::growth::findings::{self, Wording};
+use super::finding::Kind;
+use super::growth::findings::{Wording, report_growth};
 
 const WORDING: Wording = Wording {
     kind: Kind::HiddenDrift,
@@ -20,8 +21,8 @@ const WORDING: Wording = Wording {
 
 /// Checks every rank for growth of hidden memory.
 #[must_use]
-pub fn check(evidence: &Evidence) -> Verdict {
-    findings::check(evidence, Channel::Hidden, &WORDING)
+pub fn check(evidence: &Evidence) -> Answer {
+    report_growth(evidence, Channel::Hidden, &WORDING)
 }
 
 #[cfg(test)]
@@ -32,9 +33,9 @@ mod tests {
     #[test]
     fn finds_growth_outside_the_allocator() {
         let run = run_of([a_rank(0).hidden_grows(mib(4), 200)]);
-        let verdict = check(&Evidence::of(&run));
-        let [drift] = verdict.findings() else {
-            panic!("{verdict:?}")
+        let answer = check(&Evidence::of(&run));
+        let [drift] = answer.findings() else {
+            panic!("{answer:?}")
         };
         assert!(
             (195..=215).contains(&seconds_since_start(drift.onset_ns)),
@@ -45,7 +46,7 @@ mod tests {
     #[test]
     fn a_leak_inside_the_allocator_is_no_drift() {
         let run = run_of([a_rank(0).grows(mib(8), 160)]);
-        assert_eq!(check(&Evidence::of(&run)), Verdict::Clear);
+        assert_eq!(check(&Evidence::of(&run)), Answer::Clear);
     }
 
     #[test]
@@ -54,7 +55,7 @@ mod tests {
         let alone = run_of([a_rank(0)]);
         let own = alone.tracks[0].used.clone();
         run.tracks[0].own = own;
-        assert_eq!(check(&Evidence::of(&run)), Verdict::Clear);
+        assert_eq!(check(&Evidence::of(&run)), Answer::Clear);
         // When the memory of the process itself is known only in some samples, mixing it with the
         // use of the whole device would look like jumps. When the process's memory is known only in
         // some samples, only the use of the whole device counts.
@@ -66,6 +67,6 @@ mod tests {
     #[test]
     fn a_jump_is_no_drift() {
         let run = run_of([a_rank(0).hidden_jumps(gib(3), 200)]);
-        assert_eq!(check(&Evidence::of(&run)), Verdict::Clear);
+        assert_eq!(check(&Evidence::of(&run)), Answer::Clear);
     }
 }

@@ -6,8 +6,9 @@
 
 use stormlog_format::whole;
 
+use super::answer::Answer;
 use super::cause::host_inspections;
-use super::finding::{Finding, Kind, Severity, Verdict, confidence, draft, words};
+use super::finding::{Finding, Kind, Severity, confidence, draft, words};
 use super::growth::straight::{self, Line};
 use crate::timeline::{End, Process, Resource, Role, Run, Track, float};
 
@@ -108,15 +109,15 @@ impl<'a> HostEvidence<'a> {
 }
 
 /// Reports every process whose host memory grows.
-pub(super) fn check(run: &Run, evidence: &HostEvidence<'_>) -> Verdict {
+pub(super) fn check(run: &Run, evidence: &HostEvidence<'_>) -> Answer {
     if !evidence.is_long_enough {
-        return Verdict::TooShort;
+        return Answer::NotEnoughData;
     }
     let mut ranks = run.tracks.iter().map(|track| track.rank);
     let first = ranks.next();
     let has_ranks = ranks.any(|rank| Some(rank) != first);
     let found = evidence.growths.iter();
-    Verdict::from_findings(found.map(|growth| growth.describe(has_ranks)).collect())
+    Answer::from_findings(found.map(|growth| growth.describe(has_ranks)).collect())
 }
 
 fn growths_of<'a>(run: &'a Run, track: &'a Track) -> Vec<HostGrowth<'a>> {

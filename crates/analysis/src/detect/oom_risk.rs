@@ -4,8 +4,9 @@ mod failed_at;
 
 use stormlog_format::classify::KERNEL_OOM_KILL;
 
+use super::answer::Answer;
 use super::evidence::{Evidence, Subject};
-use super::finding::{Finding, Kind, Severity, Verdict, confidence, draft, words};
+use super::finding::{Finding, Kind, Severity, confidence, draft, words};
 use super::growth::outlook::{self, Outlook};
 use super::growth::{Strength, findings};
 use super::host_leak::HostEvidence;
@@ -17,16 +18,16 @@ const RECORDED: f64 = 0.99;
 
 /// Finds ranks that ran out of memory or are about to.
 #[must_use]
-pub fn check(evidence: &Evidence, options: &Options) -> Verdict {
+pub fn check(evidence: &Evidence, options: &Options) -> Answer {
     let found: Vec<Finding> = evidence
         .subjects
         .iter()
         .filter_map(|subject| judge(subject, options, evidence.has_ranks))
         .collect();
-    if found.is_empty() && evidence.too_short() {
-        return Verdict::TooShort;
+    if found.is_empty() && evidence.has_too_few_samples() {
+        return Answer::NotEnoughData;
     }
-    Verdict::from_findings(draft::per_rank_or_run(evidence, found))
+    Answer::from_findings(draft::per_rank_or_run(evidence, found))
 }
 
 fn judge(subject: &Subject, options: &Options, has_ranks: bool) -> Option<Finding> {
@@ -244,7 +245,7 @@ fn describe_trend(
 
 /// Reports host memory that ran out or will run out, from the tracks of `stormlog run`, which are
 /// separate from the tracks of devices.
-pub(super) fn check_host(run: &Run, evidence: &HostEvidence<'_>, options: &Options) -> Verdict {
+pub(super) fn check_host(run: &Run, evidence: &HostEvidence<'_>, options: &Options) -> Answer {
     let mut found: Vec<Finding> = Vec::new();
     let tracks = run.tracks.iter().filter(|track| track.is_host_of_run());
     for track in tracks {
@@ -278,7 +279,7 @@ pub(super) fn check_host(run: &Run, evidence: &HostEvidence<'_>, options: &Optio
     }
     found.sort_by_key(|f| (f.rank, std::cmp::Reverse(f.severity)));
     found.dedup_by_key(|f| f.rank);
-    Verdict::from_findings(found)
+    Answer::from_findings(found)
 }
 
 fn of_host_mark(run: &Run, track: &Track, mark: &OomMark) -> Finding {
@@ -355,7 +356,7 @@ mod tests {
     use super::super::tests::sketch::{Sketch, a_rank, gib, mib, run_of};
     use super::*;
 
-    fn verdict_on(sketch: Sketch, hours: f64) -> Verdict {
+    fn answer_on(sketch: Sketch, hours: f64) -> Answer {
         let run = run_of([sketch]);
         check(
             &Evidence::of(&run),
@@ -374,8 +375,8 @@ mod tests {
         let others = |sample: usize| Some(track.own.get(sample)? + gib(20));
         track.used = (0..track.own.len()).map(others).collect();
         let left = |run: &Run| {
-            let verdict = check(&Evidence::of(run), &Options::default());
-            verdict.findings()[0].time_to_full_s.unwrap()
+            let answer = check(&Evidence::of(run), &Options::default());
+            answer.findings()[0].time_to_full_s.unwrap()
         };
         let sooner = left(&alone) - left(&shared);
         let seconds = 20.0 * 1024.0 / 7.0;
@@ -387,21 +388,21 @@ mod tests {
         // The peak of 30 GiB, 1.6 GiB of growth and 1 GiB of hidden memory on a device of 80 GiB
         // leave room for about 1.9 hours of growth at 7 MiB/s.
         let leak = a_rank(0).grows(mib(7), 160);
-        let verdict = verdict_on(leak.clone(), 4.0);
-        let [risk] = verdict.findings() else {
-            panic!("{verdict:?}")
+        let answer = answer_on(leak.clone(), 4.0);
+        let [risk] = answer.findings() else {
+            panic!("{answer:?}")
         };
         let hours = risk.time_to_full_s.unwrap() / 3600.0;
         assert!((1.6..2.2).contains(&hours), "{hours}");
         assert_eq!(risk.onset_ns, None);
-        assert_eq!(verdict_on(leak, 1.0), Verdict::Clear);
+        assert_eq!(answer_on(leak, 1.0), Answer::Clear);
     }
 
     #[test]
     fn a_recorded_error_counts_however_short_the_run() {
-        let verdict = verdict_on(a_rank(0).samples(12).runs_out_of_memory(), 24.0);
-        let [risk] = verdict.findings() else {
-            panic!("{verdict:?}")
+        let answer = answer_on(a_rank(0).samples(12).runs_out_of_memory(), 24.0);
+        let [risk] = answer.findings() else {
+            panic!("{answer:?}")
         };
         assert_eq!(risk.severity, Severity::Critical);
         assert!(
@@ -415,9 +416,9 @@ mod tests {
         let explanation = |sketch: Sketch| {
             let mut run = run_of([sketch.runs_out_of_memory()]);
             run.tracks[0].ooms[0].reason = KERNEL_OOM_KILL.into();
-            let verdict = check(&Evidence::of(&run), &Options::default());
-            let [risk] = verdict.findings() else {
-                panic!("{verdict:?}")
+            let answer = check(&Evidence::of(&run), &Options::default());
+            let [risk] = answer.findings() else {
+                panic!("{answer:?}")
             };
             assert!(risk.advice.contains("container's limit"), "{}", risk.advice);
             risk.explanation.clone()
@@ -430,14 +431,14 @@ mod tests {
     #[test]
     fn high_but_steady_use_is_no_risk() {
         assert_eq!(
-            verdict_on(a_rank(0).holds(2.4).jumps(gib(1), 10), 1000.0),
-            Verdict::Clear
+            answer_on(a_rank(0).holds(2.4).jumps(gib(1), 10), 1000.0),
+            Answer::Clear
         );
     }
 
     #[test]
     fn an_unknown_total_is_no_risk() {
         let leak = a_rank(0).grows(mib(7), 160).total_unknown();
-        assert_eq!(verdict_on(leak, 1000.0), Verdict::Clear);
+        assert_eq!(answer_on(leak, 1000.0), Answer::Clear);
     }
 }

@@ -1,9 +1,10 @@
 //! `rank_first_cause`: the rank on which a leak, a drift or a jump of all ranks began.
 
+use super::answer::Answer;
 use super::evidence::floor::Floor;
 use super::evidence::signals::seconds_between;
 use super::evidence::{Channel, Evidence, Subject};
-use super::finding::{Finding, Kind, Severity, Verdict, confidence, draft, words};
+use super::finding::{Finding, Kind, Severity, confidence, draft, words};
 use super::growth::trend::{SHAPES, Trend};
 use super::growth::{self, jump};
 use crate::stats::{median, robust_sigma};
@@ -24,9 +25,9 @@ const ENOUGH_RANKS: usize = 64;
 
 /// Finds the rank on which a problem of all ranks began.
 #[must_use]
-pub fn check(evidence: &Evidence) -> Verdict {
-    if evidence.too_short() {
-        return Verdict::TooShort;
+pub fn check(evidence: &Evidence) -> Answer {
+    if evidence.has_too_few_samples() {
+        return Answer::NotEnoughData;
     }
     let troubles = [
         Trouble::Leak,
@@ -39,7 +40,7 @@ pub fn check(evidence: &Evidence) -> Verdict {
         .filter_map(|trouble| leader(evidence, trouble))
         .take(1)
         .collect();
-    Verdict::from_findings(found)
+    Answer::from_findings(found)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -225,15 +226,15 @@ mod tests {
             .collect()
     }
 
-    fn verdict_on(sketches: Vec<Sketch>) -> Verdict {
+    fn answer_on(sketches: Vec<Sketch>) -> Answer {
         check(&Evidence::of(&run_of(sketches)))
     }
 
     #[test]
     fn names_the_rank_that_leaked_first() {
-        let verdict = verdict_on(after_rank_5(|rank, at| rank.grows(mib(20), at)));
-        let [found] = verdict.findings() else {
-            panic!("{verdict:?}")
+        let answer = answer_on(after_rank_5(|rank, at| rank.grows(mib(20), at)));
+        let [found] = answer.findings() else {
+            panic!("{answer:?}")
         };
         assert_eq!(found.rank, Some(5));
         assert!(
@@ -244,12 +245,12 @@ mod tests {
 
     #[test]
     fn names_the_rank_that_drifted_or_jumped_first() {
-        let drift = verdict_on(after_rank_5(|rank, at| rank.hidden_grows(mib(10), at)));
-        let jump = verdict_on(after_rank_5(|rank, at| rank.jumps(gib(4), at)));
-        let hidden = verdict_on(after_rank_5(|rank, at| rank.hidden_jumps(gib(4), at)));
-        for verdict in [drift, jump, hidden] {
-            let [found] = verdict.findings() else {
-                panic!("{verdict:?}")
+        let drift = answer_on(after_rank_5(|rank, at| rank.hidden_grows(mib(10), at)));
+        let jump = answer_on(after_rank_5(|rank, at| rank.jumps(gib(4), at)));
+        let hidden = answer_on(after_rank_5(|rank, at| rank.hidden_jumps(gib(4), at)));
+        for answer in [drift, jump, hidden] {
+            let [found] = answer.findings() else {
+                panic!("{answer:?}")
             };
             assert_eq!(found.rank, Some(5));
         }
@@ -261,9 +262,9 @@ mod tests {
         sketches[5] = sketches[5].clone().clock_ahead(60);
         sketches[2] = sketches[2].clone().clock_ahead(-45);
         sketches[7] = sketches[7].clone().attached_at(60);
-        let verdict = verdict_on(sketches);
-        let [found] = verdict.findings() else {
-            panic!("{verdict:?}")
+        let answer = answer_on(sketches);
+        let [found] = answer.findings() else {
+            panic!("{answer:?}")
         };
         assert_eq!(found.rank, Some(5));
         assert!(
@@ -277,7 +278,7 @@ mod tests {
         let together = (0..8)
             .map(|rank| a_rank(rank).grows(mib(20), 150))
             .collect();
-        assert_eq!(verdict_on(together), Verdict::Clear);
+        assert_eq!(answer_on(together), Answer::Clear);
     }
 
     #[test]
@@ -289,6 +290,6 @@ mod tests {
                 a_rank(r)
             }
         });
-        assert_eq!(verdict_on(alone.collect()), Verdict::Clear);
+        assert_eq!(answer_on(alone.collect()), Answer::Clear);
     }
 }

@@ -1,7 +1,8 @@
 //! `rank_imbalance`: one rank permanently holds more memory than the others.
 
+use super::answer::Answer;
 use super::evidence::{Evidence, Subject};
-use super::finding::{Finding, Kind, Severity, Verdict, confidence, draft, words};
+use super::finding::{Finding, Kind, Severity, confidence, draft, words};
 use crate::stats::{median, quantile, robust_sigma};
 
 /// Smallest excess of a rank's memory over the other ranks that is reported, as a share. Ordinary
@@ -21,13 +22,13 @@ type Profile = [f64; QUANTILES.len()];
 
 /// Compares how much memory the ranks hold after the warm-up.
 #[must_use]
-pub fn check(evidence: &Evidence) -> Verdict {
-    if evidence.too_short() {
-        return Verdict::TooShort;
+pub fn check(evidence: &Evidence) -> Answer {
+    if evidence.has_too_few_samples() {
+        return Answer::NotEnoughData;
     }
     // Several tracks of a single rank are not compared with each other.
     if !evidence.has_ranks {
-        return Verdict::Clear;
+        return Answer::Clear;
     }
     let profiles: Vec<Option<Profile>> = evidence.subjects.iter().map(profile).collect();
     let sorted: Vec<Vec<f64>> = (0..QUANTILES.len())
@@ -57,7 +58,7 @@ pub fn check(evidence: &Evidence) -> Verdict {
     let mut found: Vec<Finding> = found.collect();
     found.sort_by_key(|f| f.rank);
     found.dedup_by_key(|f| f.rank);
-    Verdict::from_findings(found)
+    Answer::from_findings(found)
 }
 
 fn profile(subject: &Subject) -> Option<Profile> {
@@ -136,9 +137,9 @@ mod tests {
     #[test]
     fn finds_the_rank_that_holds_more() {
         let run = run_of([a_rank(0), a_rank(1).holds(1.2), a_rank(2), a_rank(3)]);
-        let verdict = check(&Evidence::of(&run));
-        let [found] = verdict.findings() else {
-            panic!("{verdict:?}")
+        let answer = check(&Evidence::of(&run));
+        let [found] = answer.findings() else {
+            panic!("{answer:?}")
         };
         assert_eq!((found.rank, found.onset_ns), (Some(1), None));
         assert!(
@@ -151,18 +152,18 @@ mod tests {
     #[test]
     fn small_differences_are_ordinary() {
         let run = run_of([a_rank(0), a_rank(1).holds(1.05), a_rank(2), a_rank(3)]);
-        assert_eq!(check(&Evidence::of(&run)), Verdict::Clear);
+        assert_eq!(check(&Evidence::of(&run)), Answer::Clear);
     }
 
     #[test]
     fn a_leak_explains_itself() {
         let run = run_of([a_rank(0), a_rank(1).grows(mib(60), 100), a_rank(2)]);
-        assert_eq!(check(&Evidence::of(&run)), Verdict::Clear);
+        assert_eq!(check(&Evidence::of(&run)), Answer::Clear);
     }
 
     #[test]
     fn one_rank_has_nothing_to_be_compared_with() {
-        assert_eq!(check(&Evidence::of(&run_of([a_rank(0)]))), Verdict::Clear);
+        assert_eq!(check(&Evidence::of(&run_of([a_rank(0)]))), Answer::Clear);
     }
 
     #[test]

@@ -1,15 +1,16 @@
 //! `step_change`: the floor of allocated or hidden memory jumped upwards once and stayed at the
 //! higher level.
 
+use super::answer::Answer;
 use super::evidence::{Channel, Evidence, Subject};
-use super::finding::{Finding, Kind, Severity, Verdict, confidence, draft, words};
+use super::finding::{Finding, Kind, Severity, confidence, draft, words};
 use super::growth::jump::Jump;
 
 /// Checks every rank for a lasting jump of allocated or hidden memory.
 #[must_use]
-pub fn check(evidence: &Evidence) -> Verdict {
-    if evidence.too_short() {
-        return Verdict::TooShort;
+pub fn check(evidence: &Evidence) -> Answer {
+    if evidence.has_too_few_samples() {
+        return Answer::NotEnoughData;
     }
     let found = [Channel::Allocated, Channel::Hidden]
         .into_iter()
@@ -22,7 +23,7 @@ pub fn check(evidence: &Evidence) -> Verdict {
             });
             draft::per_rank_or_run(evidence, jumped.collect())
         });
-    Verdict::from_findings(found.collect())
+    Answer::from_findings(found.collect())
 }
 
 fn describe(subject: &Subject, channel: Channel, jump: &Jump) -> Finding {
@@ -78,15 +79,15 @@ mod tests {
     use super::super::tests::sketch::{Sketch, a_rank, gib, mib, run_of, seconds_since_start};
     use super::*;
 
-    fn verdict_on(sketch: Sketch) -> Verdict {
+    fn answer_on(sketch: Sketch) -> Answer {
         check(&Evidence::of(&run_of([sketch])))
     }
 
     #[test]
     fn finds_a_jump_of_the_floor() {
-        let verdict = verdict_on(a_rank(0).jumps(gib(2), 230));
-        let [step] = verdict.findings() else {
-            panic!("{verdict:?}")
+        let answer = answer_on(a_rank(0).jumps(gib(2), 230));
+        let [step] = answer.findings() else {
+            panic!("{answer:?}")
         };
         assert!(
             (224..=238).contains(&seconds_since_start(step.onset_ns)),
@@ -98,9 +99,9 @@ mod tests {
 
     #[test]
     fn finds_a_jump_of_hidden_memory_to_the_sample() {
-        let verdict = verdict_on(a_rank(0).hidden_jumps(gib(2), 230));
-        let [step] = verdict.findings() else {
-            panic!("{verdict:?}")
+        let answer = answer_on(a_rank(0).hidden_jumps(gib(2), 230));
+        let [step] = answer.findings() else {
+            panic!("{answer:?}")
         };
         assert_eq!(seconds_since_start(step.onset_ns), 230);
         assert!(
@@ -111,26 +112,26 @@ mod tests {
 
     #[test]
     fn finds_both_channels_of_one_rank() {
-        let verdict = verdict_on(a_rank(0).hidden_jumps(gib(2), 230).jumps(gib(3), 280));
-        assert_eq!(verdict.findings().len(), 2);
+        let answer = answer_on(a_rank(0).hidden_jumps(gib(2), 230).jumps(gib(3), 280));
+        assert_eq!(answer.findings().len(), 2);
     }
 
     #[test]
     fn downwards_is_no_finding() {
-        assert_eq!(verdict_on(a_rank(0).jumps(-gib(4), 230)), Verdict::Clear);
+        assert_eq!(answer_on(a_rank(0).jumps(-gib(4), 230)), Answer::Clear);
     }
 
     #[test]
     fn what_jumped_in_the_warm_up_is_no_finding() {
-        assert_eq!(verdict_on(a_rank(0).jumps(gib(4), 80)), Verdict::Clear);
+        assert_eq!(answer_on(a_rank(0).jumps(gib(4), 80)), Answer::Clear);
     }
 
     #[test]
     fn growth_and_stairs_are_no_jumps() {
-        assert_eq!(verdict_on(a_rank(0).grows(mib(20), 150)), Verdict::Clear);
+        assert_eq!(answer_on(a_rank(0).grows(mib(20), 150)), Answer::Clear);
         assert_eq!(
-            verdict_on(a_rank(0).grows_in_stairs(mib(60), 120, 28)),
-            Verdict::Clear
+            answer_on(a_rank(0).grows_in_stairs(mib(60), 120, 28)),
+            Answer::Clear
         );
     }
 }

@@ -5,9 +5,10 @@ mod company;
 mod excursion;
 mod rhythm;
 
+use super::answer::Answer;
 use super::evidence::signals::Signals;
 use super::evidence::{Channel, Evidence, Subject};
-use super::finding::{Finding, Kind, Severity, Verdict, confidence, draft, words};
+use super::finding::{Finding, Kind, Severity, confidence, draft, words};
 use company::Company;
 use excursion::Excursion;
 use std::collections::BTreeMap;
@@ -33,9 +34,9 @@ type Spike = (Channel, Excursion);
 
 /// Checks every rank for spikes.
 #[must_use]
-pub fn check(evidence: &Evidence) -> Verdict {
-    if evidence.too_short() {
-        return Verdict::TooShort;
+pub fn check(evidence: &Evidence) -> Answer {
+    if evidence.has_too_few_samples() {
+        return Answer::NotEnoughData;
     }
     let recorded = draft::ranks(evidence).len();
     let max_range = if recorded > 1 {
@@ -56,7 +57,7 @@ pub fn check(evidence: &Evidence) -> Verdict {
     // Excursions that recur after a restart, or happen on nearly all ranks, are part of the program
     // and not reported.
     if recorded > 2 && draft::is_run_wide(sessions.len(), recorded) {
-        return Verdict::Clear;
+        return Answer::Clear;
     }
     found.retain(|(subject, _)| sessions.get(&subject.signals.track.rank) == Some(&1));
     if recorded > 2 && !found.is_empty() {
@@ -70,7 +71,7 @@ pub fn check(evidence: &Evidence) -> Verdict {
             .iter()
             .map(|(channel, spike)| describe(subject, *channel, spike))
     });
-    Verdict::from_findings(findings.collect())
+    Answer::from_findings(findings.collect())
 }
 
 fn spikes_of(subject: &Subject, max_range: f64) -> Vec<Spike> {
@@ -172,8 +173,8 @@ mod tests {
     use super::*;
 
     fn onsets_on(sketch: Sketch) -> Vec<i64> {
-        let verdict = check(&Evidence::of(&run_of([sketch])));
-        verdict
+        let answer = check(&Evidence::of(&run_of([sketch])));
+        answer
             .findings()
             .iter()
             .map(|f| seconds_since_start(f.onset_ns))
@@ -233,7 +234,7 @@ mod tests {
     #[test]
     fn what_all_ranks_do_is_the_program() {
         let run = run_of((0..4).map(|rank| a_rank(rank).spikes(gib(5), 250, 5)));
-        assert_eq!(check(&Evidence::of(&run)), Verdict::Clear);
+        assert_eq!(check(&Evidence::of(&run)), Answer::Clear);
     }
 
     #[test]

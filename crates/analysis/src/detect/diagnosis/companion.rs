@@ -2,7 +2,8 @@
 //! alive also have Python objects and autograd nodes in host memory, so without this check one
 //! fault would be reported twice.
 
-use crate::detect::finding::{Finding, Kind, Severity, Verdict};
+use crate::detect::answer::Answer;
+use crate::detect::finding::{Finding, Kind, Severity};
 
 /// Growth of host memory below this share of the device leak's rate is attributed to the device
 /// leak. In recordings, the host objects of a kept autograd graph took 9 % of the graph's device
@@ -10,15 +11,15 @@ use crate::detect::finding::{Finding, Kind, Severity, Verdict};
 const MOST: f64 = 0.25;
 
 /// Lowers a host leak to a note when a device leak of the same rank explains it.
-pub(super) fn demote(verdicts: &mut [(Kind, Verdict)]) {
-    let leaks: Vec<(Option<u32>, f64)> = verdicts
+pub(super) fn demote(answers: &mut [(Kind, Answer)]) {
+    let leaks: Vec<(Option<u32>, f64)> = answers
         .iter()
-        .flat_map(|(_, verdict)| verdict.findings())
+        .flat_map(|(_, answer)| answer.findings())
         .filter(|one| one.kind == Kind::AllocatorLeak && one.severity > Severity::Info)
         .filter_map(|one| Some((one.rank, one.rate_bytes_per_s?)))
         .collect();
-    for (_, verdict) in verdicts {
-        let Verdict::Found(found) = verdict else {
+    for (_, answer) in answers {
+        let Answer::Found(found) = answer else {
             continue;
         };
         for finding in found.iter_mut().filter(|one| is_companion(one, &leaks)) {
@@ -44,18 +45,18 @@ fn is_companion(finding: &Finding, leaks: &[(Option<u32>, f64)]) -> bool {
 mod tests {
     use super::*;
 
-    fn found(kind: Kind, rank: u32, rate: f64) -> (Kind, Verdict) {
+    fn found(kind: Kind, rank: u32, rate: f64) -> (Kind, Answer) {
         let track = crate::timeline::Track::default();
         let mut finding = crate::detect::finding_of_track(kind, &track);
         finding.severity = Severity::Warning;
         finding.rank = Some(rank);
         finding.rate_bytes_per_s = Some(rate);
-        (kind, Verdict::Found(vec![finding]))
+        (kind, Answer::Found(vec![finding]))
     }
 
-    fn severity_of_host(mut verdicts: Vec<(Kind, Verdict)>) -> Severity {
-        demote(&mut verdicts);
-        verdicts[1].1.findings()[0].severity
+    fn severity_of_host(mut answers: Vec<(Kind, Answer)>) -> Severity {
+        demote(&mut answers);
+        answers[1].1.findings()[0].severity
     }
 
     #[test]

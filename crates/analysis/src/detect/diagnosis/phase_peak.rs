@@ -21,9 +21,11 @@ const MAX_COVERAGE: f64 = 0.55;
 /// measure the cache.
 const MIN_SAMPLES: usize = 10;
 
-/// An observation about a run that is not a problem by itself.
+/// A note about a phase that needs much more memory than training steps. It is not a problem by
+/// itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Note {
+#[schemars(rename = "Note")]
+pub struct PhasePeak {
     /// The rank.
     pub rank: u32,
     /// The device.
@@ -45,8 +47,8 @@ pub struct Note {
 
 /// The notes on all phases of a run. For each phase, only the rank with the highest peak is
 /// reported.
-pub(super) fn notes(run: &Run) -> Vec<Note> {
-    let mut by_phase: BTreeMap<String, Note> = BTreeMap::new();
+pub(super) fn notes(run: &Run) -> Vec<PhasePeak> {
+    let mut by_phase: BTreeMap<String, PhasePeak> = BTreeMap::new();
     for track in &run.tracks {
         if track.resource() == Resource::Host || track.phases.is_empty() {
             continue;
@@ -63,7 +65,7 @@ pub(super) fn notes(run: &Run) -> Vec<Note> {
     by_phase.into_values().collect()
 }
 
-fn of_track(track: &Track) -> Vec<Note> {
+fn of_track(track: &Track) -> Vec<PhasePeak> {
     let Some((first, last)) = track.span_ns() else {
         return Vec::new();
     };
@@ -162,7 +164,7 @@ fn unused_cache(track: &Track, (begins_ns, over_ns): (i64, i64), steps: i64) -> 
     if unused >= MIN_BYTES { unused } else { 0 }
 }
 
-fn describe(track: &Track, phase: &str, (peak, steps): (i64, i64), unused: i64) -> Note {
+fn describe(track: &Track, phase: &str, (peak, steps): (i64, i64), unused: i64) -> PhasePeak {
     let name = match phase {
         "eval" | "evaluation" | "validation" => "evaluation".to_owned(),
         "checkpoint" | "train" => phase.to_owned(),
@@ -186,7 +188,7 @@ fn describe(track: &Track, phase: &str, (peak, steps): (i64, i64), unused: i64) 
             "; torch.cuda.empty_cache() after the phase returns this cache to the device",
         );
     }
-    Note {
+    PhasePeak {
         rank: track.rank,
         device_id: track.device_id,
         phase: phase.to_owned(),

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use super::{Growth, Strength, outlook};
+use crate::detect::answer::Answer;
 use crate::detect::cause::{Cause, windows};
 use crate::detect::evidence::{Channel, Evidence, Subject};
-use crate::detect::finding::{Finding, Kind, Severity, Verdict, confidence, draft, words};
+use crate::detect::finding::{Finding, Kind, Severity, confidence, draft, words};
 
 /// The words in which the findings about a leak and about a drift differ.
 #[derive(Debug)]
@@ -22,9 +23,9 @@ pub(crate) struct Wording {
 }
 
 /// Reports every rank on which a channel keeps growing, or the whole run when all ranks grow.
-pub(crate) fn check(evidence: &Evidence, channel: Channel, wording: &Wording) -> Verdict {
-    if evidence.too_short() {
-        return Verdict::TooShort;
+pub(crate) fn report_growth(evidence: &Evidence, channel: Channel, wording: &Wording) -> Answer {
+    if evidence.has_too_few_samples() {
+        return Answer::NotEnoughData;
     }
     let found = evidence.subjects.iter().filter_map(|subject| {
         subject
@@ -32,7 +33,7 @@ pub(crate) fn check(evidence: &Evidence, channel: Channel, wording: &Wording) ->
             .growth
             .map(|growth| describe(subject, &growth, wording, evidence.has_ranks))
     });
-    Verdict::from_findings(draft::per_rank_or_run(evidence, found.collect()))
+    Answer::from_findings(draft::per_rank_or_run(evidence, found.collect()))
 }
 
 /// When the device fills up later than this many seconds after the last sample, growth is only a

@@ -2,7 +2,7 @@
 //! was not recorded, and must give the same result every time.
 
 use super::sketch::{a_rank, gib, mib};
-use crate::detect::{Diagnosis, Kind, Options, Verdict, diagnose};
+use crate::detect::{Answer, Diagnosis, Kind, Options, diagnose};
 use crate::timeline::{Column, OomMark, PhaseSpan, Recorder, Run, Track};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -96,7 +96,7 @@ proptest! {
         let run = Run { tracks, ..Run::default() };
         let options = Options { oom_horizon_hours: hours };
         let diagnosis = diagnose(&run, &options);
-        prop_assert_eq!(diagnosis.verdicts.len(), Kind::ALL.len());
+        prop_assert_eq!(diagnosis.answers.len(), Kind::ALL.len());
         for finding in diagnosis.findings() {
             prop_assert!((0.5..=1.0).contains(&finding.confidence));
             prop_assert!(!finding.explanation.is_empty() && !finding.advice.is_empty());
@@ -146,8 +146,8 @@ proptest! {
     #[test]
     fn few_samples_are_too_few(n in 0..47_i64) {
         let run = Run { tracks: vec![a_rank(0).samples(n).grows(mib(100), 0).track()], ..Run::default() };
-        for (_, verdict) in diagnose(&run, &Options::default()).verdicts {
-            prop_assert_eq!(verdict, Verdict::TooShort);
+        for (_, answer) in diagnose(&run, &Options::default()).answers {
+            prop_assert_eq!(answer, Answer::NotEnoughData);
         }
     }
 }
