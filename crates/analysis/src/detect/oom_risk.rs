@@ -215,25 +215,22 @@ fn describe_trend(
         ("total_bytes", outlook.total_bytes),
         ("horizon_s", horizon_s),
     ];
-    finding.explanation = format!(
-        "{device} needs {need} of {total} and {verb} {rate}: {full} {left}",
-        device = subject.name(has_ranks),
-        need = words::bytes(outlook.need_bytes),
-        total = words::bytes(outlook.total_bytes),
-        verb = if is_over { "grew by" } else { "grows by" },
-        rate = words::rate(outlook.rate_bytes_per_s),
-        full = if is_over {
-            "a longer run would have filled the memory after another"
-        } else {
-            "full in about"
-        },
-        left = words::duration(left),
-    );
+    let name = subject.name(has_ranks);
+    let need = words::bytes(outlook.need_bytes);
+    let total = words::bytes(outlook.total_bytes);
+    let rate = words::rate(outlook.rate_bytes_per_s);
+    let time_left = words::duration(left);
     if is_over {
+        finding.explanation = format!(
+            "{name} needs {need} of {total} and grew by {rate}: a longer run would have filled \
+             the memory after another {time_left}"
+        );
         finding.advice =
             "Fix what grows before a longer run: see the finding beside this one".into();
         return finding;
     }
+    finding.explanation =
+        format!("{name} needs {need} of {total} and grows by {rate}: full in about {time_left}");
     finding.advice = format!(
         "Fix what grows (see the finding beside this one); until then save a checkpoint at least \
          every {interval} and restart before the {medium} is full",

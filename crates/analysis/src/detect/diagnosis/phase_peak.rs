@@ -17,8 +17,8 @@ const MIN_BYTES: i64 = 256 << 20;
 /// A phase that covers more than this share of the track contains the training steps, so it is not
 /// compared with them.
 const MAX_COVERAGE: f64 = 0.55;
-/// Minimum number of samples outside of phases needed to measure the steps, and after a phase to
-/// measure the cache.
+/// The peak of steps is measured only with at least this many samples outside of phases, and the
+/// unused cache only with at least this many samples after the phase.
 const MIN_SAMPLES: usize = 10;
 
 /// A note about a phase that needs much more memory than training steps. It is not a problem by
