@@ -19,7 +19,7 @@ pub enum Resolution {
 }
 
 impl Resolution {
-    /// The resolution as the text used in payloads.
+    /// The value of the key `phase_resolution` in JSON output.
     pub fn as_text(&self) -> Text {
         match self {
             Self::Unique => "unique".into(),
@@ -28,7 +28,8 @@ impl Resolution {
         }
     }
 
-    /// Parses a resolution from the text used in payloads.
+    /// Parses the value of the key `phase_resolution`; an unknown value is kept as
+    /// [`Other`](Self::Other).
     pub fn of_word(word: Text) -> Self {
         match word.as_str() {
             Some("unique") => Self::Unique,

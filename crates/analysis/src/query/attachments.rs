@@ -46,7 +46,7 @@ pub struct RunAttachmentRow {
 #[derive(Clone, Debug, Default)]
 #[expect(
     missing_docs,
-    reason = "each field has the name of the row key that it filters by"
+    reason = "each field keeps the rows whose key of the same name has its value"
 )]
 pub struct RunAttachmentFilter {
     pub run_id: Option<Text>,

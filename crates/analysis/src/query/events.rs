@@ -16,7 +16,7 @@ use crate::load::LoadedSession;
 #[derive(Clone, Debug, Default)]
 #[expect(
     missing_docs,
-    reason = "each field has the name of the row key that it filters by"
+    reason = "each field keeps the rows whose key of the same name has its value"
 )]
 pub struct EventFilter {
     pub session_id: Option<Text>,

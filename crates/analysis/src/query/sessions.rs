@@ -47,7 +47,7 @@ impl SessionRow {
 #[derive(Clone, Debug, Default)]
 #[expect(
     missing_docs,
-    reason = "each field has the name of the row key that it filters by"
+    reason = "each field keeps the rows whose key of the same name has its value"
 )]
 pub struct SessionFilter {
     pub session_id: Option<Text>,

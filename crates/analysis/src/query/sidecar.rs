@@ -222,7 +222,7 @@ fn without_dots(path: &Path) -> PathBuf {
 #[derive(Clone, Debug, Default)]
 #[expect(
     missing_docs,
-    reason = "each field has the name of the row key that it filters by"
+    reason = "each field keeps the rows whose key of the same name has its value"
 )]
 pub struct AttachmentFilter {
     pub session_id: Option<Text>,

@@ -1,5 +1,6 @@
 //! The ledger of a device (who holds how much of its memory), read from the last `memory_ledger`
-//! event. Unknown numbers stay unknown; only the rest that no entry explains is computed here.
+//! event. A number that the event does not have stays `None`. The only number computed here is how
+//! many of the bytes in use no entry explains.
 
 use stormlog_format::{Map, Value};
 
