@@ -14,7 +14,7 @@ pub enum Resolution {
     Unique,
     /// The event may belong to several phases, or to one phase that several threads are in.
     Ambiguous,
-    /// Another value that was read from a payload.
+    /// Another value of the key `phase_resolution`.
     Other(Text),
 }
 
@@ -60,7 +60,7 @@ stormlog_format::names!(PhaseSource {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(
     missing_docs,
-    reason = "each field has the name of its key in the payload"
+    reason = "each field has the name of its key in JSON output"
 )]
 pub struct PhaseAttribution {
     pub resolution: Resolution,
