@@ -4,6 +4,9 @@
 //! A trend fitted to the floor determines the onset and the growth rate. Growth of any shape,
 //! stairs and pauses included, must meet four conditions: it is large enough to matter, it is
 //! spread over the run, it still continues in its later part, and nothing of it is freed again.
+//!
+//! The modules below judge other ways in which a floor rises: a single jump (`jump`), and growth
+//! that is certain although it is small (`certain`, `straight`). `findings` words what was found.
 
 pub(crate) mod certain;
 pub(crate) mod findings;

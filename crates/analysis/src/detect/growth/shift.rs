@@ -1,10 +1,10 @@
 //! Checks whether all samples moved up, or whether samples only missed the floor for a while.
 //!
 //! A floor is estimated from the few samples on it, so a rise of the floor is checked against all
-//! samples in three ways. The first check of a rise is how unlikely it is that no step returned to
-//! the old floor if that floor still existed. The second and third checks of a rise are whether the
-//! mean and the peaks of the samples rose as well. When the sampling interval happens to match the
-//! step length, samples can miss the floor for long, but then they miss the peaks too.
+//! samples in three ways: how unlikely it is that no step returned to the old floor if that floor
+//! still existed, whether the mean of the samples rose as well, and whether their peaks did. When
+//! the sampling interval happens to match the step length, samples can miss the floor for long, but
+//! then they miss the peaks too.
 
 use stormlog_format::whole_count;
 

@@ -1,6 +1,6 @@
 //! Fits a trend, a constant level followed by growth, to the knots (points) of a floor. The fitted
-//! growth continues to the end of the track, at a constant or increasing rate. Knots (points of the
-//! floor) that lie too high hardly affect the fit.
+//! growth continues to the end of the track, at a constant or increasing rate. Knots
+//! that lie too high hardly affect the fit.
 
 use crate::detect::evidence::floor::{Floor, Knot};
 use crate::detect::evidence::signals::Signals;
