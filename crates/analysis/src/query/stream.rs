@@ -1,10 +1,10 @@
 //! Lists the events of many sources in order of time while reading them. Only a few blocks of each
 //! source are in memory, however large the source is.
 //!
-//! Files of one source whose events follow each other in time form a chain. A thread per chain reads
-//! its events block by block, and the chains are merged. Within a chain, events are sorted over a
-//! window of some ten thousand events. An event that is later in its file than the window allows is
-//! listed where it was found, and counted.
+//! Files of one source whose events follow each other in time form a chain. A thread per chain
+//! reads its events block by block, and the chains are merged. Within a chain, events are sorted
+//! over a window of some ten thousand events. An event that is later in its file than the window
+//! allows is listed where it was found, and counted.
 
 mod cursor;
 mod survey;
