@@ -89,7 +89,7 @@ class DeviceMemoryCollector(ABC):
 
     @abstractmethod
     def capabilities(self) -> dict[str, Any]:
-        """The description of the source in records."""
+        """The name of the source and which counters it supports, as written into recordings."""
 
 
 class CudaDeviceCollector(DeviceMemoryCollector):
@@ -149,7 +149,7 @@ class CudaDeviceCollector(DeviceMemoryCollector):
         return DeviceMemorySampleResult(sample, tuple(errors), errors)
 
     def capabilities(self) -> dict[str, Any]:
-        """The description of the source in records."""
+        """The name of the source and which counters it supports, as written into recordings."""
         return _capabilities(self, "torch.cuda.memory_allocated/reserved")
 
     def torch_functions(self) -> dict[str, Any] | None:
@@ -201,7 +201,7 @@ class ROCmDeviceCollector(CudaDeviceCollector):
         return super().is_available() and _is_rocm(require_torch())
 
     def capabilities(self) -> dict[str, Any]:
-        """The description of the source in records."""
+        """The name of the source and which counters it supports, as written into recordings."""
         return _capabilities(self, "torch.cuda.memory_* (HIP runtime)")
 
 
@@ -250,7 +250,7 @@ class MPSDeviceCollector(DeviceMemoryCollector):
         return DeviceMemorySampleResult(sample, tuple(errors), errors)
 
     def capabilities(self) -> dict[str, Any]:
-        """The description of the source in records."""
+        """The name of the source and which counters it supports, as written into recordings."""
         source = "torch.mps.current_allocated_memory/driver_allocated_memory"
         total = callable(getattr(getattr(require_torch(), "mps", None), "recommended_max_memory", None))
         return {
@@ -300,7 +300,7 @@ class CallableCollector(DeviceMemoryCollector):
         )
 
     def capabilities(self) -> dict[str, Any]:
-        """The description of the source in records."""
+        """The name of the source and which counters it supports, as written into recordings."""
         return _capabilities(self, f"python:{self._name}")
 
 

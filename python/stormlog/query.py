@@ -204,8 +204,8 @@ class IssueFilter:
 class SessionRow:
     """A session.
 
-    ``status`` is the status in the files. ``effective_status`` is computed when the row is made: it
-    is ``interrupted`` for a session that is marked as running but whose process has ended.
+    ``status`` is the status that the session's files state. ``effective_status`` is computed when
+    the row is made: it is ``interrupted`` for a session that is marked as running but whose process has ended.
     """
 
     session_id: str

@@ -119,9 +119,9 @@ class MemoryVisualizer:
         *,
         theme: str = "system",
     ) -> Figure:
-        """Functions by time, allocated, freed and peak; each column is scaled by its highest value.
+        """A heat map of functions: time, allocated, freed and peak memory, a column each.
 
-        For events it shows ranks over time.
+        Each column is scaled by its highest value. For events the map shows ranks over time.
         """
         drawing = self._telemetry_drawing(results, None, "heatmap", None, None)
         if drawing is None:
@@ -139,8 +139,12 @@ class MemoryVisualizer:
         *,
         theme: str = "system",
     ) -> Figure:
-        """Timeline, functions, distribution of calls and their cost. For events: timeline,
-        hidden memory, findings and facts."""
+        """Draw memory over time and charts of the profiled functions on one page.
+
+        The charts show the mean allocation of each function, the calls by allocated bytes, and time
+        against allocated bytes.
+        For events the page shows memory over time, hidden memory, findings and facts about the run.
+        """
         drawing = self._telemetry_drawing(results, snapshots, "dashboard", None, None)
         if drawing is None:
             results, snapshots = self._results(results, snapshots), self._snapshots(results, snapshots)

@@ -2,84 +2,64 @@
 //! confidence. The diagnosis is empty when nothing is wrong.
 //!
 //! A [`Run`] is built from the recorded event columns. [`diagnose`] computes the [`Evidence`] once
-//! and runs nine detectors on it, one module each. Every detector is a pure function with three
-//! verdicts: [`Verdict::Clear`], [`Verdict::Found`] and [`Verdict::TooShort`]. No detector opens a
-//! file, reads a clock or depends on the order of the tracks.
+//! and runs all detectors on it. There is one detector per [`Kind`], in a module with the name of
+//! the kind. Every detector is a pure function `check` with three answers: [`Answer::Clear`],
+//! [`Answer::Found`] and [`Answer::NotEnoughData`]. No detector opens a file, reads a clock or
+//! depends on the order of the tracks.
 //!
-//! Data flow: `run` -> `signals` (samples in order, with the end of the warm-up determined) ->
-//! `floor` (memory held between steps) -> `trend`, `growth`, `jump` (how the floor changes; `shift`
-//! checks a jump against single samples) -> `evidence` (compares the ranks) -> the detectors ->
-//! `draft`.
+//! The data takes this way:
+//!
+//! 1. `evidence::signals` puts the samples of each track in order and determines the end of the
+//!    warm-up.
+//! 2. `evidence::floor` finds the memory held between steps.
+//! 3. `growth` and `growth::jump` decide how the floor changes.
+//! 4. `evidence` compares the ranks.
+//! 5. The detectors read the evidence. `finding::draft` turns what they find into findings, and
+//!    `cause` names the line and the holder behind it.
+//! 6. `diagnosis` collects the answers.
 //!
 //! ```
-//! use stormlog_analysis::detect::{Options, Run, Verdict, diagnose};
+//! use stormlog_analysis::detect::{Options, Run, diagnose};
 //!
 //! let diagnosis = diagnose(&Run::default(), &Options::default());
 //! assert!(diagnosis.headline().starts_with("Not enough data to judge"));
 //! ```
 
-mod cause;
-mod certain;
-mod companion;
-mod company;
-mod confidence;
-mod diagnosis;
-mod draft;
-mod evidence;
-mod excursion;
-mod failed_at;
-mod finding;
-mod floor;
-mod growing;
-mod growth;
-mod interruptions;
-mod jump;
-mod levels;
-mod options;
-mod order;
-mod outlook;
-mod peaks;
-mod phase_peak;
-mod rhythm;
-mod scope;
-mod series;
-mod shift;
-mod signals;
-pub(crate) mod stats;
-mod straight;
-mod trend;
-mod warm_up;
-mod windows;
-mod words;
-
-#[cfg(test)]
-mod properties;
-#[cfg(test)]
-pub(crate) mod sketch;
-
-pub mod drift;
-pub mod first_cause;
+// The detectors.
+pub mod allocator_leak;
 pub mod fragmentation;
-mod host;
-mod host_cause;
-pub mod imbalance;
-pub mod leak;
-pub mod oom;
-pub mod spike;
-pub mod step;
+pub mod hidden_drift;
+mod host_leak;
+pub mod oom_risk;
+pub mod rank_first_cause;
+pub mod rank_imbalance;
+pub mod step_change;
+pub mod transient_spike;
+
+// What the detectors share.
+mod answer;
+mod cause;
+mod diagnosis;
+mod evidence;
+mod finding;
+mod growth;
+mod options;
+#[cfg(test)]
+pub(crate) mod tests;
 
 pub use crate::timeline::{Column, OomMark, PhaseSpan, Run, Track, run_of};
+pub use answer::Answer;
 pub use cause::{Cause, Failure, Held, Site};
-pub use diagnosis::{Diagnosis, diagnose};
+pub use diagnosis::{Diagnosis, PhasePeak, Scope, diagnose};
 pub use evidence::Evidence;
-pub use finding::{Finding, Kind, Severity, Verdict};
-pub use levels::{Levels, MOST_PHASES, Measure, Metric, PhaseLevels, TrackLevels, Unit, levels_of};
+pub use evidence::levels::{
+    Levels, MOST_PHASES, Measure, Metric, PhaseLevels, TrackLevels, Unit, levels_of,
+};
+pub use finding::{Finding, Kind, Severity};
 pub use options::Options;
-pub use phase_peak::Note;
-pub use scope::Scope;
 
 /// Creates a finding about a track, for tests of other modules.
 #[cfg(test)]
 pub(crate) fn finding_of_track(kind: Kind, track: &Track) -> Finding {
-    draft::of_track(kind, Severity::Warning, track)
+    finding::draft::of_track(kind, Severity::Warning, track)
 }

@@ -24,6 +24,7 @@ pub mod phases;
 pub mod query;
 pub mod regular_file;
 mod rollups;
+mod stats;
 pub mod timeline;
 
 pub use catalog::{

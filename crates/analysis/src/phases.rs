@@ -36,7 +36,7 @@ pub struct PhaseSpan {
 }
 
 impl PhaseSpan {
-    /// What a marker of the span has as metadata.
+    /// The metadata of the marker that shows this span.
     pub fn metadata(&self) -> Map {
         let mut metadata = Map::new();
         metadata.insert("phase_path", value_of(&self.path));

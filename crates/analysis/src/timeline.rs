@@ -1,6 +1,6 @@
-//! The tracks of one run, and which sessions form a run. Defines sample, sampling gap, hidden
-//! memory, clock, step, phase, out-of-memory error, limit and end once for the detectors and the
-//! reports.
+//! The tracks of one run, and which sessions form a run. This module defines sample, sampling gap,
+//! hidden memory, clock, step, phase, out-of-memory error, limit and end once, for the detectors
+//! and the reports.
 //!
 //! A run has processes, a process has resources (its host memory and each device it uses), and a
 //! resource has a track. This module provides data without judging it, and only its function

@@ -9,8 +9,8 @@ use ureq::http::Uri;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address(Uri);
 
-/// Why a text is not a valid address. An error about an invalid address does not repeat the
-/// address, which may contain a secret.
+/// Why a text is not a valid address. The error does not repeat the text, which may contain a
+/// secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
@@ -24,7 +24,7 @@ pub enum AddressError {
     #[error("the URL has no host")]
     NoHost,
     /// The URL contains a user name or password (`user:password@host`), which would end up in logs.
-    /// Instead of a user name and password, a token can be given in the path or in a header.
+    /// A token in the path or in a header can be used instead.
     #[error("the URL has a user name; use a token in the path")]
     Login,
 }

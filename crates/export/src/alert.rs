@@ -153,9 +153,8 @@ fn without_secrets(document: &impl Serialize) -> Vec<u8> {
         Ok(value) => Writer::new(Layout::Line)
             .to_string(&redacted(value))
             .into_bytes(),
-        // The JSON that this crate rendered can always be parsed. If parsing the rendered alert
-        // fails anyway, an empty document is sent, because secrets in the alert could not be
-        // hidden.
+        // The JSON that this crate rendered can always be parsed. If that fails anyway, an empty
+        // document is sent, because secrets in the alert were not hidden.
         Err(_) => b"{}".to_vec(),
     }
 }

@@ -3,7 +3,7 @@
 /// The longest value of a label, in characters.
 const LONGEST: usize = 128;
 
-/// Cuts a label value to at most 128 characters, the longest that is sent.
+/// Cuts a label value to at most `LONGEST` characters.
 pub(crate) fn shortened(text: String) -> String {
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => {

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use stormlog_analysis::detect::{Diagnosis, Finding, Kind, Severity};
 
-/// The shortest and the longest time between two analyses of a running job. The time between two
-/// analyses grows with the age of the run, so that a finding must persist over a share of the run
-/// and not only over a few more samples.
+/// The shortest and the longest time between two analyses of a running job. It grows with the age of
+/// the run, so that a finding must persist over a share of the run and not only over a few more
+/// samples.
 const SHORTEST: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_mins(1);
 
@@ -46,7 +46,7 @@ pub struct Confirmation {
 
 impl Confirmation {
     /// The findings to send as alerts: each was also present in the previous analysis and has not
-    /// been sent before. Informational findings are never returned, and a leak must have kept
+    /// been sent before. Findings of severity info are never returned, and a leak must have kept
     /// growing since the previous analysis.
     pub fn confirm<'a>(&mut self, diagnosis: &'a Diagnosis) -> Vec<&'a Finding> {
         let findings = worth_alerting(diagnosis);

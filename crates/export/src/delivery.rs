@@ -1,6 +1,6 @@
 //! Sends request bodies to one address on a thread of its own. Offering a body never blocks the
-//! caller: if the bounded queue is full, a body is dropped. Bodies that do not fit into the queue,
-//! are refused by the receiver or cannot be sent in time are counted as dropped.
+//! caller: if the bounded queue is full, a body is dropped. Bodies also count as dropped if the
+//! receiver refuses them or they cannot be sent in time.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,8 +21,8 @@ const REQUEST: Duration = Duration::from_secs(10);
 /// The longest wait before a body is sent again, even if the receiver asks for a longer wait.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
-/// The largest number of response bytes that are read; a response that was read to its end lets the
-/// connection be reused.
+/// The largest number of response bytes that are read. The connection can be reused only after a
+/// response was read to its end.
 const MOST_ANSWERED: u64 = 16 << 10;
 
 /// Which request body is dropped when the queue is full.
@@ -41,7 +41,7 @@ pub struct Policy {
     pub capacity: usize,
     /// Which body is dropped when the queue is full.
     pub when_full: WhenFull,
-    /// How often the delivery tries to send one body.
+    /// How many times the delivery tries to send one body.
     pub attempts: u32,
     /// The wait after the first failed attempt; the wait doubles after each further failure, up to
     /// one minute.
@@ -74,8 +74,8 @@ pub struct Delivered {
     /// Bodies that were lost because the queue was full, or because the receiver refused them or
     /// did not answer.
     pub dropped: u64,
-    /// Why the last attempt to send a body failed. The text of the failure does not contain the
-    /// receiver's address, which may be a secret.
+    /// Why the last attempt to send a body failed. The text does not contain the receiver's
+    /// address, which may be a secret.
     pub problem: Option<String>,
 }
 
@@ -149,9 +149,8 @@ impl Delivery {
         self.shared.lock().delivered.clone()
     }
 
-    /// Sends the waiting bodies for at most `patience`, each with one more attempt. The function
-    /// returns as soon as no body is waiting in the queue. Bodies that the receiver has not
-    /// accepted when the function returns count as dropped.
+    /// Sends the waiting bodies for at most `patience`, each with one more attempt. Returns as soon
+    /// as the queue is empty. Bodies that the receiver has not accepted by then count as dropped.
     pub fn finish(&self, patience: Duration) -> Delivered {
         let deadline = Instant::now() + patience;
         let mut state = self.shared.lock();

@@ -98,12 +98,12 @@ pub struct Point {
 pub struct Labels(Vec<(&'static str, String)>);
 
 impl Labels {
-    /// No labels.
+    /// Creates an empty list of labels.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a label. The value of the label is shortened, and hidden if it looks like a secret.
+    /// Adds a label. Its value is shortened, and hidden if it looks like a secret.
     #[must_use]
     #[expect(
         clippy::needless_pass_by_value,
@@ -125,7 +125,7 @@ impl Labels {
         }
     }
 
-    /// Names and values.
+    /// The names and values of the labels, in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.0.iter().map(|(name, value)| (*name, value.as_str()))
     }
@@ -176,8 +176,8 @@ impl Levels {
         }
     }
 
-    /// Adds a number of bytes or a count to the metrics, if the number is known. A negative value
-    /// is invalid and treated as unknown.
+    /// Sets the value of a series to a number of bytes or a count, if it is known. A negative number
+    /// is invalid and counts as unknown.
     fn set_known(&mut self, metric: Metric, labels: &Labels, value: Option<i64>, at_ns: i64) {
         if let Some(value) = value.filter(|value| *value >= 0) {
             self.set(metric, labels.clone(), Number::Int(value), at_ns);
@@ -298,8 +298,8 @@ struct Sample<'a> {
 }
 
 impl Sample<'_> {
-    /// Whether the value of a counter in this record is only a placeholder: records of version 3
-    /// must contain every counter, also those that could not be measured.
+    /// Whether the value of a counter in this record is only a placeholder. Records of version 3
+    /// must contain every counter, even if it could not be measured.
     fn is_partial(&self, counter: &str) -> bool {
         let Some(Value::List(names)) = self.event.metadata.get("collector_partial_fields") else {
             return false;
@@ -313,8 +313,8 @@ impl Sample<'_> {
         (value >= 0).then_some(value)
     }
 
-    /// The pid and the device memory in bytes of each process on the device that does not belong to
-    /// the recorded program.
+    /// The other processes on the device, outside of the recorded program: the pid of each, and its
+    /// device memory in bytes.
     fn other_processes(&self) -> impl Iterator<Item = (u32, i64)> {
         let shares = self.event.metadata.get("other_processes");
         let shares = shares.and_then(Value::as_map).into_iter();

@@ -50,8 +50,9 @@ pub fn render(levels: &Levels) -> String {
         }
     }
     let name = "stormlog_series_left_out";
-    let help = "Series that this answer leaves out to stay within its bounds.";
-    header(&mut text, name, Kind::Gauge, help);
+    let help =
+        format!("Series left out of this scrape: at most {MOST_SERIES} per metric are sent.");
+    header(&mut text, name, Kind::Gauge, &help);
     let _ = writeln!(text, "{name} {left_out}");
     text
 }

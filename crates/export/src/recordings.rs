@@ -43,8 +43,8 @@ impl Recordings {
         }
     }
 
-    /// Adds the current values of a sink. Adds nothing when no session of the sink is running or
-    /// its last sample is old, because a value that is no longer measured is unknown.
+    /// Adds the current values of a sink. Adds nothing when no session of the sink is running, or
+    /// when the last sample is old, because a value that is no longer measured is unknown.
     pub fn read_sink(&mut self, sink: &Path, now_ns: i64, levels: &mut Levels) {
         let Some(manifest) = manifest_path(sink).and_then(|path| read_manifest(&path)) else {
             return;
@@ -117,8 +117,8 @@ impl Recordings {
             name.is_none() || own == name
         };
         let Some(path) = segments.iter().find(is_first) else {
-            // A manifest may not name a new segment yet, because the segment is written first. A
-            // session whose first segment the manifest does not name yet is read at the next call.
+            // The first segment of the session was not found. It may be so new that the manifest
+            // does not list it yet, so the next call tries again.
             self.known.remove(&*session.to_str_lossy());
             return;
         };
@@ -166,8 +166,8 @@ fn part_of(path: &Path, start: SeekFrom, most: u64) -> io::Result<Vec<Event>> {
     Ok(events.collect())
 }
 
-/// Adds the number of events that the manifest counts. The number of events includes those removed
-/// by thinning and retention, so that the count only grows.
+/// Adds the number of events that the manifest counts. It includes events that thinning and
+/// retention have removed, so that it only grows.
 fn add_counts(session: &SessionSummary, manifest: &Manifest, now_ns: i64, levels: &mut Levels) {
     let segments = manifest.segments.iter();
     let kept: i64 = segments.map(|segment| segment.event_count.max(0)).sum();

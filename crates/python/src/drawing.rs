@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 use stormlog_analysis::analyze::diagnosed;
 use stormlog_analysis::{LoadedSession, detect};
 use stormlog_report::{
-    Canvas, DrawError, DrawnTrack, FunctionBars, FunctionRow, FunctionTable, Kind, Scene, Story,
-    Theme, draw, html_page, to_png, to_svg,
+    Canvas, DrawError, DrawnTrack, FunctionBars, FunctionRow, FunctionTable, PictureKind, Scene,
+    Story, Theme, draw, html_page, to_png, to_svg,
 };
 
 use crate::errors::raise;
@@ -22,7 +22,7 @@ type CallFields = (String, f64, i64, i64, i64);
 type PointFields = (i64, i64, i64, String);
 
 enum What {
-    Story(Kind),
+    Story(PictureKind),
     Bars(FunctionBars),
     FunctionHeat,
     FunctionDashboard,
@@ -169,7 +169,7 @@ impl Drawing {
         kind: &str,
         title: Option<String>,
     ) -> PyResult<Self> {
-        let Some(kind) = Kind::parse(kind) else {
+        let Some(kind) = PictureKind::parse(kind) else {
             let message = format!("unknown kind of picture: '{kind}'");
             return Err(raise(py, "InvalidValueError", message));
         };

@@ -16,7 +16,7 @@ use crate::chart;
 use crate::error::DrawError;
 use crate::html::{self, policy};
 use crate::scene::{Area, Scene};
-use crate::story::{Kind, Story};
+use crate::story::{PictureKind, Story};
 use crate::svg::to_svg;
 use crate::theme::Theme;
 use crate::time;
@@ -65,7 +65,7 @@ pub fn allocator_page(account: &Account, theme: Theme) -> Result<String, DrawErr
         body: &Sections::of(account, &limits).render()?,
         subtitle: subtitle(account),
     };
-    html::page_with(&story, Kind::Timeline, theme, &addition)
+    html::page_with(&story, PictureKind::Timeline, theme, &addition)
 }
 
 #[derive(Template)]

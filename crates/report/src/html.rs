@@ -11,7 +11,7 @@ use crate::held;
 use crate::page;
 use crate::scene::Scene;
 use crate::steps;
-use crate::story::{Canvas, Kind, Story, draw};
+use crate::story::{Canvas, PictureKind, Story, draw};
 use crate::svg::to_svg;
 use crate::theme::Theme;
 
@@ -63,16 +63,18 @@ pub(crate) struct Addition<'a> {
 }
 
 /// Makes an interactive page of a story.
-pub fn html_page(story: &Story, kind: Kind, theme: Theme) -> Result<String, DrawError> {
+pub fn html_page(story: &Story, kind: PictureKind, theme: Theme) -> Result<String, DrawError> {
     let mut subtitle = vec![story.subtitle()];
     subtitle.extend(story.skew_note());
     let steps = match kind {
-        Kind::Timeline | Kind::Steps | Kind::Dashboard => by_step(story)?,
-        Kind::Ranks | Kind::Heatmap | Kind::Gap => None,
+        PictureKind::Timeline | PictureKind::Steps | PictureKind::Dashboard => by_step(story)?,
+        PictureKind::Ranks | PictureKind::Heatmap | PictureKind::Gap => None,
     };
     let mut body = match kind {
-        Kind::Timeline | Kind::Dashboard => held::sections(&story.held),
-        Kind::Steps | Kind::Ranks | Kind::Heatmap | Kind::Gap => String::new(),
+        PictureKind::Timeline | PictureKind::Dashboard => held::sections(&story.held),
+        PictureKind::Steps | PictureKind::Ranks | PictureKind::Heatmap | PictureKind::Gap => {
+            String::new()
+        }
     };
     body.push_str(steps.as_deref().unwrap_or_default());
     let addition = Addition {
@@ -126,7 +128,7 @@ pub(crate) fn by_step(story: &Story) -> Result<Option<String>, DrawError> {
 /// Makes an interactive page of a story, with additional content below the plots.
 pub(crate) fn page_with(
     story: &Story,
-    kind: Kind,
+    kind: PictureKind,
     theme: Theme,
     addition: &Addition<'_>,
 ) -> Result<String, DrawError> {
@@ -137,12 +139,12 @@ pub(crate) fn page_with(
     };
     let picture = to_svg(&draw(story, kind, canvas)?);
     let title = story.heading(match kind {
-        Kind::Timeline => "Memory timeline",
-        Kind::Ranks => "Memory across ranks",
-        Kind::Heatmap => "Memory by rank and time",
-        Kind::Gap => "Hidden device memory",
-        Kind::Steps => "Memory by step",
-        Kind::Dashboard => "Memory report",
+        PictureKind::Timeline => "Memory timeline",
+        PictureKind::Ranks => "Memory across ranks",
+        PictureKind::Heatmap => "Memory by rank and time",
+        PictureKind::Gap => "Hidden device memory",
+        PictureKind::Steps => "Memory by step",
+        PictureKind::Dashboard => "Memory report",
     });
     let style = format!("{}{}", style(), addition.style);
     Page {

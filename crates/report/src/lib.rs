@@ -79,7 +79,7 @@ pub use scene::Scene;
 pub use served::{
     comparison_json, drawing_json, held_section, page_script, page_style, steps_section,
 };
-pub use story::{Canvas, Kind, Story, draw};
+pub use story::{Canvas, PictureKind, Story, draw};
 pub use svg::to_svg;
 pub use theme::Theme;
 pub use track::{DrawnTrack, Measure, UNKNOWN};

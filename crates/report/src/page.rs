@@ -20,7 +20,7 @@ use crate::ledger::LedgerLines;
 use crate::mark::grouped;
 use crate::ranks;
 use crate::scale::Span;
-use crate::story::{Kind, Story};
+use crate::story::{PictureKind, Story};
 use crate::timeline::{panels_of, series_of};
 use crate::track::{DrawnTrack, Measure, UNKNOWN, track_name};
 
@@ -79,7 +79,7 @@ struct Builder {
     detail: Vec<u8>,
 }
 
-pub(crate) fn data(story: &Story, kind: Kind) -> Result<PageData, DrawError> {
+pub(crate) fn data(story: &Story, kind: PictureKind) -> Result<PageData, DrawError> {
     let span = story.shown()?;
     let mut page = Builder {
         span,
@@ -89,16 +89,16 @@ pub(crate) fn data(story: &Story, kind: Kind) -> Result<PageData, DrawError> {
         detail: Vec::new(),
     };
     match kind {
-        Kind::Timeline | Kind::Steps => page.timelines(story),
-        Kind::Ranks => page.ranks(story),
-        Kind::Heatmap => page.heat(story),
-        Kind::Gap => page.gap(story),
-        Kind::Dashboard if story.tracks.len() > 1 => {
+        PictureKind::Timeline | PictureKind::Steps => page.timelines(story),
+        PictureKind::Ranks => page.ranks(story),
+        PictureKind::Heatmap => page.heat(story),
+        PictureKind::Gap => page.gap(story),
+        PictureKind::Dashboard if story.tracks.len() > 1 => {
             page.ranks(story);
             page.heat(story);
             page.gap(story);
         }
-        Kind::Dashboard => {
+        PictureKind::Dashboard => {
             page.timelines(story);
             if story.tracks.iter().any(|track| !track.is_host()) {
                 page.gap(story);
@@ -116,7 +116,7 @@ pub(crate) fn data(story: &Story, kind: Kind) -> Result<PageData, DrawError> {
     spec.insert("phases", phases(story, span));
     spec.insert("facts", facts(story, span));
     spec.insert("requests", requests(story, span));
-    if kind == Kind::Dashboard || story.verdict.is_some() {
+    if kind == PictureKind::Dashboard || story.verdict.is_some() {
         let (severity, text) = verdict_of(story);
         let verdict = vec![severity.as_str().into(), Value::text(text)];
         spec.insert("verdict", Value::List(verdict));

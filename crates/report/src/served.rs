@@ -8,7 +8,7 @@ use crate::error::DrawError;
 use crate::held;
 use crate::html;
 use crate::page::{self, Alignment, PageData};
-use crate::story::{Kind, Story};
+use crate::story::{PictureKind, Story};
 
 /// The JavaScript of every page. On a page without embedded data, the script waits for a call of
 /// `stormlogPlot.show`.
@@ -22,7 +22,7 @@ pub fn page_style() -> String {
 }
 
 /// The data of a chart as JSON: `{"spec": …, "overview": "…", "detail": "…"}`.
-pub fn drawing_json(story: &Story, kind: Kind) -> Result<String, DrawError> {
+pub fn drawing_json(story: &Story, kind: PictureKind) -> Result<String, DrawError> {
     Ok(to_json(&page::data(story, kind)?))
 }
 

@@ -23,9 +23,9 @@ use crate::{dashboard, gap, heatmap, ranks, steps, timeline};
 /// Marks up to this many nanoseconds after the last sample are always included in the chart.
 const LONGEST_END_NS: i64 = 2_000_000_000;
 
-/// The kinds of charts.
+/// The kind of a picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
+pub enum PictureKind {
     /// The memory of each rank over time, with all events.
     #[default]
     Timeline,
@@ -37,11 +37,11 @@ pub enum Kind {
     Gap,
     /// The memory in use at the end of each training step, and the highest use during each step.
     Steps,
-    /// Several charts of the other kinds on one page, with the verdict.
+    /// Several pictures of the other kinds on one page, with the verdict.
     Dashboard,
 }
 
-names!(Kind {
+names!(PictureKind {
     Timeline => "timeline",
     Ranks => "ranks",
     Heatmap => "heatmap",
@@ -392,7 +392,7 @@ impl Story {
 }
 
 /// Draws a story as one kind of chart.
-pub fn draw(story: &Story, kind: Kind, canvas: Canvas) -> Result<Scene, DrawError> {
+pub fn draw(story: &Story, kind: PictureKind, canvas: Canvas) -> Result<Scene, DrawError> {
     if story.tracks.is_empty() {
         return Err(DrawError::NoSamples);
     }
@@ -402,12 +402,12 @@ pub fn draw(story: &Story, kind: Kind, canvas: Canvas) -> Result<Scene, DrawErro
         ..canvas
     };
     match kind {
-        Kind::Timeline => timeline::draw(story, canvas),
-        Kind::Ranks => ranks::draw(story, canvas),
-        Kind::Heatmap => heatmap::draw(story, canvas),
-        Kind::Gap => gap::draw(story, canvas),
-        Kind::Steps => steps::draw(story, canvas),
-        Kind::Dashboard => dashboard::draw(story, canvas),
+        PictureKind::Timeline => timeline::draw(story, canvas),
+        PictureKind::Ranks => ranks::draw(story, canvas),
+        PictureKind::Heatmap => heatmap::draw(story, canvas),
+        PictureKind::Gap => gap::draw(story, canvas),
+        PictureKind::Steps => steps::draw(story, canvas),
+        PictureKind::Dashboard => dashboard::draw(story, canvas),
     }
 }
 

@@ -158,7 +158,7 @@ class JaxCollector(FrameworkCollector):
         return "process_rss" if self.is_cpu else "jax_device_stats"
 
     def capabilities(self) -> dict[str, Any]:
-        """The description of the source in records."""
+        """The name of the source and which counters it supports, as written into recordings."""
         return {
             "backend": self.name(),
             "supports_device_total": not self.is_cpu,

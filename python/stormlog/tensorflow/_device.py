@@ -60,7 +60,7 @@ class TensorFlowCollector(FrameworkCollector):
         return DeviceMemorySample(used, used, used, None, None, None, None, number)
 
     def capabilities(self) -> dict[str, Any]:
-        """The description of the source in records."""
+        """The name of the source and which counters it supports, as written into recordings."""
         return {
             "backend": self.name(),
             "supports_device_total": False,

@@ -181,7 +181,7 @@ mod tests {
         let fast = profile(&[("`kept`", 20.0 * MIB, true)]);
         assert_eq!(
             holds_more(&slow, &fast),
-            ["rank 0: `kept` grows by 20.0 MiB/s, 2.00 MiB/s before"]
+            ["rank 0: `kept` grows by 20.0 MiB/s, 2.00 MiB/s in the base run"]
         );
         let held = profile(&[("`kept`", 2.0 * MIB, false)]);
         assert!(holds_more(&held, &fast).is_empty());

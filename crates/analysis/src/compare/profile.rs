@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::LoneRank;
 use super::held::{KnownHolder, holders_of};
 use crate::analyze::{AnalyzeError, AnalyzeOptions, diagnosed, in_order, select};
-use crate::detect::{self, Kind, Metric, TrackLevels, Verdict};
+use crate::detect::{self, Answer, Kind, Metric, TrackLevels};
 use crate::load::{Loaded, LoadedSession};
 
 impl TrackLevels {
@@ -97,9 +97,9 @@ pub fn profile_of(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Prof
     };
     let (run, diagnosis) = diagnosed(&chosen, &detector_options);
     let unanswered = diagnosis
-        .verdicts
+        .answers
         .iter()
-        .filter(|(_, verdict)| *verdict == Verdict::TooShort)
+        .filter(|(_, answer)| *answer == Answer::NotEnoughData)
         // Without host memory in the recording, the detector of host leaks is not listed as
         // unanswered.
         .filter(|(kind, _)| *kind != Kind::HostLeak || run.has_host())

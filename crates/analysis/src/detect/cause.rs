@@ -1,5 +1,8 @@
-//! The cause of a finding: the line that allocated the memory, and the holder that keeps the memory
-//! alive.
+//! The cause of a finding: the line that allocated the memory, and the holder that keeps it alive.
+//! The modules below find causes of growth, each in another kind of evidence.
+
+pub(crate) mod host_inspections;
+pub(crate) mod windows;
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,22 +1,30 @@
 //! Runs all detectors on a run and summarizes the findings in one line.
 
+mod companion;
+mod phase_peak;
+mod scope;
+
 use rayon::prelude::*;
 use stormlog_format::counted;
 
+use super::answer::Answer;
 use super::evidence::{Evidence, MIN_SAMPLES};
-use super::finding::{Finding, Kind, Severity, Verdict};
-use super::host::{self, HostEvidence};
+use super::finding::{Finding, Kind, Severity};
+use super::host_leak::{self, HostEvidence};
 use super::options::Options;
-use super::phase_peak::{self, Note};
-use super::scope::Scope;
-use super::{companion, drift, first_cause, fragmentation, imbalance, leak, oom, spike, step};
+use super::{
+    allocator_leak, fragmentation, hidden_drift, oom_risk, rank_first_cause, rank_imbalance,
+    step_change, transient_spike,
+};
 use crate::timeline::{End, Resource, Run, Track};
+pub use phase_peak::PhasePeak;
+pub use scope::Scope;
 
-/// The verdicts of all detectors, the part of the run that they covered, and how the run ended.
+/// The answers of all detectors, the part of the run that they covered, and how the run ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diagnosis {
-    /// One verdict per kind, in the order of [`Kind::ALL`].
-    pub verdicts: Vec<(Kind, Verdict)>,
+    /// One answer per kind, in the order of [`Kind::ALL`].
+    pub answers: Vec<(Kind, Answer)>,
     /// Whether only the memory in use on devices was recorded, and no counter of an allocator.
     pub is_from_outside: bool,
     /// The part of the run that the diagnosis covered: processes, ranks, devices and time.
@@ -24,7 +32,7 @@ pub struct Diagnosis {
     /// How the run ended.
     pub end: End,
     /// Notes: observations that are not problems by themselves.
-    pub notes: Vec<Note>,
+    pub notes: Vec<PhasePeak>,
 }
 
 /// Runs all detectors on a run. Host memory and devices are judged separately, because ranks are
@@ -40,36 +48,36 @@ pub fn diagnose(run: &Run, options: &Options) -> Diagnosis {
         .map(|tracks| Evidence::of_tracks(run, &tracks))
         .collect();
     let of_run = HostEvidence::of(run);
-    let verdict = |kind| {
-        let answers = groups.iter().map(|evidence| match kind {
-            Kind::OomRisk => oom::check(evidence, options),
-            Kind::AllocatorLeak => leak::check(evidence),
-            Kind::HiddenDrift => drift::check(evidence),
-            Kind::HostLeak => Verdict::TooShort,
+    let answer = |kind| {
+        let of_groups = groups.iter().map(|evidence| match kind {
+            Kind::OomRisk => oom_risk::check(evidence, options),
+            Kind::AllocatorLeak => allocator_leak::check(evidence),
+            Kind::HiddenDrift => hidden_drift::check(evidence),
+            Kind::HostLeak => Answer::NotEnoughData,
             Kind::Fragmentation => fragmentation::check(evidence),
-            Kind::StepChange => step::check(evidence),
-            Kind::TransientSpike => spike::check(evidence),
-            Kind::RankFirstCause => first_cause::check(evidence),
-            Kind::RankImbalance => imbalance::check(evidence),
+            Kind::StepChange => step_change::check(evidence),
+            Kind::TransientSpike => transient_spike::check(evidence),
+            Kind::RankFirstCause => rank_first_cause::check(evidence),
+            Kind::RankImbalance => rank_imbalance::check(evidence),
         });
         let of_host = match kind {
-            Kind::OomRisk => oom::check_host(run, &of_run, options),
-            Kind::HostLeak => host::check(run, &of_run),
-            _ => Verdict::TooShort,
+            Kind::OomRisk => oom_risk::check_host(run, &of_run, options),
+            Kind::HostLeak => host_leak::check(run, &of_run),
+            _ => Answer::NotEnoughData,
         };
         let of_host = match of_host {
-            Verdict::Clear if !of_run.is_recorded() => Verdict::TooShort,
+            Answer::Clear if !of_run.is_recorded() => Answer::NotEnoughData,
             answer => answer,
         };
-        answers.fold(of_host, Verdict::and)
+        of_groups.fold(of_host, Answer::and)
     };
-    let mut verdicts: Vec<(Kind, Verdict)> = Kind::ALL
+    let mut answers: Vec<(Kind, Answer)> = Kind::ALL
         .into_par_iter()
-        .map(|kind| (kind, verdict(kind)))
+        .map(|kind| (kind, answer(kind)))
         .collect();
-    companion::demote(&mut verdicts);
+    companion::demote(&mut answers);
     Diagnosis {
-        verdicts,
+        answers,
         is_from_outside: run.is_from_outside(),
         scope: Scope::of(run),
         end: run.end(),
@@ -82,7 +90,7 @@ impl Diagnosis {
     #[must_use]
     pub fn findings(&self) -> Vec<&Finding> {
         let mut all: Vec<&Finding> = self
-            .verdicts
+            .answers
             .iter()
             .flat_map(|(_, v)| v.findings())
             .collect();
@@ -99,11 +107,11 @@ impl Diagnosis {
     /// Whether no detector had enough data to decide.
     #[must_use]
     pub fn is_too_short(&self) -> bool {
-        // Even a short run shows that memory did not run out, so a clear verdict on the OOM risk
+        // Even a short run shows that memory did not run out, so a clear answer about the OOM risk
         // does not count as enough data.
-        self.verdicts.iter().all(|(kind, verdict)| match kind {
-            Kind::OomRisk => verdict.findings().is_empty(),
-            _ => *verdict == Verdict::TooShort,
+        self.answers.iter().all(|(kind, answer)| match kind {
+            Kind::OomRisk => answer.findings().is_empty(),
+            _ => *answer == Answer::NotEnoughData,
         })
     }
 
@@ -203,7 +211,7 @@ fn capitalized(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sketch::{a_rank, mib, run_of};
+    use super::super::tests::sketch::{a_rank, mib, run_of};
     use super::*;
     use crate::timeline::Column;
 
@@ -234,8 +242,8 @@ mod tests {
         let run = run_of([a_rank(0).grows(mib(30), 100)]);
         let mut diagnosis = diagnose(&run, &Options::default());
         diagnosis.end = End::Exit { code: Some(0) };
-        for (_, verdict) in &mut diagnosis.verdicts {
-            if let Verdict::Found(findings) = verdict {
+        for (_, answer) in &mut diagnosis.answers {
+            if let Answer::Found(findings) = answer {
                 for finding in findings {
                     finding.severity = Severity::Info;
                 }

@@ -1,18 +1,27 @@
 //! The evidence that all detectors share, computed once per run: the signals of each track and how
 //! their floors change over time.
 
+pub(crate) mod floor;
+mod interruptions;
+pub(crate) mod levels;
+mod order;
+pub(crate) mod peaks;
+pub(crate) mod series;
+pub(crate) mod signals;
+mod warm_up;
+
 use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 
-use super::floor::Floor;
-use super::growth::{self, Growth, Strength};
-use super::jump::{self, Jump};
-use super::series::Series;
-use super::signals::{self, Signals};
-use super::stats::median;
-use super::{certain, straight, words};
+use super::finding::words;
+use super::growth::jump::{self, Jump};
+use super::growth::{self, Growth, Strength, certain, straight};
+use crate::stats::median;
 use crate::timeline::{End, Recorder, Resource, Run, Track};
+use floor::Floor;
+use series::Series;
+use signals::Signals;
 
 /// Minimum number of samples that a track needs to be judged. Of the 48 samples, three quarters
 /// come after the warm-up, and about a sixth of those lie on the floor (the memory held between
@@ -152,7 +161,7 @@ impl<'a> Evidence<'a> {
     }
 
     /// Whether all tracks have too few samples to be judged.
-    pub(super) fn too_short(&self) -> bool {
+    pub(super) fn has_too_few_samples(&self) -> bool {
         self.subjects
             .iter()
             .all(|s| s.signals.samples() < MIN_SAMPLES)
@@ -405,7 +414,7 @@ fn are_alike(bytes: f64, typical: f64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sketch::{a_rank, gib, mib, run_of};
+    use super::super::tests::sketch::{a_rank, gib, mib, run_of};
     use super::*;
 
     fn growing(run: &Run) -> Vec<u32> {
@@ -426,7 +435,7 @@ mod tests {
 
     #[test]
     fn what_most_ranks_give_back_is_garbage() {
-        let others = |of: fn(u32) -> super::super::sketch::Sketch| {
+        let others = |of: fn(u32) -> super::super::tests::sketch::Sketch| {
             let mut all: Vec<_> = (1..6).map(of).collect();
             all.push(a_rank(0).grows(mib(8), 160));
             growing(&run_of(all))

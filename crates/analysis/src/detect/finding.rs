@@ -1,4 +1,8 @@
-//! The result of a diagnosis: kinds, findings and the three verdicts of a detector.
+//! A finding: one problem of a run, with its kind and severity.
+
+pub(crate) mod confidence;
+pub(crate) mod draft;
+pub(crate) mod words;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -113,53 +117,4 @@ pub struct Finding {
     pub advice: String,
     /// The line of code and the holder that cause the problem, when evidence names them.
     pub cause: Option<Cause>,
-}
-
-/// The answer of a detector to its question about a run.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Verdict {
-    /// The recording was long enough, and the detector found no problem.
-    Clear,
-    /// The detector found at least one problem; the list is never empty.
-    Found(Vec<Finding>),
-    /// The recording is too short for the detector to decide.
-    TooShort,
-}
-
-impl Verdict {
-    /// Creates a verdict: `Found` when there are findings, otherwise `Clear`, and never `TooShort`.
-    #[must_use]
-    pub fn from_findings(findings: Vec<Finding>) -> Self {
-        if findings.is_empty() {
-            Self::Clear
-        } else {
-            Self::Found(findings)
-        }
-    }
-
-    /// Combines the verdicts on two parts of a run.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Found(mut findings), other) => {
-                findings.extend_from_slice(other.findings());
-                Self::Found(findings)
-            }
-            (one, Self::Found(findings)) => {
-                debug_assert!(one.findings().is_empty());
-                Self::Found(findings)
-            }
-            (Self::TooShort, Self::TooShort) => Self::TooShort,
-            _ => Self::Clear,
-        }
-    }
-
-    /// The findings of the verdict; empty unless the verdict is `Found`.
-    #[must_use]
-    pub fn findings(&self) -> &[Finding] {
-        match self {
-            Self::Found(findings) => findings,
-            Self::Clear | Self::TooShort => &[],
-        }
-    }
 }

@@ -1,11 +1,11 @@
 //! `fragmentation`: after the warm-up, reserved memory rises several times without a new highest
 //! allocation that explains it, and is not released.
 
+use super::answer::Answer;
+use super::evidence::signals::Signals;
 use super::evidence::{Evidence, Subject};
-use super::finding::{Finding, Kind, Severity, Verdict};
-use super::signals::Signals;
-use super::stats::{median, quantile};
-use super::{confidence, draft, words};
+use super::finding::{Finding, Kind, Severity, confidence, draft, words};
+use crate::stats::{median, quantile};
 
 /// Smallest growth of the excess of reserved memory, as a share of the highest allocation.
 /// Fragmentation is defined by growth of at least 18 %; this limit is lower because a peak sampled
@@ -44,12 +44,12 @@ const MIN_AFTER: usize = 16;
 
 /// Checks every rank for fragmentation.
 #[must_use]
-pub fn check(evidence: &Evidence) -> Verdict {
-    if evidence.too_short() {
-        return Verdict::TooShort;
+pub fn check(evidence: &Evidence) -> Answer {
+    if evidence.has_too_few_samples() {
+        return Answer::NotEnoughData;
     }
     let found = evidence.subjects.iter().filter_map(judge).collect();
-    Verdict::from_findings(draft::per_rank_or_run(evidence, found))
+    Answer::from_findings(draft::per_rank_or_run(evidence, found))
 }
 
 /// One sample of reserved memory.
@@ -245,10 +245,10 @@ fn describe(subject: &Subject, onset: f64, grown: f64, peak: f64, climbs: usize)
 
 #[cfg(test)]
 mod tests {
-    use super::super::sketch::{Sketch, a_rank, gib, mib, run_of, seconds_since_start};
+    use super::super::tests::sketch::{Sketch, a_rank, gib, mib, run_of, seconds_since_start};
     use super::*;
 
-    fn verdict_on(sketch: Sketch) -> Verdict {
+    fn answer_on(sketch: Sketch) -> Answer {
         check(&Evidence::of(&run_of([sketch])))
     }
 
@@ -258,9 +258,9 @@ mod tests {
 
     #[test]
     fn finds_a_cache_that_climbs_away() {
-        let verdict = verdict_on(fragmenting(8, gib(1)));
-        let [found] = verdict.findings() else {
-            panic!("{verdict:?}")
+        let answer = answer_on(fragmenting(8, gib(1)));
+        let [found] = answer.findings() else {
+            panic!("{answer:?}")
         };
         assert_eq!(seconds_since_start(found.onset_ns), 150);
         let grown = found.magnitude_bytes.unwrap();
@@ -270,19 +270,19 @@ mod tests {
     #[test]
     fn one_climb_may_cover_a_peak_between_samples() {
         assert_eq!(
-            verdict_on(a_rank(0).reserved_jumps(gib(8), 200)),
-            Verdict::Clear
+            answer_on(a_rank(0).reserved_jumps(gib(8), 200)),
+            Answer::Clear
         );
     }
 
     #[test]
     fn a_small_excess_is_ordinary() {
-        assert_eq!(verdict_on(fragmenting(8, mib(300))), Verdict::Clear);
+        assert_eq!(answer_on(fragmenting(8, mib(300))), Answer::Clear);
     }
 
     #[test]
     fn a_cache_that_follows_a_leak_is_not_fragmented() {
-        assert_eq!(verdict_on(a_rank(0).grows(mib(60), 120)), Verdict::Clear);
+        assert_eq!(answer_on(a_rank(0).grows(mib(60), 120)), Answer::Clear);
     }
 
     #[test]
@@ -293,22 +293,22 @@ mod tests {
             s.reserved_jumps(gib(2), 130 + k * 50)
         });
         assert_eq!(
-            verdict_on(emptied.reserved_jumps(-gib(8), 80)),
-            Verdict::Clear
+            answer_on(emptied.reserved_jumps(-gib(8), 80)),
+            Answer::Clear
         );
     }
 
     #[test]
     fn a_spike_does_not_hide_fragmentation() {
-        let verdict = verdict_on(fragmenting(9, gib(1)).spikes(gib(9), 300, 4));
-        assert_eq!(verdict.findings().len(), 1);
+        let answer = answer_on(fragmenting(9, gib(1)).spikes(gib(9), 300, 4));
+        assert_eq!(answer.findings().len(), 1);
     }
 
     #[test]
     fn a_cpu_has_no_cache() {
         assert_eq!(
-            verdict_on(a_rank(0).on_cpu().grows(mib(60), 120)),
-            Verdict::Clear
+            answer_on(a_rank(0).on_cpu().grows(mib(60), 120)),
+            Answer::Clear
         );
     }
 }

@@ -4,14 +4,25 @@
 //! A trend fitted to the floor determines the onset and the growth rate. Growth of any shape,
 //! stairs and pauses included, must meet four conditions: it is large enough to matter, it is
 //! spread over the run, it still continues in its later part, and nothing of it is freed again.
+//!
+//! The modules below judge other ways in which a floor rises: a single jump (`jump`), and growth
+//! that is certain although it is small (`certain`, `straight`). `findings` words what was found.
 
-use super::floor::{Floor, Knot};
-use super::series::Series;
-use super::shift::{self, Rise};
-use super::signals::Signals;
-use super::stats::{isotonic, largest_fall, median, theil_sen};
-use super::straight::Line;
-use super::trend::{self, SHAPES, Trend};
+pub(crate) mod certain;
+pub(crate) mod findings;
+pub(crate) mod jump;
+pub(crate) mod outlook;
+mod shift;
+pub(crate) mod straight;
+pub(crate) mod trend;
+
+use super::evidence::floor::{Floor, Knot};
+use super::evidence::series::Series;
+use super::evidence::signals::Signals;
+use crate::stats::{isotonic, largest_fall, median, theil_sen};
+use shift::Rise;
+use straight::Line;
+use trend::{SHAPES, Trend};
 
 /// Smallest growth that is reported, as a share of the device. Growth is defined as at least 0.5 %
 /// of the device; this limit is lower because the first and last samples miss a part of the growth.
@@ -360,8 +371,8 @@ fn spread_of(knots: &[Knot], levels: &[f64], trend: &Trend) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::signals;
-    use super::super::sketch::{Sketch, a_rank, gib, mib, run_of};
+    use super::super::evidence::signals;
+    use super::super::tests::sketch::{Sketch, a_rank, gib, mib, run_of};
     use super::*;
 
     fn growth_of(sketch: Sketch) -> Option<Growth> {

@@ -14,12 +14,12 @@ pub enum Resolution {
     Unique,
     /// The event may belong to several phases, or to one phase that several threads are in.
     Ambiguous,
-    /// Another value that was read from a payload.
+    /// Another value of the key `phase_resolution`.
     Other(Text),
 }
 
 impl Resolution {
-    /// The resolution as the text used in payloads.
+    /// The value of the key `phase_resolution` in JSON output.
     pub fn as_text(&self) -> Text {
         match self {
             Self::Unique => "unique".into(),
@@ -28,7 +28,8 @@ impl Resolution {
         }
     }
 
-    /// Parses a resolution from the text used in payloads.
+    /// Parses the value of the key `phase_resolution`; an unknown value is kept as
+    /// [`Other`](Self::Other).
     pub fn of_word(word: Text) -> Self {
         match word.as_str() {
             Some("unique") => Self::Unique,
@@ -59,7 +60,7 @@ stormlog_format::names!(PhaseSource {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(
     missing_docs,
-    reason = "each field has the name of its key in the payload"
+    reason = "each field has the name of its key in JSON output"
 )]
 pub struct PhaseAttribution {
     pub resolution: Resolution,

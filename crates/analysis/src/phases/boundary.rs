@@ -13,7 +13,7 @@ pub enum Action {
     Exit,
 }
 
-/// The scope that a boundary opens or closes.
+/// The scope that a boundary opens or closes: one pass of a thread through a phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(
     missing_docs,

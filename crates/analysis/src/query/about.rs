@@ -12,8 +12,8 @@ static SEVERITY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(metada
 static HEALTH: LazyLock<Finder<'static>> =
     LazyLock::new(|| Finder::new(metadata_keys::COLLECTOR_HEALTH_STATUS));
 
-/// Whether the metadata text of an event may contain a key. Metadata with escape sequences may hide
-/// the key, so it counts as possibly containing it.
+/// Whether the metadata text of an event may contain a key. Escape sequences may hide a key, so
+/// with any of them the result is true.
 fn may_have(event: EventRef<'_>, key: &Finder<'_>) -> bool {
     let json = event.metadata_json();
     key.find(json).is_some() || memchr::memchr(b'\\', json).is_some()

@@ -42,11 +42,11 @@ pub struct RunAttachmentRow {
     pub metadata: Map,
 }
 
-/// Which attachments to list. A field without a value does not filter.
+/// Which attachments to list. A field that is `None` accepts every attachment.
 #[derive(Clone, Debug, Default)]
 #[expect(
     missing_docs,
-    reason = "each field has the name of the row key that it filters by"
+    reason = "each field is a flag of `stormlog query`, described in its help"
 )]
 pub struct RunAttachmentFilter {
     pub run_id: Option<Text>,
@@ -215,7 +215,7 @@ impl super::Store {
     }
 }
 
-/// The rows of a sink, its segments and its rollups, once per session.
+/// The rows for a sink, its segments and its rollups, each once per session.
 fn of_sink(source: &Source, manifest: &Manifest, index: &IdentityIndex) -> Vec<RunAttachmentRow> {
     let mut rows = Vec::new();
     let rollups = source.path.join(ROLLUP_FILENAME);
@@ -324,7 +324,7 @@ fn of_diagnose(source: &Source, index: &IdentityIndex) -> Option<RunAttachmentRo
     Some(row)
 }
 
-/// The rows of a file that is no sink, once per session that belongs to exactly one run.
+/// The rows for a file that is not a sink: one per session that belongs to exactly one run.
 fn of_file(
     source: &Source,
     contexts: &[RunContext],

@@ -298,8 +298,7 @@ impl Discovery {
         let directory = folder_of(file);
         let shape = Shape::of(document);
         let is_host = file.file_name() == Some(SinkNames::Host.manifest().as_ref());
-        // Only a sink has a host manifest, and as soon as the ordinary manifest is complete, that
-        // one is used instead.
+        // Only a sink has a host manifest. It is ignored once the ordinary manifest is complete.
         if is_host && (shape != Shape::Sink || sink_names(directory) == Some(SinkNames::Ordinary)) {
             return Shape::Unknown;
         }
@@ -398,7 +397,7 @@ impl Discovery {
         known.push(envelope);
     }
 
-    /// Removes the attachments of an envelope whose paths are outside the given paths.
+    /// Removes from an envelope the attachments whose files are outside the given paths.
     fn refuse_attachments(&mut self, envelope: &mut RunEnvelope, document: &Map, file: &Path) {
         let Some(Value::List(entries)) = document.get("attachments") else {
             return;

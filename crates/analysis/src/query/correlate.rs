@@ -28,11 +28,11 @@ stormlog_format::names!(Scope {
 /// How certain it is that evidence is related to a point in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Confidence {
-    /// The evidence has the same session or job as the point in time, and the same rank.
+    /// The evidence matches by session or by job, and its rank does not differ.
     High,
-    /// The evidence has the same session or job as the point in time, but not the same rank.
+    /// The evidence matches by session or by job, but it is from another rank.
     Medium,
-    /// The evidence matches the point in time only by its time.
+    /// The evidence matches only by time.
     #[default]
     Low,
 }
@@ -47,7 +47,7 @@ stormlog_format::names!(Confidence {
 #[derive(Clone, Debug)]
 #[expect(
     missing_docs,
-    reason = "each field has the name of the row key that it filters by"
+    reason = "each field is a flag of `stormlog query`, described in its help"
 )]
 pub struct CorrelationFilter {
     pub session_id: Option<Text>,

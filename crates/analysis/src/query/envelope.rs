@@ -186,10 +186,10 @@ impl RunAttachment {
     }
 }
 
-/// A value that is invalid, so that the whole file is.
+/// The error for an invalid value, which makes the whole file invalid.
 struct Invalid;
 
-/// An object whose keys are all known: those that were read.
+/// An object of the file, and the keys that may be in it: those that were read so far.
 struct Fields<'a> {
     map: &'a Map,
     known: RefCell<Vec<&'static str>>,
@@ -206,7 +206,7 @@ impl<'a> Fields<'a> {
         self.map.get(key)
     }
 
-    /// Returns what was read, unless there are other keys.
+    /// Returns `read`, or an error if the object has a key that was not read.
     fn complete<T>(self, read: T) -> Result<T, Invalid> {
         let known = self.known.into_inner();
         let is_known = |key: &Text| known.iter().any(|known| key == known);
@@ -217,7 +217,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A non-empty text.
+    /// Reads a non-empty text.
     fn name(&self, key: &'static str) -> Result<Text, Invalid> {
         match self.get(key) {
             Some(Value::Text(text)) if !text.as_bytes().is_empty() => Ok(text.clone()),
@@ -225,7 +225,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A non-empty text. The key may be missing and the value may be null.
+    /// Reads a non-empty text. The key may be missing and the value may be null.
     fn name_or_null(&self, key: &'static str) -> Result<Option<Text>, Invalid> {
         match self.get(key) {
             Some(Value::Null) => Ok(None),
@@ -233,7 +233,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A non-empty text. The key may be missing, but the value must not be null.
+    /// Reads a non-empty text. The key may be missing, but the value must not be null.
     fn name_if_present(&self, key: &'static str) -> Result<Option<Text>, Invalid> {
         match self.get(key) {
             None => Ok(None),
@@ -241,7 +241,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A text, possibly empty. The key may be missing and the value may be null.
+    /// Reads a text, which may be empty. The key may be missing and the value may be null.
     fn text_or_null(&self, key: &'static str) -> Result<Option<Text>, Invalid> {
         match self.get(key) {
             None | Some(Value::Null) => Ok(None),
@@ -258,7 +258,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Two timestamps, of which the second must not be earlier.
+    /// Reads two timestamps. The second must not be earlier than the first.
     fn span(
         &self,
         start: &'static str,

@@ -16,7 +16,7 @@ use crate::load::LoadedSession;
 #[derive(Clone, Debug, Default)]
 #[expect(
     missing_docs,
-    reason = "each field has the name of the row key that it filters by"
+    reason = "each field is a flag of `stormlog query`, described in its help"
 )]
 pub struct EventFilter {
     pub session_id: Option<Text>,
@@ -33,8 +33,7 @@ pub struct EventFilter {
 }
 
 impl EventFilter {
-    /// Whether the event passes the filter. The status of the event's session is not checked by
-    /// this function.
+    /// Whether the event passes the filter. This does not check the status of its session.
     pub fn accepts(&self, event: EventRef<'_>) -> bool {
         let origin = event.origin();
         let time = event.timestamp_ns();
@@ -238,7 +237,7 @@ impl super::Store {
 }
 
 /// The accepted events of all homes, ordered by time and session. The filter `wants` gets the index
-/// of the home, its events and the memory position of the event.
+/// of a home, the events of that home, and the row of the event among them.
 fn in_time(homes: Vec<Home>, wants: impl Fn(usize, &Events, RowId) -> bool + Sync) -> EventRows {
     let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
     let mut rows: Vec<(u32, u32)> = homes

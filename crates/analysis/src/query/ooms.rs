@@ -82,7 +82,7 @@ impl OomRow {
 #[derive(Clone, Debug, Default)]
 #[expect(
     missing_docs,
-    reason = "each field has the name of the row key that it filters by"
+    reason = "each field is a flag of `stormlog query`, described in its help"
 )]
 pub struct OomFilter {
     pub session_id: Option<Text>,

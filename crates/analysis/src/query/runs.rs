@@ -82,7 +82,7 @@ impl RunRow {
 #[derive(Clone, Debug, Default)]
 #[expect(
     missing_docs,
-    reason = "each field has the name of the row key that it filters by"
+    reason = "each field is a flag of `stormlog query`, described in its help"
 )]
 pub struct RunFilter {
     pub run_id: Option<Text>,
@@ -296,7 +296,8 @@ impl Span {
     }
 }
 
-/// Maps sessions, jobs and references to the run they belong to, if there is exactly one.
+/// Maps session ids, job ids and source references (`source_namespace` and `source_ref`) to the run
+/// that they belong to. Those that belong to several runs are left out.
 #[derive(Debug, Default)]
 pub(crate) struct IdentityIndex {
     sessions: HashMap<Text, Text>,

@@ -1,6 +1,6 @@
-//! Reads only the part of a sink that a query needs. Segments of other sessions are not opened, and
-//! neither are segments of other times if an up-to-date rollup has the segments' times. Events that
-//! do not match the query are dropped while reading, and reading stops at the query's limit.
+//! Reads only the part of a sink that a query needs. Segments of other sessions are not opened.
+//! Segments of other times are not opened either, if an up-to-date rollup lists their times. Events
+//! that do not match the query are dropped while reading, and reading stops at the query's limit.
 //!
 //! The scan relies on the manifest for the session of a segment, and on the recorder for the order
 //! of the lines. A small sink is read completely instead, because skipping segments saves little

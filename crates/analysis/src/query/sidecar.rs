@@ -14,7 +14,7 @@ pub(crate) const FILE_NAME: &str = "stormlog_attachments.json";
 /// The value of the key `format` in a sidecar with attachments.
 const FORMAT: &str = "stormlog.attachments";
 
-/// A link to data outside of the telemetry.
+/// A link to data of another tool.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(
     missing_docs,
@@ -222,7 +222,7 @@ fn without_dots(path: &Path) -> PathBuf {
 #[derive(Clone, Debug, Default)]
 #[expect(
     missing_docs,
-    reason = "each field has the name of the row key that it filters by"
+    reason = "each field is a flag of `stormlog query`, described in its help"
 )]
 pub struct AttachmentFilter {
     pub session_id: Option<Text>,

@@ -67,8 +67,8 @@ impl Watch {
         found
     }
 
-    /// The damage found since the last call, at most five lines per file and call of
-    /// [`look`](Self::look).
+    /// Takes the warnings about damaged lines that [`look`](Self::look) has collected since the
+    /// last call. Each `look` adds at most five warnings per file.
     pub fn take_warnings(&mut self) -> Vec<CatalogWarning> {
         std::mem::take(&mut self.damaged)
     }

@@ -22,7 +22,7 @@ pub struct Store {
     catalog: Catalog,
     loaded: Vec<OnceLock<Arc<Loaded>>>,
     rollups: Vec<OnceLock<Option<Arc<RollupFile>>>>,
-    /// The sessions with the status in their files, computed on first use.
+    /// The sessions with their recorded status, computed on first use.
     sessions: OnceLock<Vec<SessionRow>>,
     /// Marks the sources that a query with a filter has already scanned.
     scanned: Vec<AtomicBool>,
@@ -120,8 +120,8 @@ impl Store {
             .collect()
     }
 
-    /// The warnings about files and folders that could not be read so far. Results may be
-    /// incomplete because of what could not be read.
+    /// The warnings so far about files and folders that could not be read. Results may be
+    /// incomplete without them.
     pub fn unread(&self) -> Vec<CatalogWarning> {
         let unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
         self.catalog
@@ -161,7 +161,7 @@ impl Store {
         }
     }
 
-    /// The sessions with the status in their files, the latest first.
+    /// The sessions with their recorded status, the latest first.
     pub(crate) fn sessions_as_written(&self) -> &[SessionRow] {
         self.sessions.get_or_init(|| self.all_sessions(None))
     }

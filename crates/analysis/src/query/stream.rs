@@ -1,9 +1,10 @@
 //! Lists the events of many sources in order of time while reading them. Only a few blocks of each
 //! source are in memory, however large the source is.
 //!
-//! For each chain of files, a thread reads events block by block, and the chains are merged. Within
-//! a chain of files, events are sorted over a window of some ten thousand events. An event that is
-//! later in its file than the window allows is listed where it was found, and counted.
+//! Files of one source whose events follow each other in time form a chain. A thread per chain
+//! reads its events block by block, and the chains are merged. Within a chain, events are sorted
+//! over a window of some ten thousand events. An event that is later in its file than the window
+//! allows is listed where it was found, and counted.
 
 mod cursor;
 mod survey;
@@ -27,17 +28,17 @@ use survey::{Chain, Home, Homes, chains, size_of, survey, survey_sink};
 /// Sources with fewer bytes than this are loaded completely and sorted exactly.
 const WORTH_STREAMING: u64 = 8 << 20;
 
-/// Maximum number of chains of files that are read in parallel; with more chains, the sources are
-/// loaded instead.
+/// Maximum number of chains that are read in parallel; with more chains, the sources are loaded
+/// instead.
 const MOST_CHAINS: usize = 64;
 
-/// `WINDOW` is the number of events that all chains of files together sort at a time. Each chain of
-/// files sorts at least `LEAST_WINDOW` events at a time.
+/// All chains together sort `WINDOW` events at a time, but each chain sorts at least
+/// `LEAST_WINDOW`.
 const WINDOW: usize = 1 << 14;
 const LEAST_WINDOW: usize = 1 << 9;
 
-/// A chain of files is opened this long before its first event is due, because neighbouring lines
-/// of a file may be slightly out of order.
+/// A chain is opened this long before its first event is due, because neighbouring lines of a file
+/// may be slightly out of order.
 const AHEAD_NS: i64 = 10_000_000_000;
 
 /// Maximum number of blocks that a reading thread may read before they are used.
@@ -83,11 +84,11 @@ impl Store {
     }
 }
 
-/// Merges chains of files that are read in parallel.
+/// Merges chains that are read in parallel.
 struct Merge<'a> {
     store: &'a Store,
     filter: EventFilter,
-    /// Chains of files that are not open yet, the latest first.
+    /// Chains that are not open yet, the latest first.
     waiting: Vec<Chain>,
     open: Vec<Cursor>,
     /// The sessions of each source that are known so far.
@@ -195,7 +196,7 @@ impl<'a> Merge<'a> {
         None
     }
 
-    /// The chain of files whose next event is the earliest.
+    /// The index of the chain whose next event is the earliest.
     fn earliest(&mut self) -> Option<usize> {
         loop {
             let window = (WINDOW / self.open.len().max(1)).max(LEAST_WINDOW);

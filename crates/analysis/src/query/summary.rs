@@ -43,7 +43,8 @@ stormlog_format::names!(Metric {
 });
 
 impl Metric {
-    /// The counter whose peak is computed.
+    /// The event's value of the counter whose peak the metric is; `None` for metrics that are not
+    /// peaks.
     pub(crate) fn counter(self, event: EventRef<'_>) -> Option<i64> {
         match self {
             Self::PeakAllocatorAllocatedBytes => event.allocated_bytes(),

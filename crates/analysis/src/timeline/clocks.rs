@@ -12,7 +12,7 @@ use stormlog_format::whole;
 
 use super::run::Run;
 use super::track::{Resource, Track, float};
-use crate::detect::stats::median;
+use crate::stats::median;
 
 /// A recorder whose first sample is below this share of the rank's working level recorded the rank
 /// from the start.
@@ -149,7 +149,7 @@ fn middle(values: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::detect::sketch::{Sketch, a_rank, run_of};
+    use crate::detect::tests::sketch::{Sketch, a_rank, run_of};
 
     fn ahead_of(sketches: Vec<Sketch>, hosts: &[&str]) -> Vec<f64> {
         let mut run = run_of(sketches);

@@ -108,7 +108,7 @@ impl End {
         matches!(self, Self::OutOfMemory | Self::KernelOomKill)
     }
 
-    /// Whether the recording leaves open that the program is still running.
+    /// Whether the program may still be running, as far as the recording shows.
     #[must_use]
     pub fn may_go_on(&self) -> bool {
         matches!(
@@ -202,7 +202,7 @@ pub(super) struct Facts {
     /// started the program and takes precedence, because an exception may have ended another
     /// process of the run.
     stated: Option<(End, i64)>,
-    /// Whether any session of the process has the status running, interrupted or completed.
+    /// Whether any session of the process has the status of the same name.
     is_running: bool,
     is_interrupted: bool,
     is_completed: bool,

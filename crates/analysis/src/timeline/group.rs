@@ -20,7 +20,7 @@ pub struct Member<'a> {
 }
 
 impl<'a> Member<'a> {
-    /// A session beside the index of its artifact.
+    /// Creates a member from the index of an artifact and a session loaded from it.
     pub fn of_pair((artifact, session): &'a (usize, impl Borrow<LoadedSession>)) -> Self {
         Self {
             artifact: *artifact,

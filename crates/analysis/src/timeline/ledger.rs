@@ -1,5 +1,6 @@
 //! The ledger of a device (who holds how much of its memory), read from the last `memory_ledger`
-//! event. Unknown numbers stay unknown; only the rest that no entry explains is computed here.
+//! event. A number that the event does not have stays `None`. The only number computed here is how
+//! many of the bytes in use no entry explains.
 
 use stormlog_format::{Map, Value};
 
@@ -53,7 +54,7 @@ pub struct Ledger {
     /// Bytes in use that no entry explains; `None` when the driver's number is unknown, or when the
     /// entries exceed it.
     pub rest_bytes: Option<i64>,
-    /// Owners whose bytes are unknown and therefore part of the rest, each described in words.
+    /// Owners whose bytes are unknown and therefore part of `rest_bytes`, each described in words.
     pub unknown: Vec<String>,
     /// Bytes of managed memory, which may be on the device or on the host and is not part of any
     /// sum.
@@ -152,7 +153,7 @@ impl Ledger {
         }
     }
 
-    /// CUDA arrays: the driver chooses their layout and does not report their size.
+    /// Adds CUDA arrays to the unknown owners, because the driver does not report their size.
     fn add_arrays(&mut self, one: &Map) {
         let count = one.get("blocks").and_then(Value::as_int);
         let Some(count) = count.filter(|&count| count > 0) else {

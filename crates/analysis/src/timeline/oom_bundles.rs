@@ -16,8 +16,8 @@ use crate::regular_file;
 /// the failed request.
 const FOLDER: &str = "oom_dumps";
 const FILE: &str = stormlog_format::file_names::METADATA;
-/// Maximum number of bundles that are read, and the largest file in a bundle that is read, in
-/// bytes.
+/// Maximum number of bundles that are read, and maximum size in bytes of the file that is read from
+/// a bundle.
 const MOST_BUNDLES: usize = 256;
 const LARGEST_BYTES: u64 = 4 << 20;
 

@@ -27,8 +27,7 @@ pub struct Process {
     pub rank: u32,
     /// The session that recorded the process.
     pub session_id: String,
-    /// The pid of the program that the process belongs to. For the program itself, `program_pid` is
-    /// its own pid.
+    /// The pid of the program that the process belongs to; for the program itself, its own pid.
     pub program_pid: i64,
     /// The pid of the process.
     pub pid: i64,

@@ -14,7 +14,7 @@ use super::ledger::Ledger;
 use super::oom_cause;
 use super::process::{Process, Role};
 use super::run::{Program, Run};
-use super::sample::Notes;
+use super::sample::SampleMetadata;
 use super::track::{DeviceMemory, OomMark, PhaseSpan, Recorder, Track};
 use super::windows::WindowEvidence;
 use crate::columns::{EventRef, Events, Origin};
@@ -244,9 +244,9 @@ impl Tracks {
             is_measurement(event)
         };
         if is_counted {
-            let notes = Notes::of(event.metadata_json());
-            self.add_processes(event, &notes);
-            self.track(event.origin()).push_sample(event, &notes);
+            let numbers = SampleMetadata::of(event.metadata_json());
+            self.add_processes(event, &numbers);
+            self.track(event.origin()).push_sample(event, &numbers);
         }
         match EventType::of(event.event_type()) {
             Some(EventType::PhaseEnter) => self.enter(event),
@@ -396,8 +396,8 @@ impl Tracks {
         }
     }
 
-    fn add_processes(&mut self, event: EventRef<'_>, notes: &Notes) {
-        for [pid, anonymous, shared] in &notes.processes {
+    fn add_processes(&mut self, event: EventRef<'_>, numbers: &SampleMetadata) {
+        for [pid, anonymous, shared] in &numbers.processes {
             if let Some(process) = self.process(*pid, event.origin()) {
                 process.t_ns.push(event.timestamp_ns());
                 process.anonymous.push(*anonymous);
@@ -455,7 +455,7 @@ impl Track {
         }
     }
 
-    fn push_sample(&mut self, event: EventRef<'_>, notes: &Notes) {
+    fn push_sample(&mut self, event: EventRef<'_>, numbers: &SampleMetadata) {
         let interval_ns = event
             .origin()
             .sampling_interval_ms
@@ -468,19 +468,19 @@ impl Track {
         self.free.push(event.free_bytes());
         self.total.push(event.total_bytes());
         let length = self.t_ns.len();
-        let notes = [
-            (&mut self.own, notes.own),
-            (&mut self.unassigned, notes.unassigned),
-            (&mut self.allocator_read_ns, notes.allocator_read_ns),
-            (&mut self.peak, notes.peak),
-            (&mut self.pinned, notes.pinned),
-            (&mut self.step, notes.step),
-            (&mut self.optimizer, notes.optimizer),
-            (&mut self.step_count, notes.step_count),
-            (&mut self.anonymous, notes.anonymous),
-            (&mut self.shared, notes.shared),
+        let numbers = [
+            (&mut self.own, numbers.own),
+            (&mut self.unassigned, numbers.unassigned),
+            (&mut self.allocator_read_ns, numbers.allocator_read_ns),
+            (&mut self.peak, numbers.peak),
+            (&mut self.pinned, numbers.pinned),
+            (&mut self.step, numbers.step),
+            (&mut self.optimizer, numbers.optimizer),
+            (&mut self.step_count, numbers.step_count),
+            (&mut self.anonymous, numbers.anonymous),
+            (&mut self.shared, numbers.shared),
         ];
-        for (column, value) in notes {
+        for (column, value) in numbers {
             if let Some(value) = value {
                 column.push_as(length, value);
             }

@@ -6,8 +6,8 @@ use memchr::memmem::Finder;
 use stormlog_format::Value;
 use stormlog_format::json::{Reader, parse};
 
-/// Texts of which relevant metadata always contains at least one; the metadata of most samples
-/// contains none, so parsing is skipped.
+/// Metadata without any of these texts has none of the numbers read here, so it is not parsed. This
+/// is the case for most samples.
 static NEEDLES: LazyLock<[Finder<'static>; 3]> =
     LazyLock::new(|| ["_bytes\"", "\"step", "\"host_memory\""].map(Finder::new));
 
@@ -16,7 +16,7 @@ const MOST_PROCESSES: usize = 4096;
 
 /// Numbers from the metadata of one sample; a missing number is unknown.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Notes {
+pub(super) struct SampleMetadata {
     pub(super) own: Option<i64>,
     pub(super) unassigned: Option<i64>,
     pub(super) allocator_read_ns: Option<i64>,
@@ -31,15 +31,15 @@ pub(super) struct Notes {
     pub(super) processes: Vec<[i64; 3]>,
 }
 
-impl Notes {
+impl SampleMetadata {
     /// Parses the metadata of a sample. When the metadata is malformed, only the part before the
     /// error counts.
     pub(super) fn of(metadata: &[u8]) -> Self {
-        let mut notes = Self::default();
+        let mut numbers = Self::default();
         if NEEDLES.iter().any(|needle| needle.find(metadata).is_some()) {
-            each_value(metadata, |key, value| notes.take(key, value));
+            each_value(metadata, |key, value| numbers.take(key, value));
         }
-        notes
+        numbers
     }
 
     fn take(&mut self, key: &[u8], value: &[u8]) {
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn the_share_of_the_process_is_read_at_the_top_level_only() {
-        let own = |text: &[u8]| Notes::of(text).own;
+        let own = |text: &[u8]| SampleMetadata::of(text).own;
         assert_eq!(own(br#"{"a": {"process_device_used_bytes": 5}}"#), None);
         let both = br#"{"a": "process_device_used_bytes", "process_device_used_bytes": 7}"#;
         assert_eq!(own(both), Some(7));
@@ -118,23 +118,24 @@ mod tests {
 
     #[test]
     fn steps_and_processes_are_read() {
-        let notes = Notes::of(
+        let numbers = SampleMetadata::of(
             br#"{"step": 12, "optimizer": 1, "step_count": 40, "host_memory": {"anonymous": 3, "shared": 4},
                 "processes": [[7, 1, 2, 3], ["x"], [8, -1, 5, 0]]}"#,
         );
         assert_eq!(
-            (notes.step, notes.optimizer, notes.step_count),
+            (numbers.step, numbers.optimizer, numbers.step_count),
             (Some(12), Some(1), Some(40))
         );
-        assert_eq!((notes.anonymous, notes.shared), (Some(3), Some(4)));
-        assert_eq!(notes.processes, [[7, 1, 2], [8, 0, 5]]);
+        assert_eq!((numbers.anonymous, numbers.shared), (Some(3), Some(4)));
+        assert_eq!(numbers.processes, [[7, 1, 2], [8, 0, 5]]);
     }
 
     #[test]
     fn broken_metadata_are_read_up_to_the_mistake() {
-        let notes = Notes::of(br#"{"step": 3, "pinned_bytes": 9, "host_memory": {"anonymous""#);
+        let numbers =
+            SampleMetadata::of(br#"{"step": 3, "pinned_bytes": 9, "host_memory": {"anonymous""#);
         assert_eq!(
-            (notes.step, notes.pinned, notes.anonymous),
+            (numbers.step, numbers.pinned, numbers.anonymous),
             (Some(3), Some(9), None)
         );
     }

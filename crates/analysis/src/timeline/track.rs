@@ -239,8 +239,7 @@ pub struct Track {
     pub device_id: i64,
     /// The session that recorded the samples of the track. A restarted rank has several sessions.
     pub session_id: String,
-    /// The host of the process; its clock gives the times of the samples. The host is empty when
-    /// unknown.
+    /// The host of the process, whose clock gives the times of the samples; empty when unknown.
     pub host: String,
     /// The job id, if known.
     pub job_id: Option<String>,
@@ -254,8 +253,7 @@ pub struct Track {
     pub thinned_until_ns: Option<i64>,
     /// Time of each sample in Unix nanoseconds, by the clock of the rank's host.
     pub t_ns: Vec<i64>,
-    /// Bytes in live tensors. For host memory, `allocated` counts all bytes that the kernel cannot
-    /// reclaim.
+    /// Bytes in live tensors; for host memory, all bytes that the kernel cannot reclaim.
     pub allocated: Column,
     /// Highest number of bytes in live tensors since the program last reset the allocator's peak
     /// counter.
@@ -266,8 +264,7 @@ pub struct Track {
     pub allocator_read_ns: Column,
     /// Bytes in use on the device, by all processes.
     pub used: Column,
-    /// The part of `used` that belongs to the recorded process. The column is empty when the share
-    /// of the process was not measured.
+    /// The part of `used` that belongs to the recorded process; empty when it was not measured.
     pub own: Column,
     /// Bytes that the driver assigns to processes under pids that do not match the recorded
     /// process, as in most containers; empty if the driver lists the recorded process.
@@ -276,8 +273,7 @@ pub struct Track {
     pub device_memory: Option<DeviceMemory>,
     /// Bytes free on the device.
     pub free: Column,
-    /// Size of the device in bytes. When the size of the device is unknown, used plus free bytes
-    /// are used instead.
+    /// Size of the device in bytes. When it is unknown, used plus free bytes are used instead.
     pub total: Column,
     /// The optimizer step that had just ended when the allocator was read; unknown at other times.
     pub step: Column,
@@ -338,8 +334,8 @@ impl Track {
     /// counters of device and allocator contradict each other.
     ///
     /// If device and allocator were read at different times and the allocator's counters changed in
-    /// between, only bounds of the hidden memory are known. Of the hidden memory's possible values,
-    /// the one closest to the previous sample's value is used.
+    /// between, only bounds of the hidden memory are known. Of the possible values, the one closest
+    /// to the previous sample's value is used.
     #[must_use]
     pub fn hidden(&self) -> Column {
         let in_use = if self.knows_own() {
@@ -422,8 +418,7 @@ impl Track {
     }
 
     /// The size of the measured resource: the device, or the host memory that the process may use.
-    /// If the size of the resource was not recorded, the highest sum of used and free bytes is
-    /// used.
+    /// If it was not recorded, the highest sum of used and free bytes is used.
     #[must_use]
     pub fn limit_bytes(&self) -> Option<i64> {
         let sums = (0..self.used.len())

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use stormlog_format::{Map, Value};
 
-/// Maximum number of evidence windows, stacks, frames per stack, sites per window and holders that
-/// are read.
+/// At most this many are read of each: evidence windows, stacks, frames per stack, sites per window
+/// and holders.
 const MOST: usize = 64;
 /// Longest text that is kept, in bytes.
 const LONGEST_TEXT: usize = 1024;

@@ -106,7 +106,7 @@ fn offering_never_waits_and_a_dead_receiver_is_counted() {
 #[test]
 fn a_slow_receiver_is_left_after_the_given_time() {
     let receiver = Receiver::start(|_, stream| {
-        // One byte at a time, for ever.
+        // The response comes one byte at a time and never ends.
         loop {
             stream.write_all(b"H")?;
             std::thread::sleep(Duration::from_millis(20));
@@ -136,7 +136,7 @@ fn a_hostile_answer_is_no_more_than_a_failure() {
             "HTTP/1.1 200 OK\r\ncontent-length: 99999999999999\r\n\r\nx"
         ),
         2 => {
-            // Headers without an end.
+            // The response consists of headers that never end.
             stream.write_all(b"HTTP/1.1 200 OK\r\n")?;
             for _ in 0..10_000 {
                 stream.write_all(b"x-header: yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy\r\n")?;

@@ -18,7 +18,8 @@ use crate::receiver::{Request, read, respond};
 const URL: &str = "STORMLOG_TEST_URL";
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A process that sends one alert; which certificates it trusts is in its environment.
+/// Sends one alert. [`sent_to`] runs this test in a process of its own, whose environment names the
+/// trusted certificates.
 #[test]
 fn sender() {
     let Ok(url) = std::env::var(URL) else {
@@ -35,7 +36,7 @@ fn sender() {
     println!("\n@{:?}", delivery.finish(PATIENCE));
 }
 
-/// What the sender reports about its delivery.
+/// Runs the sender and returns what it reports about its delivery.
 fn sent_to(url: &str, trusted: &Path) -> String {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["https::sender", "--exact", "--nocapture"])
@@ -55,7 +56,7 @@ fn sent_to(url: &str, trusted: &Path) -> String {
 struct Certificates(tempfile::TempDir);
 
 impl Certificates {
-    /// Nothing where the program is not installed.
+    /// `None` where `openssl` is not installed.
     fn new() -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let version = Command::new("openssl").arg("version").output();
@@ -76,7 +77,7 @@ impl Certificates {
         assert!(done.status.success(), "{arguments:?}: {error}");
     }
 
-    /// An authority, as `NAME.pem` and `NAME.key`.
+    /// Creates an authority, as `NAME.pem` and `NAME.key`.
     fn authority(&self, name: &str) {
         let (certificate, key) = (format!("{name}.pem"), format!("{name}.key"));
         let subject = format!("/CN={name}");
@@ -86,7 +87,7 @@ impl Certificates {
         self.openssl(&[&kind[..], &curve, &names].concat());
     }
 
-    /// The certificate of a host, signed by an authority.
+    /// Creates the certificate of a host, signed by an authority.
     fn host(&self, name: &str, authority: &str, alternative: &str) {
         let [request, key, certificate, extensions] =
             ["csr", "key", "pem", "ext"].map(|ending| format!("{name}.{ending}"));
@@ -106,7 +107,8 @@ impl Certificates {
         self.openssl(&[&sign[..], &by, &files, &more].concat());
     }
 
-    /// A receiver with the certificate of a host: its address, and the requests that reach it.
+    /// Starts a receiver with the certificate of a host. Returns its address, and the requests that
+    /// reach it.
     fn receiver(&self, name: &str) -> (String, Channel<Request>) {
         let chain = CertificateDer::from_pem_file(self.path(&format!("{name}.pem"))).unwrap();
         let key = PrivateKeyDer::from_pem_file(self.path(&format!("{name}.key"))).unwrap();
@@ -155,7 +157,8 @@ fn only_a_receiver_with_a_trusted_certificate_gets_alerts() {
     assert!(request.head.starts_with("POST /hook/SECRET "));
     assert_eq!(request.body, b"{\"finding\": 1}");
 
-    // Signed by an authority that is not trusted, then for another host.
+    // The first certificate is signed by an authority that is not trusted, the second is for another
+    // host.
     let (misnamed, at_misnamed) = certificates.receiver("elsewhere");
     let foreign = certificates.path("other.pem");
     for (url, trusted) in [(&url, &foreign), (&misnamed, &trusted)] {

@@ -11,14 +11,15 @@ pub(crate) struct Request {
     pub(crate) body: Vec<u8>,
 }
 
-/// Listens on a free port and answers each request by the rule.
+/// Listens on a free port and answers requests.
 pub(crate) struct Receiver {
     pub(crate) url: String,
     requests: Channel<Request>,
 }
 
 impl Receiver {
-    /// Answers with what the rule writes for the number of the request, from 0.
+    /// Starts a receiver. `answer` writes the response to a request and gets its number, counted
+    /// from 0.
     pub(crate) fn start(
         mut answer: impl FnMut(usize, &mut TcpStream) -> std::io::Result<()> + Send + 'static,
     ) -> Self {
@@ -48,7 +49,7 @@ impl Receiver {
         self.requests.recv_timeout(patience).expect("a request")
     }
 
-    /// Whether no request waits.
+    /// Whether no request is waiting.
     pub(crate) fn is_quiet(&self) -> bool {
         self.requests.try_recv().is_err()
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 use stormlog_analysis::analyze::{Report, RunReport};
-use stormlog_analysis::detect::{self, Finding, Kind, Note, Severity};
+use stormlog_analysis::detect::{Answer, Finding, Kind, PhasePeak, Severity};
 use stormlog_analysis::issue::Issue;
 use stormlog_analysis::timeline::{End, RankCoverage, ResourceCoverage};
 use stormlog_analysis::{Damage, Removed};
@@ -157,7 +157,7 @@ struct RunKeys<'a> {
     /// The verdict on the run in one line.
     headline: String,
     /// The answer of each detector: clear, found, or not enough data.
-    verdicts: BTreeMap<Kind, Answer>,
+    verdicts: BTreeMap<Kind, AnswerName>,
     /// What was recorded of each rank of the run.
     ranks: &'a [RankCoverage],
     /// What was recorded of each resource: the host memory and each device of each process.
@@ -165,37 +165,37 @@ struct RunKeys<'a> {
     /// What used the memory of each device when its ledger was last recorded.
     ledgers: Vec<LedgerKeys>,
     /// Facts about the run that are worth knowing but are no problem by themselves.
-    notes: &'a [Note],
+    notes: &'a [PhasePeak],
     /// Ranks of the job of which nothing was recorded.
     missing_ranks: &'a [i64],
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Answer {
+enum AnswerName {
     Clear,
     Found,
     NotEnoughEvidence,
 }
 
-names!(Answer {
+names!(AnswerName {
     Clear => "clear",
     Found => "found",
     NotEnoughEvidence => "not_enough_evidence",
 });
 
-impl From<&detect::Verdict> for Answer {
-    fn from(verdict: &detect::Verdict) -> Self {
-        match verdict {
-            detect::Verdict::Clear => Self::Clear,
-            detect::Verdict::Found(_) => Self::Found,
-            detect::Verdict::TooShort => Self::NotEnoughEvidence,
+impl From<&Answer> for AnswerName {
+    fn from(answer: &Answer) -> Self {
+        match answer {
+            Answer::Clear => Self::Clear,
+            Answer::Found(_) => Self::Found,
+            Answer::NotEnoughData => Self::NotEnoughEvidence,
         }
     }
 }
 
 impl<'a> RunKeys<'a> {
     fn of(run: &'a RunReport) -> Self {
-        let verdicts = run.diagnosis.verdicts.iter();
+        let answers = run.diagnosis.answers.iter();
         Self {
             job_id: run.job_id.as_ref(),
             run_id: run.timeline.program.run_id.as_deref(),
@@ -204,8 +204,8 @@ impl<'a> RunKeys<'a> {
             world_size: run.world_size,
             session_ids: run.sessions.iter().map(|one| &one.session_id).collect(),
             headline: run.diagnosis.headline(),
-            verdicts: verdicts
-                .map(|(kind, verdict)| (*kind, verdict.into()))
+            verdicts: answers
+                .map(|(kind, answer)| (*kind, answer.into()))
                 .collect(),
             ranks: &run.ranks,
             resources: run.timeline.by_resource(),

@@ -1,7 +1,7 @@
 //! Phrases that the text report and the Markdown report of `stormlog analyze` share.
 
 use stormlog_analysis::analyze::{Report, RunReport};
-use stormlog_analysis::detect::{Cause, Failure, Finding, Note, Severity, Site};
+use stormlog_analysis::detect::{Cause, Failure, Finding, PhasePeak, Severity, Site};
 use stormlog_analysis::timeline::RankCoverage;
 use stormlog_format::counted;
 
@@ -50,7 +50,7 @@ pub(super) fn looked_at(run: &RunReport) -> Option<String> {
 const CALLS: usize = 3;
 
 /// Renders a note on a run, a fact that is no problem by itself, in one line.
-pub fn note_line(note: &Note) -> String {
+pub fn note_line(note: &PhasePeak) -> String {
     format!("Note: {}: {}", note.explanation, note.advice)
 }
 

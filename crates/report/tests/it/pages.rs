@@ -2,11 +2,11 @@
 
 use stormlog_analysis::LoadedSession;
 use stormlog_format::Counters;
-use stormlog_report::{Kind, Story, Theme, html_page};
+use stormlog_report::{PictureKind, Story, Theme, html_page};
 
 use crate::sessions::{GIB, SECOND, rank};
 
-fn page(kind: Kind, context: &str) -> String {
+fn page(kind: PictureKind, context: &str) -> String {
     let sessions: Vec<LoadedSession> = (0..2)
         .map(|place| {
             rank(place)
@@ -21,7 +21,7 @@ fn page(kind: Kind, context: &str) -> String {
 
 #[test]
 fn a_page_allows_nothing_from_outside() {
-    for kind in Kind::ALL {
+    for kind in PictureKind::ALL {
         let page = page(kind, "boom");
         let (_, policy) = page
             .split_once("Content-Security-Policy\" content=\"")
@@ -50,7 +50,7 @@ fn a_page_allows_nothing_from_outside() {
 #[test]
 fn a_hostile_artifact_adds_no_markup() {
     let tags = |page: &str| page.matches('<').count();
-    for kind in Kind::ALL {
+    for kind in PictureKind::ALL {
         let plain = page(kind, "boom");
         let hostile = page(
             kind,
@@ -62,5 +62,5 @@ fn a_hostile_artifact_adds_no_markup() {
 
 #[test]
 fn a_small_story_makes_a_small_page() {
-    assert!(page(Kind::Dashboard, "boom").len() < 300_000);
+    assert!(page(PictureKind::Dashboard, "boom").len() < 300_000);
 }

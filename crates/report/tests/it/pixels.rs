@@ -2,7 +2,7 @@
 
 use resvg::tiny_skia::Pixmap;
 use stormlog_analysis::LoadedSession;
-use stormlog_report::{Canvas, Kind, Story, Theme, draw, to_png};
+use stormlog_report::{Canvas, PictureKind, Story, Theme, draw, to_png};
 
 use crate::sessions::{GIB, SECOND, rank};
 
@@ -12,7 +12,7 @@ const USED: [u8; 3] = [0x1b, 0x8a, 0x5a];
 /// Two pixels to one of the drawing, so that thin lines keep their colour.
 const SCALE: f32 = 2.0;
 
-fn picture(sessions: &[LoadedSession], kind: Kind) -> Pixmap {
+fn picture(sessions: &[LoadedSession], kind: PictureKind) -> Pixmap {
     let sessions: Vec<&LoadedSession> = sessions.iter().collect();
     let scene = draw(&Story::of_sessions(&sessions), kind, Canvas::default()).unwrap();
     Pixmap::decode_png(&to_png(&scene, SCALE).unwrap()).unwrap()
@@ -48,7 +48,7 @@ fn one_peak_among_many_samples_reaches_its_height() {
         let allocated = if place == 31_234 { 40 * GIB } else { 10 * GIB };
         samples = samples.sample(place * SECOND / 1000, allocated, 41 * GIB, 42 * GIB);
     }
-    let picture = picture(&[samples.session()], Kind::Timeline);
+    let picture = picture(&[samples.session()], PictureKind::Timeline);
     let blue = in_plot(places(&picture, ALLOCATED));
     let highest = blue.iter().map(|(_, row)| *row).min().unwrap();
     let usual = blue.iter().map(|(_, row)| *row).max().unwrap();
@@ -62,7 +62,7 @@ fn one_peak_among_many_samples_reaches_its_height() {
 #[test]
 fn every_series_has_its_colour() {
     let session = rank(0).steady(100, 10 * GIB, 20 * GIB, 30 * GIB).session();
-    let picture = picture(&[session], Kind::Timeline);
+    let picture = picture(&[session], PictureKind::Timeline);
     for colour in [ALLOCATED, RESERVED, USED] {
         let drawn = in_plot(places(&picture, colour));
         assert!(drawn.len() > 500, "{colour:?}: {}", drawn.len());
@@ -75,7 +75,7 @@ fn a_pause_in_sampling_is_a_pause_in_the_line() {
     for place in (0..200).chain(600..800) {
         samples = samples.sample(place * SECOND / 10, 10 * GIB, 20 * GIB, 30 * GIB);
     }
-    let picture = picture(&[samples.session()], Kind::Timeline);
+    let picture = picture(&[samples.session()], PictureKind::Timeline);
     let columns: Vec<u32> = in_plot(places(&picture, USED))
         .iter()
         .map(|(x, _)| *x)
@@ -98,7 +98,7 @@ fn the_unknown_is_not_drawn_as_zero() {
         }
         samples = samples.event(place * SECOND / 10, "sample", None, counters);
     }
-    let picture = picture(&[samples.session()], Kind::Timeline);
+    let picture = picture(&[samples.session()], PictureKind::Timeline);
     let green = in_plot(places(&picture, USED));
     assert!(green.len() > 300);
     let (right, _) = green.iter().max().unwrap();
@@ -116,7 +116,7 @@ fn ranks_on_skewed_clocks_stand_below_each_other() {
         samples.session()
     };
     let sessions = [step(rank(0)), step(rank(1).clock_ahead_by(3600 * SECOND))];
-    let picture = picture(&sessions, Kind::Ranks);
+    let picture = picture(&sessions, PictureKind::Ranks);
     // The second line covers the first one all along: no blue is left but the legend's.
     let second = in_plot(places(&picture, [0xd9, 0x5f, 0x02]));
     let columns = second.iter().map(|(x, _)| *x);
@@ -135,7 +135,9 @@ fn every_kind_draws_in_both_themes() {
     let sessions: Vec<&LoadedSession> = sessions.iter().collect();
     let story = Story::of_sessions(&sessions);
     // These sessions have no steps to draw.
-    let kinds = Kind::ALL.into_iter().filter(|kind| *kind != Kind::Steps);
+    let kinds = PictureKind::ALL
+        .into_iter()
+        .filter(|kind| *kind != PictureKind::Steps);
     for kind in kinds {
         for theme in [Theme::Light, Theme::Dark] {
             let canvas = Canvas {
@@ -160,7 +162,7 @@ fn a_heat_map_of_many_ranks_shows_the_one_that_grows() {
             rank(place).steady(20, GIB, 2 * GIB, used * GIB).session()
         })
         .collect();
-    let picture = picture(&sessions, Kind::Heatmap);
+    let picture = picture(&sessions, PictureKind::Heatmap);
     let yellow = places(&picture, [0xfd, 0xe7, 0x25]);
     let row: Vec<u32> = yellow
         .iter()

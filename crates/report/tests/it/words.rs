@@ -3,11 +3,13 @@
 use stormlog_analysis::LoadedSession;
 use stormlog_analysis::detect::Severity;
 use stormlog_format::Counters;
-use stormlog_report::{Canvas, DrawError, Kind, Mark, MarkKind, Story, draw, to_png, to_svg};
+use stormlog_report::{
+    Canvas, DrawError, Mark, MarkKind, PictureKind, Story, draw, to_png, to_svg,
+};
 
 use crate::sessions::{GIB, SECOND, START, host_of, rank};
 
-fn svg_of(story: &Story, kind: Kind) -> String {
+fn svg_of(story: &Story, kind: PictureKind) -> String {
     to_svg(&draw(story, kind, Canvas::default()).unwrap())
 }
 
@@ -59,7 +61,7 @@ fn oom_session() -> LoadedSession {
 fn a_timeline_reads_like_this() {
     let session = oom_session();
     let story = Story::of_sessions(&[&session]);
-    insta::assert_snapshot!(texts(&svg_of(&story, Kind::Timeline)));
+    insta::assert_snapshot!(texts(&svg_of(&story, PictureKind::Timeline)));
 }
 
 #[test]
@@ -76,7 +78,7 @@ fn a_dashboard_reads_like_this() {
         kind: MarkKind::Finding,
         on_host: false,
     }]);
-    insta::assert_snapshot!(texts(&svg_of(&story, Kind::Dashboard)));
+    insta::assert_snapshot!(texts(&svg_of(&story, PictureKind::Dashboard)));
 }
 
 #[test]
@@ -88,7 +90,7 @@ fn hostile_strings_stay_text() {
         .session();
     let mut story = Story::of_sessions(&[&session]);
     story.title = Some(hostile.to_owned());
-    for kind in Kind::ALL {
+    for kind in PictureKind::ALL {
         let scene = draw(&story, kind, Canvas::default()).unwrap();
         let svg = to_svg(&scene);
         assert!(!svg.contains("<script"), "{kind:?}");
@@ -109,11 +111,11 @@ fn four_thousand_ranks_make_a_drawing_of_reasonable_size() {
         .collect();
     let sessions: Vec<&LoadedSession> = sessions.iter().collect();
     let story = Story::of_sessions(&sessions);
-    for kind in [Kind::Ranks, Kind::Heatmap, Kind::Gap] {
+    for kind in [PictureKind::Ranks, PictureKind::Heatmap, PictureKind::Gap] {
         let svg = svg_of(&story, kind);
         assert!(svg.len() < 1_500_000, "{kind:?}: {}", svg.len());
     }
-    let ranks = svg_of(&story, Kind::Ranks);
+    let ranks = svg_of(&story, PictureKind::Ranks);
     assert!(texts(&ranks).contains("median of 4096 ranks"));
 }
 
@@ -127,7 +129,7 @@ fn the_clock_correction_is_said() {
             .session(),
     ];
     let sessions: Vec<&LoadedSession> = sessions.iter().collect();
-    let svg = svg_of(&Story::of_sessions(&sessions), Kind::Ranks);
+    let svg = svg_of(&Story::of_sessions(&sessions), PictureKind::Ranks);
     let note = "clocks of the ranks aligned (up to 1 min 30 s)";
     assert!(texts(&svg).contains(note));
 }
@@ -139,14 +141,14 @@ fn a_part_of_the_time_can_be_drawn() {
     story
         .between(Some(START + 2 * SECOND), Some(START + 3 * SECOND))
         .unwrap();
-    assert!(texts(&svg_of(&story, Kind::Timeline)).contains("1.0 s"));
+    assert!(texts(&svg_of(&story, PictureKind::Timeline)).contains("1.0 s"));
     let error = story.between(Some(START + 60 * SECOND), None).unwrap_err();
     assert!(matches!(error, DrawError::NothingInSpan { .. }));
 }
 
 #[test]
 fn nothing_to_draw_is_an_error() {
-    let error = draw(&Story::default(), Kind::Timeline, Canvas::default()).unwrap_err();
+    let error = draw(&Story::default(), PictureKind::Timeline, Canvas::default()).unwrap_err();
     assert_eq!(error.to_string(), "no samples to draw");
 }
 
@@ -159,7 +161,7 @@ fn times_and_values_at_the_ends_of_their_range_are_drawn() {
     }
     let session = samples.session();
     let story = Story::of_sessions(&[&session]);
-    for kind in Kind::ALL {
+    for kind in PictureKind::ALL {
         to_png(&draw(&story, kind, Canvas::default()).unwrap(), 1.0).unwrap();
     }
 }
@@ -173,7 +175,7 @@ fn memory_of_other_processes_is_not_hidden_memory() {
             .metadata("process_device_used_bytes", 5 * GIB);
     }
     let session = samples.session();
-    let svg = svg_of(&Story::of_sessions(&[&session]), Kind::Timeline);
+    let svg = svg_of(&Story::of_sessions(&[&session]), PictureKind::Timeline);
     let texts = texts(&svg);
     assert!(texts.contains("hidden: this process outside the allocator (peak 3.00 GiB)"));
     assert!(texts.contains("other processes and driver (peak 35.0 GiB)"));
@@ -195,7 +197,7 @@ fn host_memory_has_a_lane_below_the_device() {
         kind: MarkKind::Finding,
         on_host: true,
     }]);
-    let svg = svg_of(&story, Kind::Timeline);
+    let svg = svg_of(&story, PictureKind::Timeline);
     let texts = texts(&svg);
     let lane = texts.find("\nhost memory\n").unwrap();
     assert!(texts.contains("peak 7.00 GiB"));
@@ -209,7 +211,7 @@ fn host_memory_has_a_lane_below_the_device() {
 #[test]
 fn a_run_without_a_device_has_no_hidden_memory() {
     let session = host_of(0).steady(60, GIB, 2 * GIB, 3 * GIB).session();
-    let svg = svg_of(&Story::of_sessions(&[&session]), Kind::Timeline);
+    let svg = svg_of(&Story::of_sessions(&[&session]), PictureKind::Timeline);
     let texts = texts(&svg);
     assert!(
         !texts.contains("hidden") && !texts.contains("cached"),
@@ -226,7 +228,7 @@ fn the_verdict_is_on_the_picture() {
         Severity::Warning,
         format!("{sentence}. {sentence}. {sentence}. {sentence}"),
     ));
-    let svg = svg_of(&story, Kind::Timeline);
+    let svg = svg_of(&story, PictureKind::Timeline);
     assert!(texts(&svg).replace('\n', " ").matches(sentence).count() == 4);
 }
 
@@ -244,7 +246,7 @@ fn a_failed_request_is_drawn_with_its_size() {
         .metadata("oom_reason", "torch")
         .metadata("oom", stormlog_format::Value::Map(request))
         .session();
-    let svg = svg_of(&Story::of_sessions(&[&session]), Kind::Timeline);
+    let svg = svg_of(&Story::of_sessions(&[&session]), PictureKind::Timeline);
     assert!(texts(&svg).contains("tried to allocate 9.00 GiB"));
 }
 
@@ -256,14 +258,21 @@ fn steps_are_drawn_by_their_numbers() {
     let loaded = stormlog_analysis::gather(&[path], &stormlog_analysis::LoadOptions::default());
     let sessions: Vec<LoadedSession> = loaded.expect("it loads").loaded.remove(0).sessions;
     let story = Story::of_sessions(&sessions.iter().collect::<Vec<_>>());
-    let svg = texts(&svg_of(&story, Kind::Steps));
+    let svg = texts(&svg_of(&story, PictureKind::Steps));
     assert!(
         svg.contains("in use at the end of a step (highest "),
         "{svg}"
     );
-    let page = stormlog_report::html_page(&story, Kind::Timeline, stormlog_report::Theme::System);
+    let page = stormlog_report::html_page(
+        &story,
+        PictureKind::Timeline,
+        stormlog_report::Theme::System,
+    );
     assert!(page.expect("a page").contains("<section id=\"steps\">"));
     let without = rank(0).steady(20, GIB, GIB, GIB).session();
-    let svg = texts(&svg_of(&Story::of_sessions(&[&without]), Kind::Steps));
+    let svg = texts(&svg_of(
+        &Story::of_sessions(&[&without]),
+        PictureKind::Steps,
+    ));
     assert!(svg.contains("no steps were recorded"), "{svg}");
 }

@@ -13,8 +13,8 @@ use stormlog_analysis::query::{Catalog, OomBundle};
 use stormlog_analysis::timeline::RankCoverage;
 use stormlog_report::analyze::cause_lines;
 use stormlog_report::{
-    Canvas, Kind, Story, Theme, UNKNOWN, allocator_page, bytes, draw, drawing_json, held_section,
-    steps_section, time, to_svg,
+    Canvas, PictureKind, Story, Theme, UNKNOWN, allocator_page, bytes, draw, drawing_json,
+    held_section, steps_section, time, to_svg,
 };
 
 use super::words::{self, duration, size};
@@ -142,9 +142,9 @@ struct Bundle {
 fn document(entry: &Entry, view: &View) -> Result<String, String> {
     let text = |error: &dyn std::fmt::Display| format!("cannot draw the run: {error}");
     let kind = if view.story.ranks().len() > 1 {
-        Kind::Dashboard
+        PictureKind::Dashboard
     } else {
-        Kind::Timeline
+        PictureKind::Timeline
     };
     let drawing = match drawing_json(&view.story, kind) {
         Ok(drawing) => drawing,
@@ -382,7 +382,7 @@ pub(crate) async fn picture(State(app): State<Arc<App>>, Path(id): Path<String>)
                     theme: Theme::Light,
                     ..Canvas::default()
                 };
-                let scene = draw(&view.story, Kind::Timeline, canvas);
+                let scene = draw(&view.story, PictureKind::Timeline, canvas);
                 scene
                     .map(|scene| to_svg(&scene))
                     .map_err(|error| error.to_string())

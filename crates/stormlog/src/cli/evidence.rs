@@ -337,7 +337,7 @@ mod tests {
         });
         let lines = lines(&answer);
         assert!(
-            lines[0].starts_with("GPU 1: 2 evidence windows, 6.0"),
+            lines[0].starts_with("GPU 1: 2 evidence windows; 6.0"),
             "{lines:?}"
         );
         assert!(lines[1].ends_with("at /u/a.py:9 x"), "{lines:?}");

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use stormlog_analysis::analyze::Report;
 use stormlog_analysis::{Loaded, LoadedSession};
-use stormlog_report::{Canvas, Kind, Story, Theme, draw, html_page, to_png};
+use stormlog_report::{Canvas, PictureKind, Story, Theme, draw, html_page, to_png};
 
 use super::run_files::write_whole;
 
@@ -29,9 +29,9 @@ pub(crate) fn story_of(loaded: &[Loaded], report: &Report, rank: Option<i64>) ->
 
 /// Writes the timeline as a PNG picture and as an HTML page; returns the paths of both files.
 pub(crate) fn write_timeline(story: &Story, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let picture = write_picture(story, Kind::Timeline, folder, "timeline.png")?;
+    let picture = write_picture(story, PictureKind::Timeline, folder, "timeline.png")?;
     let page = folder.join("timeline.html");
-    let text = html_page(story, Kind::Timeline, Theme::System)?;
+    let text = html_page(story, PictureKind::Timeline, Theme::System)?;
     write_whole(&page, text.as_bytes())?;
     Ok(vec![picture, page])
 }
@@ -39,7 +39,7 @@ pub(crate) fn write_timeline(story: &Story, folder: &Path) -> anyhow::Result<Vec
 /// Writes a drawing as a PNG picture; returns its path.
 pub(crate) fn write_picture(
     story: &Story,
-    kind: Kind,
+    kind: PictureKind,
     folder: &Path,
     name: &str,
 ) -> anyhow::Result<PathBuf> {

@@ -6,7 +6,9 @@ use anyhow::Context as _;
 use stormlog_analysis::allocator_snapshot::is_pickle;
 use stormlog_analysis::analyze::diagnosed;
 use stormlog_analysis::{LoadedSession, detect};
-use stormlog_report::{Canvas, Kind, Story, Theme, draw, html_page, parse_moment, to_png, to_svg};
+use stormlog_report::{
+    Canvas, PictureKind, Story, Theme, draw, html_page, parse_moment, to_png, to_svg,
+};
 
 use super::allocator_snapshot;
 use super::artifact::{load_failure, warn_of_damage};
@@ -35,8 +37,8 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Kind of picture
-    #[arg(long, default_value = "timeline", value_parser = named(KINDS, Kind::parse))]
-    kind: Kind,
+    #[arg(long, default_value = "timeline", value_parser = named(KINDS, PictureKind::parse))]
+    kind: PictureKind,
     /// Draw this session, with the other ranks of its job
     #[arg(long, value_name = "ID")]
     session_id: Option<String>,
@@ -153,7 +155,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
 /// Rejects flags that have no effect on a snapshot of PyTorch's allocator, which has only one page.
 fn refuse_what_a_snapshot_has_not(arguments: &Arguments) -> anyhow::Result<()> {
     let given = [
-        ("--kind", arguments.kind != Kind::Timeline),
+        ("--kind", arguments.kind != PictureKind::Timeline),
         ("--session-id", arguments.session_id.is_some()),
         ("--from", arguments.from.is_some()),
         ("--to", arguments.to.is_some()),

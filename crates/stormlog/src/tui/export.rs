@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use jiff::Zoned;
 use stormlog_analysis::Events;
 use stormlog_format::Event;
-use stormlog_report::{Canvas, Kind, Story, Theme, draw, html_page, to_png};
+use stormlog_report::{Canvas, PictureKind, Story, Theme, draw, html_page, to_png};
 
 use super::effect::{ExportFormat, PlotFormat};
 use crate::export::{EventFormat, EventWriter};
@@ -33,9 +33,9 @@ pub(crate) fn events(
 /// Draws a story to `visualizations/timeline_<time>.<format>` in a folder.
 pub(crate) fn plot(folder: &Path, story: &Story, format: PlotFormat) -> anyhow::Result<PathBuf> {
     let kind = if story.tracks().len() > 1 {
-        Kind::Ranks
+        PictureKind::Ranks
     } else {
-        Kind::Timeline
+        PictureKind::Timeline
     };
     let (bytes, extension) = match format {
         PlotFormat::Png => {

@@ -125,7 +125,7 @@ const MONITORING: &[Binding] = &[
     key("g", &[], Action::WatchGpus, "watch the GPUs"),
     key("h", &[], Action::WatchHost, "watch this machine's memory"),
     key("p", &[], Action::WatchProcess, "watch a process"),
-    key("s", &[], Action::WatchSink, "follow the opened sink"),
+    key("s", &[], Action::WatchSink, "follow the opened recording"),
     key("x", &[], Action::StopWatching, "stop watching"),
     key("l", &[], Action::Limits, "alert thresholds"),
     key("e", &[], Action::ExportJson, "export as JSON to ./exports"),

@@ -212,7 +212,8 @@ fn notes_are_on_the_screen_on_pages_and_in_markdown() {
     let markdown = stormlog_report::analyze::to_markdown(&run.report);
     assert!(markdown.contains(note), "{markdown}");
     let theme = stormlog_report::Theme::Light;
-    let page = stormlog_report::html_page(&run.story, stormlog_report::Kind::Timeline, theme);
+    let page =
+        stormlog_report::html_page(&run.story, stormlog_report::PictureKind::Timeline, theme);
     assert!(page.unwrap().contains(note));
 }
 

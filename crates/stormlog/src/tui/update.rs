@@ -339,7 +339,7 @@ fn watch(model: &mut Model, what: &str, target: Target) -> Vec<Effect> {
 fn watch_sink(model: &mut Model) -> Vec<Effect> {
     let sinks: Vec<PathBuf> = model.paths.clone();
     let Some(first) = sinks.first() else {
-        model.note = Some((true, "open a sink first (o)".into()));
+        model.note = Some((true, "open a recording first (o)".into()));
         return Vec::new();
     };
     let what = format!("{SINK}{}", first.display());

@@ -82,8 +82,8 @@ pub(crate) async fn summarize(
          FROM seen JOIN known ON seen.session_id = known.session_id \
          LEFT JOIN own ON seen.source_id = own.source_id AND seen.session_id = own.session_id \
          GROUP BY {group}",
-        // The timeline of a diagnose bundle does not count as a source of events, but a sink in the
-        // bundle does.
+        // Sessions known only from the timeline file of a diagnose bundle are left out. A sink inside
+        // a bundle counts like any other sink.
         quoted(SourceKind::DiagnoseBundle.as_str()),
         quoted(&format!("%/{SEGMENT_PREFIX}%")),
     );

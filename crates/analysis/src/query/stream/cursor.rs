@@ -52,7 +52,7 @@ impl Row {
         self.event().map(|event| &event.origin().session_id)
     }
 
-    /// The sort key for comparing rows of different chains of files.
+    /// The sort key for comparing rows of different chains.
     pub(super) fn key(&self) -> (i64, Option<&Text>) {
         (self.timestamp_ns, self.session_id())
     }

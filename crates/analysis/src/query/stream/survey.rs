@@ -116,7 +116,7 @@ pub(super) fn chains(source: usize, mut files: Vec<(i64, &PathBuf)>, waiting: &m
 pub(super) fn survey(source: &Source) -> Option<(Homes, Option<i64>)> {
     let mut stopped: HashMap<Text, bool> = HashMap::new();
     let (mut first_ns, mut latest_ns) = (None::<i64>, i64::MIN);
-    // The latest event times up to earlier positions in the file, at regular intervals.
+    // For a few positions before the current one, the latest event time up to that position.
     let mut latest_before: VecDeque<i64> = VecDeque::new();
     let mut settled_ns = i64::MIN;
     let mut is_sortable = true;

@@ -51,7 +51,7 @@ fn hint(model: &Model) -> Vec<Line<'static>> {
         "g  this machine's GPUs",
         "h  this machine's memory",
         "p  a process and its children",
-        "s  the open sink, live",
+        "s  the opened recording, live",
     ]
     .into_iter()
     .map(Line::from)

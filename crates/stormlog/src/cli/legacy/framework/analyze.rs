@@ -13,7 +13,7 @@ use stormlog_format::json::{Layout, Writer};
 use stormlog_format::whole;
 use stormlog_format::{Map, Value as Recorded};
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{DrawnTrack, Kind, Story};
+use stormlog_report::{DrawnTrack, PictureKind, Story};
 
 use super::names;
 use crate::Exit;
@@ -166,7 +166,7 @@ pub(crate) fn run(
                 .with_context(|| format!("cannot make '{}'", folder.display()))?;
         }
         let name = picture.name.unwrap_or(PICTURE);
-        let path = write_picture(&recording.story(), Kind::Timeline, folder, name)?;
+        let path = write_picture(&recording.story(), PictureKind::Timeline, folder, name)?;
         writeln!(console.err, "timeline saved as {}", path.display())?;
     }
     if let Some(path) = &arguments.report {

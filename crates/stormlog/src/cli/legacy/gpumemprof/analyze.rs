@@ -10,7 +10,7 @@ use stormlog_analysis::{
     LoadError, LoadOptions, Loaded, device_artifacts_at, load_sessions, regular_file,
 };
 use stormlog_compat::{Analyses, ReportDocument};
-use stormlog_report::Kind;
+use stormlog_report::PictureKind;
 use stormlog_report::document::to_value;
 use stormlog_report::escape::for_terminal;
 
@@ -151,7 +151,12 @@ fn visualize(
     let mut files = pictures::write_timeline(&story, folder)?;
     if story.ranks().len() > 1 {
         let name = "cross_rank_timeline.png";
-        files.push(pictures::write_picture(&story, Kind::Ranks, folder, name)?);
+        files.push(pictures::write_picture(
+            &story,
+            PictureKind::Ranks,
+            folder,
+            name,
+        )?);
     }
     for file in files {
         let file = file.display().to_string();

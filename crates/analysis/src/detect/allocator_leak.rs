@@ -1,0 +1,122 @@
+//! `allocator_leak`: the floor of allocated memory keeps growing, and still grows at the end of the
+//! run.
+
+use super::answer::Answer;
+use super::evidence::{Channel, Evidence};
+use super::finding::Kind;
+use super::growth::findings::{Wording, report_growth};
+
+const WORDING: Wording = Wording {
+    kind: Kind::AllocatorLeak,
+    verb: "leaks",
+    of: "",
+    what: "memory held between steps",
+    advice: "Look for tensors kept across steps: losses or outputs summed or appended without \
+             detach() or item(), hooks, caches and lists that hold graphs; compare two snapshots \
+             of torch.cuda.memory some minutes apart and see which allocation site grows",
+    advice_on_host: "Look for objects kept across steps: results summed or appended, caches \
+                     without a bound, data loaders that hold on to their batches; compare two \
+                     snapshots of tracemalloc some minutes apart and see which line grows",
+};
+
+/// Checks every rank for a leak.
+#[must_use]
+pub fn check(evidence: &Evidence) -> Answer {
+    report_growth(evidence, Channel::Allocated, &WORDING)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::sketch::{a_rank, gib, mib, run_of, seconds_since_start};
+    use super::*;
+
+    fn answer_on(sketch: super::super::tests::sketch::Sketch) -> Answer {
+        check(&Evidence::of(&run_of([sketch])))
+    }
+
+    #[test]
+    fn finds_even_growth_and_its_onset() {
+        let answer = answer_on(a_rank(3).grows(mib(8), 160));
+        let [leak] = answer.findings() else {
+            panic!("{answer:?}")
+        };
+        assert_eq!(leak.rank, Some(3));
+        assert!(
+            (150..=180).contains(&seconds_since_start(leak.onset_ns)),
+            "{leak:?}"
+        );
+        let grown = leak.magnitude_bytes.unwrap();
+        assert!((mib(8 * 220)..mib(8 * 260)).contains(&grown), "{grown}");
+        let rate = leak.rate_bytes_per_s.unwrap();
+        assert!((rate / 8.4e6 - 1.0).abs() < 0.1, "{rate}");
+        assert!(leak.explanation.starts_with("GPU 0 leaks 8.0"));
+    }
+
+    #[test]
+    fn finds_growth_in_stairs() {
+        let answer = answer_on(a_rank(0).grows_in_stairs(mib(12), 120, 25));
+        assert_eq!(answer.findings().len(), 1);
+    }
+
+    #[test]
+    fn garbage_that_is_collected_is_no_leak() {
+        assert_eq!(
+            answer_on(a_rank(0).collects_garbage(gib(2), 110)),
+            Answer::Clear
+        );
+    }
+
+    #[test]
+    fn certain_growth_is_a_leak_however_small_a_share_of_the_device() {
+        // 220 samples with a growth of 0.5 MiB each add up to 0.13 % of the device, which is
+        // reported.
+        let answer = answer_on(a_rank(0).grows(mib(1) / 2, 180));
+        assert_eq!(answer.findings().len(), 1);
+        // 220 samples with a growth of 0.05 MiB each add less than the random differences between
+        // steps, so nothing is reported.
+        let answer = answer_on(a_rank(0).grows(mib(1) / 20, 180));
+        assert_eq!(answer, Answer::Clear);
+    }
+
+    #[test]
+    fn a_jump_is_no_leak() {
+        assert_eq!(answer_on(a_rank(0).jumps(gib(4), 200)), Answer::Clear);
+    }
+
+    #[test]
+    fn a_leak_of_all_ranks_is_reported_once() {
+        let run = run_of((0..4).map(|rank| a_rank(rank).grows(mib(10), 150)));
+        let answer = check(&Evidence::of(&run));
+        let [leak] = answer.findings() else {
+            panic!("{answer:?}")
+        };
+        assert_eq!(leak.rank, None);
+        assert!(leak.explanation.contains("4 of 4 recorded ranks"));
+    }
+
+    #[test]
+    fn a_leak_of_one_rank_is_its_own() {
+        let run = run_of([a_rank(0), a_rank(1).grows(mib(10), 150), a_rank(2)]);
+        let answer = check(&Evidence::of(&run));
+        let [leak] = answer.findings() else {
+            panic!("{answer:?}")
+        };
+        assert_eq!(leak.rank, Some(1));
+    }
+
+    #[test]
+    fn the_end_of_training_gives_nothing_back() {
+        let mut run = run_of([a_rank(0).grows(mib(10), 150)]);
+        let track = &mut run.tracks[0];
+        let last = track.t_ns.len() - 10;
+        let freed = |i: usize| {
+            if i < last {
+                track.allocated.get(i)
+            } else {
+                Some(0)
+            }
+        };
+        track.allocated = (0..track.t_ns.len()).map(freed).collect();
+        assert_eq!(check(&Evidence::of(&run)).findings().len(), 1);
+    }
+}

@@ -1,0 +1,52 @@
+//! The three answers of a detector: clear, found, or not enough data.
+
+use super::finding::Finding;
+
+/// The answer of a detector to its question about a run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// The recording was long enough, and the detector found no problem.
+    Clear,
+    /// The detector found at least one problem; the list is never empty.
+    Found(Vec<Finding>),
+    /// Not enough data was recorded for the detector to decide.
+    NotEnoughData,
+}
+
+impl Answer {
+    /// `Found` when there are findings, otherwise `Clear`.
+    #[must_use]
+    pub fn from_findings(findings: Vec<Finding>) -> Self {
+        if findings.is_empty() {
+            Self::Clear
+        } else {
+            Self::Found(findings)
+        }
+    }
+
+    /// Combines the answers to the same question about two parts of a run.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Found(mut findings), other) => {
+                findings.extend_from_slice(other.findings());
+                Self::Found(findings)
+            }
+            (one, Self::Found(findings)) => {
+                debug_assert!(one.findings().is_empty());
+                Self::Found(findings)
+            }
+            (Self::NotEnoughData, Self::NotEnoughData) => Self::NotEnoughData,
+            _ => Self::Clear,
+        }
+    }
+
+    /// The findings; empty unless the answer is `Found`.
+    #[must_use]
+    pub fn findings(&self) -> &[Finding] {
+        match self {
+            Self::Found(findings) => findings,
+            Self::Clear | Self::NotEnoughData => &[],
+        }
+    }
+}

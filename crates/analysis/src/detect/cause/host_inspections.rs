@@ -1,0 +1,239 @@
+//! Finds the cause of a process's host memory growth in the inspections ([`HostInspection`]) made while
+//! it ran.
+//!
+//! A cause of growth is named only when it explains most of the growth, because a wrong name is
+//! worse than none.
+
+use stormlog_format::grouped;
+
+use super::{Cause, Site};
+use crate::detect::finding::{draft, words};
+use crate::timeline::{HostHolder, HostInspection, float};
+
+/// Smallest share of the growth of host memory that a container (`MOST_OF_IT`) or a single array or
+/// text (`NEARLY_ALL`) must explain to be named as its cause. The limit for a single array or text
+/// is higher, because its variable may hold a different object each time, whose size changes with
+/// the data.
+const MOST_OF_IT: f64 = 0.5;
+const NEARLY_ALL: f64 = 0.8;
+/// An object whose estimated growth is larger than this multiple of the process's growth cannot be
+/// the cause.
+const BEYOND: f64 = 4.0;
+/// When Python objects explain less than this share of the growth, the growing memory is native.
+const LITTLE: f64 = 0.2;
+
+/// A cause of growing host memory, with its wording for a sentence.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct HostCause {
+    pub(crate) cause: Cause,
+    /// The cause as the end of a sentence: "`kept` in `__main__` grows (1,204 items, 1.10 GiB)".
+    pub(crate) words: String,
+    pub(crate) advice: &'static str,
+}
+
+/// The cause of growth at `bytes_per_s`, from the latest inspection that shows one.
+pub(crate) fn of(inspections: &[HostInspection], bytes_per_s: f64) -> Option<HostCause> {
+    let mut inspections = inspections.iter().rev();
+    inspections.find_map(|look| held(look, bytes_per_s).or_else(|| native(look, bytes_per_s)))
+}
+
+/// A single container or object that explains most of the growth.
+fn held(look: &HostInspection, bytes_per_s: f64) -> Option<HostCause> {
+    let expected = bytes_per_s * seconds(look.inside_ms?);
+    let holder = look.holders.iter().max_by_key(|one| one.bytes_gained)?;
+    let share = float(holder.bytes_gained) / expected;
+    let is_container = holder.items_gained > 0;
+    let least = if is_container { MOST_OF_IT } else { NEARLY_ALL };
+    if !(least..=BEYOND).contains(&share) {
+        return None;
+    }
+    let site = holder.added_at.as_ref().map(|(file, line, function)| Site {
+        file: file.clone(),
+        line: *line,
+        function: function.clone(),
+        source_text: None,
+    });
+    let place = site.as_ref().map_or_else(String::new, |site| {
+        format!(", added to at {}", site.place())
+    });
+    Some(HostCause {
+        words: format!("{} grows ({}){place}", holder.name, size(holder)),
+        advice: "Bound this container, clear it when it is no longer needed, or keep only what \
+                 is needed of each element",
+        cause: Cause {
+            site,
+            call_path: Vec::new(),
+            holder: Some(holder.name.clone()),
+            attributed_bytes: holder.bytes_gained,
+            share: share.min(1.0),
+            failure: None,
+        },
+    })
+}
+
+fn size(holder: &HostHolder) -> String {
+    let bytes = words::bytes(float(holder.bytes));
+    if holder.items_gained > 0 {
+        format!("{} items, {bytes}", grouped(holder.items))
+    } else {
+        bytes
+    }
+}
+
+/// Growth of mapped memory that no Python object holds.
+fn native(look: &HostInspection, bytes_per_s: f64) -> Option<HostCause> {
+    if look.is_python {
+        let expected = bytes_per_s * seconds(look.inside_ms?);
+        if !look.is_complete || float(look.objects_bytes?) > LITTLE * expected {
+            return None;
+        }
+    }
+    let expected = bytes_per_s * seconds(look.mapped_ms?);
+    let (mapped, anonymous) = (float(look.mapped_bytes?), float(look.anonymous_bytes?));
+    let share = mapped / expected;
+    if mapped < MOST_OF_IT * anonymous || !(MOST_OF_IT..=BEYOND).contains(&share) {
+        return None;
+    }
+    let (name, grown) = look.mappings.first()?;
+    let grown = words::bytes(float(*grown));
+    let growth = if look.is_python {
+        "native memory grows, held by no Python object"
+    } else {
+        "native memory grows"
+    };
+    Some(HostCause {
+        words: format!(
+            "{growth} ({name} grew by {grown} in {duration})",
+            duration = words::duration(seconds(look.mapped_ms?))
+        ),
+        advice: "Look at extensions and libraries that allocate by themselves (ctypes, C++, \
+                 decoders): a native heap profiler such as heaptrack names the call",
+        cause: Cause {
+            site: None,
+            call_path: Vec::new(),
+            holder: Some(format!("native memory ({name})")),
+            attributed_bytes: draft::whole(mapped),
+            share: share.min(1.0),
+            failure: None,
+        },
+    })
+}
+
+fn seconds(millis: i64) -> f64 {
+    float(millis) / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: i64 = 1 << 20;
+
+    fn look(gained_mib: i64) -> HostInspection {
+        HostInspection {
+            inside_ms: Some(4000),
+            objects_bytes: Some(gained_mib * MIB),
+            is_complete: true,
+            is_python: true,
+            holders: vec![HostHolder {
+                name: "`kept` in `__main__`".into(),
+                items: 1204,
+                items_gained: 60,
+                bytes: 1100 * MIB,
+                bytes_gained: gained_mib * MIB,
+                added_at: Some(("/a/b/train.py".into(), 31, "main".into())),
+            }],
+            mapped_ms: Some(6000),
+            mappings: vec![("[heap]".into(), 58 * MIB)],
+            mapped_bytes: Some(60 * MIB),
+            anonymous_bytes: Some(61 * MIB),
+        }
+    }
+
+    const TEN_MIB: f64 = 10.0 * 1_048_576.0;
+
+    #[test]
+    fn a_holder_of_most_of_the_growth_is_named() {
+        let found = of(&[look(38)], TEN_MIB).unwrap();
+        assert_eq!(
+            found.words,
+            "`kept` in `__main__` grows (1,204 items, 1.07 GiB), added to at train.py:31"
+        );
+        assert!((0.94..0.96).contains(&found.cause.share));
+        // The latest inspection that shows a cause is used; an inspection without a cause is
+        // skipped.
+        let both = [look(38), look(12)];
+        assert_eq!(of(&both, TEN_MIB).unwrap().words, found.words);
+    }
+
+    #[test]
+    fn a_part_of_the_growth_is_no_cause() {
+        for gained in [10, 18, 400] {
+            assert_eq!(of(&[look(gained)], TEN_MIB), None, "{gained}");
+        }
+        let mut array = look(25);
+        array.holders[0].items_gained = 0;
+        assert_eq!(of(&[array], TEN_MIB), None);
+    }
+
+    #[test]
+    fn what_no_object_holds_is_native() {
+        let found = of(&[look(1)], TEN_MIB).unwrap();
+        assert_eq!(
+            found.words,
+            "native memory grows, held by no Python object ([heap] grew by 58.0 MiB in 6.0 s)"
+        );
+        assert_eq!(
+            found.cause.holder.as_deref(),
+            Some("native memory ([heap])")
+        );
+        let program = HostInspection {
+            is_python: false,
+            is_complete: false,
+            inside_ms: None,
+            objects_bytes: None,
+            holders: Vec::new(),
+            ..look(0)
+        };
+        assert!(
+            of(&[program], TEN_MIB)
+                .unwrap()
+                .words
+                .starts_with("native memory grows ([heap]")
+        );
+    }
+
+    #[test]
+    fn what_is_not_certain_is_not_native() {
+        // Inspections that show no cause: not all objects were examined, or nothing was mapped
+        // because a buffer that was reserved earlier fills up.
+        for uncertain in [
+            HostInspection {
+                is_complete: false,
+                ..look(1)
+            },
+            HostInspection {
+                objects_bytes: None,
+                ..look(1)
+            },
+            HostInspection {
+                mapped_bytes: Some(2 * MIB),
+                ..look(1)
+            },
+            HostInspection {
+                mapped_bytes: None,
+                ..look(1)
+            },
+            HostInspection {
+                mappings: Vec::new(),
+                ..look(1)
+            },
+        ] {
+            assert_eq!(
+                of(std::slice::from_ref(&uncertain), TEN_MIB),
+                None,
+                "{uncertain:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! Finds the cause of growth in evidence windows: the line and the holder that several windows
+//! agree on and that explain most of the growth.
+
+use hashbrown::HashMap;
+
+use super::{Cause, Site};
+use crate::timeline::{EvidenceWindow, WindowEvidence, float};
+
+/// Number of evidence windows that must agree on a line. Windows by time may begin and end anywhere
+/// in a step, so more of them must agree than of windows by steps.
+const AGREEING_BY_STEPS: usize = 3;
+const AGREEING_BY_TIME: usize = 4;
+/// Smallest share of the growth that a line or a holder must explain to be named as its cause.
+const MOST: f64 = 0.5;
+/// A leak that happens rarely may show in only two evidence windows; both must then agree on one
+/// line that explains almost all of the growth.
+const AGREEING_WHERE_RARE: usize = 2;
+const ALMOST_ALL: f64 = 0.95;
+/// Largest ratio of the bytes of surviving allocations to the growth. When survivors exceed the
+/// growth by more than this ratio, most of them replace blocks that were freed meanwhile, as in a
+/// cache of constant size, and it is unknown which of them leak.
+const MOST_SURVIVORS: f64 = 1.5;
+/// Smallest share of the windows in which a line must appear.
+const SHOWN_IN: f64 = 0.6;
+
+/// The cause that the windows agree on, if any: the line and the holder that explain most of the
+/// growth in the windows.
+pub(crate) fn cause_of(evidence: &WindowEvidence) -> Option<Cause> {
+    let grew = |window: &&EvidenceWindow| window.growth_bytes > 0;
+    let windows: Vec<&EvidenceWindow> = evidence.windows.iter().filter(grew).collect();
+    let (needed, most) = match (evidence.by_steps, windows.len()) {
+        (true, AGREEING_WHERE_RARE) => (AGREEING_WHERE_RARE, ALMOST_ALL),
+        (true, _) => (AGREEING_BY_STEPS, MOST),
+        (false, _) => (AGREEING_BY_TIME, MOST),
+    };
+    if windows.len() < needed {
+        return None;
+    }
+    let survived = sum(&windows, |window| window.survivor_bytes);
+    let growth = sum(&windows, |window| window.growth_bytes);
+    if float(survived) > MOST_SURVIVORS * float(growth) {
+        return None;
+    }
+    let looked_at = float(growth.max(survived));
+    let site = best_site(evidence, &windows, needed, most * looked_at);
+    let holder = best_holder(evidence, survived, most * looked_at);
+    let (attributed_bytes, (site, call_path)) = match (&site, &holder) {
+        (Some((bytes, _, _)), _) => (*bytes, split(site)),
+        (None, Some((bytes, _))) => (*bytes, (None, Vec::new())),
+        (None, None) => return None,
+    };
+    Some(Cause {
+        site,
+        call_path,
+        holder: holder.map(|(_, name)| name),
+        attributed_bytes,
+        share: (float(attributed_bytes) / looked_at).clamp(0.0, 1.0),
+        failure: None,
+    })
+}
+
+fn sum(windows: &[&EvidenceWindow], bytes: fn(&EvidenceWindow) -> i64) -> i64 {
+    let bytes = windows.iter().map(|window| bytes(window));
+    bytes.fold(0, i64::saturating_add)
+}
+
+type Named = (i64, Site, Vec<Site>);
+
+fn split(named: Option<Named>) -> (Option<Site>, Vec<Site>) {
+    named.map_or((None, Vec::new()), |(_, site, path)| (Some(site), path))
+}
+
+/// The totals of one line of code over all evidence windows.
+#[derive(Default)]
+struct Seen<'e> {
+    bytes: i64,
+    /// Distance of the line from the innermost frame, weighted by bytes.
+    depth: f64,
+    windows: Vec<usize>,
+    /// The call path of the stack with the most bytes, and the bytes of that stack.
+    heaviest: i64,
+    path: &'e [Site],
+}
+
+/// The innermost line of code that explains most of the growth. When the memory comes from many
+/// lines, as for an autograd graph, the result is the call that these lines have in common.
+fn best_site(
+    evidence: &WindowEvidence,
+    windows: &[&EvidenceWindow],
+    needed: usize,
+    least_bytes: f64,
+) -> Option<Named> {
+    let mut seen: HashMap<(&str, u32), Seen<'_>> = HashMap::new();
+    for (index, window) in windows.iter().enumerate() {
+        for &(stack, bytes) in &window.sites {
+            let Some(frames) = evidence.stacks.get(stack) else {
+                continue;
+            };
+            for (depth, site) in frames.iter().enumerate() {
+                let is_repeated = |other: &Site| other.line == site.line && other.file == site.file;
+                if frames[..depth].iter().any(is_repeated) {
+                    // A function that calls itself is counted once per stack.
+                    continue;
+                }
+                let one = seen.entry((&site.file, site.line)).or_default();
+                one.bytes = one.bytes.saturating_add(bytes);
+                let depth_of = depth as f64;
+                one.depth += depth_of * float(bytes);
+                if one.windows.last() != Some(&index) {
+                    one.windows.push(index);
+                }
+                if bytes > one.heaviest {
+                    one.heaviest = bytes;
+                    one.path = &frames[depth..];
+                }
+            }
+        }
+    }
+    let is_shown = |one: &Seen<'_>| {
+        let shown = one.windows.len();
+        shown >= needed && shown as f64 >= SHOWN_IN * windows.len() as f64
+    };
+    let best = seen
+        .into_values()
+        .filter(|one| float(one.bytes) > least_bytes && is_shown(one))
+        .min_by(|a, b| {
+            let depth = |one: &Seen<'_>| one.depth / float(one.bytes.max(1));
+            let by_depth = depth(a).total_cmp(&depth(b));
+            by_depth
+                .then(b.bytes.cmp(&a.bytes))
+                .then(a.path.cmp(b.path))
+        })?;
+    let (site, path) = best.path.split_first()?;
+    Some((best.bytes, site.clone(), path.to_vec()))
+}
+
+/// The holder of most of the surviving memory whose holders were searched for, when that memory
+/// makes up most of the growth.
+fn best_holder(
+    evidence: &WindowEvidence,
+    survived: i64,
+    least_bytes: f64,
+) -> Option<(i64, String)> {
+    let searched = evidence.searched_bytes.filter(|&bytes| bytes > 0)?;
+    // One holder may have several entries, for parameters, their gradients and so on.
+    let mut sums: Vec<(&String, i64)> = Vec::new();
+    for (name, bytes) in &evidence.holders {
+        match sums.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, sum)) => *sum = sum.saturating_add(*bytes),
+            None => sums.push((name, *bytes)),
+        }
+    }
+    let (name, bytes) = sums.into_iter().max_by_key(|(_, bytes)| *bytes)?;
+    let share = (float(bytes) / float(searched)).min(1.0);
+    let held = share * float(survived);
+    if name.is_empty() || held <= least_bytes {
+        return None;
+    }
+    Some((crate::detect::finding::draft::whole(held), name.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(file: &str, line: u32) -> Site {
+        Site {
+            file: format!("/home/u/{file}"),
+            line,
+            function: "f".to_owned(),
+            source_text: None,
+        }
+    }
+
+    fn window(growth_bytes: i64, sites: &[(usize, i64)]) -> EvidenceWindow {
+        EvidenceWindow {
+            growth_bytes,
+            survivor_bytes: sites.iter().map(|(_, bytes)| bytes).sum(),
+            sites: sites.to_vec(),
+        }
+    }
+
+    fn evidence(windows: Vec<EvidenceWindow>, stacks: Vec<Vec<Site>>) -> WindowEvidence {
+        WindowEvidence {
+            by_steps: true,
+            windows,
+            stacks,
+            ..WindowEvidence::default()
+        }
+    }
+
+    fn place(evidence: &WindowEvidence) -> Option<String> {
+        cause_of(evidence)?.site.map(|site| site.place())
+    }
+
+    #[test]
+    fn the_line_that_several_windows_agree_on_is_named() {
+        let stacks = vec![
+            vec![site("train.py", 8), site("main.py", 3)],
+            vec![site("net.py", 5)],
+        ];
+        let windows = vec![
+            window(100, &[(0, 100)]),
+            window(100, &[(0, 90), (1, 10)]),
+            window(0, &[(1, 30)]),
+            window(100, &[(0, 100)]),
+        ];
+        let found = cause_of(&evidence(windows, stacks)).unwrap();
+        assert_eq!(found.site.as_ref().unwrap().place(), "train.py:8");
+        assert_eq!(found.call_path, [site("main.py", 3)]);
+        assert_eq!(found.attributed_bytes, 290);
+        assert!((found.share - 290.0 / 300.0).abs() < 1e-9);
+        assert_eq!(found.clause().unwrap(), "allocated at train.py:8");
+    }
+
+    #[test]
+    fn two_windows_must_show_one_line_and_three_by_time_are_too_few() {
+        let stacks = vec![vec![site("train.py", 8)], vec![site("net.py", 5)]];
+        let one = vec![window(100, &[(0, 100)])];
+        assert_eq!(place(&evidence(one, stacks.clone())), None);
+        let mixed = vec![window(100, &[(0, 90), (1, 10)]); 2];
+        assert_eq!(place(&evidence(mixed, stacks.clone())), None);
+        let different = vec![window(100, &[(0, 100)]), window(100, &[(1, 100)])];
+        assert_eq!(place(&evidence(different, stacks.clone())), None);
+        let rare = vec![
+            window(0, &[]),
+            window(100, &[(0, 100)]),
+            window(0, &[]),
+            window(100, &[(0, 100)]),
+        ];
+        let named = place(&evidence(rare, stacks.clone()));
+        assert_eq!(named.as_deref(), Some("train.py:8"));
+        let mut by_time = evidence(vec![window(100, &[(0, 100)]); 3], stacks);
+        assert!(place(&by_time).is_some());
+        by_time.by_steps = false;
+        assert_eq!(place(&by_time), None);
+    }
+
+    #[test]
+    fn a_holder_counts_with_all_that_it_holds() {
+        // Old optimizers in a list: their parameters, the gradients and the moments.
+        let stacks: Vec<Vec<Site>> = (1..=3).map(|line| vec![site("train.py", line)]).collect();
+        let one = window(400, &[(0, 100), (1, 100), (2, 200)]);
+        let mut found = evidence(vec![one; 3], stacks);
+        found.searched_bytes = Some(400);
+        let held = |name: &str, bytes| (format!("`{name}` in `__main__`"), bytes);
+        found.holders = vec![held("restarts", 200), held("restarts", 100)];
+        let cause = cause_of(&found).unwrap();
+        assert_eq!(cause.holder.as_deref(), Some("`restarts` in `__main__`"));
+        assert_eq!((cause.site, cause.attributed_bytes), (None, 900));
+        found.holders = vec![held("restarts", 200), held("model", 100)];
+        assert_eq!(cause_of(&found), None);
+    }
+
+    #[test]
+    fn windows_that_disagree_name_no_line() {
+        let stacks = (1..=4).map(|line| vec![site("train.py", line)]).collect();
+        let windows = (0..4).map(|stack| window(100, &[(stack, 100)])).collect();
+        assert_eq!(place(&evidence(windows, stacks)), None);
+        // A single window with large growth must not outvote the others.
+        let stacks = vec![vec![site("train.py", 1)], vec![site("train.py", 2)]];
+        let mut windows = vec![window(1000, &[(0, 1000)])];
+        windows.extend(vec![window(100, &[(1, 100)]); 3]);
+        assert_eq!(place(&evidence(windows, stacks)), None);
+    }
+
+    #[test]
+    fn what_explains_a_small_part_of_the_growth_is_not_named() {
+        let stacks = vec![vec![site("train.py", 8)]];
+        let windows = vec![window(1000, &[(0, 400)]); 4];
+        assert_eq!(place(&evidence(windows, stacks)), None);
+    }
+
+    #[test]
+    fn survivors_that_replace_others_do_not_explain_growth() {
+        // The first line is a cache of constant size, the second a small leak.
+        let stacks = vec![vec![site("cache.py", 1)], vec![site("train.py", 8)]];
+        let windows = vec![window(100, &[(0, 400), (1, 100)]); 4];
+        assert_eq!(cause_of(&evidence(windows, stacks)), None);
+    }
+
+    #[test]
+    fn the_common_call_is_named_where_no_line_has_most() {
+        let stacks = (1..=4)
+            .map(|line| {
+                vec![
+                    site("net.py", line),
+                    site("loss.py", 40),
+                    site("train.py", 9),
+                ]
+            })
+            .collect();
+        let parts = [(0, 25), (1, 25), (2, 25), (3, 25)];
+        let windows = vec![window(100, &parts); 3];
+        assert_eq!(place(&evidence(windows, stacks)).unwrap(), "loss.py:40");
+    }
+
+    #[test]
+    fn a_holder_of_most_is_named_with_or_without_a_line() {
+        let mut found = evidence(vec![window(100, &[(0, 100)]); 3], vec![vec![]]);
+        found.holders = vec![
+            ("`kept` in `__main__`".to_owned(), 45),
+            ("`b`".to_owned(), 5),
+        ];
+        found.searched_bytes = Some(50);
+        let cause = cause_of(&found).unwrap();
+        assert_eq!(cause.clause().unwrap(), "`kept` grows");
+        assert_eq!(cause.attributed_bytes, 270);
+        found.searched_bytes = Some(100);
+        assert_eq!(cause_of(&found), None);
+    }
+
+    #[test]
+    fn a_stack_that_is_not_there_is_left_out() {
+        let windows = vec![window(100, &[(7, 100)]); 3];
+        assert_eq!(cause_of(&evidence(windows, vec![])), None);
+    }
+}

@@ -1,0 +1,689 @@
+//! Summarizes the memory of a track in a few numbers with their scatter: peaks, the steady level,
+//! its slope, and hidden memory, for the whole track and per marked phase. The numbers serve to
+//! compare runs; this module does not decide what is wrong.
+
+use std::collections::BTreeMap;
+
+use rayon::prelude::*;
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
+use stormlog_format::whole_count;
+
+use super::floor::Floor;
+use super::order;
+use super::series::Series;
+use super::signals::{self, Signals, seconds_between};
+use crate::stats::{bend_scatter, median, quantile, robust_sigma, theil_sen};
+use crate::timeline::{Column, Resource, Run, Step, Track, float};
+
+/// Minimum number of knots (points) of a floor, or of visits to a phase, needed for a level and its
+/// scatter.
+const MIN_KNOTS: usize = 6;
+/// Minimum number of knots (points) of a floor, or of visits to a phase, needed for a slope.
+const MIN_KNOTS_FOR_SLOPE: usize = 8;
+/// Maximum number of parts that a track is divided into to measure the scatter of its peaks.
+const MOST_STRETCHES: usize = 32;
+/// Minimum number of parts of a track needed to measure the scatter of its peaks.
+const FEWEST_STRETCHES: usize = 4;
+/// When a track has fewer parts than this, the scatter of the parts' peaks is half of their range;
+/// otherwise it is computed from the distance of each peak to its neighbours.
+const ENOUGH_FOR_BENDS: usize = 8;
+/// Smallest scatter assumed for a level, because PyTorch's caching allocator changes it in blocks
+/// of 2 MiB.
+const BLOCK_SCATTER: f64 = 0.6 * 1_048_576.0;
+/// Minimum length of a part of the track in training steps, so that each part contains a peak.
+const STEPS_IN_STRETCH: f64 = 1.5;
+/// Maximum number of phases that are distinguished per track. A program with more phases generates
+/// a name for every step, and such phases cannot be compared between runs.
+pub const MOST_PHASES: usize = 100;
+
+/// A number, with its standard deviation within the recording.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub struct Measure {
+    /// The value in bytes, bytes per second or bytes per step.
+    pub value: f64,
+    /// Standard deviation of the value in the value's unit; `None` when too little was recorded.
+    #[schemars(range(min = 0.0))]
+    pub noise: Option<f64>,
+}
+
+/// A number of a run by which runs are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Metric {
+    /// Highest number of bytes in live tensors.
+    PeakAllocated,
+    /// Highest number of bytes reserved by the allocator.
+    PeakReserved,
+    /// Highest number of bytes in use on the device.
+    PeakUsed,
+    /// Bytes in live tensors between steps.
+    SteadyAllocated,
+    /// Bytes in use on the device between steps.
+    SteadyUsed,
+    /// Growth of the memory that live tensors hold between steps, in bytes per second.
+    AllocatedSlope,
+    /// Growth of the memory in use on the device between steps, in bytes per second.
+    UsedSlope,
+    /// Hidden memory: bytes in use on the device outside the framework's allocator.
+    Gap,
+    /// Growth of hidden memory, in bytes per second.
+    GapSlope,
+    /// Bytes in live tensors at the ends of steps.
+    StepFloor,
+    /// Highest number of bytes in live tensors during a step, as the median over all steps.
+    StepPeak,
+    /// Growth of the memory that is still allocated after each step, in bytes per step.
+    LeakPerStep,
+    /// Highest number of bytes of host memory held by the rank's process and its children.
+    HostPeak,
+}
+
+stormlog_format::names!(Metric {
+    PeakAllocated => "peak_allocated",
+    PeakReserved => "peak_reserved",
+    PeakUsed => "peak_used",
+    SteadyAllocated => "steady_allocated",
+    SteadyUsed => "steady_used",
+    AllocatedSlope => "allocated_slope",
+    UsedSlope => "used_slope",
+    Gap => "gap",
+    GapSlope => "gap_slope",
+    StepFloor => "step_floor",
+    StepPeak => "step_peak",
+    LeakPerStep => "leak_per_step",
+    HostPeak => "host_peak",
+});
+
+impl Metric {
+    /// Whether the metric is a maximum over time.
+    #[must_use]
+    pub fn is_peak(self) -> bool {
+        matches!(
+            self,
+            Self::PeakAllocated | Self::PeakReserved | Self::PeakUsed | Self::HostPeak
+        )
+    }
+
+    /// The unit of the metric.
+    #[must_use]
+    pub fn unit(self) -> Unit {
+        match self {
+            Self::LeakPerStep => Unit::BytesPerStep,
+            metric if metric.is_slope() => Unit::BytesPerSecond,
+            _ => Unit::Bytes,
+        }
+    }
+
+    /// Whether the metric is in bytes per second. [`Self::LeakPerStep`] is in bytes per step, and
+    /// all other metrics are in bytes.
+    #[must_use]
+    pub fn is_slope(self) -> bool {
+        matches!(
+            self,
+            Self::AllocatedSlope | Self::UsedSlope | Self::GapSlope
+        )
+    }
+}
+
+/// The unit of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes.
+    Bytes,
+    /// Bytes per second.
+    BytesPerSecond,
+    /// Bytes per step.
+    BytesPerStep,
+}
+
+stormlog_format::names!(Unit {
+    Bytes => "bytes",
+    BytesPerSecond => "bytes_per_s",
+    BytesPerStep => "bytes_per_step",
+});
+
+/// The value of each metric of a track or phase, where known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, JsonSchema)]
+#[schemars(with = "BTreeMap<Metric, Measure>")]
+pub struct Levels([Option<Measure>; Metric::ALL.len()]);
+
+impl Levels {
+    /// The value of a metric; `None` when unknown.
+    #[must_use]
+    pub fn get(&self, metric: Metric) -> Option<Measure> {
+        self.0[metric as usize]
+    }
+
+    /// Sets the value of a metric.
+    pub fn set(&mut self, metric: Metric, measure: Option<Measure>) {
+        self.0[metric as usize] = measure;
+    }
+}
+
+/// Metrics whose value is unknown are left out of the JSON object.
+impl Serialize for Levels {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let metrics = Metric::ALL.into_iter().zip(self.0);
+        serializer.collect_map(metrics.filter_map(|(metric, known)| Some((metric, known?))))
+    }
+}
+
+/// The numbers of one phase of a track.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct PhaseLevels {
+    /// The name of the phase.
+    pub name: String,
+    /// How often the phase was entered. Entries into the phase without a sample are not counted.
+    pub visits: usize,
+    /// Number of samples taken in the phase.
+    pub samples: usize,
+    /// The metrics of the phase.
+    pub levels: Levels,
+}
+
+/// The numbers of one rank on one device.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "RankProfile")]
+pub struct TrackLevels {
+    /// The rank.
+    pub rank: u32,
+    /// The device.
+    pub device_id: i64,
+    /// Number of samples.
+    pub samples: usize,
+    /// Recorded seconds.
+    pub seconds: f64,
+    /// The size of the device, when known.
+    pub device_total_bytes: Option<i64>,
+    /// The metrics of the whole track.
+    pub levels: Levels,
+    /// The metrics of the phases, sorted by name.
+    pub phases: Vec<PhaseLevels>,
+    /// Number of phases left out because the track has more than [`MOST_PHASES`]. The phases with
+    /// the fewest samples are left out first.
+    #[serde(skip)]
+    pub phases_left_out: usize,
+}
+
+/// The levels of every device track with samples, or of the host tracks when the run has no device
+/// tracks.
+#[must_use]
+pub fn levels_of(run: &Run) -> Vec<TrackLevels> {
+    let is_device = |track: &&Track| track.resource() != Resource::Host;
+    let mut tracks: Vec<&Track> = run.tracks.iter().filter(is_device).collect();
+    if tracks.is_empty() {
+        tracks = run.tracks.iter().collect();
+    }
+    let mut levels: Vec<TrackLevels> = signals::read_tracks(&tracks)
+        .par_iter()
+        .map(of_track)
+        .collect();
+    add_host_peaks(run, &mut levels);
+    levels
+}
+
+/// Adds the peak of host memory to the first device of each rank.
+fn add_host_peaks(run: &Run, levels: &mut [TrackLevels]) {
+    let mut peaks: BTreeMap<u32, Measure> = BTreeMap::new();
+    let hosts = run
+        .tracks
+        .iter()
+        .filter(|track| track.resource() == Resource::Host);
+    for track in hosts.filter(|track| !run.is_start_up_only(track)) {
+        let Some(value) = track.peaks().allocated.map(float) else {
+            continue;
+        };
+        let order = order::of(track);
+        let known: Vec<f64> = order
+            .iter()
+            .filter_map(|&i| track.allocated.get(i))
+            .map(float)
+            .collect();
+        let settled = &known[known.len() / 4..];
+        let noise = peak_scatter(settled, 1.0);
+        let peak = Measure { value, noise };
+        let highest = peaks.entry(track.rank).or_insert(peak);
+        if peak.value > highest.value {
+            *highest = peak;
+        }
+    }
+    for one in levels {
+        one.levels.set(Metric::HostPeak, peaks.remove(&one.rank));
+    }
+}
+
+fn of_track(signals: &Signals) -> TrackLevels {
+    let track = signals.track;
+    let order = order::of(track);
+    let used = series(track, &track.used, &order, signals.start_ns);
+    let reserved = series(track, &track.reserved, &order, signals.start_ns);
+    let from = signals.warm_end;
+    let mut levels = Levels::default();
+    let period = signals.allocated_floor.period;
+    let peak = |column: &Column, counted: &Series| {
+        let value = highest(column)?;
+        let settled = &counted.y[counted.index_at(from)..];
+        let settled = if settled.len() < 2 * FEWEST_STRETCHES {
+            &counted.y
+        } else {
+            settled
+        };
+        let noise = peak_scatter(settled, period);
+        Some(Measure { value, noise })
+    };
+    levels.set(
+        Metric::PeakAllocated,
+        peak(&track.allocated, &signals.allocated),
+    );
+    levels.set(Metric::PeakReserved, peak(&track.reserved, &reserved));
+    levels.set(Metric::PeakUsed, peak(&track.used, &used));
+    let used_floor = Floor::of(&used, from, signals.scale);
+    let floors = [
+        (
+            &signals.allocated_floor,
+            Metric::SteadyAllocated,
+            Metric::AllocatedSlope,
+        ),
+        (&used_floor, Metric::SteadyUsed, Metric::UsedSlope),
+        (&signals.hidden_floor, Metric::Gap, Metric::GapSlope),
+    ];
+    for (floor, level, slope) in floors {
+        let (at, moves) = settled(floor, from);
+        levels.set(level, at);
+        levels.set(slope, moves);
+    }
+    let steps = track.steps();
+    let settled = steps.partition_point(|step| signals.seconds(step.at_ns) < from);
+    let (x, floors, peaks) = per_step(&steps[settled..]);
+    let (floor, leak) = level_and_slope(&x, &floors, 0.0);
+    levels.set(Metric::StepFloor, floor);
+    levels.set(Metric::LeakPerStep, leak);
+    levels.set(Metric::StepPeak, level_and_slope(&x, &peaks, 0.0).0);
+    let (phases, phases_left_out) = phases(track, &order, signals);
+    TrackLevels {
+        rank: track.rank,
+        device_id: track.device_id,
+        samples: track.t_ns.len(),
+        seconds: signals.end,
+        device_total_bytes: signals.total.map(crate::detect::finding::draft::whole),
+        levels,
+        phases,
+        phases_left_out,
+    }
+}
+
+/// The step numbers, memory floors and memory peaks of the steps, as three columns.
+fn per_step(steps: &[Step]) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
+    let column = |read: fn(&Step) -> i64| steps.iter().map(|step| float(read(step))).collect();
+    (
+        column(|step| step.number),
+        column(|step| step.floor),
+        column(|step| step.peak),
+    )
+}
+
+fn series(track: &Track, column: &Column, order: &[usize], start_ns: i64) -> Series {
+    let mut series = Series::default();
+    for &i in order {
+        if let Some(bytes) = column.get(i) {
+            series.push(seconds_between(start_ns, track.t_ns[i]), float(bytes));
+        }
+    }
+    series
+}
+
+/// The highest value of a column; of samples with equal timestamps, all are included.
+fn highest(column: &Column) -> Option<f64> {
+    let known = (0..column.len()).filter_map(|i| column.get(i));
+    known.max().map(float)
+}
+
+/// The level and the slope of a floor after time `from`, with their scatter.
+fn settled(floor: &Floor, from: f64) -> (Option<Measure>, Option<Measure>) {
+    let knots = &floor.knots[floor.knots.partition_point(|knot| knot.t < from)..];
+    let t: Vec<f64> = knots.iter().map(|knot| knot.t).collect();
+    let y: Vec<f64> = knots.iter().map(|knot| knot.level).collect();
+    level_and_slope(&t, &y, floor.noise)
+}
+
+/// The level and the slope of points over time, with a scatter of at least `noise`.
+fn level_and_slope(t: &[f64], y: &[f64], noise: f64) -> (Option<Measure>, Option<Measure>) {
+    if y.is_empty() {
+        return (None, None);
+    }
+    let value = median(y);
+    if y.len() < MIN_KNOTS {
+        return (Some(Measure { value, noise: None }), None);
+    }
+    let slope = theil_sen(t, y);
+    let middle = median(t);
+    let rest: Vec<f64> = t
+        .iter()
+        .zip(y)
+        .map(|(t, y)| y - slope * (t - middle))
+        .collect();
+    // The largest of three estimates of the scatter is used, because a level may drift or jump
+    // although neighbouring knots (points of the floor), or most knots, are equal.
+    let noise = noise.max(robust_sigma(&rest)).max(mean_deviation(&rest));
+    let level = Measure {
+        value,
+        noise: Some(noise),
+    };
+    let span = t[t.len() - 1] - t[0];
+    if y.len() < MIN_KNOTS_FOR_SLOPE || span <= 0.0 {
+        return (Some(level), None);
+    }
+    // The standard error of the slope of a line through evenly spaced, independent points.
+    // Neighbouring points on the same side of the line are not independent, so each group of such
+    // points counts once; a jump, or growth that ends, leaves long groups.
+    let noise = noise.max(BLOCK_SCATTER) * (12.0 / stretches_of(&rest)).sqrt() / span;
+    (
+        Some(level),
+        Some(Measure {
+            value: slope,
+            noise: Some(noise),
+        }),
+    )
+}
+
+/// Standard deviation of values with normal noise, estimated from their mean absolute deviation.
+/// Unlike the median absolute deviation, the mean reflects changes of fewer than half of the
+/// values.
+fn mean_deviation(values: &[f64]) -> f64 {
+    let centre = median(values);
+    let sum: f64 = values.iter().map(|value| (value - centre).abs()).sum();
+    1.2533 * sum / count(values.len())
+}
+
+/// Number of groups of neighbouring values that lie on the same side of the median.
+fn stretches_of(values: &[f64]) -> f64 {
+    let centre = median(values);
+    let sides: Vec<bool> = values.iter().map(|value| *value > centre).collect();
+    let changes = sides.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    count(changes + 1)
+}
+
+fn count(count: usize) -> f64 {
+    count as f64
+}
+
+/// Divides a track into parts and measures the scatter of their highest values, with the trend
+/// removed.
+fn peak_scatter(y: &[f64], period: f64) -> Option<f64> {
+    if y.len() < 2 * FEWEST_STRETCHES {
+        return None;
+    }
+    let steps = whole_count((STEPS_IN_STRETCH * period).ceil());
+    let length = y.len().div_ceil(MOST_STRETCHES).max(steps).max(2);
+    let length = length.min(y.len() / FEWEST_STRETCHES);
+    // A shorter part at the end is left out, because it may contain no peak.
+    let stretches = y.chunks_exact(length);
+    scatter(&stretches.map(top).collect::<Vec<_>>())
+}
+
+fn top(y: &[f64]) -> f64 {
+    y.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+}
+
+fn scatter(values: &[f64]) -> Option<f64> {
+    match values.len() {
+        0..FEWEST_STRETCHES => None,
+        FEWEST_STRETCHES..ENOUGH_FOR_BENDS => {
+            Some((quantile(values, 1.0) - quantile(values, 0.0)) / 2.0)
+        }
+        _ => Some(bend_scatter(values)),
+    }
+}
+
+/// The index ranges of the samples of each visit to a phase.
+type Visits = Vec<std::ops::Range<usize>>;
+
+fn phases(track: &Track, order: &[usize], signals: &Signals) -> (Vec<PhaseLevels>, usize) {
+    let at = |ns: i64| order.partition_point(|&i| track.t_ns[i] < ns);
+    let mut by_name: BTreeMap<&str, Visits> = BTreeMap::new();
+    for span in &track.phases {
+        let end = span
+            .end_ns
+            .map_or(order.len(), |end| at(end.saturating_add(1)));
+        let visit = at(span.start_ns)..end;
+        if !visit.is_empty() {
+            by_name.entry(&span.name).or_default().push(visit);
+        }
+    }
+    let mut all: Vec<(&str, Visits, usize)> = by_name
+        .into_iter()
+        .map(|(name, visits)| {
+            let samples = visits.iter().map(ExactSizeIterator::len).sum();
+            (name, visits, samples)
+        })
+        .collect();
+    let left_out = all.len().saturating_sub(MOST_PHASES);
+    if left_out > 0 {
+        all.sort_by_key(|(_, _, samples)| std::cmp::Reverse(*samples));
+        all.truncate(MOST_PHASES);
+        all.sort_by_key(|(name, _, _)| *name);
+    }
+    let phases = all.into_iter().map(|(name, visits, samples)| PhaseLevels {
+        name: name.to_owned(),
+        visits: visits.len(),
+        samples,
+        levels: of_phase(track, order, signals, &visits),
+    });
+    (phases.collect(), left_out)
+}
+
+/// The metrics of a phase; each visit to the phase counts as one repetition. When a phase has few
+/// visits, each visit is divided into parts.
+fn of_phase(track: &Track, order: &[usize], signals: &Signals, visits: &Visits) -> Levels {
+    let cut: Visits;
+    let by_visit = visits.len() >= MIN_KNOTS;
+    let blocks = if by_visit {
+        visits
+    } else {
+        cut = visits.iter().flat_map(in_stretches).collect();
+        &cut
+    };
+    let values = |column: &Column, block: &std::ops::Range<usize>| -> Vec<f64> {
+        let places = order[block.clone()].iter();
+        places.filter_map(|&i| column.get(i)).map(float).collect()
+    };
+    let mut levels = Levels::default();
+    let columns = [
+        (&track.allocated, Metric::PeakAllocated),
+        (&track.reserved, Metric::PeakReserved),
+        (&track.used, Metric::PeakUsed),
+    ];
+    for (column, metric) in columns {
+        let known = blocks.iter().map(|block| values(column, block));
+        let tops: Vec<f64> = known.filter(|y| !y.is_empty()).map(|y| top(&y)).collect();
+        let peak = (!tops.is_empty()).then(|| Measure {
+            value: top(&tops),
+            noise: scatter(&tops),
+        });
+        levels.set(metric, peak);
+    }
+    let typical = |read: &dyn Fn(usize) -> Option<f64>| {
+        let (mut t, mut y) = (Vec::new(), Vec::new());
+        for block in blocks {
+            let known: Vec<f64> = order[block.clone()]
+                .iter()
+                .filter_map(|&i| read(i))
+                .collect();
+            if !known.is_empty() {
+                t.push(signals.seconds(track.t_ns[order[block.start]]));
+                y.push(median(&known));
+            }
+        }
+        let (level, slope) = level_and_slope(&t, &y, scatter(&y).unwrap_or(0.0));
+        // The slope is kept only when it was measured between visits, because memory changes within
+        // a visit are not a trend of the phase.
+        (level, slope.filter(|_| by_visit))
+    };
+    let of_column = |column: &'_ Column| {
+        let read = |i: usize| column.get(i).map(float);
+        typical(&read)
+    };
+    // On a device shared with other processes, hidden memory is unknown when the memory of this
+    // process is unknown.
+    let gap = if signals.hidden.len() > 0 {
+        of_column(&track.hidden())
+    } else {
+        (None, None)
+    };
+    for ((at, moves), level, slope) in [
+        (
+            of_column(&track.allocated),
+            Metric::SteadyAllocated,
+            Metric::AllocatedSlope,
+        ),
+        (
+            of_column(&track.used),
+            Metric::SteadyUsed,
+            Metric::UsedSlope,
+        ),
+        (gap, Metric::Gap, Metric::GapSlope),
+    ] {
+        levels.set(level, at);
+        levels.set(slope, moves);
+    }
+    levels
+}
+
+/// Divides a visit to a phase into parts, so that the scatter of a single long visit can be
+/// measured too.
+fn in_stretches(visit: &std::ops::Range<usize>) -> Visits {
+    let length = visit.len().div_ceil(ENOUGH_FOR_BENDS).max(2);
+    visit
+        .clone()
+        .step_by(length)
+        .map(|start| start..(start + length).min(visit.end))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::detect::tests::sketch::{SECOND_NS, START_NS, a_rank, gib, mib, run_of};
+    use crate::timeline::PhaseSpan;
+
+    fn levels(run: &Run) -> TrackLevels {
+        levels_of(run).remove(0)
+    }
+
+    fn of(track: &TrackLevels, metric: Metric) -> Measure {
+        track.levels.get(metric).unwrap()
+    }
+
+    #[test]
+    fn steps_have_a_floor_a_peak_and_a_leak() {
+        let mut run = run_of([a_rank(0)]);
+        let track = &mut run.tracks[0];
+        let count = i64::try_from(track.t_ns.len()).expect("a count");
+        track.allocated = (0..count).map(|i| Some(gib(20) + i * mib(1))).collect();
+        track.step = (0..count).map(|i| (i % 2 == 0).then_some(i / 2)).collect();
+        let mut host = track.clone();
+        (host.device_id, host.step) = (-1, Column::default());
+        run.tracks.push(host);
+        let levels = levels(&run).levels;
+        let leak = levels.get(Metric::LeakPerStep).expect("a leak").value;
+        assert!((leak / float(mib(2)) - 1.0).abs() < 0.01, "{leak}");
+        let value = |metric| levels.get(metric).expect("known").value;
+        assert!(value(Metric::StepFloor) > float(gib(20)));
+        assert!(value(Metric::StepPeak) >= value(Metric::StepFloor));
+        let host_peak = float(gib(20) + (count - 1) * mib(1));
+        assert!((value(Metric::HostPeak) - host_peak).abs() < 1.0);
+    }
+
+    #[test]
+    fn a_plain_run_is_level() {
+        let track = levels(&run_of([a_rank(0)]));
+        let gib = float(gib(1));
+        let steady = of(&track, Metric::SteadyAllocated);
+        assert!((steady.value / gib - 20.0).abs() < 0.3, "{steady:?}");
+        assert!(steady.noise.unwrap() < 0.3 * gib, "{steady:?}");
+        let peak = of(&track, Metric::PeakAllocated);
+        assert!((peak.value / gib - 30.0).abs() < 0.6, "{peak:?}");
+        assert!(peak.noise.unwrap() < 0.6 * gib, "{peak:?}");
+        let slope = of(&track, Metric::AllocatedSlope);
+        assert!(
+            slope.value.abs() < 3.0 * slope.noise.unwrap() + 1.0,
+            "{slope:?}"
+        );
+    }
+
+    #[test]
+    fn growth_is_in_the_slope() {
+        let track = levels(&run_of([a_rank(0).grows(mib(8), 0)]));
+        let slope = of(&track, Metric::AllocatedSlope);
+        let per_second = slope.value / float(mib(1));
+        assert!((per_second - 8.0).abs() < 0.5, "{per_second}");
+        assert!(slope.value > 10.0 * slope.noise.unwrap(), "{slope:?}");
+        // Steady growth of the memory does not add to the scatter of the peak.
+        let peak = of(&track, Metric::PeakAllocated);
+        assert!(peak.noise.unwrap() < float(gib(1)), "{peak:?}");
+    }
+
+    #[test]
+    fn a_step_is_no_slope() {
+        for run in [
+            run_of([a_rank(0).jumps(gib(1), 250)]),
+            run_of([a_rank(0).jumps(gib(1), 180)]),
+        ] {
+            let slope = of(&levels(&run), Metric::AllocatedSlope);
+            assert!(slope.value < 3.0 * slope.noise.unwrap(), "{slope:?}");
+        }
+    }
+
+    #[test]
+    fn a_few_samples_have_no_noise_and_no_slope() {
+        let track = levels(&run_of([a_rank(0).samples(5)]));
+        assert_eq!(of(&track, Metric::PeakAllocated).noise, None);
+        assert_eq!(track.levels.get(Metric::AllocatedSlope), None);
+    }
+
+    #[test]
+    fn unknown_counters_have_no_level() {
+        let mut run = run_of([a_rank(0)]);
+        run.tracks[0].used = Column::default();
+        let track = levels(&run);
+        assert_eq!(track.levels.get(Metric::PeakUsed), None);
+        assert_eq!(track.levels.get(Metric::Gap), None);
+        assert!(track.levels.get(Metric::PeakAllocated).is_some());
+    }
+
+    #[test]
+    fn phases_are_measured_by_their_visits() {
+        let mut run = run_of([a_rank(0)]);
+        run.tracks[0].phases = (0..10)
+            .map(|visit| PhaseSpan {
+                name: "evaluation".into(),
+                start_ns: START_NS + (visit * 40) * SECOND_NS,
+                end_ns: Some(START_NS + (visit * 40 + 9) * SECOND_NS),
+            })
+            .collect();
+        let track = levels(&run);
+        let phase = &track.phases[0];
+        assert_eq!(phase.visits, 10);
+        assert!((80..=100).contains(&phase.samples), "{}", phase.samples);
+        let peak = phase.levels.get(Metric::PeakAllocated).unwrap();
+        assert!(peak.noise.is_some());
+        assert!(phase.levels.get(Metric::AllocatedSlope).is_some());
+    }
+
+    #[test]
+    fn made_up_names_do_not_pile_up() {
+        let mut run = run_of([a_rank(0)]);
+        run.tracks[0].phases = (0..300)
+            .map(|step| PhaseSpan {
+                name: format!("step {step}"),
+                start_ns: START_NS + step * SECOND_NS,
+                end_ns: Some(START_NS + (step + 2) * SECOND_NS),
+            })
+            .collect();
+        let track = levels(&run);
+        assert_eq!(
+            (track.phases.len(), track.phases_left_out),
+            (MOST_PHASES, 200)
+        );
+    }
+}

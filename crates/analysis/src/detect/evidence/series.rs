@@ -1,0 +1,45 @@
+//! Samples of one quantity of a track over time.
+
+use super::interruptions::Interruptions;
+
+/// Samples of one quantity, with strictly increasing times.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Series {
+    /// Seconds since the track's first sample.
+    pub(crate) t: Vec<f64>,
+    /// Values in bytes.
+    pub(crate) y: Vec<f64>,
+}
+
+impl Series {
+    pub(crate) fn len(&self) -> usize {
+        self.t.len()
+    }
+
+    pub(crate) fn push(&mut self, t: f64, y: f64) {
+        self.t.push(t);
+        self.y.push(y);
+    }
+
+    /// Index of the first sample at or after the time `t`.
+    pub(crate) fn index_at(&self, t: f64) -> usize {
+        self.t.partition_point(|&at| at < t)
+    }
+
+    /// The values of the samples from time `from` (included) to time `to` (excluded).
+    pub(crate) fn between(&self, from: f64, to: f64) -> &[f64] {
+        let first = self.index_at(from);
+        &self.y[first..self.index_at(to).max(first)]
+    }
+
+    /// The samples outside of interruptions of the training.
+    pub(crate) fn outside(&self, interruptions: &Interruptions) -> Self {
+        let mut rest = Self::default();
+        for (&t, &y) in self.t.iter().zip(&self.y) {
+            if !interruptions.contain(t, 0.0) {
+                rest.push(t, y);
+            }
+        }
+        rest
+    }
+}

@@ -1,0 +1,196 @@
+//! Finds growth of one channel of a track that is certain, even when it is a small share of the
+//! device.
+//!
+//! For a track whose steps were recorded, only the samples at step ends are used, which are exact.
+//! For a track without recorded steps, samples fall anywhere into steps: either the lowest samples
+//! must rise along a line, or the allocator's peak counter must rise along a line that the lowest
+//! samples agree with.
+
+use super::straight::{self, Line};
+use super::{Growth, Strength};
+use crate::detect::evidence::Channel;
+use crate::detect::evidence::series::Series;
+use crate::detect::evidence::signals::Signals;
+use crate::stats::{median, quantile};
+
+/// Number of time blocks in which growth is checked; memory must rise in nearly every block. For
+/// samples at step ends, which are exact, fewer blocks are enough.
+const BLOCKS: usize = 24;
+const FEWER_BLOCKS: [usize; 3] = [BLOCKS, 12, 8];
+/// Growth that was confirmed in at least this many time blocks can count as strong.
+const MANY_BLOCKS: usize = 12;
+/// Smallest certain growth that is reported, in bytes. 4 MiB are two of the 2 MiB blocks in which
+/// the allocator reserves memory.
+const LEAST: f64 = 4.0 * 1_048_576.0;
+/// Range of the ratio between the slope of the lowest samples and the slope of the peak counter in
+/// which the two slopes agree.
+const MIN_AGREEMENT: f64 = 0.4;
+const MAX_AGREEMENT: f64 = 2.5;
+/// Limits for growth of the peak counter that samples are too coarse to confirm: its largest size
+/// as a share of the step's amplitude, and its largest distance from a straight line as a share of
+/// the growth.
+const MAX_CREEP: f64 = 0.1;
+const MAX_CREEP_MISFIT: f64 = 0.08;
+/// Largest ratio between the growth of the peak memory of steps and the growth of the memory held
+/// between steps. When the peak memory of steps grows by more than this ratio, the batches of the
+/// program grow, and the memory held between steps grows because of them.
+const MAX_NEED: f64 = 2.5;
+/// When the growth rate at the end is below this share of the rate at the beginning, the growth may
+/// be flattening out.
+const MIN_BEND: f64 = 0.7;
+/// Memory that changes slower than `STILL` times the growth rate counts as constant. Allocated
+/// memory within `NEXT_TO_NOTHING` bytes of the peak counter counts as being at the peak.
+const STILL: f64 = 0.2;
+const NEXT_TO_NOTHING: f64 = 65_536.0;
+/// Growth during which no step was counted may come from loading a model or data when it begins
+/// within this first share of the track.
+const LOAD_SHARE: f64 = 0.1;
+
+/// Finds growth of a channel that is certain even when it is a small share of the device.
+pub(crate) fn find(signals: &Signals, channel: Channel) -> Option<Growth> {
+    let (series, _) = signals.channel(channel);
+    let is_stepped = channel == Channel::Allocated && signals.is_stepped;
+    let line = if is_stepped {
+        FEWER_BLOCKS.into_iter().find_map(|blocks| {
+            by_steps(signals, series, blocks)
+                .or_else(|| straight::find(&series.t, &series.y, blocks, LEAST))
+        })
+    } else {
+        straight::find(&series.t, &series.y, BLOCKS, LEAST)
+    };
+    let line = match channel {
+        Channel::Allocated => line
+            .filter(|line| !needs_grow(signals, line.onset, line.rate))
+            .or_else(|| line_of_peak(signals)),
+        Channel::Hidden => line,
+    }?;
+    let strength = strength(signals, &line, is_stepped);
+    Some(Growth::straight(&line, strength, signals.end))
+}
+
+/// Fits a straight line to memory over step numbers instead of seconds. A leak that slows its
+/// program down, such as a growing autograd graph, adds the same amount in every step but less and
+/// less per second.
+fn by_steps(signals: &Signals, series: &Series, blocks: usize) -> Option<Line> {
+    let counts = &signals.step_count;
+    let step_at = |t: f64| {
+        let after = counts.t.partition_point(|&at| at <= t);
+        counts.y.get(after.checked_sub(1)?).copied()
+    };
+    let pairs = series.t.iter().zip(&series.y);
+    let known: Vec<(f64, f64)> = pairs
+        .filter_map(|(&t, &y)| Some((step_at(t)?, y)))
+        .collect();
+    let (steps, levels): (Vec<f64>, Vec<f64>) = known.into_iter().unzip();
+    if steps.len() != series.t.len() || steps.windows(2).any(|pair| pair[1] <= pair[0]) {
+        return None;
+    }
+    let line = straight::find(&steps, &levels, blocks, LEAST)?;
+    let at = |step: f64| {
+        let index = steps.partition_point(|&one| one < step);
+        series.t.get(index.min(series.t.len() - 1)).copied()
+    };
+    let (began, onset, end) = (at(line.began)?, at(line.onset)?, at(line.end)?);
+    (end > onset).then(|| Line {
+        began,
+        onset,
+        end,
+        rate: line.grown / (end - onset),
+        ..line
+    })
+}
+
+/// Whether the memory that steps need grows much faster than the memory held between steps. The
+/// memory that steps need grows when batches grow, for example with longer and longer sequences.
+pub(crate) fn needs_grow(signals: &Signals, from: f64, rate: f64) -> bool {
+    let held = rate * (signals.end - from) / MANY_BLOCKS as f64;
+    let rise = |t: &[f64], y: &[f64]| straight::typical_rise(t, y, from, MANY_BLOCKS);
+    let known: Vec<(f64, f64)> = signals
+        .allocated
+        .t
+        .iter()
+        .copied()
+        .zip(signals.reserved.iter().copied())
+        .filter(|(_, bytes)| bytes.is_finite())
+        .collect();
+    let (t, reserved): (Vec<f64>, Vec<f64>) = known.into_iter().unzip();
+    // Reserved memory grows by whole segments and is constant in many time blocks, so the growth of
+    // the peak counter is compared too.
+    let needed = rise(&t, &reserved).max(rise(&signals.peak.t, &signals.peak.y));
+    held > 0.0 && needed > MAX_NEED * held
+}
+
+/// Finds a straight line in the allocator's peak counter, when the lowest samples rise at a similar
+/// rate. The peak counter covers every step, so it shows a small leak long before the samples do.
+fn line_of_peak(signals: &Signals) -> Option<Line> {
+    let line = straight::find(&signals.peak.t, &signals.peak.y, BLOCKS, LEAST)?;
+    let (series, _) = signals.channel(Channel::Allocated);
+    let slopes = [8, 12, 16]
+        .map(|blocks| straight::slope_of_floor(&series.t, &series.y, line.onset, blocks));
+    let agreement = median(&slopes) / line.rate;
+    let agrees = (MIN_AGREEMENT..=MAX_AGREEMENT).contains(&agreement);
+    if agrees {
+        return Some(straight::followed_back(line, &series.t, &series.y));
+    }
+    is_creep(signals, &line).then_some(line)
+}
+
+/// Whether the peak counter rises so evenly, and by so small a share of the step's amplitude, that
+/// samples cannot confirm its growth. The peak of a program whose batches grow rises less evenly.
+fn is_creep(signals: &Signals, line: &Line) -> bool {
+    let (series, _) = signals.channel(Channel::Allocated);
+    let first = series.index_at(line.onset);
+    let low = quantile(&series.y[first..], 0.05);
+    let amplitude = line.level - low;
+    let is_even =
+        line.misfit <= MAX_CREEP_MISFIT && (MIN_BEND..=1.0 / MIN_BEND).contains(&line.bend);
+    is_even && line.grown <= MAX_CREEP * amplitude
+}
+
+/// Whether growth may come from loading a model or data: no step was counted during the growth, and
+/// it started early, or memory was never constant before it, or nothing was freed during it.
+pub(crate) fn may_be_load(signals: &Signals, onset: f64, rate: f64) -> bool {
+    if signals.steps_since(onset).is_some() {
+        return false;
+    }
+    onset < LOAD_SHARE * signals.end
+        || !has_settled_before(signals, onset, rate)
+        || frees_nothing(signals, onset)
+}
+
+/// Whether allocated memory was constant for a while before `onset`.
+fn has_settled_before(signals: &Signals, onset: f64, rate: f64) -> bool {
+    let (series, _) = signals.channel(Channel::Allocated);
+    let before = series.index_at(onset);
+    let (t, y) = (&series.t[..before], &series.y[..before]);
+    let (times, levels) = straight::floors(t, y, BLOCKS.min(before / 2));
+    let pairs = times.windows(2).zip(levels.windows(2));
+    pairs
+        .into_iter()
+        .any(|(t, level)| (level[1] - level[0]).abs() <= STILL * rate * (t[1] - t[0]))
+}
+
+/// Whether allocated memory was at its highest value so far in nearly every sample from `onset` on.
+fn frees_nothing(signals: &Signals, onset: f64) -> bool {
+    let series = &signals.allocated;
+    let first = series.index_at(onset);
+    let mut peaks = signals.peak.t.iter().zip(&signals.peak.y).peekable();
+    let (mut seen, mut at_peak) = (0_usize, 0_usize);
+    for (&t, &level) in series.t.iter().zip(&series.y).skip(first) {
+        while peaks.next_if(|(at, _)| **at < t).is_some() {}
+        if let Some((_, &peak)) = peaks.next_if(|(at, _)| **at <= t) {
+            seen += 1;
+            at_peak += usize::from(peak - level <= NEXT_TO_NOTHING);
+        }
+    }
+    seen > 0 && at_peak >= seen - seen / 10
+}
+
+fn strength(signals: &Signals, line: &Line, is_stepped: bool) -> Strength {
+    let may_be_load = !is_stepped && may_be_load(signals, line.onset, line.rate);
+    if line.blocks < MANY_BLOCKS || line.bend < MIN_BEND || may_be_load {
+        Strength::Weak
+    } else {
+        Strength::Strong
+    }
+}

@@ -1,0 +1,159 @@
+//! The common part of the leak and drift detectors: findings about a floor that keeps growing.
+
+use std::fmt::Write as _;
+
+use super::{Growth, Strength, outlook};
+use crate::detect::answer::Answer;
+use crate::detect::cause::{Cause, windows};
+use crate::detect::evidence::{Channel, Evidence, Subject};
+use crate::detect::finding::{Finding, Kind, Severity, confidence, draft, words};
+
+/// The words in which the findings about a leak and about a drift differ.
+#[derive(Debug)]
+pub(crate) struct Wording {
+    pub(crate) kind: Kind,
+    /// The verb before the growth rate in a finding's sentence, and the words after the rate.
+    pub(crate) verb: &'static str,
+    pub(crate) of: &'static str,
+    /// The quantity that has grown, in a finding's sentence.
+    pub(crate) what: &'static str,
+    pub(crate) advice: &'static str,
+    /// The advice when host memory grows.
+    pub(crate) advice_on_host: &'static str,
+}
+
+/// Reports every rank on which a channel keeps growing, or the whole run when all ranks grow.
+pub(crate) fn report_growth(evidence: &Evidence, channel: Channel, wording: &Wording) -> Answer {
+    if evidence.has_too_few_samples() {
+        return Answer::NotEnoughData;
+    }
+    let found = evidence.subjects.iter().filter_map(|subject| {
+        subject
+            .course(channel)
+            .growth
+            .map(|growth| describe(subject, &growth, wording, evidence.has_ranks))
+    });
+    Answer::from_findings(draft::per_rank_or_run(evidence, found.collect()))
+}
+
+/// When the device fills up later than this many seconds after the last sample, growth is only a
+/// note.
+const FAR_AHEAD_S: f64 = 30.0 * 86_400.0;
+
+/// Growth with weak evidence is a note, and so is slow growth of a program that ended normally,
+/// because the program may have been filling a cache.
+fn severity(subject: &Subject, growth: &Growth, time_to_full_s: Option<f64>) -> Severity {
+    let is_far_ahead = time_to_full_s.is_some_and(|left| left > FAR_AHEAD_S);
+    if growth.strength == Strength::Weak || (is_far_ahead && subject.end.is_normal()) {
+        Severity::Info
+    } else {
+        Severity::Warning
+    }
+}
+
+fn describe(subject: &Subject, growth: &Growth, wording: &Wording, has_ranks: bool) -> Finding {
+    let signals = &subject.signals;
+    let outlook = outlook::of(subject).map(|outlook| outlook.time_to_full_s);
+    let severity = severity(subject, growth, outlook);
+    let mut finding = draft::finding(wording.kind, severity, subject);
+    finding.onset_ns = Some(signals.ns(growth.onset));
+    finding.end_ns = Some(signals.ns(signals.end));
+    finding.magnitude_bytes = Some(draft::whole(growth.grown));
+    finding.rate_bytes_per_s = Some(growth.rate);
+    finding.time_to_full_s = outlook;
+    finding.phase = signals.phase_at(growth.onset);
+    finding.confidence = confidence_of(growth, signals.scale);
+    finding.evidence = vec![
+        ("share_of_device", growth.grown / signals.scale),
+        ("signal_to_noise", growth.signal_to_noise),
+        ("share_given_back", growth.given_back),
+        ("share_unexplained", growth.unexplained),
+        ("late_pace_of_expected", growth.late_pace),
+        ("log_odds_of_samples", growth.odds),
+    ];
+    let steps = signals.steps_since(growth.onset);
+    let per_step = steps.map(|steps| growth.grown / steps);
+    if let (Some(steps), Some(per_step)) = (steps, per_step) {
+        finding
+            .evidence
+            .extend([("steps", steps), ("bytes_per_step", per_step)]);
+    }
+    let bytes_per_step = per_step;
+    let per_step = per_step.map_or_else(String::new, |bytes| {
+        format!(" (+{} per step)", words::bytes(bytes))
+    });
+    let (name, since) = (subject.name(has_ranks), subject.since(growth.onset));
+    let (rate, grown) = (words::rate(growth.rate), words::bytes(growth.grown));
+    let full = full_in(subject, outlook);
+    let Wording { verb, of, what, .. } = wording;
+    let evidence = signals.track.evidence.as_ref();
+    let evidence = evidence.filter(|_| wording.kind == Kind::AllocatorLeak);
+    finding.cause = evidence.and_then(windows::cause_of);
+    let clause = finding.cause.as_ref().and_then(Cause::clause);
+    finding.explanation = if growth.strength == Strength::Weak {
+        let clause = clause.map_or_else(String::new, |clause| format!(": {clause}"));
+        format!(
+            "{name}: {what} grew by {grown} up to the end ({rate}{per_step}{of} since {since}), \
+             caused by a leak, by loading data or by a cache that is not full yet{full}{clause}"
+        )
+    } else if let Some(clause) = clause {
+        let pace = bytes_per_step.map_or(rate, |bytes| format!("{} per step", words::bytes(bytes)));
+        format!(
+            "{name} {verb} {pace}{of}: {clause}; {what} has grown by {grown} since {since}{full}"
+        )
+    } else {
+        format!(
+            "{name} {verb} {rate}{per_step}{of} since {since}: {what} has grown by {grown}{full}"
+        )
+    };
+    let advice = if subject.is_host() {
+        wording.advice_on_host
+    } else {
+        wording.advice
+    };
+    advice.clone_into(&mut finding.advice);
+    let refused = evidence.and_then(|evidence| evidence.reason.as_ref());
+    if let Some(reason) = refused.filter(|_| finding.cause.is_none()) {
+        let _ = write!(
+            finding.advice,
+            "; no line is named because no evidence window could be opened: {reason}"
+        );
+    } else if let Some(advice) = finding.cause.as_ref().and_then(advice_of) {
+        finding.advice = advice;
+    }
+    finding
+}
+
+/// The advice in a finding about growth whose cause is known.
+fn advice_of(cause: &Cause) -> Option<String> {
+    match (&cause.holder, &cause.site) {
+        (Some(holder), _) => Some(format!(
+            "Bound what {holder} keeps, or empty it: store numbers (.item()), detached copies or \
+             copies on the host instead of what keeps device memory alive"
+        )),
+        (None, Some(site)) => Some(format!(
+            "Look for what keeps the result of {} alive across steps",
+            site.place()
+        )),
+        (None, None) => None,
+    }
+}
+
+/// The time until the device is full, as the end of a sentence.
+fn full_in(subject: &Subject, time_to_full_s: Option<f64>) -> String {
+    let Some(left) = time_to_full_s.filter(|_| !subject.end.is_out_of_memory()) else {
+        return String::new();
+    };
+    let left = words::duration(left);
+    if subject.end.may_go_on() {
+        format!("; full in about {left}")
+    } else {
+        format!("; at this rate full {left} later")
+    }
+}
+
+/// The confidence of a finding about growth.
+pub(crate) fn confidence_of(growth: &Growth, scale: f64) -> f64 {
+    let share_of_device = growth.grown / scale;
+    confidence::of_growth(growth.unexplained, share_of_device)
+}

@@ -1,0 +1,225 @@
+//! Words an out-of-memory error whose cause is known: where the allocation failed and what held the
+//! memory.
+
+use std::fmt::Write as _;
+
+use crate::detect::cause::{Cause, Failure};
+use crate::detect::finding::words;
+use crate::timeline::{OomMark, float};
+
+/// Longest source text quoted in a sentence, in characters.
+const LONGEST_SOURCE: usize = 60;
+/// Maximum number of holders named in a sentence; a sentence that lists memory categories names at
+/// most one more.
+const MOST_NAMED: usize = 3;
+/// Categories and holders with less than this share of the memory are not named in a sentence.
+const WORTH_NAMING: f64 = 0.02;
+/// A holder with at least this share of a category's memory is named as its cause.
+const MOST_OF_IT: f64 = 0.5;
+
+/// Where the allocation failed: "at train.py:41 in `forward` (`self.mlp(x)`)".
+pub(super) fn place(mark: &OomMark) -> Option<String> {
+    let site = mark.site.as_ref()?;
+    let mut words = format!("at {}", site.place());
+    if !site.function.starts_with('<') {
+        let _ = write!(words, " in `{}`", site.function);
+    }
+    let operation = mark.failure.as_ref().and_then(|one| one.operation.as_ref());
+    let source = site.source_text.as_deref().map(shortened);
+    let details: Vec<String> = [
+        source.map(|text| format!("`{text}`")),
+        operation.map(|name| format!("in `{name}`")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if !details.is_empty() {
+        let _ = write!(words, " ({})", details.join(", "));
+    }
+    Some(words)
+}
+
+/// What held the memory when the allocation failed, as the end of a sentence; empty when unknown.
+pub(super) fn held(mark: &OomMark) -> String {
+    let Some(failure) = &mark.failure else {
+        return String::new();
+    };
+    let parts = if failure.categories.is_empty() {
+        by_holder(failure)
+    } else {
+        by_category(failure)
+    };
+    if parts.is_empty() {
+        return String::new();
+    }
+    format!("; held by: {}", parts.join(", "))
+}
+
+/// One text per memory category, such as `activations 61.0 GiB (the autograd graph of local `loss`
+/// ...)`.
+fn by_category(failure: &Failure) -> Vec<String> {
+    let all: i64 = failure.categories.iter().map(|(_, bytes)| bytes).sum();
+    let is_worth = |bytes: i64| float(bytes) >= WORTH_NAMING * float(all);
+    let shown = failure
+        .categories
+        .iter()
+        .filter(|(_, bytes)| is_worth(*bytes));
+    shown
+        .take(MOST_NAMED + 1)
+        .map(|(category, bytes)| {
+            let holder = failure.holders.iter().find(|one| one.category == *category);
+            let holder = holder.filter(|one| float(one.bytes) >= MOST_OF_IT * float(*bytes));
+            let holder = holder.map_or_else(String::new, |one| format!(" ({})", one.holder));
+            let name = category_words(category);
+            format!("{name} {}{holder}", words::bytes(float(*bytes)))
+        })
+        .collect()
+}
+
+fn by_holder(failure: &Failure) -> Vec<String> {
+    let all = failure.allocated_bytes.unwrap_or(0);
+    let is_worth = |bytes: i64| float(bytes) >= WORTH_NAMING * float(all);
+    let shown = failure.holders.iter().filter(|one| is_worth(one.bytes));
+    shown
+        .take(MOST_NAMED)
+        .map(|one| format!("{} {}", one.holder, words::bytes(float(one.bytes))))
+        .collect()
+}
+
+fn category_words(category: &str) -> &str {
+    match category {
+        "optimizer_state" => "optimizer state",
+        "other_named" => "other tensors",
+        "unnamed" => "memory without a name",
+        other => other,
+    }
+}
+
+/// The cause of an out-of-memory error in the form of a finding's cause; `None` when neither a site
+/// nor a holder was recorded.
+pub(super) fn cause(mark: &OomMark) -> Option<Cause> {
+    let failure = mark.failure.clone().unwrap_or_default();
+    if mark.site.is_none() && failure.holders.is_empty() {
+        return None;
+    }
+    let named: i64 = if failure.categories.is_empty() {
+        failure.holders.iter().map(|one| one.bytes).sum()
+    } else {
+        let named = failure.categories.iter();
+        let named = named.filter(|(category, _)| category != "unnamed");
+        named.map(|(_, bytes)| bytes).sum()
+    };
+    let all = failure.allocated_bytes.unwrap_or(0).max(named);
+    let largest = failure.holders.first();
+    let holder = largest.filter(|one| float(one.bytes) >= MOST_OF_IT * float(all));
+    Some(Cause {
+        site: mark.site.clone(),
+        call_path: mark.call_path.clone(),
+        holder: holder.map(|one| one.holder.clone()),
+        attributed_bytes: named,
+        share: if all > 0 {
+            float(named) / float(all)
+        } else {
+            0.0
+        },
+        failure: Some(failure),
+    })
+}
+
+fn shortened(source: &str) -> String {
+    if source.chars().count() <= LONGEST_SOURCE {
+        return source.to_owned();
+    }
+    let start: String = source.chars().take(LONGEST_SOURCE - 1).collect();
+    format!("{}\u{2026}", start.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::detect::cause::{Held, Site};
+
+    const GIB: i64 = 1 << 30;
+
+    fn held_by(holder: &str, category: &str, gib: i64) -> Held {
+        Held {
+            holder: holder.to_owned(),
+            category: category.to_owned(),
+            bytes: gib * GIB,
+        }
+    }
+
+    fn mark() -> OomMark {
+        let sums = [
+            ("activations", 60),
+            ("parameters", 8),
+            ("unnamed", 2),
+            ("inputs", 0),
+        ];
+        OomMark {
+            site: Some(Site {
+                file: "/home/ada/train.py".into(),
+                line: 41,
+                function: "forward".into(),
+                source_text: Some("self.mlp(x)".into()),
+            }),
+            failure: Some(Failure {
+                operation: Some("Linear.forward".into()),
+                allocated_bytes: Some(70 * GIB),
+                categories: sums.map(|(name, gib)| (name.to_owned(), gib * GIB)).into(),
+                holders: vec![
+                    held_by("the autograd graph of `loss`", "activations", 50),
+                    held_by("`model` in `__main__`", "parameters", 2),
+                ],
+                cut_short: None,
+            }),
+            ..OomMark::default()
+        }
+    }
+
+    #[test]
+    fn the_line_and_the_holders_are_named() {
+        let mark = mark();
+        assert_eq!(
+            place(&mark).unwrap(),
+            "at train.py:41 in `forward` (`self.mlp(x)`, in `Linear.forward`)"
+        );
+        // `model` holds less than half of the parameters, so it is not named as their holder.
+        assert_eq!(
+            held(&mark),
+            "; held by: activations 60.0 GiB (the autograd graph of `loss`), parameters 8.00 GiB, \
+             memory without a name 2.00 GiB"
+        );
+        let cause = cause(&mark).unwrap();
+        assert_eq!(
+            cause.holder.as_deref(),
+            Some("the autograd graph of `loss`")
+        );
+        assert!((cause.share - 68.0 / 70.0).abs() < 1e-9);
+        assert_eq!(cause.attributed_bytes, 68 * GIB);
+    }
+
+    #[test]
+    fn host_memory_has_holders_without_categories() {
+        let mut mark = mark();
+        let failure = mark.failure.as_mut().unwrap();
+        failure.categories.clear();
+        assert!(
+            held(&mark).starts_with("; held by: the autograd graph of `loss` 50.0 GiB, `model`")
+        );
+    }
+
+    #[test]
+    fn an_unknown_cause_adds_nothing() {
+        let unknown = OomMark::default();
+        assert_eq!((place(&unknown), held(&unknown)), (None, String::new()));
+        assert_eq!(cause(&unknown), None);
+        let mut long = mark();
+        let site = long.site.as_mut().unwrap();
+        site.function = "<module>".into();
+        site.source_text = Some("x".repeat(500));
+        long.failure = None;
+        let words = place(&long).unwrap();
+        assert!(words.starts_with("at train.py:41 (`xxx") && words.chars().count() < 90);
+    }
+}

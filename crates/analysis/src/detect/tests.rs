@@ -1,0 +1,4 @@
+//! Runs made for tests, and property tests of the whole diagnosis.
+
+mod properties;
+pub(crate) mod sketch;

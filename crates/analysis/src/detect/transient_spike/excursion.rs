@@ -1,0 +1,201 @@
+//! Finds short excursions of a memory signal above its ordinary samples, and drops excursions that
+//! recur regularly. The search looks at one track at a time, without ranks or findings.
+
+use stormlog_format::whole_count;
+
+use super::rhythm;
+use crate::detect::evidence::signals::Signals;
+use crate::detect::evidence::{Channel, Course, peaks};
+
+/// Smallest height of an excursion above the normal peak, as a share of the device. A spike is
+/// defined as at least 2.3 % above the true peak; this limit is lower because samples may miss the
+/// true peak.
+const MIN_HEIGHT: f64 = 0.018;
+/// Smallest distance between the highest ordinary sample and the lowest sample of any excursion, as
+/// a share of the device.
+const MIN_GAP: f64 = 0.5 * MIN_HEIGHT;
+/// Longest duration of an excursion, in samples or as a share of the run; the larger of the two
+/// limits applies.
+const MAX_SAMPLES: f64 = 9.0;
+const MAX_SHARE: f64 = 0.03;
+/// Maximum number of spikes per run; more excursions are part of the program's normal behaviour.
+const MAX_SPIKES: usize = 3;
+/// Maximum number of excursions that are examined together. Runs have at most this many evaluations
+/// that are not marked as a phase and rise above the peak.
+const MAX_EVENTS: u32 = 12;
+/// Minimum number of samples needed to determine which samples are ordinary.
+const MIN_SAMPLES: usize = 32;
+/// Samples nearer to a marked phase than this many sampling intervals belong to the phase.
+const PHASE_SLACK: f64 = 2.0;
+/// The optimizer's first update may raise the peak within this share of the run after the first
+/// step, so rises in this time are ordinary.
+const FIRST_STEPS_SHARE: f64 = 0.02;
+
+/// An excursion: neighbouring samples that are all above the ordinary ones.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Excursion {
+    /// Time of the excursion's first sample, in seconds.
+    pub(super) from: f64,
+    /// Time of the excursion's last sample, in seconds.
+    pub(super) to: f64,
+    /// Distance from the highest ordinary sample to the lowest sample of the excursion, in bytes.
+    pub(super) height: f64,
+    /// The highest sample of the excursion, in bytes as recorded.
+    pub(super) level: f64,
+    /// Highest minus lowest sample of the excursion, in bytes above the floor.
+    pub(super) range: f64,
+    pub(super) samples: usize,
+    /// Whether ordinary samples follow the excursion.
+    pub(super) is_over: bool,
+}
+
+impl Excursion {
+    /// The lowest sample of the excursion, in bytes as recorded.
+    pub(super) fn lowest(&self) -> f64 {
+        self.level - self.range
+    }
+
+    /// Distance from the highest ordinary sample to the highest sample of the excursion, in bytes.
+    pub(super) fn top(&self) -> f64 {
+        self.height + self.range
+    }
+
+    /// Whether the two excursions overlap in time.
+    pub(super) fn overlaps(&self, other: &Self) -> bool {
+        self.from <= other.to && other.from <= self.to
+    }
+}
+
+/// The samples of one channel as heights above the floor, sorted by height.
+struct Heights<'a> {
+    t: &'a [f64],
+    /// Bytes of each sample above the floor.
+    y: Vec<f64>,
+    /// Bytes of each sample as recorded.
+    bytes: &'a [f64],
+    /// Indices of the samples outside marked phases, the highest sample first.
+    ranking: Vec<usize>,
+}
+
+/// Finds the excursions of a channel above its ordinary samples.
+///
+/// The search sorts the samples by height and tries every gap between neighbours, from the lowest
+/// possible gap up, as the upper limit of ordinary samples. A gap in height is accepted as the
+/// limit when only a few short excursions lie above it. Between the samples of ordinary peaks there
+/// is no large gap in height, or only single samples lie above it.
+pub(super) fn find(signals: &Signals, channel: Channel, course: &Course) -> Vec<Excursion> {
+    let Some(heights) = heights(signals, channel, course) else {
+        return Vec::new();
+    };
+    let longest = MAX_SAMPLES.max(MAX_SHARE * signals.span / signals.interval.max(1e-9));
+    let most = whole_count(f64::from(MAX_EVENTS) * longest);
+    let mut regular: Vec<Excursion> = Vec::new();
+    for above in (2..most.min(heights.ranking.len() / 3)).rev() {
+        let Some(events) = heights.events(above, longest, signals) else {
+            continue;
+        };
+        // When excursions recur regularly, a higher gap may still separate a spike, but no
+        // excursion of the regular pattern is a spike.
+        let Some(odd) = rhythm::without_regular(&events, MAX_SPIKES, signals) else {
+            regular.extend(events);
+            continue;
+        };
+        let spikes: Vec<Excursion> = odd
+            .into_iter()
+            .filter(|e| e.is_over && e.from >= signals.warm_end)
+            .filter(|e| e.height >= MIN_HEIGHT * signals.scale)
+            .filter(|e| !regular.iter().any(|r| r.overlaps(e)))
+            .collect();
+        if regular.is_empty() || !spikes.is_empty() {
+            return spikes;
+        }
+    }
+    Vec::new()
+}
+
+fn heights<'a>(signals: &'a Signals, channel: Channel, course: &Course) -> Option<Heights<'a>> {
+    let (_, floor) = signals.channel(channel);
+    let series = signals.recorded(channel);
+    let from = signals.train_start + FIRST_STEPS_SHARE * signals.span;
+    let first = series.index_at(from);
+    if series.len() < first + MIN_SAMPLES {
+        return None;
+    }
+    let y = peaks::above_floor(series, course, floor, from);
+    let t = &series.t[first..];
+    let slack = PHASE_SLACK * signals.interval;
+    let mut ranking: Vec<usize> = (0..y.len())
+        .filter(|&i| !signals.interruptions.contain(t[i], slack))
+        .collect();
+    ranking.sort_unstable_by(|&a, &b| y[b].total_cmp(&y[a]));
+    Some(Heights {
+        t,
+        y,
+        bytes: &series.y[first..],
+        ranking,
+    })
+}
+
+impl Heights<'_> {
+    /// The excursions formed by the highest `above` samples. `None` when no gap in height separates
+    /// the highest samples from the rest, or when they do not look like excursions.
+    fn events(&self, above: usize, longest: f64, signals: &Signals) -> Option<Vec<Excursion>> {
+        let ordinary = self.y[self.ranking[above]];
+        if self.y[self.ranking[above - 1]] - ordinary < MIN_GAP * signals.scale {
+            return None;
+        }
+        let runs = self.runs(above, ordinary);
+        let (runs, single): (Vec<Excursion>, Vec<Excursion>) =
+            runs.into_iter().partition(|e| e.samples >= 2);
+        let events = joined(&runs, signals);
+        let too_long = events.iter().any(|e| e.samples as f64 > longest + 1.0);
+        let many = events.len() > MAX_EVENTS as usize;
+        (!too_long && !many && single.len() <= events.len()).then_some(events)
+    }
+
+    /// Groups neighbouring samples among the highest `above` samples, in order of time.
+    fn runs(&self, above: usize, ordinary: f64) -> Vec<Excursion> {
+        let mut highest = self.ranking[..above].to_vec();
+        highest.sort_unstable();
+        highest
+            .chunk_by(|a, b| a + 1 == *b)
+            .map(|run| {
+                let (first, last) = (run[0], run[run.len() - 1]);
+                let (low, high) = range_of(&self.y[first..=last]);
+                Excursion {
+                    from: self.t[first],
+                    to: self.t[last],
+                    height: low - ordinary,
+                    level: range_of(&self.bytes[first..=last]).1,
+                    range: high - low,
+                    samples: run.len(),
+                    is_over: last + 1 < self.y.len(),
+                }
+            })
+            .collect()
+    }
+}
+
+fn range_of(values: &[f64]) -> (f64, f64) {
+    let widen = |(low, high): (f64, f64), &v: &f64| (low.min(v), high.max(v));
+    values
+        .iter()
+        .fold((f64::INFINITY, f64::NEG_INFINITY), widen)
+}
+
+/// Joins groups of samples that are separated by only one or two lower samples.
+fn joined(runs: &[Excursion], signals: &Signals) -> Vec<Excursion> {
+    let near = 3.5 * signals.interval;
+    runs.chunk_by(|a, b| b.from - a.to <= near)
+        .map(|parts| {
+            let last = parts[parts.len() - 1];
+            let samples = parts.iter().map(|e| e.samples).sum();
+            Excursion {
+                to: last.to,
+                is_over: last.is_over,
+                samples,
+                ..parts[0]
+            }
+        })
+        .collect()
+}
