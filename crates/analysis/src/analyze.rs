@@ -75,8 +75,6 @@ pub struct Report {
     /// The findings as issues; an issue that occurs in several runs has the same fingerprint in
     /// each.
     pub issues: Vec<Issue>,
-    /// The sessions of the run that contains the selected session, the newest first.
-    pub selected_run: Vec<LoadedSession>,
     /// Number of events that were analysed.
     pub events: usize,
     /// Damage found while loading the artifacts.
@@ -94,6 +92,18 @@ impl Report {
 
 /// Analyses loaded artifacts.
 pub fn analyze(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Report, AnalyzeError> {
+    analyze_alongside(artifacts, options, |_| ()).map(|(report, ())| report)
+}
+
+/// Analyses loaded artifacts while another thread runs `alongside` on the sessions of the run that
+/// contains the selected session, the newest first. The sessions are empty if no session is
+/// selected. An analysis with little parallelism of its own, such as a pass over all events, then
+/// takes no additional time on a machine with many cores.
+pub fn analyze_alongside<R: Send>(
+    artifacts: &[Loaded],
+    options: &AnalyzeOptions,
+    alongside: impl FnOnce(&[&LoadedSession]) -> R + Send,
+) -> Result<(Report, R), AnalyzeError> {
     let sessions = in_order(artifacts);
     let discovered = sessions
         .iter()
@@ -119,16 +129,20 @@ pub fn analyze(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Report,
         |member: &Member<'_>| selected.is_some_and(|one| std::ptr::eq(one, member.session));
     let of_selected = runs.iter().find(|run| run.iter().any(is_selected));
     let selected_run = of_selected.into_iter().flatten();
-    let selected_run = selected_run.map(|member| member.session.clone()).collect();
-    let reports: Vec<RunReport> = runs
-        .par_iter()
-        .map(|run| run_report(run, options))
-        .collect();
+    let selected_run: Vec<&LoadedSession> = selected_run.map(|member| member.session).collect();
+    let (other, reports) = rayon::join(
+        || alongside(&selected_run),
+        || -> Vec<RunReport> {
+            runs.par_iter()
+                .map(|run| run_report(run, options))
+                .collect()
+        },
+    );
     // The runs are reversed: they are ordered from the newest, but the history of an issue starts
     // with the oldest.
     let diagnosed = runs.iter().zip(&reports).rev();
     let diagnosed = diagnosed.map(|(run, report)| (run.as_slice(), &report.diagnosis));
-    Ok(Report {
+    let report = Report {
         selected: selected.map(|session| session.summary.clone()),
         discovered,
         events: sessions
@@ -137,7 +151,6 @@ pub fn analyze(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Report,
             .sum(),
         issues: issues_of_findings(diagnosed),
         runs: reports,
-        selected_run,
         damage: artifacts
             .iter()
             .flat_map(|loaded| loaded.damage.clone())
@@ -145,7 +158,8 @@ pub fn analyze(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Report,
         removed: artifacts
             .iter()
             .fold(Removed::default(), |all, loaded| all.plus(loaded.removed)),
-    })
+    };
+    Ok((report, other))
 }
 
 /// Sessions, each with the index of the artifact that it was loaded from.
@@ -265,4 +279,33 @@ fn missing(ranks: &[RankCoverage], world_size: i64) -> Vec<i64> {
     (0..world_size.min(LARGEST_WORLD))
         .filter(|rank| !recorded.contains(rank))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::{LoadOptions, gather};
+
+    #[test]
+    fn the_function_alongside_sees_only_the_selected_run() {
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
+        let paths = ["recordings/ddp_two_ranks", "runs/two_ranks"].map(|name| fixtures.join(name));
+        let loaded = gather(&paths, &LoadOptions::default()).expect("it loads");
+        let ids = |sessions: &[&LoadedSession]| -> Vec<Text> {
+            let ids = sessions.iter().map(|one| one.summary.session_id.clone());
+            ids.collect()
+        };
+        let (report, seen) =
+            analyze_alongside(&loaded.loaded, &AnalyzeOptions::default(), ids).expect("analyzed");
+        assert!(report.runs.len() > 1);
+        let selected = report.selected.expect("a session").session_id;
+        let runs = report.runs.iter().map(|run| &run.sessions);
+        let mut runs = runs.map(|run| run.iter().map(|one| one.session_id.clone()).collect());
+        let expected: Option<Vec<Text>> = runs.find(|run: &Vec<Text>| run.contains(&selected));
+        assert_eq!(Some(seen), expected);
+        let nothing = analyze_alongside(&[], &AnalyzeOptions::default(), ids);
+        assert_eq!(nothing.expect("analyzed").1, Vec::<Text>::new());
+    }
 }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use stormlog_analysis::analyze::{AnalyzeError, AnalyzeOptions, Report, analyze_alongside};
 use stormlog_analysis::gap::{self, GapFinding, GapThresholds};
 use stormlog_analysis::phases::{PhaseAttribution, PhaseOrigin, PhaseReplay};
-use stormlog_analysis::{Events, LoadedSession, timeline};
+use stormlog_analysis::{Events, Loaded, LoadedSession, timeline};
 use stormlog_format::{Text, byte_text};
 
 use crate::collective::{self, CollectiveAttribution, CollectiveConfig};
@@ -22,12 +23,21 @@ pub struct Analyses {
 }
 
 impl Analyses {
+    /// Analyses loaded artifacts, and at the same time runs the analyses of stormlog 0.3.9 on the
+    /// run that contains the selected session.
+    pub fn with_report(
+        artifacts: &[Loaded],
+        options: &AnalyzeOptions,
+    ) -> Result<(Report, Self), AnalyzeError> {
+        analyze_alongside(artifacts, options, Self::of)
+    }
+
     /// Runs the analyses of stormlog 0.3.9 on the sessions of a run. Stormlog 0.3.9 itself analyses
     /// only one session. When the ranks were recorded in separate sessions, the best session of
     /// each rank is used instead.
-    pub fn of(run: &[LoadedSession]) -> Self {
+    fn of(run: &[&LoadedSession]) -> Self {
         let mut ranks = BTreeSet::new();
-        let mut sessions: Vec<&LoadedSession> = run.iter().collect();
+        let mut sessions = run.to_vec();
         sessions.sort_by(|a, b| a.summary.selection_key().cmp(&b.summary.selection_key()));
         let chosen: Vec<&Events> = timeline::of_devices(&sessions)
             .into_iter()

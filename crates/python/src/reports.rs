@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
-use stormlog_analysis::analyze::{AnalyzeError, AnalyzeOptions, analyze};
+use stormlog_analysis::analyze::{AnalyzeError, AnalyzeOptions};
 use stormlog_analysis::compare::{self, FailOn, Gates, Side, SideError};
 use stormlog_analysis::{LoadOptions, OnError, gather};
 use stormlog_compat::{Analyses, ReportDocument};
@@ -31,9 +31,8 @@ pub(crate) fn analyze_runs(
     let choice = choice(session_id, rank, oom_horizon_hours);
     let gathered = py.detach(|| gather(&paths, &loading(skip_damaged)));
     let gathered = gathered.map_err(|(_, error)| load_error(py, &error))?;
-    let report = py.detach(|| analyze(&gathered.loaded, &choice));
-    let report = report.map_err(|error| nothing_there(py, &error))?;
-    let analyses = py.detach(|| Analyses::of(&report.selected_run));
+    let outcome = py.detach(|| Analyses::with_report(&gathered.loaded, &choice));
+    let (report, analyses) = outcome.map_err(|error| nothing_there(py, &error))?;
     let document = to_value(&ReportDocument::of(&report, &analyses)).to_string();
     let text = analyzed::to_text(&report, Terminal::PLAIN);
     Ok((object(py, document.as_bytes())?, text))

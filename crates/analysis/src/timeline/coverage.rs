@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -75,7 +76,9 @@ impl Run {
                 &devices
             })
         };
-        ranks.into_values().map(of_rank).collect()
+        // Finding the sampling gaps reads every sample, and a run may have thousands of ranks.
+        let ranks: Vec<Vec<&Track>> = ranks.into_values().collect();
+        ranks.into_par_iter().map(of_rank).collect()
     }
 
     /// How much was recorded of each resource of each process, in order of the ranks.
@@ -91,7 +94,8 @@ impl Run {
             resource,
             recorded: coverage(&tracks),
         };
-        found.into_iter().map(of_resource).collect()
+        let found: Vec<_> = found.into_iter().collect();
+        found.into_par_iter().map(of_resource).collect()
     }
 }
 

@@ -8,19 +8,17 @@ use stormlog_compat::{Analyses, ReportDocument, lines};
 use stormlog_report::analyze;
 use stormlog_report::document::to_value;
 
-fn report_on(recording: &str) -> Report {
+fn analysis_of(recording: &str) -> (Report, Analyses) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../fixtures")
         .join(recording);
     let gathered = gather(&[path], &LoadOptions::default()).expect("the fixture loads");
-    stormlog_analysis::analyze::analyze(&gathered.loaded, &AnalyzeOptions::default())
-        .expect("a session")
+    Analyses::with_report(&gathered.loaded, &AnalyzeOptions::default()).expect("a session")
 }
 
 #[test]
 fn ranks_are_compared_under_the_keys_of_stormlog_0_3_9() {
-    let report = report_on("recordings/ddp_two_ranks");
-    let analyses = Analyses::of(&report.selected_run);
+    let (report, analyses) = analysis_of("recordings/ddp_two_ranks");
     let document = to_value(&ReportDocument::of(&report, &analyses));
     assert_eq!(document["cross_rank_analysis"]["world_size"], 2);
     let session = &document["session"]["selected_session_id"];
@@ -33,9 +31,8 @@ fn ranks_are_compared_under_the_keys_of_stormlog_0_3_9() {
 
 #[test]
 fn our_own_keys_stand_beside_those_of_stormlog_0_3_9() {
-    let report = report_on("recordings/ddp_two_ranks");
+    let (report, analyses) = analysis_of("recordings/ddp_two_ranks");
     let ours = to_value(&analyze::Document::of(&report));
-    let analyses = Analyses::of(&report.selected_run);
     let document = to_value(&ReportDocument::of(&report, &analyses));
     for (key, value) in ours.as_object().unwrap() {
         assert_eq!(document[key], *value, "{key}");

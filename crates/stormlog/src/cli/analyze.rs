@@ -149,7 +149,15 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         rank: arguments.rank,
         oom_horizon_hours: arguments.oom_horizon,
     };
-    let mut report = analyze(&loaded, &options).map_err(|error| {
+    // Only JSON reports contain the analyses of stormlog 0.3.9.
+    let analyzed = match arguments.format {
+        ReportFormat::Json => Analyses::with_report(&loaded, &options)
+            .map(|(report, analyses)| (report, Some(analyses))),
+        ReportFormat::Text | ReportFormat::Md => {
+            analyze(&loaded, &options).map(|report| (report, None))
+        }
+    };
+    let (mut report, analyses) = analyzed.map_err(|error| {
         hinted(
             error,
             "'stormlog show PATH' lists the sessions and ranks of an artifact",
@@ -159,18 +167,19 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         give_states(&mut report, first, console)?;
     }
     let pictures = pictures_of(arguments, &loaded, &report, console)?;
-    let text = match arguments.format {
-        ReportFormat::Text => {
-            to_text(&report, console.terminal(arguments.output.as_deref()))
-                + &named(&pictures, for_terminal)
-        }
-        ReportFormat::Json => {
-            let analyses = Analyses::of(&report.selected_run);
+    let text = match (analyses, arguments.format) {
+        (Some(analyses), _) => {
             let mut document = ReportDocument::of(&report, &analyses);
             document.visualizations = arguments.visualization.then_some(pictures);
             pretty(&document)
         }
-        ReportFormat::Md => to_markdown(&report) + &named(&pictures, |name| escaped(name).into()),
+        (None, ReportFormat::Md) => {
+            to_markdown(&report) + &named(&pictures, |name| escaped(name).into())
+        }
+        (None, _) => {
+            to_text(&report, console.terminal(arguments.output.as_deref()))
+                + &named(&pictures, for_terminal)
+        }
     };
     let failed = arguments
         .fail_on

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use stormlog_analysis::analyze::{AnalyzeOptions, Report, analyze};
+use stormlog_analysis::analyze::{AnalyzeOptions, Report};
 use stormlog_capture::record::clock::seconds;
 use stormlog_capture::redact::redacted;
 use stormlog_compat::{Analyses, ReportDocument};
@@ -139,12 +139,11 @@ impl Bundle {
             oom_horizon_hours: self.plan.oom_horizon_hours,
             ..AnalyzeOptions::default()
         };
-        let (report, problem) = match analyze(&seen.recorded, &options) {
-            Ok(report) => (report, None),
-            Err(error) => (empty_report(), Some(error.to_string())),
+        let ((report, analyses), problem) = match Analyses::with_report(&seen.recorded, &options) {
+            Ok(analyzed) => (analyzed, None),
+            Err(error) => (nothing_analyzed(), Some(error.to_string())),
         };
         let summary = Summary::of(seen, &subject, &report);
-        let analyses = Analyses::of(&report.selected_run);
         let document = to_value(&ReportDocument::of(&report, &analyses));
         let session = subject.session.clone().map(|mut session| {
             session.status = status(&session, &seen.ending);
@@ -320,7 +319,7 @@ impl Timeline {
     }
 }
 
-fn empty_report() -> Report {
-    let nothing = analyze(&[], &AnalyzeOptions::default());
+fn nothing_analyzed() -> (Report, Analyses) {
+    let nothing = Analyses::with_report(&[], &AnalyzeOptions::default());
     nothing.expect("an analysis without a selected session or rank cannot fail")
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use serde_json::{Value, json};
-use stormlog_analysis::analyze::{AnalyzeOptions, Report, analyze};
+use stormlog_analysis::analyze::{AnalyzeOptions, Report};
 use stormlog_analysis::{
     LoadError, LoadOptions, Loaded, device_artifacts_at, load_sessions, regular_file,
 };
@@ -221,8 +221,8 @@ fn read(arguments: &Arguments) -> Result<Outcome, String> {
         rank: None,
         oom_horizon_hours: arguments.oom_horizon,
     };
-    let report = analyze(&loaded, &options).map_err(|error| parsing(&error))?;
-    let analyses = Analyses::of(&report.selected_run);
+    let (report, analyses) =
+        Analyses::with_report(&loaded, &options).map_err(|error| parsing(&error))?;
     Ok(Outcome::Analyzed(
         Box::new(report),
         Box::new(analyses),
