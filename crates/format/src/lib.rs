@@ -23,6 +23,7 @@ pub mod rollup;
 pub mod scan;
 mod session;
 mod sink_names;
+pub mod skeleton;
 pub mod spreadsheet;
 mod text;
 mod value;

@@ -12,6 +12,7 @@
 
 use crate::event::{FIELDS, Version};
 use crate::json::{RawString, Reader};
+use crate::skeleton::{Skeleton, integers_of};
 
 /// A validated record whose texts are slices of the file.
 #[derive(Clone, Debug)]
@@ -65,9 +66,20 @@ pub struct Scanner<'a> {
     strings: [&'a [u8]; FIELDS.len()],
     /// The metadata of the record last passed to [`took`](Self::took).
     metadata: &'a [u8],
+    /// Metadata of earlier records without their integers; the one that fitted last is the first.
+    skeletons: Vec<Skeleton>,
+    /// How many metadata texts were remembered in `skeletons`, including those that were replaced.
+    remembered: usize,
     /// Whether each record must be on a single line.
     one_line: bool,
 }
+
+/// How many metadata texts are compared with the next one. Samples with and without a step, for
+/// example, have different metadata and alternate.
+const MOST_SKELETONS: usize = 4;
+/// After this many different metadata texts no further one is remembered, because the metadata of
+/// such a file differ in more than their integers.
+const MOST_REMEMBERED: usize = 64;
 
 /// The index of a key in [`FIELDS`].
 type Field = usize;
@@ -171,9 +183,12 @@ impl<'a> Scanner<'a> {
                 if !self.metadata.is_empty() && rest.starts_with(self.metadata) {
                     values.repeats_metadata = true;
                     values.metadata = self.metadata;
+                } else if let Some(length) = self.known_metadata(rest) {
+                    values.metadata = &rest[..length];
                 } else if rest.first() == Some(&b'{') {
                     values.metadata = Reader::at(text, offset).skip_value().ok()?;
                     self.stays_on_the_line(values.metadata)?;
+                    self.remember(values.metadata);
                 } else {
                     return None;
                 }
@@ -193,6 +208,27 @@ impl<'a> Scanner<'a> {
                 values.present |= 1 << field;
                 Some(end)
             }
+        }
+    }
+
+    /// The length of the metadata at the start of a text, if they differ from those of an earlier
+    /// record only in their integers.
+    fn known_metadata(&mut self, text: &[u8]) -> Option<usize> {
+        let mut skeletons = self.skeletons.iter().enumerate();
+        let (index, length) =
+            skeletons.find_map(|(index, one)| Some((index, one.read(text, |_, _, _| ())?)))?;
+        self.skeletons.swap(0, index);
+        Some(length)
+    }
+
+    fn remember(&mut self, metadata: &[u8]) {
+        if self.remembered == MOST_REMEMBERED {
+            return;
+        }
+        if let Some(skeleton) = Skeleton::of(metadata, &integers_of(metadata)) {
+            self.remembered += 1;
+            self.skeletons.insert(0, skeleton);
+            self.skeletons.truncate(MOST_SKELETONS);
         }
     }
 
@@ -425,7 +461,7 @@ fn is_plainly_a_name(string: &[u8]) -> bool {
 }
 
 /// Parses an integer that fits into signed 64 bits, and returns the offset after it.
-fn integer(text: &[u8], offset: usize) -> Option<(i64, usize)> {
+pub(crate) fn integer(text: &[u8], offset: usize) -> Option<(i64, usize)> {
     let negative = text.get(offset) == Some(&b'-');
     let start = offset + usize::from(negative);
     let mut end = start;
@@ -520,6 +556,36 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(integer(text.as_bytes(), 0), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn metadata_that_differ_in_their_integers_are_read_as_by_a_new_scanner() {
+        let line = |metadata: &str| {
+            format!(
+                r#"{{"schema_version": 3, "session_id": "s", "timestamp_ns": 7, "event_type": "sample", "collector": "c", "sampling_interval_ms": 1, "pid": 1, "host": "h", "job_id": null, "rank": 0, "local_rank": 0, "world_size": 1, "device_id": 0, "allocator_allocated_bytes": 1, "allocator_reserved_bytes": 2, "allocator_active_bytes": null, "allocator_inactive_bytes": null, "allocator_change_bytes": 0, "device_used_bytes": 3, "device_free_bytes": null, "device_total_bytes": null, "context": null, "metadata": {metadata}}}"#
+            )
+        };
+        let lines = [
+            r#"{"a": 1, "b": {"c": [2, "3"]}}"#,
+            r#"{"a": 100, "b": {"c": [-2, "3"]}}"#,
+            r#"{"a": 1, "b": {"c": [2, "4"]}}"#,
+            r#"{"a": 01, "b": {"c": [2, "3"]}}"#,
+            r#"{"a": 1.5, "b": {"c": [2, "3"]}}"#,
+            r#"{"a": 1, "b": {"c": [2, "3"]}"#,
+            "{}",
+            r#"{"a": 7, "b": {"c": [8, "3"]}}"#,
+        ]
+        .map(line);
+        let metadata = |found: Option<(RawRecord<'_>, usize)>| {
+            found.map(|(record, end)| (record.metadata.to_vec(), end))
+        };
+        let mut scanner = Scanner::of_lines();
+        for line in &lines {
+            let known = metadata(scanner.scan(line.as_bytes(), 0));
+            let new = metadata(Scanner::of_lines().scan(line.as_bytes(), 0));
+            assert_eq!(known, new, "{line}");
+        }
+        assert_eq!(scanner.remembered, 4, "each new shape is parsed once");
     }
 
     #[test]

@@ -1,0 +1,159 @@
+//! Recognises JSON texts that differ from an earlier text only in their integers.
+//!
+//! The metadata of most samples are such texts: the same keys and strings, with other counters.
+//! Comparing the text between the integers takes a fraction of the time of parsing.
+
+use std::ops::Range;
+
+use crate::scan::integer;
+
+/// A longer text is not remembered.
+const LONGEST: usize = 4096;
+
+/// A JSON text without some of its integers.
+#[derive(Clone, Debug, Default)]
+pub struct Skeleton {
+    /// The text before, between and after the integers, concatenated.
+    constants: Vec<u8>,
+    /// Where in `constants` the text before each integer ends.
+    ends: Vec<usize>,
+}
+
+impl Skeleton {
+    /// Remembers a JSON text without the integers at the given ranges, which are in order.
+    /// The result is `None` when the text is too long.
+    pub fn of(text: &[u8], integers: &[Range<usize>]) -> Option<Self> {
+        if text.len() > LONGEST {
+            return None;
+        }
+        let mut skeleton = Self::default();
+        let mut from = 0;
+        for range in integers {
+            skeleton
+                .constants
+                .extend_from_slice(text.get(from..range.start)?);
+            skeleton.ends.push(skeleton.constants.len());
+            from = range.end;
+        }
+        skeleton.constants.extend_from_slice(text.get(from..)?);
+        Some(skeleton)
+    }
+
+    /// Compares the beginning of a text with the remembered one, and passes on each integer with
+    /// its digits and its value. The result is the length of the JSON text, which is as valid as
+    /// the remembered one; `None` when it differs in more than its integers.
+    pub fn read<'t>(
+        &self,
+        text: &'t [u8],
+        mut integers: impl FnMut(usize, &'t [u8], i64),
+    ) -> Option<usize> {
+        let (mut at, mut from) = (0, 0);
+        for (index, end) in self.ends.iter().enumerate() {
+            let constant = &self.constants[from..*end];
+            if !text.get(at..)?.starts_with(constant) {
+                return None;
+            }
+            at += constant.len();
+            let (value, after) = integer(text, at)?;
+            integers(index, &text[at..after], value);
+            (at, from) = (after, *end);
+        }
+        let tail = &self.constants[from..];
+        text.get(at..)?.starts_with(tail).then_some(at + tail.len())
+    }
+}
+
+/// The ranges of the integers in a valid JSON text. Numbers with a fraction or an exponent, and
+/// numbers that do not fit into 64 bits, are left out.
+pub fn integers_of(json: &[u8]) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(byte) = json.get(at) {
+        match byte {
+            b'"' => at = after_string(json, at),
+            b'-' | b'0'..=b'9' => {
+                let others = json[at..].iter();
+                let length = others.take_while(|byte| is_of_number(**byte)).count();
+                if integer(json, at).is_some_and(|(_, end)| end == at + length) {
+                    found.push(at..at + length);
+                }
+                at += length;
+            }
+            _ => at += 1,
+        }
+    }
+    found
+}
+
+fn is_of_number(byte: u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E')
+}
+
+/// The offset after the string that begins at an offset.
+fn after_string(json: &[u8], start: usize) -> usize {
+    let mut at = start + 1;
+    while let Some(step) = memchr::memchr2(b'"', b'\\', json.get(at..).unwrap_or_default()) {
+        at += step;
+        if json[at] == b'"' {
+            return at + 1;
+        }
+        at += 2;
+    }
+    json.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Skeleton {
+        Skeleton::of(text.as_bytes(), &integers_of(text.as_bytes())).unwrap()
+    }
+
+    fn read(skeleton: &Skeleton, text: &str) -> Option<(usize, Vec<i64>)> {
+        let mut values = Vec::new();
+        let length = skeleton.read(text.as_bytes(), |_, _, value| values.push(value))?;
+        Some((length, values))
+    }
+
+    const TEXT: &str = r#"{"a": 1, "b": "x 5 \" 6", "c": [-2, 1.5, 3e4], "d": {"7": 99}}"#;
+
+    #[test]
+    fn other_integers_are_read_and_other_texts_refused() {
+        let skeleton = of(TEXT);
+        assert_eq!(
+            read(&skeleton, TEXT),
+            Some((TEXT.len(), vec![1, -2, 99])),
+            "strings, keys and fractions are constant"
+        );
+        let other = r#"{"a": 4096, "b": "x 5 \" 6", "c": [0, 1.5, 3e4], "d": {"7": -1}}, more"#;
+        assert_eq!(
+            read(&skeleton, other),
+            Some((other.len() - 6, vec![4096, 0, -1]))
+        );
+        for refused in [
+            r#"{"a": 1, "b": "x 6 \" 6", "c": [-2, 1.5, 3e4], "d": {"7": 99}}"#,
+            r#"{"a": 1.0, "b": "x 5 \" 6", "c": [-2, 1.5, 3e4], "d": {"7": 99}}"#,
+            r#"{"a": 01, "b": "x 5 \" 6", "c": [-2, 1.5, 3e4], "d": {"7": 99}}"#,
+            r#"{"a": null, "b": "x 5 \" 6", "c": [-2, 1.5, 3e4], "d": {"7": 99}}"#,
+            r#"{"a": 99999999999999999999, "b": "x 5 \" 6", "c": [-2, 1.5, 3e4], "d": {"7": 99}}"#,
+            r#"{"a": 1, "b": "x 5 \" 6", "c": [-2, 1.5, 3e4], "d": {"7": 99"#,
+            r#"{"a": 1"#,
+            "",
+        ] {
+            assert_eq!(read(&skeleton, refused), None, "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_text_without_integers_is_constant() {
+        let skeleton = of(r#"{"a": "b"}"#);
+        assert_eq!(read(&skeleton, r#"{"a": "b"}"#), Some((10, vec![])));
+        assert_eq!(read(&skeleton, r#"{"a": "c"}"#), None);
+    }
+
+    #[test]
+    fn long_texts_are_not_remembered() {
+        assert!(Skeleton::of(&vec![b' '; LONGEST + 1], &[]).is_none());
+    }
+}
