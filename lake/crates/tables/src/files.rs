@@ -29,7 +29,7 @@ use crate::store;
 
 /// The column by which tables are partitioned, whose value is in the paths of files and not in the
 /// files themselves.
-pub(crate) const PARTITION: &str = "date";
+pub const PARTITION: &str = "date";
 
 /// The option of a Delta table whose files use other column names than the table.
 const COLUMN_MAPPING: &str = "delta.columnMapping.mode";

@@ -13,8 +13,9 @@ mod schema;
 mod store;
 
 pub use error::LakeError;
+pub use files::PARTITION;
 pub use lake::{Lake, delta_error, register_table};
 pub use ledger::{Ledger, read_ledger};
-pub use metadata::{COVERED, Covered, join_metadata, split_metadata};
+pub use metadata::{COVERED, Covered, Splitter, join_metadata};
 pub use properties::writer_properties;
 pub use schema::{COUNTERS, Table};

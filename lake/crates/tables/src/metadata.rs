@@ -6,7 +6,10 @@
 //! the metadata byte for byte. Metadata that could not be restored exactly (keys not sorted, other
 //! white space) are stored as a whole.
 
+use std::ops::Range;
+
 use stormlog_format::json::Reader;
+use stormlog_format::skeleton::{Skeleton, integers_of};
 
 /// The numbers that have columns: the column, the key in the metadata, and whether the key is
 /// inside `host_memory`.
@@ -33,31 +36,156 @@ const HOST_MEMORY: &[u8] = b"host_memory";
 /// there is unknown.
 pub type Covered = [Option<i64>; COVERED.len()];
 
-/// Splits metadata: fills `rest` with the text that has no columns, and returns the numbers.
-pub fn split_metadata(text: &[u8], rest: &mut Vec<u8>) -> Covered {
-    rest.clear();
-    let mut numbers = Covered::default();
-    if !split_object(text, false, rest, &mut numbers) {
-        rest.clear();
-        rest.extend_from_slice(text);
-    }
-    numbers
+/// Splits the metadata of samples. Metadata that differ from earlier ones only in their integers are
+/// not parsed again.
+#[derive(Debug, Default)]
+pub struct Splitter {
+    /// The layouts of earlier metadata; the one that fitted last is the first.
+    layouts: Vec<Layout>,
+    /// The text of the last metadata that have no layout.
+    whole: String,
 }
 
-/// Splits a JSON object; returns whether it can be restored exactly from its parts. The numbers are
-/// filled in both cases, as far as the text can be read.
-fn split_object(text: &[u8], is_host: bool, rest: &mut Vec<u8>, numbers: &mut Covered) -> bool {
+/// How metadata are split.
+#[derive(Debug)]
+struct Layout {
+    /// The metadata without their integers.
+    skeleton: Skeleton,
+    /// Where each of these integers belongs.
+    slots: Vec<Slot>,
+    /// The text that has no columns: the parts before, between and after the integers in it.
+    constants: Vec<String>,
+    /// The text that has no columns, with the integers of the metadata that were split last.
+    rest: String,
+}
+
+/// Where an integer of the metadata belongs.
+#[derive(Clone, Copy, Debug)]
+enum Slot {
+    /// In the column with this index in [`COVERED`].
+    Column(usize),
+    /// In the text that has no columns.
+    Rest,
+}
+
+/// How many layouts are remembered.
+const MOST_LAYOUTS: usize = 4;
+
+impl Splitter {
+    /// Splits metadata into the numbers that have columns, and the text that has none.
+    pub fn split(&mut self, text: &[u8]) -> (Covered, &str) {
+        let mut known = self.layouts.iter_mut().enumerate();
+        let fitting = known.find_map(|(index, layout)| Some((index, layout.split(text)?)));
+        if let Some((index, numbers)) = fitting {
+            self.layouts.swap(0, index);
+            return (numbers, &self.layouts[0].rest);
+        }
+        let mut split = Split::default();
+        if !split_object(text, 0, false, &mut split) {
+            self.whole = String::from_utf8_lossy(text).into_owned();
+            return (split.numbers, &self.whole);
+        }
+        let numbers = split.numbers;
+        if let Some(layout) = split.layout(text) {
+            self.layouts.insert(0, layout);
+            self.layouts.truncate(MOST_LAYOUTS);
+            return (numbers, &self.layouts[0].rest);
+        }
+        self.whole = String::from_utf8_lossy(&split.rest).into_owned();
+        (numbers, &self.whole)
+    }
+}
+
+impl Layout {
+    /// Splits metadata that have this layout into the numbers and `rest`; `None` for others.
+    fn split(&mut self, text: &[u8]) -> Option<Covered> {
+        let mut numbers = Covered::default();
+        let mut are_counts = true;
+        let mut constants = self.constants.iter();
+        let rest = &mut self.rest;
+        rest.clear();
+        let length = self
+            .skeleton
+            .read(text, |index, digits, number| match self.slots[index] {
+                Slot::Column(column) => {
+                    // The text `-0` could not be restored from its number.
+                    are_counts &= digits[0] != b'-';
+                    numbers[column] = Some(number);
+                }
+                Slot::Rest => {
+                    rest.push_str(constants.next().map_or("", String::as_str));
+                    rest.push_str(std::str::from_utf8(digits).unwrap_or_default());
+                }
+            })?;
+        rest.push_str(constants.next().map_or("", String::as_str));
+        (are_counts && length == text.len()).then_some(numbers)
+    }
+}
+
+/// The parts of metadata while they are split.
+#[derive(Default)]
+struct Split {
+    rest: Vec<u8>,
+    numbers: Covered,
+    /// Where each integer is in the metadata, and where it belongs.
+    integers: Vec<(Range<usize>, Slot)>,
+    /// Where the integers of the slots [`Slot::Rest`] are in `rest`.
+    in_rest: Vec<Range<usize>>,
+}
+
+impl Split {
+    /// Adds a value to the text that has no columns; `start` is its offset in the metadata.
+    fn push(&mut self, value: &[u8], start: usize, has_column: bool) {
+        let offset = self.rest.len();
+        self.rest.extend_from_slice(value);
+        // The value of a key that has a column may be a count in the next metadata, so it is part of
+        // the layout.
+        if has_column {
+            return;
+        }
+        for range in integers_of(value) {
+            let (from, to) = (range.start, range.end);
+            self.integers.push((start + from..start + to, Slot::Rest));
+            self.in_rest.push(offset + from..offset + to);
+        }
+    }
+
+    /// The layout of metadata that were split exactly; `None` when the metadata are too long to
+    /// remember, or are not UTF-8.
+    fn layout(&self, text: &[u8]) -> Option<Layout> {
+        let (ranges, slots): (Vec<_>, Vec<_>) = self.integers.iter().cloned().unzip();
+        let rest = std::str::from_utf8(&self.rest).ok()?;
+        let mut from = 0;
+        let mut constants = Vec::new();
+        for range in &self.in_rest {
+            constants.push(rest.get(from..range.start)?.to_owned());
+            from = range.end;
+        }
+        constants.push(rest.get(from..)?.to_owned());
+        Some(Layout {
+            skeleton: Skeleton::of(text, &ranges)?,
+            slots,
+            constants,
+            rest: rest.to_owned(),
+        })
+    }
+}
+
+/// Splits a JSON object, which begins at an offset of the metadata; returns whether it can be
+/// restored exactly from its parts. The numbers are filled in both cases, as far as the text can be
+/// read.
+fn split_object(text: &[u8], offset: usize, is_host: bool, split: &mut Split) -> bool {
     let mut reader = Reader::new(text);
     if !reader.eat(b'{') {
         return false;
     }
-    rest.push(b'{');
+    split.rest.push(b'{');
     reader.skip_space();
     if reader.peek() == Some(b'}') {
-        rest.push(b'}');
+        split.rest.push(b'}');
         return text == b"{}";
     }
-    let first = rest.len();
+    let first = split.rest.len();
     // The length of the object in the usual spelling: `"key": value`, joined by `, `.
     let mut usual = 2;
     let mut before: Option<&[u8]> = None;
@@ -68,6 +196,8 @@ fn split_object(text: &[u8], is_host: bool, rest: &mut Vec<u8>, numbers: &mut Co
         let Ok(value) = reader.skip_value() else {
             return false;
         };
+        let value_end = offset + reader.position();
+        let value_start = value_end - value.len();
         usual += key.bytes.len() + value.len() + 4 + if before.is_some() { 2 } else { 0 };
         is_exact &= !key.escaped && before.is_none_or(|before| before < key.bytes);
         before = Some(key.bytes);
@@ -76,18 +206,20 @@ fn split_object(text: &[u8], is_host: bool, rest: &mut Vec<u8>, numbers: &mut Co
             .position(|(_, name, of_host)| *of_host == is_host && name.as_bytes() == key.bytes);
         let number = column.and_then(|column| Some((column, count(value)?)));
         if let Some((column, number)) = number {
-            numbers[column] = Some(number);
+            split.numbers[column] = Some(number);
+            let range = value_start..value_end;
+            split.integers.push((range, Slot::Column(column)));
         } else {
-            if rest.len() > first {
-                rest.extend_from_slice(b", ");
+            if split.rest.len() > first {
+                split.rest.extend_from_slice(b", ");
             }
-            rest.push(b'"');
-            rest.extend_from_slice(key.bytes);
-            rest.extend_from_slice(b"\": ");
+            split.rest.push(b'"');
+            split.rest.extend_from_slice(key.bytes);
+            split.rest.extend_from_slice(b"\": ");
             if !is_host && key.bytes == HOST_MEMORY {
-                is_exact &= split_object(value, true, rest, numbers);
+                is_exact &= split_object(value, value_start, true, split);
             } else {
-                rest.extend_from_slice(value);
+                split.push(value, value_start, column.is_some());
             }
         }
         match reader.more(b'}') {
@@ -96,7 +228,7 @@ fn split_object(text: &[u8], is_host: bool, rest: &mut Vec<u8>, numbers: &mut Co
             Err(_) => return false,
         }
     }
-    rest.push(b'}');
+    split.rest.push(b'}');
     is_exact && usual == text.len()
 }
 
@@ -177,11 +309,41 @@ mod tests {
     use super::*;
 
     fn round(text: &str) -> (String, Covered) {
-        let mut rest = Vec::new();
-        let numbers = split_metadata(text.as_bytes(), &mut rest);
-        let joined = join_metadata(&rest, &numbers);
+        split_with(&mut Splitter::default(), text)
+    }
+
+    fn split_with(splitter: &mut Splitter, text: &str) -> (String, Covered) {
+        let (numbers, rest) = splitter.split(text.as_bytes());
+        let joined = join_metadata(rest.as_bytes(), &numbers);
         assert_eq!(String::from_utf8_lossy(&joined), text);
-        (String::from_utf8(rest).unwrap(), numbers)
+        (rest.to_owned(), numbers)
+    }
+
+    #[test]
+    fn a_known_layout_gives_the_same_parts_as_a_new_one() {
+        let texts = [
+            r#"{"backend": "cuda", "host_memory": {"anonymous": 3, "limit": 8}, "step": 1}"#,
+            r#"{"backend": "cuda", "host_memory": {"anonymous": 44, "limit": 8}, "step": 209}"#,
+            r#"{"backend": "cuda", "host_memory": {"anonymous": 44, "limit": 9}, "step": 209}"#,
+            r#"{"backend": "cuda", "host_memory": {"anonymous": 44, "limit": -0}, "step": 209}"#,
+            r#"{"backend": "cuda", "more": [1, {"step": 2}, "3"], "step": 209, "x": 1}"#,
+            r#"{"backend": "cuda", "more": [10, {"step": -2}, "3"], "step": 9, "x": 100}"#,
+            r#"{"backend": "cuda", "more": [10, {"step": -2}, "3"], "step": 9, "x": 1.0}"#,
+            r#"{"backend": "cuda", "host_memory": {"anonymous": -0, "limit": 8}, "step": 1}"#,
+            r#"{"backend": "cuda", "host_memory": {"anonymous": 3, "limit": 8}, "step": -1}"#,
+            r#"{"backend": "cuda", "host_memory": {"anonymous": 3, "limit": 8}, "step": 1.5}"#,
+            r#"{"backend": "cpu", "host_memory": {"anonymous": 3, "limit": 8}, "step": 1}"#,
+            r#"{"backend": "cuda", "host_memory": {"anonymous": 3, "limit": 8}, "step": 1} "#,
+            r#"{"step":1}"#,
+            r#"{"step": 7}"#,
+        ];
+        let mut splitter = Splitter::default();
+        for turn in 0..3 {
+            for text in texts {
+                let known = split_with(&mut splitter, text);
+                assert_eq!(known, round(text), "turn {turn}: {text}");
+            }
+        }
     }
 
     #[test]

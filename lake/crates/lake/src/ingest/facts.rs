@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use hashbrown::HashMap;
 use serde_json::{Value, json};
 use stormlog_analysis::{
-    Damage, EventRef, Events, LoadError, LoadOptions, OnError, stream_events, stream_lines,
+    Damage, Events, LoadError, LoadOptions, OnError, stream_events, stream_lines,
 };
 use stormlog_format::Manifest;
 use stormlog_lake_tables::Table;
@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use super::plan::{How, Piece, Unit, offset, torn_bytes};
 use super::progress::Progress;
-use super::rows::{FactRows, Wanted, is_sample};
+use super::rows::{FactRows, Wanted};
 use super::store::{Advance, Store};
 
 /// The number of rows in one commit, which take about 20 bytes each in memory until the commit.
@@ -144,10 +144,11 @@ impl<'p> Facts<'p> {
         let reader = tokio::task::spawn_blocking(move || job.run(&sender));
         let mut seq = from;
         while let Some(block) = blocks.recv().await {
-            for event in block.iter() {
-                self.push(&piece.source_id, seq, event, &wanted);
-                seq += 1;
-            }
+            let added = self.rows.push(&piece.source_id, seq, &block, &wanted);
+            self.samples += added.samples;
+            self.events += added.events;
+            self.uncommitted += block.len() as u64;
+            seq = seq.saturating_add(i64::try_from(block.len()).unwrap_or(i64::MAX));
             if self.rows.is_full() {
                 self.write().await?;
             }
@@ -194,16 +195,6 @@ impl<'p> Facts<'p> {
             self.commit().await?;
         }
         Ok(())
-    }
-
-    fn push(&mut self, source_id: &str, seq: i64, event: EventRef<'_>, wanted: &Wanted) {
-        if is_sample(event) {
-            self.samples += u64::from(wanted.has(Table::Samples));
-        } else {
-            self.events += u64::from(wanted.has(Table::Events));
-        }
-        self.uncommitted += 1;
-        self.rows.push(source_id, seq, event, wanted);
     }
 
     async fn write(&mut self) -> Result<()> {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    ArrayRef, BooleanBuilder, Date32Builder, Int64Builder, RecordBatch, StringBuilder,
+    Array, ArrayRef, BooleanBuilder, Date32Builder, Int64Builder, RecordBatch, StringBuilder,
 };
 use datafusion::arrow::error::ArrowError;
-use stormlog_analysis::EventRef;
+use stormlog_analysis::{EventRef, Events, Origin};
 use stormlog_format::{EventType, Text, classify};
-use stormlog_lake_tables::{COVERED, Covered, Table, split_metadata};
+use stormlog_lake_tables::{COVERED, Covered, Splitter, Table};
 
 use super::rollups::Rollups;
 
@@ -35,10 +35,16 @@ pub(super) struct FactRows {
     is_alert: BooleanBuilder,
     steps: StepColumns,
     rollups: Rollups,
-    /// A buffer, reused for the part of each sample's metadata that has no columns.
-    rest: Vec<u8>,
+    splitter: Splitter,
     /// The bytes of the texts in the rows that wait.
     text_bytes: usize,
+}
+
+/// How many events of a block were added.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Added {
+    pub(super) samples: u64,
+    pub(super) events: u64,
 }
 
 /// The tables that do not have the current range of events yet.
@@ -52,33 +58,53 @@ impl Wanted {
 }
 
 impl FactRows {
-    /// Adds an event to those of the four tables that do not have it yet.
-    pub(super) fn push(&mut self, source_id: &str, seq: i64, event: EventRef<'_>, wanted: &Wanted) {
-        self.text_bytes += event.metadata_json().len();
-        if !is_sample(event) {
-            if wanted.has(Table::Events) {
-                self.push_event(source_id, seq, event);
+    /// Adds the events of a block to those of the four tables that do not have them yet. `first` is
+    /// the number of the block's first event in its source.
+    pub(super) fn push(
+        &mut self,
+        source_id: &str,
+        first: i64,
+        block: &Events,
+        wanted: &Wanted,
+    ) -> Added {
+        let mut added = Added::default();
+        let [samples, events, steps, rollups] =
+            [Table::Samples, Table::Events, Table::Steps, Table::Rollups].map(|t| wanted.has(t));
+        let (mut of_samples, mut of_events) = (None, None);
+        for (event, seq) in block.iter().zip(first..) {
+            self.text_bytes += event.metadata_json().len();
+            if !is_sample(event) {
+                if events {
+                    added.events += 1;
+                    let metadata = String::from_utf8_lossy(event.metadata_json());
+                    self.events
+                        .push(source_id, seq, event, &metadata, &mut of_events);
+                    self.classify(event);
+                }
+                continue;
             }
-            return;
-        }
-        let numbers = split_metadata(event.metadata_json(), &mut self.rest);
-        if wanted.has(Table::Samples) {
-            self.samples.push(source_id, seq, event, &self.rest);
-            for (column, number) in self.covered.iter_mut().zip(numbers) {
-                column.append_option(number);
+            let (numbers, rest) = self.splitter.split(event.metadata_json());
+            if samples {
+                added.samples += 1;
+                self.samples
+                    .push(source_id, seq, event, rest, &mut of_samples);
+                for (column, number) in self.covered.iter_mut().zip(numbers) {
+                    column.append_option(number);
+                }
+            }
+            if steps && numbers[0].is_some() {
+                self.steps.push(source_id, seq, event, &numbers);
+            }
+            if rollups {
+                self.rollups.push(source_id, event, &numbers);
             }
         }
-        if wanted.has(Table::Steps) && numbers[0].is_some() {
-            self.steps.push(source_id, seq, event, &numbers);
-        }
-        if wanted.has(Table::Rollups) {
-            self.rollups.push(source_id, event, &numbers);
-        }
+        self.samples.end_run(source_id, of_samples);
+        self.events.end_run(source_id, of_events);
+        added
     }
 
-    fn push_event(&mut self, source_id: &str, seq: i64, event: EventRef<'_>) {
-        self.events
-            .push(source_id, seq, event, event.metadata_json());
+    fn classify(&mut self, event: EventRef<'_>) {
         let event_type = Text::from_bytes(event.event_type());
         let metadata = event.metadata();
         self.is_oom
@@ -97,7 +123,7 @@ impl FactRows {
     pub(super) fn take(&mut self) -> Result<Vec<(Table, RecordBatch)>, ArrowError> {
         self.text_bytes = 0;
         let mut samples = self.samples.take();
-        samples.extend(self.covered.iter_mut().map(|column| array(column.finish())));
+        samples.extend(self.covered.iter_mut().map(taken));
         let mut events = self.events.take();
         events.push(array(self.is_oom.finish()));
         events.push(array(self.is_alert.finish()));
@@ -126,8 +152,51 @@ pub(crate) fn is_sample(event: EventRef<'_>) -> bool {
     kind == sample || kind.trim_ascii().eq_ignore_ascii_case(sample)
 }
 
-fn array<A: datafusion::arrow::array::Array + 'static>(array: A) -> ArrayRef {
+fn array<A: Array + 'static>(array: A) -> ArrayRef {
     Arc::new(array)
+}
+
+/// The finished column, and room for as many rows in the next one.
+fn taken(column: &mut Int64Builder) -> ArrayRef {
+    let finished = column.finish();
+    *column = Int64Builder::with_capacity(finished.len());
+    array(finished)
+}
+
+/// A column of texts in which most rows repeat the row before.
+#[derive(Default)]
+struct TextColumn {
+    builder: StringBuilder,
+    /// The last text as it was given, and in the form that tables have.
+    last: Vec<u8>,
+    text: String,
+}
+
+impl TextColumn {
+    /// Adds a text; a lone surrogate is replaced, as in other outputs.
+    fn push(&mut self, text: &[u8]) {
+        if text != self.last {
+            self.last.clear();
+            self.last.extend_from_slice(text);
+            self.text = String::from_utf8_lossy(text).into_owned();
+        }
+        self.builder.append_value(&self.text);
+    }
+
+    fn take(&mut self) -> ArrayRef {
+        let finished = self.builder.finish();
+        let bytes = finished.value_data().len();
+        self.builder = StringBuilder::with_capacity(finished.len(), bytes);
+        array(finished)
+    }
+}
+
+/// Rows of one origin and one day that follow each other.
+#[derive(Clone, Copy)]
+struct Run<'a> {
+    origin: &'a Origin,
+    day: i32,
+    rows: usize,
 }
 
 /// The columns that samples and other events share, in the order of the tables' schema.
@@ -144,23 +213,65 @@ struct EventColumns {
     collector: StringBuilder,
     sampling_interval_ms: Int64Builder,
     schema_version: Int64Builder,
-    event_type: StringBuilder,
-    context: StringBuilder,
+    event_type: TextColumn,
+    context: TextColumn,
     counters: [Int64Builder; 8],
     metadata: StringBuilder,
 }
 
 impl EventColumns {
-    fn push(&mut self, source_id: &str, seq: i64, event: EventRef<'_>, metadata: &[u8]) {
-        let origin = event.origin();
-        self.date.append_value(day(event.timestamp_ns()));
-        self.source_id.append_value(source_id);
+    /// Adds the columns that differ between events, and counts the rows of the current run, whose
+    /// other columns [`end_run`](Self::end_run) adds.
+    fn push<'a>(
+        &mut self,
+        source_id: &str,
+        seq: i64,
+        event: EventRef<'a>,
+        metadata: &str,
+        run: &mut Option<Run<'a>>,
+    ) {
+        let (origin, day) = (event.origin(), day(event.timestamp_ns()));
+        match run {
+            Some(run) if std::ptr::eq(run.origin, origin) && run.day == day => run.rows += 1,
+            _ => {
+                let next = Run {
+                    origin,
+                    day,
+                    rows: 1,
+                };
+                self.end_run(source_id, run.replace(next));
+            }
+        }
         self.seq.append_value(seq);
         self.timestamp_ns.append_value(event.timestamp_ns());
-        self.session_id.append_value(text(&origin.session_id));
-        self.host.append_value(text(&origin.host));
-        let job_id = origin.job_id.as_ref().map(text);
-        self.job_id.append_option(job_id);
+        self.event_type.push(event.event_type());
+        match event.context() {
+            Some(context) => self.context.push(context),
+            None => self.context.builder.append_null(),
+        }
+        let counters = event.counters().named();
+        for (column, (_, counter)) in self.counters.iter_mut().zip(counters) {
+            column.append_option(counter);
+        }
+        self.metadata.append_value(metadata);
+    }
+
+    /// Adds the columns that are the same in all rows of a run.
+    fn end_run(&mut self, source_id: &str, run: Option<Run<'_>>) {
+        let Some(Run { origin, day, rows }) = run else {
+            return;
+        };
+        self.date.append_value_n(day, rows);
+        repeat(&mut self.source_id, Some(source_id), rows);
+        let texts = [
+            (&mut self.session_id, Some(&origin.session_id)),
+            (&mut self.host, Some(&origin.host)),
+            (&mut self.job_id, origin.job_id.as_ref()),
+            (&mut self.collector, Some(&origin.collector)),
+        ];
+        for (column, value) in texts {
+            repeat(column, value.map(text).as_deref(), rows);
+        }
         let numbers = [
             origin.pid,
             origin.rank,
@@ -169,19 +280,12 @@ impl EventColumns {
             origin.device_id,
         ];
         for (column, number) in self.numbers.iter_mut().zip(numbers) {
-            column.append_value(number);
+            column.append_value_n(number, rows);
         }
-        self.collector.append_value(text(&origin.collector));
         self.sampling_interval_ms
-            .append_value(origin.sampling_interval_ms);
-        self.schema_version.append_value(origin.version.number());
-        self.event_type.append_value(utf8(event.event_type()));
-        self.context.append_option(event.context().map(utf8));
-        let counters = event.counters().named();
-        for (column, (_, counter)) in self.counters.iter_mut().zip(counters) {
-            column.append_option(counter);
-        }
-        self.metadata.append_value(utf8(metadata));
+            .append_value_n(origin.sampling_interval_ms, rows);
+        self.schema_version
+            .append_value_n(origin.version.number(), rows);
     }
 
     fn len(&self) -> usize {
@@ -193,8 +297,8 @@ impl EventColumns {
         let mut columns = vec![
             array(self.date.finish()),
             array(self.source_id.finish()),
-            array(self.seq.finish()),
-            array(self.timestamp_ns.finish()),
+            taken(&mut self.seq),
+            taken(&mut self.timestamp_ns),
             array(self.session_id.finish()),
             array(self.host.finish()),
             array(self.job_id.finish()),
@@ -203,15 +307,18 @@ impl EventColumns {
         columns.push(array(self.collector.finish()));
         columns.push(array(self.sampling_interval_ms.finish()));
         columns.push(array(self.schema_version.finish()));
-        columns.push(array(self.event_type.finish()));
-        columns.push(array(self.context.finish()));
-        columns.extend(
-            self.counters
-                .iter_mut()
-                .map(|column| array(column.finish())),
-        );
+        columns.push(self.event_type.take());
+        columns.push(self.context.take());
+        columns.extend(self.counters.iter_mut().map(taken));
         columns.push(array(self.metadata.finish()));
         columns
+    }
+}
+
+/// Adds the same text to several rows of a column.
+fn repeat(column: &mut StringBuilder, text: Option<&str>, rows: usize) {
+    for _ in 0..rows {
+        column.append_option(text);
     }
 }
 
@@ -265,8 +372,4 @@ impl StepColumns {
 /// A text in the form that tables have; a lone surrogate is replaced, as in other outputs.
 pub(super) fn text(text: &Text) -> std::borrow::Cow<'_, str> {
     text.to_str_lossy()
-}
-
-fn utf8(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
-    String::from_utf8_lossy(bytes)
 }

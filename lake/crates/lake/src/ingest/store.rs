@@ -1,18 +1,22 @@
 //! Stores rows in tables: files are written as rows come, and one commit makes them visible
 //! together with the positions up to which sources are stored.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::array::{AsArray, RecordBatch};
+use datafusion::arrow::datatypes::Date32Type;
 use datafusion::prelude::{Expr, col, lit};
+use deltalake::kernel::scalars::ScalarExt;
 use deltalake::kernel::transaction::{CommitBuilder, CommitProperties};
 use deltalake::kernel::{Action, Add, Transaction};
 use deltalake::protocol::{DeltaOperation, SaveMode};
-use deltalake::writer::{DeltaWriter, RecordBatchWriter};
+use deltalake::writer::{DeltaWriter, RecordBatchWriter, WriteMode};
 use deltalake::{DeltaTable, DeltaTableError};
+use indexmap::IndexMap;
 use stormlog_lake_tables::{
-    Lake, LakeError, Ledger, Table, delta_error, read_ledger, writer_properties,
+    Lake, LakeError, Ledger, PARTITION, Table, delta_error, read_ledger, writer_properties,
 };
 
 /// How often a commit is tried before it fails. After each attempt that seemed to fail, the table's
@@ -20,6 +24,10 @@ use stormlog_lake_tables::{
 const MOST_TRIES: u32 = 8;
 /// The pause between the first two attempts; each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
+/// Rows of more days than this, in slices that follow each other, are copied by the writer instead,
+/// because small slices are encoded slowly.
+const MOST_SLICES: usize = 16;
 
 /// The error that another ingest has stored some of the same sources meanwhile.
 #[derive(Debug, thiserror::Error)]
@@ -71,7 +79,7 @@ impl Store {
                 .map_err(|error| self.failed(error))?
                 .with_writer_properties(writer_properties(self.table)),
         };
-        let written = writer.write(rows).await;
+        let written = write_days(&mut writer, rows).await;
         self.writer = Some(writer);
         written.map_err(|error| self.failed(error))
     }
@@ -220,6 +228,47 @@ impl Store {
     }
 }
 
+/// Writes rows, each into the partition of its day. The writer sorts rows into partitions by copying
+/// all of them; rows of a recording are in order of time, so that slices of one day each can be
+/// written without a copy.
+async fn write_days(
+    writer: &mut RecordBatchWriter,
+    rows: RecordBatch,
+) -> Result<(), DeltaTableError> {
+    let Some(days) = slices_of_days(&rows) else {
+        return writer.write(rows).await;
+    };
+    for slice in days {
+        let rows = rows.slice(slice.start, slice.len());
+        let date = rows.column_by_name(PARTITION);
+        let Some(date) = date.and_then(|column| ScalarExt::from_array(column, 0)) else {
+            return writer.write(rows).await;
+        };
+        let day = IndexMap::from([(PARTITION.to_owned(), date)]);
+        writer
+            .write_partition(rows, &day, WriteMode::Default)
+            .await?;
+    }
+    Ok(())
+}
+
+/// The ranges of rows that have the same day and follow each other; `None` when there are more than
+/// [`MOST_SLICES`].
+fn slices_of_days(rows: &RecordBatch) -> Option<Vec<Range<usize>>> {
+    let dates = rows.column_by_name(PARTITION)?;
+    let dates = dates.as_primitive_opt::<Date32Type>()?.values();
+    let mut slices: Vec<Range<usize>> = Vec::new();
+    let mut start = 0;
+    for run in dates.chunk_by(|one, next| one == next) {
+        if slices.len() == MOST_SLICES {
+            return None;
+        }
+        slices.push(start..start + run.len());
+        start += run.len();
+    }
+    Some(slices)
+}
+
 enum Settled {
     Stored,
     Again,
@@ -230,4 +279,29 @@ fn properties(advances: &[Advance]) -> CommitProperties {
         .iter()
         .map(|advance| Transaction::new(Ledger::app_id(&advance.source_id), advance.to));
     CommitProperties::default().with_application_transactions(transactions.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use datafusion::arrow::array::Date32Array;
+    use datafusion::arrow::datatypes::{DataType, Field, Schema};
+
+    use super::*;
+
+    fn rows_of(days: Vec<i32>) -> RecordBatch {
+        let schema = Schema::new(vec![Field::new(PARTITION, DataType::Date32, false)]);
+        let days = Arc::new(Date32Array::from(days));
+        RecordBatch::try_new(Arc::new(schema), vec![days]).unwrap()
+    }
+
+    #[test]
+    fn rows_in_order_of_time_are_slices_of_days() {
+        let slices = slices_of_days(&rows_of(vec![1, 1, 2, 2, 2, 1]));
+        assert_eq!(slices, Some(vec![0..2, 2..5, 5..6]));
+        let most = i32::try_from(MOST_SLICES).unwrap();
+        assert!(slices_of_days(&rows_of((0..most).collect())).is_some());
+        assert!(slices_of_days(&rows_of((0..=most).collect())).is_none());
+    }
 }
