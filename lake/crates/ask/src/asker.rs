@@ -8,7 +8,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::prelude::SessionContext;
 use datafusion_distributed::display_plan_ascii;
 use futures::{StreamExt, TryStreamExt, stream};
-use stormlog_lake_tables::Lake;
+use stormlog_lake_tables::{Lake, Table};
 
 use crate::cluster::Cluster;
 use crate::error::AskError;
@@ -21,32 +21,68 @@ const AWAITED_ROWS: usize = 10_000;
 /// Answers queries over the tables of a lake; nothing that it runs changes the tables.
 #[derive(Clone)]
 pub struct Asker {
+    lake: Lake,
+    /// The session has only the tables and views that statements have named so far, because opening
+    /// a table means reading its log.
     session: SessionContext,
     /// The workers that run queries; `None` where this process runs them alone.
     cluster: Option<Cluster>,
 }
 
 impl Asker {
-    /// Opens a lake for queries that this process runs alone.
-    pub async fn here(lake: &Lake) -> Result<Self, AskError> {
-        Self::new(lake, SessionContext::from(lake.state()?.build()), None).await
+    /// Answers queries in this process alone.
+    pub fn here(lake: &Lake) -> Result<Self, AskError> {
+        Self::new(lake, SessionContext::from(lake.state()?.build()), None)
     }
 
-    /// Opens a lake for queries that the workers of a cluster run.
-    pub async fn on(lake: &Lake, cluster: Cluster) -> Result<Self, AskError> {
+    /// Answers queries on the workers of a cluster.
+    pub fn on(lake: &Lake, cluster: Cluster) -> Result<Self, AskError> {
         let state = cluster.planning(lake.state()?)?;
-        Self::new(lake, SessionContext::from(state.build()), Some(cluster)).await
+        Self::new(lake, SessionContext::from(state.build()), Some(cluster))
     }
 
-    async fn new(
+    fn new(
         lake: &Lake,
         mut session: SessionContext,
         cluster: Option<Cluster>,
     ) -> Result<Self, AskError> {
-        lake.register(&session).await?;
         functions::register(&mut session)?;
-        views::register(&session).await?;
-        Ok(Self { session, cluster })
+        Ok(Self {
+            lake: lake.clone(),
+            session,
+            cluster,
+        })
+    }
+
+    /// Opens the tables and views that a statement names, unless they are open already. A statement
+    /// that names anything else, such as `information_schema`, opens all of them.
+    async fn open_for(&self, statement: &str) -> Result<(), AskError> {
+        let state = self.session.state();
+        // A statement that cannot be parsed fails later, when it is planned.
+        let Ok(mut names) = views::relations(&state, statement) else {
+            return Ok(());
+        };
+        let is_known = |name: &String| Table::named(name).is_some() || views::named(name).is_some();
+        let opens_all = !names.iter().all(is_known);
+        let views: Vec<_> = views::VIEWS
+            .into_iter()
+            .filter(|(name, _)| opens_all || names.contains(*name))
+            .collect();
+        for (_, statement) in &views {
+            names.extend(views::relations(&state, statement)?);
+        }
+        let is_missing = |name: &str| !self.session.table_exist(name).unwrap_or(false);
+        let tables = Table::ALL.into_iter().filter(|table| {
+            let name = table.name();
+            (opens_all || names.contains(name)) && is_missing(name)
+        });
+        self.lake.register(&self.session, tables).await?;
+        for (name, statement) in views {
+            if is_missing(name) {
+                self.session.sql(statement).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Runs one SQL statement that only reads, and returns its rows.
@@ -65,6 +101,7 @@ impl Asker {
 
     /// Returns an error for everything except one SQL statement that only reads.
     async fn check(&self, statement: &str) -> Result<(), AskError> {
+        self.open_for(statement).await?;
         let only_reads = SQLOptions::new()
             .with_allow_ddl(false)
             .with_allow_dml(false)
@@ -79,6 +116,7 @@ impl Asker {
 
     /// Runs a statement of this crate, which needs no check, and returns all rows.
     pub(crate) async fn batches(&self, statement: &str) -> Result<Vec<RecordBatch>, AskError> {
+        self.open_for(statement).await?;
         loop {
             let frame = self.session.sql(statement).await?;
             match frame.collect().await {
@@ -94,6 +132,7 @@ impl Asker {
         &self,
         statement: &str,
     ) -> Result<SendableRecordBatchStream, AskError> {
+        self.open_for(statement).await?;
         loop {
             let frame = self.session.sql(statement).await?;
             let begun = async {

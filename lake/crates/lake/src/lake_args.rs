@@ -27,7 +27,7 @@ impl LakeArgs {
     pub(crate) async fn open(&self) -> Result<Asker> {
         let lake = Lake::at(&self.at)?;
         let Some(addresses) = &self.engine else {
-            return Ok(Asker::here(&lake).await?);
+            return Ok(Asker::here(&lake)?);
         };
         let mut cluster = Cluster::at(addresses).await?;
         for warning in cluster.warnings() {
@@ -36,6 +36,6 @@ impl LakeArgs {
         if let Some(bytes) = self.bytes_per_task {
             cluster = cluster.with_bytes_per_task(bytes);
         }
-        Ok(Asker::on(&lake, cluster).await?)
+        Ok(Asker::on(&lake, cluster)?)
     }
 }

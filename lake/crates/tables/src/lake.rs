@@ -140,7 +140,7 @@ impl Lake {
     /// A session in which queries can use every table of the lake under its name.
     pub async fn session(&self) -> Result<SessionContext, LakeError> {
         let session = SessionContext::from(self.state()?.build());
-        self.register(&session).await?;
+        self.register(&session, Table::ALL).await?;
         Ok(session)
     }
 
@@ -167,12 +167,16 @@ impl Lake {
         Ok(runtime.build_arc()?)
     }
 
-    /// Registers every table of the lake in a session made of [`Lake::state`].
-    pub async fn register(&self, session: &SessionContext) -> Result<(), LakeError> {
+    /// Registers tables of the lake in a session made of [`Lake::state`].
+    pub async fn register(
+        &self,
+        session: &SessionContext,
+        tables: impl IntoIterator<Item = Table>,
+    ) -> Result<(), LakeError> {
+        let tables: Vec<Table> = tables.into_iter().collect();
         // The logs are read at the same time: each read waits for storage most of the time.
-        let opened = Table::ALL.map(|table| self.existing(table));
-        let opened = try_join_all(opened).await?;
-        for (table, opened) in Table::ALL.into_iter().zip(opened) {
+        let opened = try_join_all(tables.iter().map(|table| self.existing(*table))).await?;
+        for (table, opened) in tables.into_iter().zip(opened) {
             register_table(session, table, &opened)?;
         }
         Ok(())

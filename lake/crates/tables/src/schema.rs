@@ -329,6 +329,11 @@ impl Table {
         }
     }
 
+    /// The table with a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|table| table.name() == name)
+    }
+
     /// The columns of the table, including the partition column `date`.
     pub fn schema(self) -> SchemaRef {
         let parts: &[Columns] = match self {

@@ -71,7 +71,7 @@ pub(crate) fn ingested(paths: &[PathBuf]) -> tempfile::TempDir {
 
 pub(crate) async fn asker(lake: &Path) -> Asker {
     let lake = Lake::at(lake.to_str().unwrap()).unwrap();
-    Asker::here(&lake).await.unwrap()
+    Asker::here(&lake).unwrap()
 }
 
 /// The askers that must agree: this process alone, and two workers.

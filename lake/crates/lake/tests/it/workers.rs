@@ -38,7 +38,7 @@ impl Workers {
         assert!(cluster.warnings().is_empty(), "{:?}", cluster.warnings());
         let lake = Lake::at(lake.to_str().unwrap()).unwrap();
         let cluster = cluster.with_bytes_per_task(1);
-        let asker = Asker::on(&lake, cluster).await.unwrap();
+        let asker = Asker::on(&lake, cluster).unwrap();
         let plan = asker.explain("SELECT rank, count(*) FROM samples GROUP BY rank");
         let plan = plan.await.unwrap();
         assert!(plan.contains("NetworkShuffleExec"), "{plan}");
