@@ -1,10 +1,11 @@
 """A lake of a whole fleet: ingest, size, fleet questions, a full scan beside DuckDB, and workers.
 
-    cargo build --release --workspace --examples        # in lake/
+    cargo build --release --workspace --bins --examples        # in lake/
     python lake/benches/fleet.py --samples 200000000 --ranks 4096 --parallel 4
 
-Generates the recordings job by job (256 ranks each), ingests and deletes them, so that the disk never holds
-all of them. Needs the PyPI package duckdb for the comparison. Prints JSON. Takes about 30 GB of disk with
+Generates the recordings job by job, ingests and deletes them, so that the disk never holds all of them.
+Most ranks are in jobs of 256, and one in sixteen in jobs of 8, which are small enough that an ingest also
+analyzes them. Needs the PyPI package duckdb for the comparison. Prints JSON. Takes about 30 GB of disk with
 the defaults and 4 jobs at a time.
 """
 
@@ -25,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 RELEASE = Path(__file__).resolve().parent.parent / "target/release"
-RANKS_A_JOB = 256
+LARGE_JOB, SMALL_JOB = 256, 8
 START_S = 1_762_000_000
 REPEATS = 3
 FLEET = {
@@ -42,6 +43,18 @@ SCAN = """SELECT host, rank, count(*) AS samples, min(allocator_allocated_bytes)
  FROM samples GROUP BY host, rank ORDER BY host, rank"""
 
 
+def jobs_of(ranks: int) -> list[tuple[int, int]]:
+    """The first rank and the number of ranks of each job of a fleet."""
+    in_small_jobs = ranks // 16 if ranks > LARGE_JOB else 0
+    sizes = [SMALL_JOB] * (in_small_jobs // SMALL_JOB)
+    left = ranks - sum(sizes)
+    while left > 0:
+        sizes.append(min(LARGE_JOB, left))
+        left -= sizes[-1]
+    firsts = [sum(sizes[:number]) for number in range(len(sizes))]
+    return list(zip(firsts, sizes, strict=True))
+
+
 class Ingest:
     """Generates, ingests and deletes one job at a time; remembers what each ingest took."""
 
@@ -50,17 +63,18 @@ class Ingest:
         self.cpu_s: list[float] = []
         self.wall_s: list[float] = []
         self.peak_anonymous_mib: list[float] = []
+        self.analyzed_cpu_s = 0.0
         self.source_bytes = 0
+        self.jobs = jobs_of(options.ranks)
         self.lock = threading.Lock()
 
     def job(self, number: int) -> None:
         runs = self.folder / f"job-{number}"
         samples = self.options.samples // self.options.ranks
-        first = number * RANKS_A_JOB
-        ranks = min(RANKS_A_JOB, self.options.ranks - first)
-        generate = [self.options.generator, runs, first, ranks, samples, START_S]
+        first, ranks = self.jobs[number]
+        generate = [self.options.generator, runs, number, first, ranks, samples, START_S]
         subprocess.run([str(part) for part in generate], check=True)
-        size = sum(file.stat().st_size for file in runs.iterdir())
+        size = sum(file.stat().st_size for file in runs.rglob("*.jsonl"))
         begun = time.perf_counter()
         command = [self.options.program, "ingest", str(runs), "--to", str(self.lake), "--json"]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -76,10 +90,22 @@ class Ingest:
             raise SystemExit(f"the ingest of job {number} failed with status {status}")
         with self.lock:
             self.wall_s.append(time.perf_counter() - begun)
-            self.cpu_s.append(used.ru_utime + used.ru_stime)
+            cpu_s = used.ru_utime + used.ru_stime
+            self.cpu_s.append(cpu_s)
+            self.analyzed_cpu_s += cpu_s if ranks == SMALL_JOB else 0.0
             self.peak_anonymous_mib.append(peak)
             self.source_bytes += size
         shutil.rmtree(runs)
+
+
+def parts(ingest: Ingest, samples: int) -> dict[str, int]:
+    """The speed of ingests without and with the analysis of the run."""
+    ranks = sum(size for _, size in ingest.jobs)
+    analyzed = samples * sum(size for _, size in ingest.jobs if size == SMALL_JOB) // ranks
+    speeds = {"large_jobs_samples_per_core_s": round((samples - analyzed) / (sum(ingest.cpu_s) - ingest.analyzed_cpu_s))}
+    if analyzed:
+        speeds["analyzed_jobs_samples_per_core_s"] = round(analyzed / ingest.analyzed_cpu_s)
+    return speeds
 
 
 def anonymous_mib(pid: int) -> float:
@@ -164,6 +190,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=4, help="threads of a worker")
     parser.add_argument("--diagnose", action="store_true", help="measure the diagnosis of one job too")
     parser.add_argument("--folder", type=Path, help="where to work; a temporary directory unless given")
+    parser.add_argument("--keep", action="store_true", help="keep the lake, and print where it is")
     options = parser.parse_args()
     work = Path(tempfile.mkdtemp(dir=options.folder))
     lake = work / "lake"
@@ -171,10 +198,10 @@ def main() -> None:
     try:
         ingest = Ingest(options, lake, work)
         begun = time.perf_counter()
-        jobs = range(-(-options.ranks // RANKS_A_JOB))
+        # The first ingest creates the tables.
         ingest.job(0)
         with ThreadPoolExecutor(options.parallel) as pool:
-            list(pool.map(ingest.job, jobs[1:]))
+            list(pool.map(ingest.job, range(1, len(ingest.jobs))))
         stored = {
             table.name: sum(Path(file).stat().st_size for file in live_files(table))
             for table in sorted(lake.iterdir())
@@ -187,6 +214,7 @@ def main() -> None:
             "with_generation_s": round(time.perf_counter() - begun, 1),
             "cpu_s": round(sum(ingest.cpu_s), 1),
             "samples_per_core_s": round(samples / sum(ingest.cpu_s)),
+            **parts(ingest, samples),
             "peak_anonymous_mib": round(max(ingest.peak_anonymous_mib)),
             "stored_bytes": stored,
             "bytes_per_sample": round(stored["samples"] / samples, 2),
@@ -218,7 +246,10 @@ def main() -> None:
             str(workers): on_workers(options, lake, workers, printed) for workers in (1, 2, 4)
         }
     finally:
-        shutil.rmtree(work, ignore_errors=True)
+        if options.keep:
+            print(f"the lake is {lake}", file=sys.stderr)
+        else:
+            shutil.rmtree(work, ignore_errors=True)
         print(json.dumps(report, indent=2))
 
 

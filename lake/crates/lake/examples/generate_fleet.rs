@@ -1,17 +1,19 @@
-//! Writes recordings of a generated fleet, for measurements of a size that no recording has.
+//! Writes recordings of a generated job, for measurements of a size that no recording has.
 //!
-//! `generate_fleet FOLDER FIRST_RANK RANKS SAMPLES START_SECONDS` writes one file of JSON lines for each rank:
-//! one sample a second with the counters and metadata that `stormlog run` records, steps, an evaluation every
-//! ten minutes, a leak in one rank of 97, an out-of-memory error in one of 501. Ranks of 256 form a job.
+//! `generate_fleet FOLDER JOB FIRST_RANK RANKS SAMPLES START_SECONDS` writes a sink for each rank: one
+//! sample a second with the counters and metadata that `stormlog run` records, steps, an evaluation every
+//! ten minutes, a leak in one rank of 97, an out-of-memory error in one of 501. Ranks are counted over
+//! the whole fleet, so that each job has ranks of its own.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
+use serde_json::json;
 use stormlog_format::json::{Layout, Writer};
-use stormlog_format::{Counters, Event, Map, Value, Version};
+use stormlog_format::{Counters, Event, MANIFEST_VERSION, Map, SINK_FORMAT, Value, Version};
 
-const RANKS_A_JOB: i64 = 256;
+const COLLECTOR: &str = "stormlog.cuda_tracker";
 const DEVICES_A_HOST: i64 = 8;
 const MIB: i64 = 1 << 20;
 const DEVICE_BYTES: i64 = 80 * 1024 * MIB;
@@ -29,10 +31,18 @@ impl Numbers {
     }
 }
 
+/// The job that is written.
+struct Job {
+    number: i64,
+    first_rank: i64,
+    ranks: i64,
+    samples: i64,
+    start_s: i64,
+}
+
 /// The event of a rank at a second.
-fn event(rank: i64, second: i64, start_s: i64, kind: &str, numbers: &mut Numbers) -> Event {
-    let job = rank / RANKS_A_JOB;
-    let weights = (20 + job % 16) * 1024 * MIB;
+fn event(job: &Job, rank: i64, second: i64, kind: &str, numbers: &mut Numbers) -> Event {
+    let weights = (20 + job.number % 16) * 1024 * MIB;
     let leaked = if rank % 97 == 5 { second * 2 * MIB } else { 0 };
     let evaluating = second % 600 < 20;
     let activations = if evaluating {
@@ -51,7 +61,7 @@ fn event(rank: i64, second: i64, start_s: i64, kind: &str, numbers: &mut Numbers
     );
     host.insert("file", Value::Int(900 * MIB));
     host.insert("shared", Value::Int(512 * MIB));
-    let timestamp_ns = (start_s + second) * 1_000_000_000 + numbers.below(900_000);
+    let timestamp_ns = (job.start_s + second) * 1_000_000_000 + numbers.below(900_000);
     let mut metadata = Map::new();
     metadata.insert("allocator_peak_bytes", Value::Int(peak));
     metadata.insert(
@@ -66,17 +76,17 @@ fn event(rank: i64, second: i64, start_s: i64, kind: &str, numbers: &mut Numbers
     metadata.insert("step_count", Value::Int(second * 3));
     Event {
         version: Version::V3,
-        session_id: format!("fleet-{rank:05}").as_str().into(),
+        session_id: session_of(rank).as_str().into(),
         timestamp_ns,
         event_type: kind.into(),
-        collector: "stormlog.cuda_tracker".into(),
+        collector: COLLECTOR.into(),
         sampling_interval_ms: 1000,
         pid: 10_000 + rank % DEVICES_A_HOST,
-        host: format!("node-{:04}", rank / DEVICES_A_HOST).as_str().into(),
-        job_id: Some(format!("job-{job}").as_str().into()),
-        rank: rank % RANKS_A_JOB,
+        host: host_of(rank).as_str().into(),
+        job_id: Some(format!("job-{}", job.number).as_str().into()),
+        rank: rank - job.first_rank,
         local_rank: rank % DEVICES_A_HOST,
-        world_size: RANKS_A_JOB,
+        world_size: job.ranks,
         device_id: rank % DEVICES_A_HOST,
         counters: Counters {
             allocator_allocated_bytes: Some(allocated),
@@ -93,40 +103,84 @@ fn event(rank: i64, second: i64, start_s: i64, kind: &str, numbers: &mut Numbers
     }
 }
 
-fn write_rank(folder: &Path, rank: i64, samples: i64, start_s: i64) -> io::Result<()> {
-    let seed = u64::try_from(rank * 1_000_003 + start_s).unwrap_or(0);
+fn host_of(rank: i64) -> String {
+    format!("node-{:04}", rank / DEVICES_A_HOST)
+}
+
+fn session_of(rank: i64) -> String {
+    format!("fleet-{rank:05}")
+}
+
+fn write_rank(folder: &Path, job: &Job, rank: i64) -> io::Result<()> {
+    let seed = u64::try_from(rank * 1_000_003 + job.start_s).unwrap_or(0);
     let mut numbers = Numbers(seed);
     let writer = Writer::new(Layout::Line).sorted();
-    let file = File::create(folder.join(format!("events-{rank:05}.jsonl")))?;
-    let mut file = BufWriter::with_capacity(1 << 20, file);
-    for second in 0..samples {
+    let sink = folder.join(format!("rank-{rank:05}"));
+    std::fs::create_dir_all(&sink)?;
+    let segment = sink.join("segment-000001.jsonl");
+    let mut file = BufWriter::with_capacity(1 << 20, File::create(&segment)?);
+    let (mut first_ns, mut last_ns) = (None, 0);
+    for second in 0..job.samples {
         let kind = match second {
             0 => "start",
-            _ if second == samples - 1 && rank % 501 == 7 => "error",
+            _ if second == job.samples - 1 && rank % 501 == 7 => "error",
             _ => "sample",
         };
-        let mut event = event(rank, second, start_s, kind, &mut numbers);
+        let mut event = event(job, rank, second, kind, &mut numbers);
         if kind == "error" {
             event.metadata.insert("oom_reason", "cuda_oom");
         }
+        last_ns = event.timestamp_ns;
+        first_ns.get_or_insert(last_ns);
         writeln!(file, "{}", writer.map_to_string(&event.to_record()))?;
     }
-    file.flush()
+    file.flush()?;
+    let manifest = json!({
+        "schema_version": MANIFEST_VERSION,
+        "format": SINK_FORMAT,
+        "sessions": [{
+            "session_id": session_of(rank),
+            "status": "completed",
+            "started_at_ns": first_ns,
+            "ended_at_ns": last_ns,
+            "host": host_of(rank),
+            "pid": 10_000 + rank % DEVICES_A_HOST,
+            "job_id": format!("job-{}", job.number),
+            "rank": rank - job.first_rank,
+            "local_rank": rank % DEVICES_A_HOST,
+            "world_size": job.ranks,
+            "source": COLLECTOR,
+        }],
+        "segments": [{
+            "filename": "segment-000001.jsonl",
+            "event_count": job.samples,
+            "session_id": session_of(rank),
+            "size_bytes": segment.metadata()?.len(),
+            "closed": true,
+        }],
+    });
+    std::fs::write(sink.join("manifest.json"), manifest.to_string())
 }
 
 fn main() -> io::Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let usage = || io::Error::other("generate_fleet FOLDER FIRST_RANK RANKS SAMPLES START_SECONDS");
+    let usage =
+        || io::Error::other("generate_fleet FOLDER JOB FIRST_RANK RANKS SAMPLES START_SECONDS");
     let folder = arguments.next().ok_or_else(usage)?;
     let mut number = || {
         let text = arguments.next();
         text.and_then(|text| text.parse::<i64>().ok())
             .ok_or_else(usage)
     };
-    let (first, ranks, samples, start_s) = (number()?, number()?, number()?, number()?);
-    std::fs::create_dir_all(&folder)?;
-    for rank in first..first + ranks {
-        write_rank(Path::new(&folder), rank, samples, start_s)?;
+    let job = Job {
+        number: number()?,
+        first_rank: number()?,
+        ranks: number()?,
+        samples: number()?,
+        start_s: number()?,
+    };
+    for rank in job.first_rank..job.first_rank + job.ranks {
+        write_rank(Path::new(&folder), &job, rank)?;
     }
     Ok(())
 }
