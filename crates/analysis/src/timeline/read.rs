@@ -14,7 +14,7 @@ use super::ledger::Ledger;
 use super::oom_cause;
 use super::process::{Process, Role};
 use super::run::{Program, Run};
-use super::sample::SampleMetadata;
+use super::sample::{MetadataReader, SampleMetadata};
 use super::track::{DeviceMemory, OomMark, PhaseSpan, Recorder, Track};
 use super::windows::WindowEvidence;
 use crate::columns::{EventRef, Events, Origin};
@@ -223,6 +223,7 @@ struct Tracks {
     by_origin: HashMap<*const Origin, usize>,
     last: Option<(*const Origin, usize)>,
     processes: BTreeMap<i64, Process>,
+    metadata: MetadataReader,
 }
 
 fn tracks(events: &Events) -> (Vec<Track>, Vec<Process>) {
@@ -244,7 +245,7 @@ impl Tracks {
             is_measurement(event)
         };
         if is_counted {
-            let numbers = SampleMetadata::of(event.metadata_json());
+            let numbers = self.metadata.read(event.metadata_json());
             self.add_processes(event, &numbers);
             self.track(event.origin()).push_sample(event, &numbers);
         }

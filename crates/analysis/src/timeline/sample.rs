@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use memchr::memmem::Finder;
 use stormlog_format::Value;
 use stormlog_format::json::{Reader, parse};
+use stormlog_format::skeleton::{Skeleton, integers_of};
 
 /// Metadata without any of these texts has none of the numbers read here, so it is not parsed. This
 /// is the case for most samples.
@@ -13,6 +14,13 @@ static NEEDLES: LazyLock<[Finder<'static>; 3]> =
 
 /// Maximum number of processes read per sample.
 const MOST_PROCESSES: usize = 4096;
+
+/// How many layouts of metadata are remembered. Samples with and without a step, for example, have
+/// different layouts and alternate.
+const MOST_LAYOUTS: usize = 4;
+/// After this many different layouts no further one is remembered, because the metadata differ in
+/// more than their integers.
+const MOST_LEARNED: usize = 64;
 
 /// Numbers from the metadata of one sample; a missing number is unknown.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -31,53 +39,140 @@ pub(super) struct SampleMetadata {
     pub(super) processes: Vec<[i64; 3]>,
 }
 
-impl SampleMetadata {
+/// Parses the metadata of samples. Metadata that differ from earlier ones only in their integers are
+/// not parsed again.
+#[derive(Default)]
+pub(super) struct MetadataReader {
+    /// The layouts of earlier metadata; the one that fitted last is the first.
+    layouts: Vec<Layout>,
+    /// How many layouts were remembered, including those that were replaced.
+    learned: usize,
+}
+
+/// Metadata without their integers, and the numbers that some of these integers are.
+struct Layout {
+    skeleton: Skeleton,
+    numbers: Vec<Option<Number>>,
+}
+
+/// Selects a number of the metadata.
+type Number = fn(&mut SampleMetadata) -> &mut Option<i64>;
+
+impl MetadataReader {
     /// Parses the metadata of a sample. When the metadata is malformed, only the part before the
     /// error counts.
-    pub(super) fn of(metadata: &[u8]) -> Self {
-        let mut numbers = Self::default();
-        if NEEDLES.iter().any(|needle| needle.find(metadata).is_some()) {
-            each_value(metadata, |key, value| numbers.take(key, value));
+    pub(super) fn read(&mut self, metadata: &[u8]) -> SampleMetadata {
+        let mut known = self.layouts.iter().enumerate();
+        let fitting = known.find_map(|(index, layout)| Some((index, layout.read(metadata)?)));
+        if let Some((index, numbers)) = fitting {
+            self.layouts.swap(0, index);
+            return numbers;
         }
-        numbers
+        let mut parsed = SampleMetadata::default();
+        if NEEDLES.iter().any(|needle| needle.find(metadata).is_some()) {
+            let mut at = Vec::new();
+            let is_whole = parsed.parse(metadata, &mut at);
+            // The processes are a list, which is parsed every time.
+            if is_whole && parsed.processes.is_empty() && self.learned < MOST_LEARNED {
+                self.learn(metadata, &at);
+            }
+        }
+        parsed
     }
 
-    fn take(&mut self, key: &[u8], value: &[u8]) {
-        match key {
-            b"process_device_used_bytes" => self.own = bytes(value),
-            b"unassigned_process_bytes" => self.unassigned = bytes(value),
-            b"allocator_read_ns" => self.allocator_read_ns = bytes(value),
-            b"allocator_peak_bytes" => self.peak = bytes(value),
-            b"pinned_bytes" => self.pinned = bytes(value),
-            b"step" => self.step = bytes(value),
-            b"optimizer" => self.optimizer = bytes(value),
-            b"step_count" => self.step_count = bytes(value),
-            b"processes" => self.processes = processes(value),
-            b"host_memory" => each_value(value, |key, value| match key {
-                b"anonymous" => self.anonymous = bytes(value),
-                b"shared" => self.shared = bytes(value),
-                _ => {}
-            }),
-            _ => {}
+    fn learn(&mut self, metadata: &[u8], at: &[(usize, Number)]) {
+        let integers = integers_of(metadata);
+        let number_at = |start: usize| {
+            let found = at.iter().find(|(offset, _)| *offset == start);
+            found.map(|(_, number)| *number)
+        };
+        let numbers = integers.iter().map(|range| number_at(range.start));
+        let numbers: Vec<_> = numbers.collect();
+        // A number that is written in another way than as an integer may be an integer in the next
+        // metadata; this is not remembered, as it is rare.
+        if numbers.iter().flatten().count() < at.len() {
+            return;
+        }
+        if let Some(skeleton) = Skeleton::of(metadata, &integers) {
+            self.learned += 1;
+            self.layouts.insert(0, Layout { skeleton, numbers });
+            self.layouts.truncate(MOST_LAYOUTS);
         }
     }
 }
 
-/// Calls `take` with each key of an object and the text of its value.
-fn each_value(object: &[u8], mut take: impl FnMut(&[u8], &[u8])) {
+impl Layout {
+    /// The numbers of metadata that have this layout; `None` for others.
+    fn read(&self, metadata: &[u8]) -> Option<SampleMetadata> {
+        let mut parsed = SampleMetadata::default();
+        let length = self.skeleton.read(metadata, |index, _, value| {
+            if let Some(number) = self.numbers[index] {
+                *number(&mut parsed) = (value >= 0).then_some(value);
+            }
+        })?;
+        (length == metadata.len()).then_some(parsed)
+    }
+}
+
+/// The number that a key of the metadata, or of `host_memory` in it, contains.
+fn number_of(key: &[u8], is_host: bool) -> Option<Number> {
+    Some(match (key, is_host) {
+        (b"process_device_used_bytes", false) => |numbers| &mut numbers.own,
+        (b"unassigned_process_bytes", false) => |numbers| &mut numbers.unassigned,
+        (b"allocator_read_ns", false) => |numbers| &mut numbers.allocator_read_ns,
+        (b"allocator_peak_bytes", false) => |numbers| &mut numbers.peak,
+        (b"pinned_bytes", false) => |numbers| &mut numbers.pinned,
+        (b"step", false) => |numbers| &mut numbers.step,
+        (b"optimizer", false) => |numbers| &mut numbers.optimizer,
+        (b"step_count", false) => |numbers| &mut numbers.step_count,
+        (b"anonymous", true) => |numbers| &mut numbers.anonymous,
+        (b"shared", true) => |numbers| &mut numbers.shared,
+        _ => return None,
+    })
+}
+
+impl SampleMetadata {
+    /// Parses all numbers, and adds the offset of each to `at`. Returns whether the metadata is not
+    /// malformed.
+    fn parse(&mut self, metadata: &[u8], at: &mut Vec<(usize, Number)>) -> bool {
+        each_value(metadata, |key, value, start| {
+            let mut set = |key: &[u8], is_host, value: &[u8], start| {
+                if let Some(number) = number_of(key, is_host) {
+                    *number(self) = bytes(value);
+                    at.push((start, number));
+                }
+            };
+            match key {
+                b"processes" => self.processes = processes(value),
+                b"host_memory" => {
+                    each_value(value, |key, value, offset| {
+                        set(key, true, value, start + offset);
+                    });
+                }
+                _ => set(key, false, value, start),
+            }
+        })
+    }
+}
+
+/// Calls `take` with each key of an object, the text of its value, and the offset of that text.
+/// Returns whether the text is a whole object.
+fn each_value(object: &[u8], mut take: impl FnMut(&[u8], &[u8], usize)) -> bool {
     let mut reader = Reader::new(object);
     if !reader.eat(b'{') {
-        return;
+        return false;
     }
     loop {
-        let Ok(key) = reader.key() else { return };
+        let Ok(key) = reader.key() else { return false };
         reader.skip_space();
         let Ok(value) = reader.skip_value() else {
-            return;
+            return false;
         };
-        take(key.bytes, value);
-        if !reader.more(b'}').unwrap_or(false) {
-            return;
+        take(key.bytes, value, reader.position() - value.len());
+        match reader.more(b'}') {
+            Ok(true) => {}
+            Ok(false) => return true,
+            Err(_) => return false,
         }
     }
 }
@@ -104,9 +199,42 @@ fn processes(text: &[u8]) -> Vec<[i64; 3]> {
 mod tests {
     use super::*;
 
+    fn parsed(metadata: &[u8]) -> SampleMetadata {
+        MetadataReader::default().read(metadata)
+    }
+
+    #[test]
+    fn a_known_layout_gives_the_same_numbers_as_a_new_one() {
+        let texts: [&[u8]; 14] = [
+            br#"{"step": 1, "host_memory": {"anonymous": 3, "limit": 8}, "pinned_bytes": 4}"#,
+            br#"{"step": 200, "host_memory": {"anonymous": 30, "limit": 9}, "pinned_bytes": 0}"#,
+            br#"{"step": -1, "host_memory": {"anonymous": 30, "limit": 9}, "pinned_bytes": 0}"#,
+            br#"{"step": 1.5, "host_memory": {"anonymous": 30, "limit": 9}, "pinned_bytes": 0}"#,
+            br#"{"step": null, "host_memory": {"anonymous": 30, "limit": 9}, "pinned_bytes": 0}"#,
+            br#"{"step": 1, "host_memory": {"anonymous": 3, "limit": 8}, "pinned_bytes": 4"#,
+            br#"{"step": 1, "host_memory": {"anonymous": 3, "limit": 8}, "pinned_bytes": 4} "#,
+            br#"{"step": 1, "step": 2}"#,
+            br#"{"step": 1, "step": null}"#,
+            br#"{"step": 7, "step": null}"#,
+            br#"{"step": 3, "processes": [[7, 1, 2]]}"#,
+            br#"{"step": 4, "processes": [[8, 1, 2]]}"#,
+            br#"{"step": 4, "other": {"step": 5}}"#,
+            br#"{"backend": "cuda"}"#,
+        ];
+        let mut reader = MetadataReader::default();
+        for turn in 0..3 {
+            for text in texts {
+                let known = reader.read(text);
+                let shown = String::from_utf8_lossy(text);
+                assert_eq!(known, parsed(text), "turn {turn}: {shown}");
+            }
+        }
+        assert!(reader.learned > 0);
+    }
+
     #[test]
     fn the_share_of_the_process_is_read_at_the_top_level_only() {
-        let own = |text: &[u8]| SampleMetadata::of(text).own;
+        let own = |text: &[u8]| parsed(text).own;
         assert_eq!(own(br#"{"a": {"process_device_used_bytes": 5}}"#), None);
         let both = br#"{"a": "process_device_used_bytes", "process_device_used_bytes": 7}"#;
         assert_eq!(own(both), Some(7));
@@ -118,7 +246,7 @@ mod tests {
 
     #[test]
     fn steps_and_processes_are_read() {
-        let numbers = SampleMetadata::of(
+        let numbers = parsed(
             br#"{"step": 12, "optimizer": 1, "step_count": 40, "host_memory": {"anonymous": 3, "shared": 4},
                 "processes": [[7, 1, 2, 3], ["x"], [8, -1, 5, 0]]}"#,
         );
@@ -132,8 +260,7 @@ mod tests {
 
     #[test]
     fn broken_metadata_are_read_up_to_the_mistake() {
-        let numbers =
-            SampleMetadata::of(br#"{"step": 3, "pinned_bytes": 9, "host_memory": {"anonymous""#);
+        let numbers = parsed(br#"{"step": 3, "pinned_bytes": 9, "host_memory": {"anonymous""#);
         assert_eq!(
             (numbers.step, numbers.pinned, numbers.anonymous),
             (Some(3), Some(9), None)
