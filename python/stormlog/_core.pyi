@@ -174,7 +174,8 @@ def new_session_id() -> str:
     """A new random session id."""
 
 def stable_legacy_session_id(parts: Sequence[object]) -> str:
-    """The id for some parts; equal parts give equal ids. Parts that are None are left out."""
+    """The session id for the given parts; equal parts give equal ids. Parts that are None are
+    left out."""
 
 def normalize_session_status(status: object) -> str:
     """The status as files spell it."""
@@ -353,7 +354,8 @@ def allocator_snapshot_page(pickle: bytes, owners: str, device: int) -> str:
 def allocator_snapshot_still(
     pickle: bytes, owners: str, device: int, limits: tuple[int, int, int, int]
 ) -> str:
-    """The same without scripts, within the given limits."""
+    """The page of ``allocator_snapshot_page`` without scripts. The limits are numbers of timeline
+    points, marks, holders and live blocks."""
 
 def read_device_profile(path: _Path) -> list[tuple[list[str], list[int]]]:
     """The allocations of a device memory profile of JAX: functions and values."""
@@ -417,7 +419,7 @@ def pool_sizes(
 
 @final
 class Around:
-    """A function of PyTorch with something to do before and after it."""
+    """Wraps a function of PyTorch and calls other functions before and after it."""
 
     def __new__(
         cls,
@@ -427,7 +429,7 @@ class Around:
         after: Callable[[], object] | None = None,
     ) -> Around: ...
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """The function's result or error; what the others raise stays here."""
+        """Calls the wrapped function; exceptions of the other functions are ignored."""
 
 @final
 class MemoryErrors:
@@ -435,7 +437,7 @@ class MemoryErrors:
 
     def __new__(cls, then: Callable[[BaseException], object]) -> MemoryErrors: ...
     def __call__(self, _code: object, _offset: int, error: object) -> None:
-        """A failure stays here."""
+        """Calls the function if memory ran out; exceptions that it raises are ignored."""
 
 def device_shares(index: int) -> tuple[int, int, list[tuple[int, int]]] | None:
     """Used and total bytes of a GPU, and the bytes of each process on it."""
@@ -446,40 +448,42 @@ def process_name(pid: int) -> str | None:
 def wait_for_contexts(
     known: list[int], every_s: float, patience_s: float
 ) -> tuple[list[int], float | None]:
-    """Waits for a CUDA context on other devices: these, and when they were last seen without one,
-    in seconds after the call."""
+    """Waits for a CUDA context on a device that is not in ``known``. Returns the devices with a new
+    context, and how many seconds after the call they were last seen without one."""
 
 def driver_start(libraries: list[str]) -> str | None:
-    """Attributes the driver's allocations from now on; the reason why it cannot."""
+    """Starts to attribute the driver's allocations; returns the reason when it cannot."""
 
 def driver_stop(reason: str) -> None:
     """Gives CUPTI back to the program."""
 
 def driver_state() -> tuple[str, str | None]:
-    """Whether the driver's allocations are attributed, and why no longer."""
+    """Whether the driver's allocations are attributed (``off``, ``on``, ``ended``), and why the
+    attribution ended."""
 
 def driver_held() -> tuple[list[dict[str, Any]], int]:
     """What the driver has allocated, by owner, and how many allocations were not followed."""
 
 def driver_question(patience_s: float) -> tuple[int, int] | None:
-    """Waits for a thread that allocates and wants to know its line."""
+    """Waits until an allocating thread asks for its line of Python; returns the numbers of the
+    question and of the thread."""
 
 def driver_answer(question: tuple[int, int], site: tuple[str, int, str] | None) -> None:
-    """Answers such a question."""
+    """Answers a question of ``driver_question`` with file, line and function, if they are known."""
 
 @final
 class StepHook:
     """Called by PyTorch at the end of every optimizer's step, on the training thread."""
 
     def __call__(self, optimizer: object, /, *_rest: object) -> None:
-        """Takes whatever PyTorch passes; a failure stays here."""
+        """Accepts any arguments that PyTorch passes; a failure raises no exception."""
 
     @property
     def steps(self) -> int:
         """How many steps there have been."""
 
     def set_watcher(self, watcher: Callable[[int, int], object] | None) -> None:
-        """Has a function called at the ends of steps once the level there rises."""
+        """Sets a function that is called at an end of a step when memory at these ends rises."""
 
     def attend(self) -> None:
         """Calls the watcher at the next end of a step, whether the level rises or not."""

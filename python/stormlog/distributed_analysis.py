@@ -103,7 +103,7 @@ def analyze_cross_rank_events(
 def summarize_cross_rank_analysis(
     events: Events, *, phase_resolver: PhaseReplayIndex | None = None
 ) -> dict[str, Any]:
-    """The comparison of ranks as plain data, without the points."""
+    """Compare ranks and return the result as plain data, without the merged points."""
     resolver = resolver_of(phase_resolver)
     merged, cause, notes = _core.compare_ranks(rows_of(events), resolver, False)
     del merged["merged_points"], merged["notes"]

@@ -44,7 +44,8 @@ pub use wording::human as human_bytes;
 /// The longest time that the end of a session waits for the disk.
 const SINK_PATIENCE: Duration = Duration::from_secs(5);
 
-/// The longest time that an event which the program records waits for fresh counters.
+/// The longest time that a call waits for the collectors while another thread reads them. After
+/// that, an event is recorded with the counters of the last event.
 const READING_PATIENCE: Duration = Duration::from_millis(50);
 
 /// Options of a recorder.

@@ -80,7 +80,11 @@ pub enum ProjectionError {
     IntegerTooLarge(&'static str),
 }
 
-/// Projects a record of any version that has a session id.
+/// Projects a record of any version that has a session id: copies its fields into the resource
+/// (the source), the attributes (the measurements) and the correlation (session, job and phase).
+///
+/// `observed` is the time at which the event was observed, in nanoseconds; if it is `None` or null,
+/// the timestamp of the record is used.
 ///
 /// ```
 /// let json = br#"{"session_id": "s", "timestamp_ns": 5, "event_type": "stop", "metadata": {}}"#;

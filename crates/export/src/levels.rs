@@ -59,7 +59,7 @@ metrics! {
     ProcessDevice: Gauge, "process_device_memory_used", "bytes", "Device memory that one process holds.";
     Allocated: Gauge, "allocator_allocated", "bytes", "Memory in live tensors, by the framework's allocator.";
     Reserved: Gauge, "allocator_reserved", "bytes", "Device memory that the framework's allocator holds.";
-    AllocatorPeak: Gauge, "allocator_peak", "bytes", "Most memory in live tensors since the program reset that counter.";
+    AllocatorPeak: Gauge, "allocator_peak", "bytes", "Peak of the memory in live tensors since the program last reset the allocator's peak counter.";
     HostUsed: Gauge, "host_memory_used", "bytes", "Host memory of a program and its children that the kernel cannot reclaim.";
     HostFree: Gauge, "host_memory_available", "bytes", "Host memory that the program can still use.";
     HostLimit: Gauge, "host_memory_limit", "bytes", "Host memory that the program may use.";

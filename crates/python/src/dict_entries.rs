@@ -85,7 +85,8 @@ impl Entries {
         Some(changed)
     }
 
-    /// The changed value of the key at an index.
+    /// The value that the last dictionary has for a key, by the caller's index of the key; `None`
+    /// before the first dictionary and after `settle` dropped the value.
     pub(crate) fn value<'a, 'py>(
         &'a self,
         py: Python<'py>,
@@ -95,8 +96,8 @@ impl Entries {
         entry.value.as_ref().map(|value| value.bind(py))
     }
 
-    /// Drops the value at an index if its type is mutable, because the content of the same object
-    /// may be different later.
+    /// Drops the stored value of a key, by the caller's index of the key, if its type is mutable,
+    /// because the content of the same object may be different later.
     pub(crate) fn settle(&mut self, py: Python<'_>, index: usize) {
         let value = &mut self.entries[self.at_index[index]].value;
         if value

@@ -163,7 +163,7 @@ class Group(NamedTuple):
 def locate(
     addresses: Mapping[int, int], deadline: float, *, rest: Callable[[], None] | None = None
 ) -> Located:
-    """The holder of each of some device blocks, given by start and size."""
+    """Search for the holders of device blocks, which are given by start address and size."""
     began = time.monotonic()
     wanted = _Wanted(addresses)
     walk = wanted.walk(deadline, rest)
@@ -178,7 +178,7 @@ def locate_in_graphs(
     tensors: deque[tuple[weakref.ref[Any], Step]],
     deadline: float,
 ) -> dict[int, Holder]:
-    """The device blocks that the graphs of tensors hold."""
+    """The holders of those device blocks that the autograd graphs of tensors hold."""
     wanted = _Wanted(addresses)
     walk = wanted.walk(deadline, None)
     walk.run_graphs(tensors, wanted.is_complete)

@@ -112,7 +112,7 @@ class PhaseSpan:
 
 
 class PhaseReplayIndex:
-    """All phases of some events, for looking up the phase at a time."""
+    """All phases of the given events; finds the phase at a time."""
 
     def __init__(self, intervals_by_group: Mapping[tuple[str, int], Sequence[PhaseSpan]]) -> None:
         groups = [(group, list(spans)) for group, spans in intervals_by_group.items()]

@@ -27,7 +27,7 @@ __all__ = [
 
 @dataclass
 class ArtifactLoadResult:
-    """The content of some paths; the events are those of the selected session."""
+    """The sessions loaded from the given paths, and the events of the selected session."""
 
     events: MutableSequence[TelemetryEventV3]
     sessions: list[LoadedTelemetrySession]

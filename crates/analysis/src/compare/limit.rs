@@ -28,10 +28,10 @@ pub struct SlopeLimit {
     text: String,
 }
 
-/// The most memory that each step may keep, and the limit as the user wrote it.
+/// The highest growth per step that passes, and the limit as the user wrote it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepLimit {
-    /// The most memory that a step may keep, in bytes.
+    /// The highest growth per step that passes, in bytes.
     pub bytes_per_step: f64,
     text: String,
 }

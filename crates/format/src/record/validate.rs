@@ -1,5 +1,4 @@
-//! Validates versioned records. Validates records; the rules are checked in the order in which this
-//! file lists them.
+//! Validates versioned records. The rules are checked in the order in which this file lists them.
 
 use super::fields::{at_least, integer, name, optional_text};
 use super::{RecordError, identity_of};

@@ -1,4 +1,5 @@
-//! Samples a GPU, a process, the machine or a growing sink on a background thread.
+//! Produces the events of the live view on a background thread: it samples the GPUs, a process or
+//! the machine, or reads the events that are appended to sinks.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use crate::output;
 /// Delete files that no version within the retention needs.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  stormlog lake vacuum --at /lake --dry-run\n  stormlog lake vacuum --at s3://bucket/fleet --retention 336"
+    after_help = "Examples:\n  stormlog lake vacuum --at /lake --dry-run\n  stormlog lake vacuum --at s3://bucket/fleet --retention 336    # hours"
 )]
 pub(crate) struct VacuumArgs {
     /// The lake: a directory or `s3://bucket/prefix`
