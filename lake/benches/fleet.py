@@ -4,7 +4,7 @@
     python lake/benches/fleet.py --samples 200000000 --ranks 4096 --parallel 4
 
 Generates the recordings job by job, ingests and deletes them, so that the disk never holds all of them.
-Most ranks are in jobs of 256, and one in sixteen in jobs of 8, which are small enough that an ingest also
+Most ranks are in jobs of 256 (--large-job), and one in sixteen in jobs of 8, which are small enough that an ingest also
 analyzes them. Needs the PyPI package duckdb for the comparison. Prints JSON. Takes about 30 GB of disk with
 the defaults and 4 jobs at a time.
 """
@@ -26,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 RELEASE = Path(__file__).resolve().parent.parent / "target/release"
-LARGE_JOB, SMALL_JOB = 256, 8
+SMALL_JOB = 8
 START_S = 1_762_000_000
 REPEATS = 3
 FLEET = {
@@ -43,13 +43,13 @@ SCAN = """SELECT host, rank, count(*) AS samples, min(allocator_allocated_bytes)
  FROM samples GROUP BY host, rank ORDER BY host, rank"""
 
 
-def jobs_of(ranks: int) -> list[tuple[int, int]]:
+def jobs_of(ranks: int, large_job: int) -> list[tuple[int, int]]:
     """The first rank and the number of ranks of each job of a fleet."""
-    in_small_jobs = ranks // 16 if ranks > LARGE_JOB else 0
+    in_small_jobs = ranks // 16 if ranks > large_job else 0
     sizes = [SMALL_JOB] * (in_small_jobs // SMALL_JOB)
     left = ranks - sum(sizes)
     while left > 0:
-        sizes.append(min(LARGE_JOB, left))
+        sizes.append(min(large_job, left))
         left -= sizes[-1]
     firsts = [sum(sizes[:number]) for number in range(len(sizes))]
     return list(zip(firsts, sizes, strict=True))
@@ -65,7 +65,7 @@ class Ingest:
         self.peak_anonymous_mib: list[float] = []
         self.analyzed_cpu_s = 0.0
         self.source_bytes = 0
-        self.jobs = jobs_of(options.ranks)
+        self.jobs = jobs_of(options.ranks, options.large_job)
         self.lock = threading.Lock()
 
     def job(self, number: int) -> None:
@@ -186,6 +186,7 @@ def main() -> None:
     parser.add_argument("--generator", default=str(RELEASE / "examples/generate_fleet"))
     parser.add_argument("--samples", type=int, default=200_000_000)
     parser.add_argument("--ranks", type=int, default=4096)
+    parser.add_argument("--large-job", type=int, default=256, help="ranks of a large job")
     parser.add_argument("--parallel", type=int, default=4, help="jobs that are ingested at a time")
     parser.add_argument("--threads", type=int, default=4, help="threads of a worker")
     parser.add_argument("--diagnose", action="store_true", help="measure the diagnosis of one job too")

@@ -90,6 +90,30 @@ def test_a_live_sink_is_continued(lake, tmp_path):
     assert lake.json("doctor", "--at", tmp_path / "lake")["problems"] == []
 
 
+def test_a_run_of_thousands_of_ranks_is_replaced_when_one_has_grown(lake, tmp_path):
+    ranks = 6000
+
+    def line(number: int, rank: int, event_type: str = "sample") -> str:
+        text = event(f"session-{rank}", number, event_type, rank)
+        return text.replace('"job_id": null', '"job_id": "large"').replace('"world_size": 8', f'"world_size": {ranks}')
+
+    for rank in range(ranks):
+        path = tmp_path / f"runs/events-{rank}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(line(0, rank, "start") + line(1, rank))
+    other = Sink(tmp_path / "other/a", "session-other")
+    lake("ingest", tmp_path / "other", "--to", tmp_path / "lake")
+    lake("ingest", tmp_path / "runs", "--to", tmp_path / "lake")
+    with (tmp_path / "runs/events-7.jsonl").open("a") as file:
+        file.write(line(2, 7))
+    again = lake.json("ingest", tmp_path / "runs", "--to", tmp_path / "lake")
+    assert (again["samples"], again["runs_analyzed"]) == (1, 1)
+    assert counts(tmp_path / "lake") == (ranks + 1, ranks + other.events)
+    sessions = column(tmp_path / "lake", "sessions", "session_id")
+    assert sorted(sessions) == sorted([f"session-{rank}" for rank in range(ranks)] + ["session-other"])
+    assert sorted(column(tmp_path / "lake", "runs", "ranks")) == [0, ranks]
+
+
 def test_an_unfinished_line_is_left_for_the_next_time(lake, tmp_path):
     sink = Sink(tmp_path / "runs/a", "session-a")
     sink.sample(5)

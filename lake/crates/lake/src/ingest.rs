@@ -10,6 +10,7 @@ mod facts;
 mod identity;
 mod plan;
 mod progress;
+mod replace;
 mod rollups;
 mod rows;
 mod store;
@@ -247,7 +248,6 @@ async fn derive(
             source_ids.extend(cluster.source_ids());
             cluster.derive(&mut derived);
         }
-        let source_ids: Vec<String> = source_ids.into_iter().collect();
         for store in &mut stores {
             let advances = part.iter().flatten().map(|index| Advance {
                 source_id: units[*index].id.clone(),
@@ -256,7 +256,7 @@ async fn derive(
             });
             let advances: Vec<Advance> = advances.collect();
             let rows = derived.batch(store.table)?;
-            store.replace(&source_ids, vec![rows], &advances).await?;
+            store.replace(&source_ids, &rows, &advances).await?;
         }
     }
     Ok(())

@@ -111,6 +111,34 @@ impl TableFiles {
             rows,
         })
     }
+
+    /// Each file as a table of its own, in the order of the log.
+    fn into_single_files(self) -> impl Iterator<Item = Self> {
+        let Self {
+            schema,
+            scanned,
+            indices,
+            files,
+            ..
+        } = self;
+        files.into_iter().map(move |file| Self {
+            schema: Arc::clone(&schema),
+            scanned: scanned.clone(),
+            indices: indices.clone(),
+            files: vec![file],
+            rows: Precision::Absent,
+        })
+    }
+}
+
+/// The files of the table version that is loaded, each as a table of its own that a session made of
+/// [`Lake::state`](crate::Lake::state) can read, in the order of the log.
+pub fn single_files(
+    table: Table,
+    opened: &DeltaTable,
+) -> Result<Vec<Arc<dyn TableProvider>>, LakeError> {
+    let files = TableFiles::of(table, opened)?.into_single_files();
+    Ok(files.map(|file| Arc::new(file) as _).collect())
 }
 
 /// A text field as an Arrow view type, so that filters and groups copy no text.

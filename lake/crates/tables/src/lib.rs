@@ -13,7 +13,7 @@ mod schema;
 mod store;
 
 pub use error::LakeError;
-pub use files::PARTITION;
+pub use files::{PARTITION, single_files};
 pub use lake::{Lake, delta_error, register_table};
 pub use ledger::{Ledger, read_ledger};
 pub use metadata::{COVERED, Covered, Splitter, join_metadata};

@@ -1,13 +1,14 @@
 //! Stores rows in tables: files are written as rows come, and one commit makes them visible
 //! together with the positions up to which sources are stored.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::datatypes::Date32Type;
-use datafusion::prelude::{Expr, col, lit};
+use datafusion::prelude::SessionContext;
 use deltalake::kernel::scalars::ScalarExt;
 use deltalake::kernel::transaction::{CommitBuilder, CommitProperties};
 use deltalake::kernel::{Action, Add, Transaction};
@@ -18,6 +19,8 @@ use indexmap::IndexMap;
 use stormlog_lake_tables::{
     Lake, LakeError, Ledger, PARTITION, Table, delta_error, read_ledger, writer_properties,
 };
+
+use super::replace::Rewrite;
 
 /// How often a commit is tried before it fails. After each attempt that seemed to fail, the table's
 /// log shows whether it has succeeded nevertheless.
@@ -49,6 +52,8 @@ pub(super) struct Store {
     opened: DeltaTable,
     pub(super) ledger: Ledger,
     writer: Option<RecordBatchWriter>,
+    /// A session that can read the files of the lake.
+    session: SessionContext,
 }
 
 impl Store {
@@ -61,6 +66,7 @@ impl Store {
             opened,
             ledger,
             writer: None,
+            session: SessionContext::from(lake.state()?.build()),
         })
     }
 
@@ -75,9 +81,7 @@ impl Store {
         }
         let mut writer = match self.writer.take() {
             Some(writer) => writer,
-            None => RecordBatchWriter::for_table(&self.opened)
-                .map_err(|error| self.failed(error))?
-                .with_writer_properties(writer_properties(self.table)),
+            None => self.new_writer().map_err(|error| self.failed(error))?,
         };
         let written = write_days(&mut writer, rows).await;
         self.writer = Some(writer);
@@ -129,28 +133,13 @@ impl Store {
     /// rows were made from.
     pub(super) async fn replace(
         &mut self,
-        source_ids: &[String],
-        rows: Vec<RecordBatch>,
+        source_ids: &BTreeSet<String>,
+        rows: &RecordBatch,
         advances: &[Advance],
     ) -> Result<()> {
         let mut pause = FIRST_PAUSE;
-        let is_empty = rows.iter().all(|batch| batch.num_rows() == 0);
         for attempt in 1.. {
-            let ids: Vec<Expr> = source_ids.iter().map(|id| lit(id.as_str())).collect();
-            let of_sources = col("source_id").in_list(ids, false);
-            let replaced = if is_empty {
-                self.delete(of_sources, advances).await
-            } else {
-                self.opened
-                    .clone()
-                    .write(rows.clone())
-                    .with_save_mode(SaveMode::Overwrite)
-                    .with_replace_where(of_sources)
-                    .with_writer_properties(writer_properties(self.table))
-                    .with_commit_properties(properties(advances))
-                    .await
-                    .map(|_| ())
-            };
+            let replaced = self.try_replace(source_ids, rows, advances).await;
             match self.settle(replaced, advances, attempt).await? {
                 Settled::Stored => return Ok(()),
                 Settled::Again => tokio::time::sleep(pause).await,
@@ -160,21 +149,42 @@ impl Store {
         Ok(())
     }
 
-    /// Deletes rows; the positions follow in a second commit, because a deletion that finds no rows
-    /// makes no commit. If the ingest is killed between the two commits, the next ingest deletes
-    /// again.
-    async fn delete(&self, rows: Expr, advances: &[Advance]) -> Result<(), DeltaTableError> {
-        let (mut after, _) = self.opened.clone().delete().with_predicate(rows).await?;
-        after.update_state().await?;
-        let operation = DeltaOperation::Write {
-            mode: SaveMode::Append,
-            partition_by: Some(vec!["date".to_owned()]),
-            predicate: None,
+    /// Writes the new rows, and the files that contain old ones again without them; one commit
+    /// exchanges the files.
+    async fn try_replace(
+        &self,
+        source_ids: &BTreeSet<String>,
+        rows: &RecordBatch,
+        advances: &[Advance],
+    ) -> Result<(), DeltaTableError> {
+        let mut writer = self.new_writer()?;
+        let old = Rewrite {
+            table: self.table,
+            opened: &self.opened,
+            session: &self.session,
+            source_ids,
         };
+        let removed = old.run(&mut writer).await?;
+        if rows.num_rows() > 0 {
+            write_days(&mut writer, rows.clone()).await?;
+        }
+        let added = writer.flush().await?;
+        let removed = removed.into_iter().map(Action::Remove);
+        let actions = removed.chain(added.into_iter().map(Action::Add)).collect();
         CommitBuilder::from(properties(advances))
-            .build(Some(after.snapshot()?), after.log_store(), operation)
+            .with_actions(actions)
+            .build(
+                Some(self.opened.snapshot()?),
+                self.opened.log_store(),
+                DeltaOperation::Update { predicate: None },
+            )
             .await
             .map(|_| ())
+    }
+
+    fn new_writer(&self) -> Result<RecordBatchWriter, DeltaTableError> {
+        let writer = RecordBatchWriter::for_table(&self.opened)?;
+        Ok(writer.with_writer_properties(writer_properties(self.table)))
     }
 
     /// Finds out from the table's log whether an attempt to commit has succeeded. A request to
@@ -231,7 +241,7 @@ impl Store {
 /// Writes rows, each into the partition of its day. The writer sorts rows into partitions by copying
 /// all of them; rows of a recording are in order of time, so that slices of one day each can be
 /// written without a copy.
-async fn write_days(
+pub(super) async fn write_days(
     writer: &mut RecordBatchWriter,
     rows: RecordBatch,
 ) -> Result<(), DeltaTableError> {
