@@ -64,7 +64,7 @@ def test_a_torn_line_warns_and_is_listed() -> None:
     assert (damage.file, damage.line, damage.field) == (path, 3, None)
     assert damage.byte_range is not None
     assert damage.byte_range[1] == path.stat().st_size
-    assert "torn" in damage.reason
+    assert "incomplete" in damage.reason
     with pytest.warns(errors.StormlogDamageWarning):
         [session] = load_telemetry_sessions(run("torn_last_line"))
     assert session.damage == session.events.damage == events.damage  # type: ignore[attr-defined]
