@@ -1,6 +1,6 @@
 //! Loads the artifacts at the paths that a user gave, which may be files or folders.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
@@ -23,6 +23,11 @@ pub struct Gathered {
 }
 
 impl Gathered {
+    /// Each loaded artifact with its path.
+    pub fn by_file(&self) -> impl Iterator<Item = (&Path, &Loaded)> {
+        self.files.iter().map(PathBuf::as_path).zip(&self.loaded)
+    }
+
     /// Joins all loaded artifacts into one, with the newest session first.
     pub fn joined(self) -> Loaded {
         let mut artifacts = self.loaded.into_iter();

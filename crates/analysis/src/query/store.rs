@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use hashbrown::HashMap;
 use stormlog_format::rollup::RollupFile;
 
 use super::catalog::{Catalog, CatalogWarning, Source, SourceKind};
@@ -201,15 +202,22 @@ impl Store {
         Arc::clone(self.loaded[place].get_or_init(load))
     }
 
-    /// Keeps the events of a sink that the caller has already loaded (with damage skipped), so that
-    /// queries do not read the sink again. A path that is not a sink of this store is ignored.
-    pub fn supply(&self, path: &Path, loaded: &Loaded) {
-        let is_it = |source: &Source| source.kind == SourceKind::Sink && source.path == path;
-        let Some(index) = self.catalog.sources.iter().position(is_it) else {
-            return;
-        };
-        if self.loaded[index].set(Arc::new(loaded.clone())).is_ok() {
-            self.note_damage(&self.catalog.sources[index], &loaded.damage);
+    /// Keeps the events of sinks that the caller has already loaded (with damage skipped), so that
+    /// queries do not read the sinks again. Paths that are not sinks of this store are ignored.
+    pub fn supply<'l>(&self, loaded: impl IntoIterator<Item = (&'l Path, &'l Loaded)>) {
+        let sources = self.catalog.sources.iter().enumerate();
+        let sinks = sources.filter(|(_, source)| source.kind == SourceKind::Sink);
+        // A run may have thousands of sinks. The first source at a path counts.
+        let sinks = sinks
+            .rev()
+            .map(|(index, sink)| (sink.path.as_path(), index));
+        let by_path: HashMap<&Path, usize> = sinks.collect();
+        for (path, loaded) in loaded {
+            if let Some(&index) = by_path.get(path)
+                && self.loaded[index].set(Arc::new(loaded.clone())).is_ok()
+            {
+                self.note_damage(&self.catalog.sources[index], &loaded.damage);
+            }
         }
     }
 

@@ -230,10 +230,10 @@ impl Desk {
             ..LoadOptions::skipping()
         };
         let mut gathered = gather(&self.paths, &options).map_err(|(_, error)| error)?;
-        for (file, loaded) in gathered.files.iter().zip(&mut gathered.loaded) {
+        for loaded in &mut gathered.loaded {
             settle_statuses(&mut loaded.sessions);
-            store.supply(file, loaded);
         }
+        store.supply(gathered.by_file());
         self.loaded = gathered.loaded;
         Ok(())
     }

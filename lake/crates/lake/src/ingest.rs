@@ -174,7 +174,9 @@ async fn ingest(lake: &Lake, paths: &[PathBuf], done: &mut Done) -> Result<()> {
         let reason = unit.unreadable.as_ref()?;
         Some(json!({"file": unit.path.to_string_lossy(), "reason": reason}))
     }));
-    let damage = facts.damage;
+    let damage = std::mem::take(&mut facts.damage);
+    // The buffers of the rows are not needed during the analysis.
+    drop(facts);
     derive(lake, &catalog, &units, &damage, done).await?;
     progress.finish();
     Ok(())

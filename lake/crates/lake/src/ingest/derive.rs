@@ -6,11 +6,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use serde_json::{Value, json};
 use stormlog_analysis::analyze::{AnalyzeOptions, Report, RunReport, analyze};
 use stormlog_analysis::issue::IssueFilter;
-use stormlog_analysis::query::{Catalog, OomFilter, SessionFilter, Source, Store};
+use stormlog_analysis::query::{Catalog, OomFilter, OomRow, SessionFilter, Source, Store};
 use stormlog_analysis::regular_file::read_inside;
 use stormlog_analysis::timeline::run_id_of;
 use stormlog_analysis::{Gathered, LoadOptions, LoadedSession, OnError, gather, read_rollups};
@@ -93,23 +93,25 @@ impl Cluster<'_> {
             .collect();
         let runs = Runs::of(report.as_ref(), &loaded);
         let store = self.store(gathered.as_ref());
-        self.sessions(derived, &store, &runs, &loaded, bytes);
+        let index = Index::of(&self.units);
+        Self::sessions(derived, &index, &store, &runs, &loaded, bytes);
         for row in store.oom_bundles(&OomFilter::default()) {
-            self.oom(derived, &row);
+            self.oom(derived, &index, &row);
         }
         if let Some(report) = &report {
-            self.runs(derived, report, &runs, &loaded);
-            self.issues(derived, &store);
+            self.runs(derived, &index, report, &runs, &loaded);
+            self.issues(derived, &index, &store);
         } else {
-            self.unanalysed(derived, &store, bytes);
+            self.unanalysed(derived, &index, &store, bytes);
         }
     }
 
     fn gathered(&self) -> Option<Gathered> {
         let paths: Vec<&Path> = self.units.iter().map(|unit| unit.path.as_path()).collect();
+        let known: HashSet<&Path> = paths.iter().copied().collect();
         // Loading a recording also loads the recordings in its folder, so only the topmost paths
         // are loaded.
-        let is_top = |path: &&&Path| !path.ancestors().skip(1).any(|above| paths.contains(&above));
+        let is_top = |path: &&&Path| !path.ancestors().skip(1).any(|above| known.contains(above));
         let top: Vec<PathBuf> = paths
             .iter()
             .filter(is_top)
@@ -135,9 +137,7 @@ impl Cluster<'_> {
             ..Catalog::default()
         });
         if let Some(gathered) = gathered {
-            for (file, loaded) in gathered.files.iter().zip(&gathered.loaded) {
-                store.supply(file, loaded);
-            }
+            store.supply(gathered.by_file());
         }
         store
     }
@@ -195,40 +195,9 @@ impl Cluster<'_> {
         (!own.is_empty()).then(|| Value::Array(own).to_string())
     }
 
-    /// The id of a session's stream, or else the id of the unit that contains the session.
-    fn source_of(&self, session_id: &str, path: &str) -> String {
-        let pieces = self.units.iter().flat_map(|unit| &unit.pieces);
-        let of_session = pieces.clone().find(|piece| {
-            let first = piece.first.as_ref();
-            first.is_some_and(|first| first.session_id == session_id)
-        });
-        let at_path = || {
-            let unit = self
-                .units
-                .iter()
-                .find(|unit| unit.path == Path::new(path))?;
-            Some(
-                unit.pieces
-                    .first()
-                    .map_or(&unit.id, |piece| &piece.source_id),
-            )
-        };
-        let found = of_session.map(|piece| &piece.source_id).or_else(at_path);
-        found.cloned().unwrap_or_else(|| self.first_source())
-    }
-
-    fn first_source(&self) -> String {
-        let pieces = self.units.iter().flat_map(|unit| &unit.pieces);
-        let mut ids = pieces.map(|piece| &piece.source_id);
-        let id = ids
-            .next()
-            .or_else(|| self.units.first().map(|unit| &unit.id));
-        id.cloned().unwrap_or_default()
-    }
-
     fn sessions(
-        &self,
         derived: &mut Derived,
+        index: &Index<'_>,
         store: &Store,
         runs: &Runs,
         loaded: &[&LoadedSession],
@@ -245,32 +214,34 @@ impl Cluster<'_> {
         if !is_listed {
             return;
         }
+        let listed = in_manifests(store);
+        // The first of several sessions with one id counts.
+        let by_id: HashMap<&Text, &LoadedSession> = loaded
+            .iter()
+            .rev()
+            .map(|session| (&session.summary.session_id, *session))
+            .collect();
         for row in store.sessions(&SessionFilter::default(), None) {
             let summary = &row.summary;
             let id = summary.session_id.to_string();
             let path = row.source_path.to_string();
-            let recorded = loaded
-                .iter()
-                .find(|session| session.summary.session_id == summary.session_id);
+            let recorded = by_id.get(&summary.session_id).copied();
             let mut all = plain(&row.to_map());
             all["date"] = json!(day(summary.started_at_ns));
-            all["source_id"] = json!(self.source_of(&id, &path));
+            all["source_id"] = json!(index.source_of(&id, &path));
             all["run_id"] = json!(runs.id_of(&id));
             all["thinned_until_ns"] = json!(recorded.and_then(|session| session.thinned_until_ns));
-            all["start_metadata"] = json!(recorded.and_then(|session| start_metadata(session)));
-            all["owner"] = json!(owner(Path::new(&path)));
+            all["start_metadata"] = json!(recorded.and_then(start_metadata));
+            all["owner"] = json!(index.owner(Path::new(&path)));
             let first_file = recorded.and_then(|session| session.sources.first());
             all["first_file"] = json!(first_file.unwrap_or(&path));
-            all["is_listed"] = json!(is_in_manifest(store, &summary.session_id));
+            all["is_listed"] = json!(listed.contains(&summary.session_id));
             derived.push(Table::Sessions, all);
         }
     }
 
-    fn oom(&self, derived: &mut Derived, row: &stormlog_analysis::query::OomRow) {
-        let unit = self
-            .units
-            .iter()
-            .find(|unit| unit.path == row.bundle.bundle_path);
+    fn oom(&self, derived: &mut Derived, index: &Index<'_>, row: &OomRow) {
+        let unit = index.by_path.get(row.bundle.bundle_path.as_path());
         let mut all = plain(&row.to_map());
         let created = row.bundle.created_ns();
         all["date"] = json!(day(created.unwrap_or(self.now_ns)));
@@ -278,19 +249,26 @@ impl Cluster<'_> {
         let details = row.bundle.bundle_path.join("metadata.json");
         let details = read_inside(&row.bundle.bundle_path, &details, LARGEST_DETAILS);
         all["details"] = json!(details.ok().and_then(|bytes| String::from_utf8(bytes).ok()));
-        all["source_id"] = json!(unit.map_or_else(|| self.first_source(), |unit| unit.id.clone()));
+        all["source_id"] = json!(unit.map_or(index.first, |unit| unit.id.as_str()));
         derived.push(Table::Ooms, all);
     }
 
-    fn runs(&self, derived: &mut Derived, report: &Report, runs: &Runs, loaded: &[&LoadedSession]) {
+    fn runs(
+        &self,
+        derived: &mut Derived,
+        index: &Index<'_>,
+        report: &Report,
+        runs: &Runs,
+        loaded: &[&LoadedSession],
+    ) {
         let document = json!(Document::of(report));
-        for (index, run) in report.runs.iter().enumerate() {
-            let run_id = &runs.ids[index];
+        for (number, run) in report.runs.iter().enumerate() {
+            let run_id = &runs.ids[number];
             let first = run
                 .sessions
                 .last()
                 .map(|session| session.session_id.to_string());
-            let source_id = self.source_of(first.as_deref().unwrap_or_default(), "");
+            let source_id = index.source_of(first.as_deref().unwrap_or_default(), "");
             let findings: Vec<Value> = run
                 .diagnosis
                 .findings()
@@ -344,7 +322,7 @@ impl Cluster<'_> {
                     "git_commit": run.timeline.program.commit,
                     "framework": versions.as_ref().map(|(name, _)| name),
                     "framework_version": versions.as_ref().map(|(_, version)| version),
-                    "owner": self.units.first().and_then(|unit| owner(&unit.path)),
+                    "owner": self.units.first().and_then(|unit| index.owner(&unit.path)),
                     "world_size": run.world_size,
                     "ranks": run.ranks.len(),
                     "sessions": run.sessions.len(),
@@ -359,7 +337,7 @@ impl Cluster<'_> {
                     "verdict": verdict,
                     "severity": worst.as_ref().map(|worst| &worst["severity"]),
                     "findings": findings.len(),
-                    "document": document.get("runs").map(|runs| runs[index].to_string()),
+                    "document": document.get("runs").map(|runs| runs[number].to_string()),
                 }),
             );
             for (place, mut row) in findings.into_iter().enumerate() {
@@ -367,7 +345,7 @@ impl Cluster<'_> {
                 let session = row["session_id"].as_str().unwrap_or_default().to_owned();
                 row["document"] = json!(text);
                 row["date"] = json!(day(row["onset_ns"].as_i64().unwrap_or(started)));
-                row["source_id"] = json!(self.source_of(&session, ""));
+                row["source_id"] = json!(index.source_of(&session, ""));
                 row["run_id"] = json!(run_id);
                 row["place"] = json!(place);
                 derived.push(Table::Findings, row);
@@ -375,7 +353,7 @@ impl Cluster<'_> {
         }
     }
 
-    fn issues(&self, derived: &mut Derived, store: &Store) {
+    fn issues(&self, derived: &mut Derived, index: &Index<'_>, store: &Store) {
         for issue in
             store.issues_with_findings(&IssueFilter::default(), &std::collections::HashMap::new())
         {
@@ -384,7 +362,7 @@ impl Cluster<'_> {
                 .first_seen_ns
                 .or(issue.last_seen_ns)
                 .unwrap_or(self.now_ns);
-            let source_id = self.source_of(first.as_deref().unwrap_or_default(), "");
+            let source_id = index.source_of(first.as_deref().unwrap_or_default(), "");
             let document = Writer::new(Layout::Line).map_to_string(&issue.to_map());
             let mut row = plain(&issue.to_map());
             row["date"] = json!(day(seen));
@@ -395,7 +373,7 @@ impl Cluster<'_> {
     }
 
     /// Adds a row for a run that is too large to be analysed at once, or that cannot be loaded.
-    fn unanalysed(&self, derived: &mut Derived, store: &Store, bytes: u64) {
+    fn unanalysed(&self, derived: &mut Derived, index: &Index<'_>, store: &Store, bytes: u64) {
         let verdict = if bytes > LARGEST_ANALYSIS {
             "too_large"
         } else {
@@ -423,10 +401,10 @@ impl Cluster<'_> {
             Table::Runs,
             json!({
                 "date": day(first.started_at_ns),
-                "source_id": self.source_of(&first.session_id.to_string(), ""),
+                "source_id": index.source_of(&first.session_id.to_string(), ""),
                 "run_id": first.session_id.to_string(),
                 "job_id": first.job_id.as_ref().map(ToString::to_string),
-                "owner": self.units.first().and_then(|unit| owner(&unit.path)),
+                "owner": self.units.first().and_then(|unit| index.owner(&unit.path)),
                 "world_size": sessions.iter().map(|session| session.world_size).max(),
                 "ranks": ranks.len(),
                 "sessions": sessions.len(),
@@ -441,16 +419,73 @@ impl Cluster<'_> {
     }
 }
 
-/// Whether a manifest lists a session.
-fn is_in_manifest(store: &Store, session_id: &Text) -> bool {
-    store.catalog().sources.iter().any(|source| {
-        let listed = source
-            .manifest
-            .iter()
-            .flat_map(|manifest| &manifest.sessions);
-        let mut listed = listed.chain(&source.diagnosed);
-        listed.any(|session| session.session_id == *session_id)
-    })
+/// The sessions that a manifest lists.
+fn in_manifests(store: &Store) -> HashSet<&Text> {
+    let sources = store.catalog().sources.iter();
+    let listed = sources.flat_map(|source| {
+        let manifest = source.manifest.iter();
+        let listed = manifest.flat_map(|manifest| &manifest.sessions);
+        listed.chain(&source.diagnosed)
+    });
+    listed.map(|session| &session.session_id).collect()
+}
+
+/// Finds the units and streams of a cluster; a run may have thousands of them.
+struct Index<'a> {
+    /// The id of the stream that begins with a session.
+    by_session: HashMap<String, &'a str>,
+    by_path: HashMap<&'a Path, &'a Unit>,
+    /// The id of the first stream, or of the first unit if no unit has a stream.
+    first: &'a str,
+    /// The text of `/etc/passwd`.
+    users: String,
+}
+
+impl<'a> Index<'a> {
+    fn of(units: &[&'a Unit]) -> Self {
+        let pieces = || units.iter().flat_map(|unit| &unit.pieces);
+        let mut by_session = HashMap::new();
+        for piece in pieces() {
+            if let Some(first) = &piece.first {
+                let id = first.session_id.to_string();
+                by_session.entry(id).or_insert(piece.source_id.as_str());
+            }
+        }
+        let first = pieces().next().map(|piece| &piece.source_id);
+        let first = first.or_else(|| units.first().map(|unit| &unit.id));
+        Self {
+            by_session,
+            by_path: units
+                .iter()
+                .map(|unit| (unit.path.as_path(), *unit))
+                .collect(),
+            first: first.map_or("", String::as_str),
+            users: std::fs::read_to_string("/etc/passwd").unwrap_or_default(),
+        }
+    }
+
+    /// The id of a session's stream, or else the id of the unit that contains the session.
+    fn source_of(&self, session_id: &str, path: &str) -> &str {
+        let at_path = || {
+            let unit = self.by_path.get(Path::new(path))?;
+            let piece = unit.pieces.first();
+            Some(piece.map_or(unit.id.as_str(), |piece| piece.source_id.as_str()))
+        };
+        let of_session = self.by_session.get(session_id).copied();
+        of_session.or_else(at_path).unwrap_or(self.first)
+    }
+
+    /// The name of the user who owns a path, or the user's number where the machine does not know
+    /// the name.
+    fn owner(&self, path: &Path) -> Option<String> {
+        let uid = path.metadata().ok()?.uid();
+        let named = self.users.lines().find_map(|line| {
+            let mut fields = line.split(':');
+            let name = fields.next()?;
+            (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
+        });
+        Some(named.unwrap_or_else(|| uid.to_string()))
+    }
 }
 
 /// The ids of runs.
@@ -487,14 +522,7 @@ impl Runs {
 /// that it is the same for all ranks, wherever and whenever they are ingested. Several attempts of
 /// one job have the same run id and differ in their start time.
 fn run_id(run: &RunReport, loaded: &[&LoadedSession]) -> String {
-    let is_of_run = |session: &&&LoadedSession| {
-        let id = &session.summary.session_id;
-        run.sessions.iter().any(|summary| summary.session_id == *id)
-    };
-    let own = loaded
-        .iter()
-        .filter(is_of_run)
-        .find_map(|session| run_id_of(session));
+    let own = of_run(run, loaded).find_map(run_id_of);
     let first = run
         .sessions
         .iter()
@@ -502,6 +530,16 @@ fn run_id(run: &RunReport, loaded: &[&LoadedSession]) -> String {
     let id = own.or_else(|| run.job_id.clone());
     let id = id.or_else(|| first.map(|session| session.session_id.clone()));
     id.map_or_else(|| identity::hash(&[b"run"]), |id| id.to_string())
+}
+
+/// The loaded sessions that belong to a run.
+fn of_run<'a>(
+    run: &'a RunReport,
+    loaded: &'a [&LoadedSession],
+) -> impl Iterator<Item = &'a LoadedSession> {
+    let ids: HashSet<&Text> = run.sessions.iter().map(|one| &one.session_id).collect();
+    let loaded = loaded.iter().copied();
+    loaded.filter(move |session| ids.contains(&session.summary.session_id))
 }
 
 /// The metadata of the event that begins a session, as JSON.
@@ -513,11 +551,7 @@ fn start_metadata(session: &LoadedSession) -> Option<String> {
 
 /// The framework of a run and its version, from the event that begins a session.
 fn framework(run: &RunReport, loaded: &[&LoadedSession]) -> Option<(String, String)> {
-    for session in loaded {
-        let id = &session.summary.session_id;
-        if !run.sessions.iter().any(|summary| summary.session_id == *id) {
-            continue;
-        }
+    for session in of_run(run, loaded) {
         let Some(text) = start_metadata(session) else {
             continue;
         };
@@ -537,17 +571,4 @@ fn framework(run: &RunReport, loaded: &[&LoadedSession]) -> Option<(String, Stri
 fn plain(row: &Object) -> Value {
     let text = Writer::new(Layout::Line).map_to_string(row);
     serde_json::from_str(&text).unwrap_or_else(|_| json!({}))
-}
-
-/// The name of the user who owns a path, or the user's number where the machine does not know the
-/// name.
-fn owner(path: &Path) -> Option<String> {
-    let uid = path.metadata().ok()?.uid();
-    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let named = users.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
-    });
-    Some(named.unwrap_or_else(|| uid.to_string()))
 }
