@@ -4,7 +4,7 @@
 use std::io::Cursor;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use datafusion::arrow::compute::{cast, concat_batches};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::arrow::ipc::reader::StreamReader;
@@ -51,16 +51,24 @@ impl PackedRows {
                 DataType::List(_) => Ok(ArrayRef::clone(value)),
                 wanted => Ok(cast(value, wanted)?),
             });
-        let columns = columns.collect::<Result<Vec<_>>>()?;
-        let fields = self
-            .schema
-            .fields()
-            .iter()
-            .zip(&columns)
-            .map(|(field, column)| Field::new(field.name(), column.data_type().clone(), true));
-        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let mut columns = columns.collect::<Result<Vec<_>>>()?;
+        // A new dictionary has room for 1,024 texts, which is more than most sessions need: a run has
+        // thousands of sessions.
+        columns.iter_mut().for_each(ArrayRef::shrink_to_fit);
+        let schema = self.schema_of(&columns);
         self.keep(RecordBatch::try_new(schema, columns)?);
         Ok(())
+    }
+
+    /// The schema for some columns: the common one, unless a list has other names of its items.
+    fn schema_of(&self, columns: &[ArrayRef]) -> SchemaRef {
+        let fields = || self.schema.fields().iter().zip(columns);
+        if fields().all(|(field, column)| field.data_type() == column.data_type()) {
+            return SchemaRef::clone(&self.schema);
+        }
+        let fields = fields()
+            .map(|(field, column)| Field::new(field.name(), column.data_type().clone(), true));
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
 
     fn keep(&mut self, batch: RecordBatch) {
