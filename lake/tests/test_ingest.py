@@ -234,7 +234,12 @@ def test_hostile_tables_give_an_error(lake, tmp_path, what):
 def test_errors_have_hints(lake, tmp_path):
     missing = lake("ingest", tmp_path / "no", "--to", tmp_path / "lake", code=1)
     assert missing.stderr == f"error: '{tmp_path}/no' does not exist\n"
-    nothing = lake("doctor", "--at", tmp_path / "none", code=1)
-    assert "there is no lake at" in nothing.stderr and "hint: " in nothing.stderr
+    for command in [["doctor"], ["leaks"], ["sql", "SELECT count(*) FROM samples"]]:
+        nothing = lake(*command, "--at", tmp_path / "none", code=1)
+        assert "there is no lake at" in nothing.stderr and "hint: " in nothing.stderr
+    sink = Sink(tmp_path / "runs/a", "session-a")
+    lake("ingest", sink.path, "--to", tmp_path / "lake")
+    unknown = lake("sql", "SELECT * FROM sample", "--at", tmp_path / "lake", code=1)
+    assert "'datafusion.public.sample' not found\nhint: \"SHOW TABLES\"" in unknown.stderr
     secret = lake("doctor", "--at", "s3://key:hush@bucket/lake", code=1)
     assert "hush" not in secret.stderr and "credentials" in secret.stderr

@@ -67,11 +67,19 @@ pub(crate) fn of_panic(panic: &(dyn std::any::Any + Send)) -> anyhow::Error {
 }
 
 fn hint(error: &anyhow::Error) -> Option<&'static str> {
-    if let Some(AskError::Cluster(_)) = error.downcast_ref() {
-        return Some("'stormlog lake cluster --at URL' starts workers on this machine");
-    }
-    let lake = error.downcast_ref::<LakeError>()?;
-    Some(match lake {
+    let lake = match error.downcast_ref() {
+        Some(AskError::Cluster(_)) => {
+            return Some("'stormlog lake cluster --at URL' starts workers on this machine");
+        }
+        Some(AskError::NotAQuestion(_)) => {
+            return Some(
+                "\"SHOW TABLES\" lists tables and views, \"SHOW COLUMNS FROM samples\" the columns of one",
+            );
+        }
+        Some(AskError::Lake(error)) => Some(error),
+        _ => error.downcast_ref::<LakeError>(),
+    };
+    Some(match lake? {
         LakeError::NotFound(_) => {
             "'stormlog lake ingest PATH --to URL' creates a lake; check the address"
         }
