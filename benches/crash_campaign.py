@@ -114,7 +114,7 @@ class Victims:
         sink = AppendOnlyTelemetrySink(config)
         session_id = f"session-{os.getpid()}-{self.seed}"
         self.report(session=session_id, directory=str(sink.directory))
-        number = 0
+        number = sessions = 0
         while True:
             sink.append(record(session_id, number))
             number += 1
@@ -124,7 +124,8 @@ class Victims:
             if number % 700 == 0 and self.seed % 3 == 0:
                 sink.close("completed")
                 self.report(completed=session_id)
-                session_id, number = f"session-{os.getpid()}-{self.seed}-{number}", 0
+                sessions += 1
+                session_id, number = f"session-{os.getpid()}-{self.seed}-{sessions}", 0
                 self.report(session=session_id, directory=str(sink.directory))
 
     def thinning(self) -> None:
