@@ -139,7 +139,8 @@ impl Store {
     ) -> Result<()> {
         let mut pause = FIRST_PAUSE;
         for attempt in 1.. {
-            let replaced = self.try_replace(source_ids, rows, advances).await;
+            // The future is large, because it contains those of a query.
+            let replaced = Box::pin(self.try_replace(source_ids, rows, advances)).await;
             match self.settle(replaced, advances, attempt).await? {
                 Settled::Stored => return Ok(()),
                 Settled::Again => tokio::time::sleep(pause).await,
