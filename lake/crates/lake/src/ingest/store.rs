@@ -139,8 +139,7 @@ impl Store {
     ) -> Result<()> {
         let mut pause = FIRST_PAUSE;
         for attempt in 1.. {
-            // The future is large, because it contains those of a query.
-            let replaced = Box::pin(self.try_replace(source_ids, rows, advances)).await;
+            let replaced = self.try_replace(source_ids, rows, advances).await;
             match self.settle(replaced, advances, attempt).await? {
                 Settled::Stored => return Ok(()),
                 Settled::Again => tokio::time::sleep(pause).await,
@@ -256,9 +255,8 @@ pub(super) async fn write_days(
             return writer.write(rows).await;
         };
         let day = IndexMap::from([(PARTITION.to_owned(), date)]);
-        writer
-            .write_partition(rows, &day, WriteMode::Default)
-            .await?;
+        // The future of the writer is larger than those of all its callers together.
+        Box::pin(writer.write_partition(rows, &day, WriteMode::Default)).await?;
     }
     Ok(())
 }
