@@ -239,18 +239,26 @@ async fn derive(
     done.runs += changed.len();
     for part in changed.chunks(RUNS_A_COMMIT) {
         let mut derived = Derived::default();
-        let mut source_ids = BTreeSet::new();
-        for indexes in part {
-            let cluster = Cluster {
+        let clusters: Vec<Cluster<'_>> = part
+            .iter()
+            .map(|indexes| Cluster {
                 units: indexes.iter().map(|index| &units[*index]).collect(),
                 catalog,
                 damage,
                 now_ns,
-            };
-            source_ids.extend(cluster.source_ids());
+            })
+            .collect();
+        for cluster in &clusters {
             cluster.derive(&mut derived);
         }
         for store in &mut stores {
+            // A cluster of which nothing was stored has no rows to search for and to replace.
+            let is_stored =
+                |unit: &&Unit| unit.is_known || store.ledger.position(&unit.id).is_some();
+            let replaced = clusters
+                .iter()
+                .filter(|cluster| cluster.units.iter().any(is_stored));
+            let source_ids: BTreeSet<String> = replaced.flat_map(Cluster::source_ids).collect();
             let advances = part.iter().flatten().map(|index| Advance {
                 source_id: units[*index].id.clone(),
                 from: store.ledger.position(&units[*index].id),

@@ -34,6 +34,8 @@ pub(crate) struct Unit {
     pub(crate) bundle: Option<usize>,
     /// Why the unit cannot be read; `None` when it can.
     pub(crate) unreadable: Option<String>,
+    /// Whether the lake has a recording with the same content, at this path or at another one.
+    pub(crate) is_known: bool,
 }
 
 /// A file of a unit that is read line by line, or a unit that is read as a whole.
@@ -132,6 +134,7 @@ pub(crate) fn units(catalog: &Catalog, known: &Known) -> Vec<Unit> {
     for unit in &mut units {
         let path = absolute(&unit.path);
         for piece in &mut unit.pieces {
+            unit.is_known |= known.0.contains_key(&piece.content_id);
             piece.source_id = known.source_id(&piece.content_id, &path);
         }
     }
@@ -175,6 +178,7 @@ fn unit(path: &Path, kind: &'static str) -> Unit {
         source: None,
         bundle: None,
         unreadable: None,
+        is_known: false,
     }
 }
 

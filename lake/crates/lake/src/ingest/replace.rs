@@ -48,6 +48,9 @@ impl Rewrite<'_> {
         &self,
         writer: &mut RecordBatchWriter,
     ) -> Result<Vec<Remove>, DeltaTableError> {
+        if self.source_ids.is_empty() {
+            return Ok(Vec::new());
+        }
         let mut files = stream::iter(self.candidates()?)
             .map(|file| async {
                 let found = self.is_in(&file).await?;
