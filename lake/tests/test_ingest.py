@@ -54,6 +54,7 @@ def test_a_recording_that_was_moved_is_not_stored_again(lake, tmp_path):
     sink.sample(5)
     lake("ingest", tmp_path / "archive", "--to", tmp_path / "lake")
     assert counts(tmp_path / "lake") == sums([sink])
+    assert column(tmp_path / "lake", "sessions", "session_id") == ["session-a"]
     # A copy is another source, as it is for queries.
     shutil.copytree(tmp_path / "archive/b", tmp_path / "copy/b")
     assert lake.json("ingest", tmp_path / "copy", "--to", tmp_path / "lake")["samples"] == 55

@@ -225,7 +225,7 @@ async fn derive(
         stores.push(Store::open(lake, table).await?);
     }
     let states: Vec<i64> = units.iter().map(Unit::state).collect();
-    let is_known = |index: &usize| {
+    let is_unchanged = |index: &usize| {
         let position = |store: &Store| store.ledger.position(&units[*index].id);
         stores
             .iter()
@@ -234,7 +234,7 @@ async fn derive(
     let now_ns = now_ns();
     let (same, changed): (Vec<_>, Vec<_>) = clusters::clusters(units, catalog)
         .into_iter()
-        .partition(|cluster| cluster.iter().all(is_known));
+        .partition(|cluster| cluster.iter().all(is_unchanged));
     done.unchanged = same.iter().map(Vec::len).sum();
     done.runs += changed.len();
     for part in changed.chunks(RUNS_A_COMMIT) {

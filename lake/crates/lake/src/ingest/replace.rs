@@ -4,6 +4,7 @@
 //! recursively: the ids of a run of thousands of ranks would overflow its stack.
 
 use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch};
@@ -48,9 +49,6 @@ impl Rewrite<'_> {
         &self,
         writer: &mut RecordBatchWriter,
     ) -> Result<Vec<Remove>, DeltaTableError> {
-        if self.source_ids.is_empty() {
-            return Ok(Vec::new());
-        }
         let mut files = stream::iter(self.candidates()?)
             .map(|file| async {
                 let found = self.is_in(&file).await?;
@@ -128,8 +126,9 @@ fn may_contain(stats: &Value, source_ids: &BTreeSet<String>) -> bool {
     let bound = |key: &str| stats[key][SOURCE_ID].as_str();
     match (bound("minValues"), bound("maxValues")) {
         (Some(least), Some(greatest)) => {
-            let mut from = source_ids.iter().skip_while(|id| id.as_str() < least);
-            from.next().is_some_and(|id| id.as_str() <= greatest)
+            let from = (Bound::Included(least), Bound::Unbounded);
+            let next = source_ids.range::<str, _>(from).next();
+            next.is_some_and(|id| id.as_str() <= greatest)
         }
         _ => true,
     }

@@ -11,7 +11,7 @@ use datafusion::arrow::datatypes::Date32Type;
 use datafusion::prelude::SessionContext;
 use deltalake::kernel::scalars::ScalarExt;
 use deltalake::kernel::transaction::{CommitBuilder, CommitProperties};
-use deltalake::kernel::{Action, Add, Transaction};
+use deltalake::kernel::{Action, Add, Remove, Transaction};
 use deltalake::protocol::{DeltaOperation, SaveMode};
 use deltalake::writer::{DeltaWriter, RecordBatchWriter, WriteMode};
 use deltalake::{DeltaTable, DeltaTableError};
@@ -52,8 +52,7 @@ pub(super) struct Store {
     opened: DeltaTable,
     pub(super) ledger: Ledger,
     writer: Option<RecordBatchWriter>,
-    /// A session that can read the files of the lake.
-    session: SessionContext,
+    lake: Lake,
 }
 
 impl Store {
@@ -66,7 +65,7 @@ impl Store {
             opened,
             ledger,
             writer: None,
-            session: SessionContext::from(lake.state()?.build()),
+            lake: lake.clone(),
         })
     }
 
@@ -158,13 +157,7 @@ impl Store {
         advances: &[Advance],
     ) -> Result<(), DeltaTableError> {
         let mut writer = self.new_writer()?;
-        let old = Rewrite {
-            table: self.table,
-            opened: &self.opened,
-            session: &self.session,
-            source_ids,
-        };
-        let removed = old.run(&mut writer).await?;
+        let removed = self.rewrite_without(source_ids, &mut writer).await?;
         if rows.num_rows() > 0 {
             write_days(&mut writer, rows.clone()).await?;
         }
@@ -180,6 +173,27 @@ impl Store {
             )
             .await
             .map(|_| ())
+    }
+
+    /// Writes the files that contain rows of some sources again without these rows. Returns the
+    /// actions that remove the old files.
+    async fn rewrite_without(
+        &self,
+        source_ids: &BTreeSet<String>,
+        writer: &mut RecordBatchWriter,
+    ) -> Result<Vec<Remove>, DeltaTableError> {
+        if source_ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let state = self.lake.state();
+        let state = state.map_err(|error| DeltaTableError::Generic(error.to_string()))?;
+        let rewrite = Rewrite {
+            table: self.table,
+            opened: &self.opened,
+            session: &SessionContext::from(state.build()),
+            source_ids,
+        };
+        rewrite.run(writer).await
     }
 
     fn new_writer(&self) -> Result<RecordBatchWriter, DeltaTableError> {
