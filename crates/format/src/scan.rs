@@ -12,7 +12,7 @@
 
 use crate::event::{FIELDS, Version};
 use crate::json::{RawString, Reader};
-use crate::skeleton::{Skeleton, integers_of};
+use crate::skeleton::{Layouts, Skeleton, integers_of};
 
 /// A validated record whose texts are slices of the file.
 #[derive(Clone, Debug)]
@@ -66,20 +66,11 @@ pub struct Scanner<'a> {
     strings: [&'a [u8]; FIELDS.len()],
     /// The metadata of the record last passed to [`took`](Self::took).
     metadata: &'a [u8],
-    /// Metadata of earlier records without their integers; the one that fitted last is the first.
-    skeletons: Vec<Skeleton>,
-    /// How many metadata texts were remembered in `skeletons`, including those that were replaced.
-    remembered: usize,
+    /// Metadata of earlier records without their integers.
+    layouts: Layouts<Skeleton>,
     /// Whether each record must be on a single line.
     one_line: bool,
 }
-
-/// How many metadata texts are compared with the next one. Samples with and without a step, for
-/// example, have different metadata and alternate.
-const MOST_SKELETONS: usize = 4;
-/// After this many different metadata texts no further one is remembered, because the metadata of
-/// such a file differ in more than their integers.
-const MOST_REMEMBERED: usize = 64;
 
 /// The index of a key in [`FIELDS`].
 type Field = usize;
@@ -183,12 +174,16 @@ impl<'a> Scanner<'a> {
                 if !self.metadata.is_empty() && rest.starts_with(self.metadata) {
                     values.repeats_metadata = true;
                     values.metadata = self.metadata;
-                } else if let Some(length) = self.known_metadata(rest) {
+                } else if let Some(length) =
+                    self.layouts.read(|known| known.read(rest, |_, _, _| ()))
+                {
                     values.metadata = &rest[..length];
                 } else if rest.first() == Some(&b'{') {
                     values.metadata = Reader::at(text, offset).skip_value().ok()?;
                     self.stays_on_the_line(values.metadata)?;
-                    self.remember(values.metadata);
+                    let metadata = values.metadata;
+                    self.layouts
+                        .learn(|| Skeleton::of(metadata, &integers_of(metadata)));
                 } else {
                     return None;
                 }
@@ -208,27 +203,6 @@ impl<'a> Scanner<'a> {
                 values.present |= 1 << field;
                 Some(end)
             }
-        }
-    }
-
-    /// The length of the metadata at the start of a text, if they differ from those of an earlier
-    /// record only in their integers.
-    fn known_metadata(&mut self, text: &[u8]) -> Option<usize> {
-        let mut skeletons = self.skeletons.iter().enumerate();
-        let (index, length) =
-            skeletons.find_map(|(index, one)| Some((index, one.read(text, |_, _, _| ())?)))?;
-        self.skeletons.swap(0, index);
-        Some(length)
-    }
-
-    fn remember(&mut self, metadata: &[u8]) {
-        if self.remembered == MOST_REMEMBERED {
-            return;
-        }
-        if let Some(skeleton) = Skeleton::of(metadata, &integers_of(metadata)) {
-            self.remembered += 1;
-            self.skeletons.insert(0, skeleton);
-            self.skeletons.truncate(MOST_SKELETONS);
         }
     }
 
@@ -585,7 +559,7 @@ mod tests {
             let new = metadata(Scanner::of_lines().scan(line.as_bytes(), 0));
             assert_eq!(known, new, "{line}");
         }
-        assert_eq!(scanner.remembered, 4, "each new shape is parsed once");
+        assert_eq!(scanner.layouts.learned, 4, "each new shape is parsed once");
     }
 
     #[test]

@@ -63,6 +63,55 @@ impl Skeleton {
     }
 }
 
+/// How many layouts are compared with the next text. Samples with and without a step, for example,
+/// have different metadata and alternate.
+const MOST_LAYOUTS: usize = 4;
+
+/// After this many layouts no further one is remembered, because such texts differ in more than
+/// their integers.
+const MOST_LEARNED: usize = 64;
+
+/// The layouts of the last few texts: their skeletons, with what the caller knows about each.
+#[derive(Debug)]
+pub struct Layouts<T> {
+    /// The layout that fitted last is the first.
+    recent: Vec<T>,
+    /// How many layouts were remembered, including those that were replaced.
+    pub(crate) learned: usize,
+}
+
+impl<T> Default for Layouts<T> {
+    fn default() -> Self {
+        Self {
+            recent: Vec::with_capacity(MOST_LAYOUTS),
+            learned: 0,
+        }
+    }
+}
+
+impl<T> Layouts<T> {
+    /// Reads a text with the first layout that fits it. The result is `None` if no layout does.
+    pub fn read<R>(&mut self, mut read: impl FnMut(&T) -> Option<R>) -> Option<R> {
+        let mut layouts = self.recent.iter().enumerate();
+        let (index, found) = layouts.find_map(|(index, layout)| Some((index, read(layout)?)))?;
+        self.recent.swap(0, index);
+        Some(found)
+    }
+
+    /// Remembers the layout of a text that no known layout fits. The layout is made only if it can
+    /// be remembered; `None` stands for a text that has none.
+    pub fn learn(&mut self, layout: impl FnOnce() -> Option<T>) {
+        if self.learned == MOST_LEARNED {
+            return;
+        }
+        if let Some(layout) = layout() {
+            self.learned += 1;
+            self.recent.truncate(MOST_LAYOUTS - 1);
+            self.recent.insert(0, layout);
+        }
+    }
+}
+
 /// The ranges of the integers in a valid JSON text. Numbers with a fraction or an exponent, and
 /// numbers that do not fit into 64 bits, are left out.
 pub fn integers_of(json: &[u8]) -> Vec<Range<usize>> {
@@ -150,6 +199,29 @@ mod tests {
         let skeleton = of(r#"{"a": "b"}"#);
         assert_eq!(read(&skeleton, r#"{"a": "b"}"#), Some((10, vec![])));
         assert_eq!(read(&skeleton, r#"{"a": "c"}"#), None);
+    }
+
+    #[test]
+    fn only_the_last_layouts_are_remembered_and_only_so_many_in_all() {
+        let mut layouts = Layouts::default();
+        let learn = |layouts: &mut Layouts<_>, number: usize| layouts.learn(|| Some(number));
+        let knows = |layouts: &mut Layouts<usize>, number| {
+            layouts
+                .read(|known| (*known == number).then_some(()))
+                .is_some()
+        };
+        for number in 0..MOST_LAYOUTS {
+            learn(&mut layouts, number);
+        }
+        assert!(knows(&mut layouts, 0), "the oldest is now the last used");
+        learn(&mut layouts, MOST_LAYOUTS);
+        assert!(knows(&mut layouts, 0));
+        assert_eq!(layouts.recent.len(), MOST_LAYOUTS);
+        for number in MOST_LAYOUTS + 1..MOST_LEARNED {
+            learn(&mut layouts, number);
+        }
+        layouts.learn(|| unreachable!("a text that differs each time costs nothing"));
+        assert!(knows(&mut layouts, MOST_LEARNED - 1));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use memchr::memmem::Finder;
 use stormlog_format::Value;
 use stormlog_format::json::{Reader, parse};
-use stormlog_format::skeleton::{Skeleton, integers_of};
+use stormlog_format::skeleton::{Layouts, Skeleton, integers_of};
 
 /// Metadata without any of these texts has none of the numbers read here, so it is not parsed. This
 /// is the case for most samples.
@@ -14,13 +14,6 @@ static NEEDLES: LazyLock<[Finder<'static>; 3]> =
 
 /// Maximum number of processes read per sample.
 const MOST_PROCESSES: usize = 4096;
-
-/// How many layouts of metadata are remembered. Samples with and without a step, for example, have
-/// different layouts and alternate.
-const MOST_LAYOUTS: usize = 4;
-/// After this many different layouts no further one is remembered, because the metadata differ in
-/// more than their integers.
-const MOST_LEARNED: usize = 64;
 
 /// Numbers from the metadata of one sample; a missing number is unknown.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -43,10 +36,7 @@ pub(super) struct SampleMetadata {
 /// not parsed again.
 #[derive(Default)]
 pub(super) struct MetadataReader {
-    /// The layouts of earlier metadata; the one that fitted last is the first.
-    layouts: Vec<Layout>,
-    /// How many layouts were remembered, including those that were replaced.
-    learned: usize,
+    layouts: Layouts<Layout>,
 }
 
 /// Metadata without their integers, and the numbers that some of these integers are.
@@ -62,10 +52,7 @@ impl MetadataReader {
     /// Parses the metadata of a sample. When the metadata is malformed, only the part before the
     /// error counts.
     pub(super) fn read(&mut self, metadata: &[u8]) -> SampleMetadata {
-        let mut known = self.layouts.iter().enumerate();
-        let fitting = known.find_map(|(index, layout)| Some((index, layout.read(metadata)?)));
-        if let Some((index, numbers)) = fitting {
-            self.layouts.swap(0, index);
+        if let Some(numbers) = self.layouts.read(|layout| layout.read(metadata)) {
             return numbers;
         }
         let mut parsed = SampleMetadata::default();
@@ -73,14 +60,17 @@ impl MetadataReader {
             let mut at = Vec::new();
             let is_whole = parsed.parse(metadata, &mut at);
             // The processes are a list, which is parsed every time.
-            if is_whole && parsed.processes.is_empty() && self.learned < MOST_LEARNED {
-                self.learn(metadata, &at);
+            if is_whole && parsed.processes.is_empty() {
+                self.layouts.learn(|| Layout::of(metadata, &at));
             }
         }
         parsed
     }
+}
 
-    fn learn(&mut self, metadata: &[u8], at: &[(usize, Number)]) {
+impl Layout {
+    /// The layout of metadata in which the numbers begin at the given offsets.
+    fn of(metadata: &[u8], at: &[(usize, Number)]) -> Option<Self> {
         let integers = integers_of(metadata);
         let number_at = |start: usize| {
             let found = at.iter().find(|(offset, _)| *offset == start);
@@ -91,17 +81,12 @@ impl MetadataReader {
         // A number that is written in another way than as an integer may be an integer in the next
         // metadata; this is not remembered, as it is rare.
         if numbers.iter().flatten().count() < at.len() {
-            return;
+            return None;
         }
-        if let Some(skeleton) = Skeleton::of(metadata, &integers) {
-            self.learned += 1;
-            self.layouts.insert(0, Layout { skeleton, numbers });
-            self.layouts.truncate(MOST_LAYOUTS);
-        }
+        let skeleton = Skeleton::of(metadata, &integers)?;
+        Some(Self { skeleton, numbers })
     }
-}
 
-impl Layout {
     /// The numbers of metadata that have this layout; `None` for others.
     fn read(&self, metadata: &[u8]) -> Option<SampleMetadata> {
         let mut parsed = SampleMetadata::default();
@@ -229,7 +214,7 @@ mod tests {
                 assert_eq!(known, parsed(text), "turn {turn}: {shown}");
             }
         }
-        assert!(reader.learned > 0);
+        assert!(reader.layouts.read(|_| Some(())).is_some());
     }
 
     #[test]

@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use stormlog_format::json::Reader;
-use stormlog_format::skeleton::{Skeleton, integers_of};
+use stormlog_format::skeleton::{Layouts, Skeleton, integers_of};
 
 /// The numbers that have columns: the column, the key in the metadata, and whether the key is
 /// inside `host_memory`.
@@ -40,10 +40,9 @@ pub type Covered = [Option<i64>; COVERED.len()];
 /// not parsed again.
 #[derive(Debug, Default)]
 pub struct Splitter {
-    /// The layouts of earlier metadata; the one that fitted last is the first.
-    layouts: Vec<Layout>,
-    /// The text of the last metadata that have no layout.
-    whole: String,
+    layouts: Layouts<Layout>,
+    /// The text without columns of the metadata that were split last.
+    rest: String,
 }
 
 /// How metadata are split.
@@ -55,8 +54,6 @@ struct Layout {
     slots: Vec<Slot>,
     /// The text that has no columns: the parts before, between and after the integers in it.
     constants: Vec<String>,
-    /// The text that has no columns, with the integers of the metadata that were split last.
-    rest: String,
 }
 
 /// Where an integer of the metadata belongs.
@@ -68,41 +65,31 @@ enum Slot {
     Rest,
 }
 
-/// How many layouts are remembered.
-const MOST_LAYOUTS: usize = 4;
-
 impl Splitter {
     /// Splits metadata into the numbers that have columns, and the text that has none.
     pub fn split(&mut self, text: &[u8]) -> (Covered, &str) {
-        let mut known = self.layouts.iter_mut().enumerate();
-        let fitting = known.find_map(|(index, layout)| Some((index, layout.split(text)?)));
-        if let Some((index, numbers)) = fitting {
-            self.layouts.swap(0, index);
-            return (numbers, &self.layouts[0].rest);
+        let rest = &mut self.rest;
+        if let Some(numbers) = self.layouts.read(|layout| layout.split(text, rest)) {
+            return (numbers, rest);
         }
         let mut split = Split::default();
-        if !split_object(text, 0, false, &mut split) {
-            self.whole = String::from_utf8_lossy(text).into_owned();
-            return (split.numbers, &self.whole);
+        rest.clear();
+        if split_object(text, 0, false, &mut split) {
+            rest.push_str(&String::from_utf8_lossy(&split.rest));
+            self.layouts.learn(|| split.layout(text));
+        } else {
+            rest.push_str(&String::from_utf8_lossy(text));
         }
-        let numbers = split.numbers;
-        if let Some(layout) = split.layout(text) {
-            self.layouts.insert(0, layout);
-            self.layouts.truncate(MOST_LAYOUTS);
-            return (numbers, &self.layouts[0].rest);
-        }
-        self.whole = String::from_utf8_lossy(&split.rest).into_owned();
-        (numbers, &self.whole)
+        (split.numbers, rest)
     }
 }
 
 impl Layout {
     /// Splits metadata that have this layout into the numbers and `rest`; `None` for others.
-    fn split(&mut self, text: &[u8]) -> Option<Covered> {
+    fn split(&self, text: &[u8], rest: &mut String) -> Option<Covered> {
         let mut numbers = Covered::default();
         let mut are_counts = true;
         let mut constants = self.constants.iter();
-        let rest = &mut self.rest;
         rest.clear();
         let length = self
             .skeleton
@@ -166,7 +153,6 @@ impl Split {
             skeleton: Skeleton::of(text, &ranges)?,
             slots,
             constants,
-            rest: rest.to_owned(),
         })
     }
 }
