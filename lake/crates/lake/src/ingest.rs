@@ -144,10 +144,7 @@ async fn ingest(lake: &Lake, paths: &[PathBuf], done: &mut Done) -> Result<()> {
             .collect();
         bail!("no recordings in {}", names.join(", "));
     }
-    let mut stores = Vec::new();
-    for table in Table::APPENDED {
-        stores.push(Store::open(lake, table).await?);
-    }
+    let stores = Store::open_all(lake, &Table::APPENDED).await?;
     let progress = Progress::new(
         units
             .iter()
@@ -220,10 +217,7 @@ async fn derive(
     damage: &HashMap<String, Vec<Value>>,
     done: &mut Done,
 ) -> Result<()> {
-    let mut stores = Vec::new();
-    for table in Table::REPLACED {
-        stores.push(Store::open(lake, table).await?);
-    }
+    let mut stores = Store::open_all(lake, &Table::REPLACED).await?;
     let states: Vec<i64> = units.iter().map(Unit::state).collect();
     let is_unchanged = |index: &usize| {
         let position = |store: &Store| store.ledger.position(&units[*index].id);

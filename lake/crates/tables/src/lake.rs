@@ -10,7 +10,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use deltalake::kernel::engine::arrow_conversion::{TryIntoArrow, TryIntoKernel};
 use deltalake::kernel::{StructField, StructType};
 use deltalake::protocol::SaveMode;
-use deltalake::{DeltaTable, DeltaTableBuilder, DeltaTableError};
+use deltalake::{DeltaTable, DeltaTableBuilder, DeltaTableError, TableProperty};
 use futures::future::try_join_all;
 use url::Url;
 
@@ -18,6 +18,10 @@ use crate::error::LakeError;
 use crate::files::{PARTITION, TableFiles};
 use crate::schema::Table;
 use crate::store::OnlyLake;
+
+/// A checkpoint of a table's log is written after this many commits. Whoever opens the table reads
+/// the commits since the last checkpoint one by one, and an ingest opens ten tables.
+const COMMITS_A_CHECKPOINT: &str = "10";
 
 /// A lake is a directory, or a prefix of an object store, with one directory per table.
 #[derive(Clone, Debug)]
@@ -124,6 +128,10 @@ impl Lake {
             .with_columns(columns)
             .with_partition_columns([PARTITION])
             .with_table_name(table.name())
+            .with_configuration_property(
+                TableProperty::CheckpointInterval,
+                Some(COMMITS_A_CHECKPOINT),
+            )
             .with_save_mode(SaveMode::Ignore)
             .await;
         match created {

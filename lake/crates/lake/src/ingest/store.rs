@@ -15,6 +15,7 @@ use deltalake::kernel::{Action, Add, Remove, Transaction};
 use deltalake::protocol::{DeltaOperation, SaveMode};
 use deltalake::writer::{DeltaWriter, RecordBatchWriter, WriteMode};
 use deltalake::{DeltaTable, DeltaTableError};
+use futures::future::try_join_all;
 use indexmap::IndexMap;
 use stormlog_lake_tables::{
     Lake, LakeError, Ledger, PARTITION, Table, delta_error, read_ledger, writer_properties,
@@ -56,8 +57,13 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Opens a table, and creates it when it does not exist.
-    pub(super) async fn open(lake: &Lake, table: Table) -> Result<Self, LakeError> {
+    /// Opens tables, and creates those that do not exist. The logs are read at the same time, because
+    /// each read waits for storage most of the time.
+    pub(super) async fn open_all(lake: &Lake, tables: &[Table]) -> Result<Vec<Self>, LakeError> {
+        try_join_all(tables.iter().map(|table| Self::open(lake, *table))).await
+    }
+
+    async fn open(lake: &Lake, table: Table) -> Result<Self, LakeError> {
         let opened = lake.open_or_create(table).await?;
         let ledger = read_ledger(table, &opened).await?;
         Ok(Self {
