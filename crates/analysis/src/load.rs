@@ -12,6 +12,7 @@ mod lines;
 mod list;
 mod live;
 mod ownership;
+mod parsed;
 mod python_literal;
 mod rank_name;
 mod removed;
@@ -33,6 +34,7 @@ pub use damage::Damage;
 pub(crate) use document::RECORD_KEYS;
 pub use error::LoadError;
 pub use live::{LiveLook, LiveRun, LiveSessions, TooLarge};
+pub use parsed::ParsedFiles;
 pub use rank_name::rank_in_name;
 pub use removed::Removed;
 pub use sessions::absolute;
@@ -77,6 +79,8 @@ pub struct LoadOptions<'a> {
     pub on_error: OnError,
     /// A callback that any thread may call, with the number of bytes read since the last call.
     pub progress: &'a (dyn Fn(u64) + Sync),
+    /// Files that need not be parsed, because their events are in memory.
+    pub parsed: Option<&'a ParsedFiles>,
 }
 
 impl Default for LoadOptions<'_> {
@@ -86,6 +90,7 @@ impl Default for LoadOptions<'_> {
             events_key: None,
             on_error: OnError::Raise,
             progress: &|_| {},
+            parsed: None,
         }
     }
 }
@@ -258,16 +263,15 @@ pub fn open_text(file: &Path) -> Result<Box<dyn Read + Send>, LoadError> {
 }
 
 /// Passes the events of the lines that begin between two offsets of a file to a callback, a bounded
-/// number at a time, and returns the damage. The file is a segment of the sink whose manifest is
-/// given, or a file that belongs to no sink. The offsets in a compressed file are those of the
-/// decompressed text.
+/// number at a time. The file is a segment of the sink whose manifest is given, or a file that
+/// belongs to no sink. The offsets in a compressed file are those of the decompressed text.
 pub fn stream_lines(
     file: &Path,
     manifest: Option<&Manifest>,
     places: Range<u64>,
     options: &LoadOptions<'_>,
     visit: &mut dyn FnMut(&Events),
-) -> Result<Vec<Damage>, LoadError> {
+) -> Result<StreamedLines, LoadError> {
     let artifact = Artifact::Sink {
         manifest: manifest.cloned(),
         segments: vec![file.to_path_buf()],
@@ -280,7 +284,21 @@ pub fn stream_lines(
     let sink = file.parent().unwrap_or(file);
     let path = if manifest.is_some() { sink } else { file };
     let files = LineFiles::of(path, &artifact, options)?.between(places);
-    Ok(files.read_in_order(options, &mut take)?.damage)
+    let read = files.read_in_order(options, &mut take)?;
+    Ok(StreamedLines {
+        damage: read.damage,
+        are_complete: read.are_complete,
+    })
+}
+
+/// What [`stream_lines`] found in the lines, apart from their events.
+#[derive(Debug)]
+pub struct StreamedLines {
+    /// The damage of the lines.
+    pub damage: Vec<Damage>,
+    /// Whether every line is a complete record of the current format. The events of such lines do
+    /// not depend on the options or the manifest, and can be used for [`ParsedFiles`].
+    pub are_complete: bool,
 }
 
 /// Creates the sessions of events that were read without the loader.

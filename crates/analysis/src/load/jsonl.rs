@@ -40,6 +40,11 @@ impl Part {
             bytes: end.saturating_sub(start),
         }
     }
+
+    /// Whether the part begins at the beginning of its file.
+    pub(crate) fn is_first(&self) -> bool {
+        self.start == 0
+    }
 }
 
 /// When a chunk of columns is passed to the caller.
@@ -61,6 +66,15 @@ pub(crate) struct PartOutcome {
     pub(crate) problems: Vec<Problem>,
     /// Number of problems beyond the listed ones.
     pub(crate) more: u64,
+    /// Number of lines that the scanner did not accept.
+    unscanned: u64,
+}
+
+impl PartOutcome {
+    /// Whether every line is a complete record of the current format.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.unscanned == 0 && self.problems.is_empty()
+    }
 }
 
 /// A line without a valid event.
@@ -284,6 +298,7 @@ impl Lines<'_> {
                 }
             }
             self.outcome.lines += 1;
+            self.outcome.unscanned += 1;
             start = after;
         }
         true

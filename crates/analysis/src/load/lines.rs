@@ -93,19 +93,28 @@ impl<'a> LineFiles<'a> {
 
     /// Reads all `.jsonl` files of the artifact in parallel.
     pub(crate) fn read(self, options: &LoadOptions<'_>) -> Result<ReadParts, LoadError> {
-        let outcomes: Vec<(Vec<Chunk>, PartOutcome)> = self
+        let parsed: Vec<Option<&[Arc<Chunk>]>> = self
+            .files
+            .iter()
+            .map(|file| options.parsed?.of(file, file.metadata().ok()?.len()))
+            .collect();
+        let outcomes: Vec<(Vec<Arc<Chunk>>, PartOutcome)> = self
             .parts
             .par_iter()
             .map(|part| {
+                if let Some(parsed) = parsed[part.file] {
+                    let chunks = if part.is_first() { parsed } else { &[] };
+                    return Ok((chunks.to_vec(), PartOutcome::default()));
+                }
                 let mut chunks = Vec::new();
-                let outcome = self.read_part(*part, options, &mut |chunk| chunks.push(chunk))?;
+                let mut take = |chunk| chunks.push(Arc::new(chunk));
+                let outcome = self.read_part(*part, options, &mut take)?;
                 Ok((chunks, outcome))
             })
             .collect::<Result<_, _>>()?;
         let (mut chunks, mut parts) = (Vec::new(), Vec::new());
         for (part, (part_chunks, outcome)) in self.parts.iter().zip(outcomes) {
-            let part_chunks = part_chunks.into_iter().map(Arc::new);
-            chunks.extend(part_chunks.map(|chunk| (chunk, part.file)));
+            chunks.extend(part_chunks.into_iter().map(|chunk| (chunk, part.file)));
             parts.push(outcome);
         }
         self.finish(chunks, parts, options)
@@ -191,6 +200,7 @@ impl<'a> LineFiles<'a> {
         for one in self.damage {
             damage.push(|| one);
         }
+        let are_complete = outcomes.iter().all(PartOutcome::is_complete);
         let mut first_line = vec![0; self.files.len()];
         let mut problems: Vec<(usize, u64, Problem)> = Vec::new();
         for (part, outcome) in self.parts.iter().zip(outcomes) {
@@ -239,6 +249,7 @@ impl<'a> LineFiles<'a> {
             known,
             damage,
             lost: self.lost,
+            are_complete,
         })
     }
 }

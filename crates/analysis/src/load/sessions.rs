@@ -27,6 +27,8 @@ pub(crate) struct ReadParts {
     pub(crate) damage: Vec<Damage>,
     /// Missing files, each with the session it belongs to.
     pub(crate) lost: Vec<(PathBuf, Text)>,
+    /// Whether every line of a `.jsonl` file is a complete record of the current format.
+    pub(crate) are_complete: bool,
 }
 
 /// One session while its events are collected.

@@ -2,7 +2,8 @@
 //!
 //! Every table records in its own log how far each source is stored (`ledger` of the tables crate),
 //! so each commit is complete in itself, and an ingest that was killed at any point is completed by
-//! the next one. An ingest reads only what at least one table lacks.
+//! the next one. An ingest reads only what at least one table lacks. The recordings of one run are
+//! stored and analysed before those of the next, so that most files are parsed once for both.
 
 mod clusters;
 mod derive;
@@ -27,13 +28,13 @@ use datafusion::arrow::array::AsArray;
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::prelude::SessionContext;
-use hashbrown::HashMap;
 use serde_json::{Value, json};
+use stormlog_analysis::ParsedFiles;
 use stormlog_analysis::query::Catalog;
 use stormlog_lake_tables::{Lake, Table, register_table};
 
 use crate::output;
-use derive::{Cluster, Derived};
+use derive::{Cluster, Derived, LARGEST_ANALYSIS};
 use facts::Facts;
 use plan::Unit;
 use progress::Progress;
@@ -46,6 +47,9 @@ pub(crate) use rows::is_sample;
 const MOST_RESTARTS: u32 = 10;
 /// The number of runs whose rows are replaced in one commit.
 const RUNS_A_COMMIT: usize = 512;
+/// Before the analysis of recordings that have more bytes on disk than this, the rows that wait are
+/// committed, because rows and analysis together would take too much memory.
+const LARGEST_BESIDE_ROWS: u64 = 256 << 20;
 
 /// Store recordings in a lake; what is stored already is not stored again.
 #[derive(Args)]
@@ -144,6 +148,7 @@ async fn ingest(lake: &Lake, paths: &[PathBuf], done: &mut Done) -> Result<()> {
             .collect();
         bail!("no recordings in {}", names.join(", "));
     }
+    let mut tables = RunTables::open(lake, &units).await?;
     let stores = Store::open_all(lake, &Table::APPENDED).await?;
     let progress = Progress::new(
         units
@@ -153,10 +158,41 @@ async fn ingest(lake: &Lake, paths: &[PathBuf], done: &mut Done) -> Result<()> {
             .sum(),
     );
     let mut facts = Facts::new(stores, &progress);
-    for unit in &units {
-        facts.store(unit).await?;
+    let now_ns = now_ns();
+    done.unchanged = 0;
+    let clusters: Vec<Vec<usize>> = clusters::clusters(&units, &catalog);
+    for part in clusters.chunks(RUNS_A_COMMIT) {
+        let mut derived = Derived::default();
+        let mut changed = Vec::new();
+        for indexes in part {
+            let cluster = Cluster {
+                units: indexes.iter().map(|index| &units[*index]).collect(),
+                catalog: &catalog,
+                now_ns,
+            };
+            let is_changed = tables.lack(indexes);
+            let mut parsed = ParsedFiles::default();
+            let is_kept = is_changed && cluster.bytes() <= LARGEST_ANALYSIS;
+            for unit in &cluster.units {
+                let parsed = is_kept.then_some(&mut parsed);
+                facts.store(unit, parsed).await?;
+            }
+            if !is_changed {
+                done.unchanged += indexes.len();
+                continue;
+            }
+            if cluster.bytes() > LARGEST_BESIDE_ROWS {
+                facts.commit().await?;
+            }
+            cluster.derive(&facts.damage, &parsed, &mut derived);
+            changed.push((indexes.as_slice(), cluster));
+        }
+        facts.commit().await?;
+        if !changed.is_empty() {
+            tables.replace(&changed, &derived).await?;
+        }
+        done.runs += changed.len();
     }
-    facts.commit().await?;
     done.samples += facts.samples;
     done.events += facts.events;
     done.bytes += facts.bytes;
@@ -171,10 +207,6 @@ async fn ingest(lake: &Lake, paths: &[PathBuf], done: &mut Done) -> Result<()> {
         let reason = unit.unreadable.as_ref()?;
         Some(json!({"file": unit.path.to_string_lossy(), "reason": reason}))
     }));
-    let damage = std::mem::take(&mut facts.damage);
-    // The buffers of the rows are not needed during the analysis.
-    drop(facts);
-    derive(lake, &catalog, &units, &damage, done).await?;
     progress.finish();
     Ok(())
 }
@@ -209,61 +241,57 @@ pub(crate) async fn known(lake: &Lake) -> Result<Known> {
     Ok(known)
 }
 
-/// Updates the tables about sessions and runs, for runs in which anything has changed.
-async fn derive(
-    lake: &Lake,
-    catalog: &Catalog,
-    units: &[Unit],
-    damage: &HashMap<String, Vec<Value>>,
-    done: &mut Done,
-) -> Result<()> {
-    let mut stores = Store::open_all(lake, &Table::REPLACED).await?;
-    let states: Vec<i64> = units.iter().map(Unit::state).collect();
-    let is_unchanged = |index: &usize| {
-        let position = |store: &Store| store.ledger.position(&units[*index].id);
-        stores
-            .iter()
-            .all(|store| position(store) == Some(states[*index]))
-    };
-    let now_ns = now_ns();
-    let (same, changed): (Vec<_>, Vec<_>) = clusters::clusters(units, catalog)
-        .into_iter()
-        .partition(|cluster| cluster.iter().all(is_unchanged));
-    done.unchanged = same.iter().map(Vec::len).sum();
-    done.runs += changed.len();
-    for part in changed.chunks(RUNS_A_COMMIT) {
-        let mut derived = Derived::default();
-        let clusters: Vec<Cluster<'_>> = part
-            .iter()
-            .map(|indexes| Cluster {
-                units: indexes.iter().map(|index| &units[*index]).collect(),
-                catalog,
-                damage,
-                now_ns,
-            })
-            .collect();
-        for cluster in &clusters {
-            cluster.derive(&mut derived);
-        }
-        for store in &mut stores {
+/// The tables about sessions and runs, whose rows are replaced when anything in a run has changed.
+struct RunTables<'u> {
+    stores: Vec<Store>,
+    units: &'u [Unit],
+    /// The state of each unit now.
+    states: Vec<i64>,
+}
+
+impl<'u> RunTables<'u> {
+    async fn open(lake: &Lake, units: &'u [Unit]) -> Result<Self> {
+        Ok(Self {
+            stores: Store::open_all(lake, &Table::REPLACED).await?,
+            units,
+            states: units.iter().map(Unit::state).collect(),
+        })
+    }
+
+    /// Whether a table has no rows, or older ones, of any of some units.
+    fn lack(&self, indexes: &[usize]) -> bool {
+        let is_stored = |store: &Store, index: usize| {
+            store.ledger.position(&self.units[index].id) == Some(self.states[index])
+        };
+        let mut indexes = indexes.iter();
+        !indexes.all(|index| self.stores.iter().all(|store| is_stored(store, *index)))
+    }
+
+    /// Replaces the rows of some clusters, each given with the indices of its units.
+    async fn replace(
+        &mut self,
+        changed: &[(&[usize], Cluster<'_>)],
+        derived: &Derived,
+    ) -> Result<()> {
+        for store in &mut self.stores {
             // A cluster of which nothing was stored has no rows to search for and to replace.
             let is_stored =
                 |unit: &&Unit| unit.is_known || store.ledger.position(&unit.id).is_some();
-            let replaced = clusters
-                .iter()
-                .filter(|cluster| cluster.units.iter().any(is_stored));
+            let clusters = changed.iter().map(|(_, cluster)| cluster);
+            let replaced = clusters.filter(|cluster| cluster.units.iter().any(is_stored));
             let source_ids: BTreeSet<String> = replaced.flat_map(Cluster::source_ids).collect();
-            let advances = part.iter().flatten().map(|index| Advance {
-                source_id: units[*index].id.clone(),
-                from: store.ledger.position(&units[*index].id),
-                to: states[*index],
+            let indexes = changed.iter().flat_map(|(indexes, _)| *indexes);
+            let advances = indexes.map(|index| Advance {
+                source_id: self.units[*index].id.clone(),
+                from: store.ledger.position(&self.units[*index].id),
+                to: self.states[*index],
             });
             let advances: Vec<Advance> = advances.collect();
             let rows = derived.batch(store.table)?;
             store.replace(&source_ids, &rows, &advances).await?;
         }
+        Ok(())
     }
-    Ok(())
 }
 
 fn now_ns() -> i64 {

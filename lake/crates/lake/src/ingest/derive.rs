@@ -13,7 +13,7 @@ use stormlog_analysis::issue::IssueFilter;
 use stormlog_analysis::query::{Catalog, OomFilter, OomRow, SessionFilter, Source, Store};
 use stormlog_analysis::regular_file::read_inside;
 use stormlog_analysis::timeline::run_id_of;
-use stormlog_analysis::{Gathered, LoadOptions, LoadedSession, OnError, gather, read_rollups};
+use stormlog_analysis::{Gathered, LoadOptions, LoadedSession, ParsedFiles, gather, read_rollups};
 use stormlog_format::json::{Layout, Writer};
 use stormlog_format::{EventType, Map as Object, Text};
 use stormlog_lake_tables::Table;
@@ -26,7 +26,7 @@ use super::table_rows::{Row, batch};
 
 /// Recordings of one run that have more bytes on disk than this together are not analysed, because
 /// an event takes about a third of its text in memory, and the analysis as much again.
-const LARGEST_ANALYSIS: u64 = 512 << 20;
+pub(super) const LARGEST_ANALYSIS: u64 = 512 << 20;
 
 /// The largest `metadata.json` of an OOM bundle that is stored, in bytes.
 const LARGEST_DETAILS: u64 = 4 << 20;
@@ -54,8 +54,6 @@ impl Derived {
 pub(super) struct Cluster<'a> {
     pub(super) units: Vec<&'a Unit>,
     pub(super) catalog: &'a Catalog,
-    /// The damage of each unit as JSON, by unit id.
-    pub(super) damage: &'a HashMap<String, Vec<Value>>,
     pub(super) now_ns: i64,
 }
 
@@ -69,17 +67,24 @@ impl Cluster<'_> {
             .collect()
     }
 
-    /// Analyses the cluster and adds its rows.
-    pub(super) fn derive(&self, derived: &mut Derived) {
-        self.sources(derived);
-        let bytes: u64 = self
-            .units
-            .iter()
-            .flat_map(|unit| &unit.pieces)
-            .map(|piece| piece.bytes)
-            .sum();
+    /// The size on disk of the cluster's recordings.
+    pub(super) fn bytes(&self) -> u64 {
+        let pieces = self.units.iter().flat_map(|unit| &unit.pieces);
+        pieces.map(|piece| piece.bytes).sum()
+    }
+
+    /// Analyses the cluster and adds its rows. `damage` has the damage of each unit as JSON, by unit
+    /// id, and `parsed` the files that are in memory.
+    pub(super) fn derive(
+        &self,
+        damage: &HashMap<String, Vec<Value>>,
+        parsed: &ParsedFiles,
+        derived: &mut Derived,
+    ) {
+        self.sources(damage, derived);
+        let bytes = self.bytes();
         let gathered = if bytes <= LARGEST_ANALYSIS {
-            self.gathered()
+            self.gathered(parsed)
         } else {
             None
         };
@@ -106,7 +111,7 @@ impl Cluster<'_> {
         }
     }
 
-    fn gathered(&self) -> Option<Gathered> {
+    fn gathered(&self, parsed: &ParsedFiles) -> Option<Gathered> {
         let paths: Vec<&Path> = self.units.iter().map(|unit| unit.path.as_path()).collect();
         let known: HashSet<&Path> = paths.iter().copied().collect();
         // Loading a recording also loads the recordings in its folder, so only the topmost paths
@@ -118,8 +123,8 @@ impl Cluster<'_> {
             .map(|path| path.to_path_buf())
             .collect();
         let options = LoadOptions {
-            on_error: OnError::Skip,
-            ..LoadOptions::default()
+            parsed: Some(parsed),
+            ..LoadOptions::skipping()
         };
         gather(&top, &options).ok()
     }
@@ -142,10 +147,10 @@ impl Cluster<'_> {
         store
     }
 
-    fn sources(&self, derived: &mut Derived) {
+    fn sources(&self, damage: &HashMap<String, Vec<Value>>, derived: &mut Derived) {
         for unit in &self.units {
             let bytes: u64 = unit.pieces.iter().map(|piece| piece.bytes).sum();
-            let mut damage = self.damage.get(&unit.id).cloned().unwrap_or_default();
+            let mut damage = damage.get(&unit.id).cloned().unwrap_or_default();
             damage.extend(
                 unit.unreadable
                     .as_ref()

@@ -1,12 +1,13 @@
 //! Stores the samples, steps, events and rollups of units, in batches of bounded size.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use hashbrown::HashMap;
 use serde_json::{Value, json};
 use stormlog_analysis::{
-    Damage, Events, LoadError, LoadOptions, OnError, stream_events, stream_lines,
+    Events, LoadError, LoadOptions, ParsedFiles, StreamedLines, stream_events, stream_lines,
 };
 use stormlog_format::Manifest;
 use stormlog_lake_tables::Table;
@@ -62,8 +63,13 @@ impl<'p> Facts<'p> {
         }
     }
 
-    /// Stores the events of a unit that the tables do not have yet.
-    pub(super) async fn store(&mut self, unit: &Unit) -> Result<()> {
+    /// Stores the events of a unit that the tables do not have yet, and adds the events of files that
+    /// were read for this to `parsed`.
+    pub(super) async fn store(
+        &mut self,
+        unit: &Unit,
+        mut parsed: Option<&mut ParsedFiles>,
+    ) -> Result<()> {
         for piece in &unit.pieces {
             let torn = torn_bytes(piece);
             if torn > 0 {
@@ -74,7 +80,8 @@ impl<'p> Facts<'p> {
                 );
             }
             for (from, to) in self.ranges(piece) {
-                self.read(unit, piece, from, to).await?;
+                self.read(unit, piece, from..to, parsed.as_deref_mut())
+                    .await?;
             }
         }
         Ok(())
@@ -131,7 +138,17 @@ impl<'p> Facts<'p> {
         Wanted(tables.filter(|table| lacks(*table)).collect())
     }
 
-    async fn read(&mut self, unit: &Unit, piece: &Piece, from: i64, to: i64) -> Result<()> {
+    async fn read(
+        &mut self,
+        unit: &Unit,
+        piece: &Piece,
+        range: Range<i64>,
+        parsed: Option<&mut ParsedFiles>,
+    ) -> Result<()> {
+        let Range {
+            start: from,
+            end: to,
+        } = range;
         let wanted = self.wanted(&piece.source_id, from);
         let (sender, mut blocks) = mpsc::channel::<Events>(WAITING);
         let job = Job {
@@ -143,19 +160,28 @@ impl<'p> Facts<'p> {
         };
         let reader = tokio::task::spawn_blocking(move || job.run(&sender));
         let mut seq = from;
+        let mut kept = Vec::new();
         while let Some(block) = blocks.recv().await {
             let added = self.rows.push(&piece.source_id, seq, &block, &wanted);
             self.samples += added.samples;
             self.events += added.events;
             self.uncommitted += block.len() as u64;
             seq = seq.saturating_add(i64::try_from(block.len()).unwrap_or(i64::MAX));
+            if parsed.is_some() {
+                kept.push(block);
+            }
             if self.rows.is_full() {
                 self.write().await?;
             }
         }
         match reader.await? {
-            Ok(damage) => {
-                for one in &damage {
+            Ok(read) => {
+                if let Some(parsed) = parsed
+                    && read.are_complete
+                {
+                    parsed.add(&piece.file, offset(from)..offset(to), &kept);
+                }
+                for one in &read.damage {
                     let mut one = json!(one);
                     // The loader counts lines from the beginning of the range, so the line number
                     // is unknown in a later range.
@@ -250,35 +276,22 @@ struct Job {
 }
 
 impl Job {
-    fn run(&self, sender: &mpsc::Sender<Events>) -> Result<Vec<Damage>, LoadError> {
-        let options = LoadOptions {
-            on_error: OnError::Skip,
-            ..LoadOptions::default()
-        };
+    fn run(&self, sender: &mpsc::Sender<Events>) -> Result<StreamedLines, LoadError> {
+        let options = LoadOptions::skipping();
         // Sending fails only when the whole ingest has ended, so the result is ignored.
         let mut visit = |events: &Events| drop(sender.blocking_send(events.clone()));
-        match self.read {
-            How::Whole => stream_events(&self.file, &options, &mut visit),
-            How::Lines => {
-                let places = self.from..self.to;
-                stream_lines(
-                    &self.file,
-                    self.manifest.as_ref(),
-                    places,
-                    &options,
-                    &mut visit,
-                )
+        let to = match self.read {
+            How::Whole => {
+                let damage = stream_events(&self.file, &options, &mut visit)?;
+                return Ok(StreamedLines {
+                    damage,
+                    are_complete: false,
+                });
             }
-            How::CompressedLines => {
-                let places = self.from..u64::MAX;
-                stream_lines(
-                    &self.file,
-                    self.manifest.as_ref(),
-                    places,
-                    &options,
-                    &mut visit,
-                )
-            }
-        }
+            How::Lines => self.to,
+            How::CompressedLines => u64::MAX,
+        };
+        let manifest = self.manifest.as_ref();
+        stream_lines(&self.file, manifest, self.from..to, &options, &mut visit)
     }
 }
