@@ -1,21 +1,25 @@
-//! Stores events in columns: a struct of arrays with shared strings and metadata kept as text.
+//! Stores events in columns: a struct of arrays with shared strings and metadata.
 //!
-//! A row takes 88 bytes plus its metadata text, which rows with equal text share. Fields that
-//! rarely change within a session (host, rank, device and so on) form one [`Origin`] that rows
-//! refer to.
+//! A row takes 88 bytes plus its metadata. Rows with equal metadata share the text; metadata that
+//! differ from others only in their integers take 8 bytes and 8 per integer. Fields that rarely
+//! change within a session (host, rank, device and so on) form one [`Origin`] that rows refer to.
 
 mod builder;
 mod interner;
+mod metadata;
 mod row_set;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use stormlog_format::json::parse;
 use stormlog_format::scan::RawRecord;
+use stormlog_format::skeleton::{Matcher, Numbered};
 use stormlog_format::{Counters, Event, EventType, Map, Text, Value, Version};
 
 pub(crate) use builder::ChunkBuilder;
-use interner::{Strings, TextPool};
+use interner::Strings;
+use metadata::MetadataPool;
 pub(crate) use row_set::RowSet;
 
 /// Marks an event type to which the filter of a query was not applied yet.
@@ -95,7 +99,7 @@ pub(crate) struct Chunk {
     total: NullableColumn,
     origins: Vec<Origin>,
     strings: Strings,
-    metadata_texts: TextPool,
+    metadata_pool: MetadataPool,
 }
 
 impl Chunk {
@@ -383,6 +387,7 @@ impl Events {
 pub struct EventsBuilder {
     builder: ChunkBuilder,
     full: Vec<Arc<Chunk>>,
+    matcher: Matcher,
 }
 
 impl Default for EventsBuilder {
@@ -390,6 +395,7 @@ impl Default for EventsBuilder {
         Self {
             builder: ChunkBuilder::with_capacity(0),
             full: Vec::new(),
+            matcher: Matcher::default(),
         }
     }
 }
@@ -398,7 +404,13 @@ impl EventsBuilder {
     /// Adds an event after all events that were added before. The event's texts are not checked:
     /// bytes that are not UTF-8 are replaced when the texts are read.
     pub fn push(&mut self, record: &RawRecord<'_>) {
-        self.builder.push_record(record);
+        let is_matched = !record.repeats_metadata
+            && self.matcher.matches(record.metadata) == Some(record.metadata.len());
+        if !is_matched && !record.repeats_metadata {
+            self.matcher.learn(record.metadata);
+        }
+        let numbers = self.matcher.matched().filter(|_| is_matched);
+        self.builder.push_record(record, numbers);
         self.full.extend(self.builder.take_if_full().map(Arc::new));
     }
 
@@ -467,13 +479,29 @@ impl<'a> EventRef<'a> {
     }
 
     /// The event's metadata as JSON text, unchanged from the file.
-    pub fn metadata_json(self) -> &'a [u8] {
-        self.chunk.metadata_texts.get(self.chunk.metadata[self.row])
+    pub fn metadata_json(self) -> Cow<'a, [u8]> {
+        self.chunk.metadata_pool.json(self.chunk.metadata[self.row])
+    }
+
+    /// The event's metadata as JSON text from which integers may be missing, for searching words.
+    /// Many events share one such text.
+    pub fn metadata_words(self) -> &'a [u8] {
+        self.chunk
+            .metadata_pool
+            .words(self.chunk.metadata[self.row])
+    }
+
+    /// The event's metadata without their integers, and the integers, if they are stored in this
+    /// way.
+    pub fn metadata_numbers(self) -> Option<Numbered<'a>> {
+        self.chunk
+            .metadata_pool
+            .numbers(self.chunk.metadata[self.row])
     }
 
     /// The event's metadata, parsed.
     pub fn metadata(self) -> Map {
-        match parse(self.metadata_json()) {
+        match parse(&self.metadata_json()) {
             Ok(Value::Map(map)) => map,
             _ => Map::new(),
         }

@@ -87,5 +87,5 @@ fn observation(event: EventRef<'_>) -> Observation {
         device_used_bytes: counters.device_used_bytes,
         ..Observation::default()
     }
-    .with_metadata_json(event.event_type(), event.metadata_json())
+    .with_metadata_json(event.event_type(), &event.metadata_json())
 }

@@ -12,7 +12,7 @@
 
 use crate::event::{FIELDS, Version};
 use crate::json::{RawString, Reader};
-use crate::skeleton::{Layouts, Skeleton, integers_of};
+use crate::skeleton::{Matcher, Numbered};
 
 /// A validated record whose texts are slices of the file.
 #[derive(Clone, Debug)]
@@ -67,7 +67,9 @@ pub struct Scanner<'a> {
     /// The metadata of the record last passed to [`took`](Self::took).
     metadata: &'a [u8],
     /// Metadata of earlier records without their integers.
-    layouts: Layouts<Skeleton>,
+    matcher: Matcher,
+    /// Whether the metadata of the last record matched an earlier one.
+    is_matched: bool,
     /// Whether each record must be on a single line.
     one_line: bool,
 }
@@ -122,6 +124,26 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// Makes a scanner for files in which every record is on its own line. The scanner compares the
+    /// metadata of records with those that `matcher` remembers.
+    pub fn of_lines_with(matcher: Matcher) -> Self {
+        Self {
+            matcher,
+            ..Self::of_lines()
+        }
+    }
+
+    /// The metadata that the scanner remembers, for a scanner of the text that follows.
+    pub fn into_matcher(self) -> Matcher {
+        self.matcher
+    }
+
+    /// The integers in the metadata of the last record, if the metadata differ from those of an
+    /// earlier record only in their integers.
+    pub fn metadata_numbers(&self) -> Option<Numbered<'_>> {
+        self.matcher.matched().filter(|_| self.is_matched)
+    }
+
     /// Parses the record at an offset in the text. The result is the record and the offset after
     /// it, or `None` when the record has an unknown layout or is invalid.
     pub fn scan(&mut self, text: &'a [u8], start: usize) -> Option<(RawRecord<'a>, usize)> {
@@ -138,6 +160,7 @@ impl<'a> Scanner<'a> {
         }
         let mut offset = start;
         let mut values = Values::default();
+        self.is_matched = false;
         for step in 0..self.steps.len() {
             let (lead, field) = self.steps[step];
             if !text.get(offset..)?.starts_with(lead) {
@@ -174,16 +197,13 @@ impl<'a> Scanner<'a> {
                 if !self.metadata.is_empty() && rest.starts_with(self.metadata) {
                     values.repeats_metadata = true;
                     values.metadata = self.metadata;
-                } else if let Some(length) =
-                    self.layouts.read(|known| known.read(rest, |_, _, _| ()))
-                {
+                } else if let Some(length) = self.matcher.matches(rest) {
+                    self.is_matched = true;
                     values.metadata = &rest[..length];
                 } else if rest.first() == Some(&b'{') {
                     values.metadata = Reader::at(text, offset).skip_value().ok()?;
                     self.stays_on_the_line(values.metadata)?;
-                    let metadata = values.metadata;
-                    self.layouts
-                        .learn(|| Skeleton::of(metadata, &integers_of(metadata)));
+                    self.matcher.learn(values.metadata);
                 } else {
                     return None;
                 }
@@ -559,7 +579,11 @@ mod tests {
             let new = metadata(Scanner::of_lines().scan(line.as_bytes(), 0));
             assert_eq!(known, new, "{line}");
         }
-        assert_eq!(scanner.layouts.learned, 4, "each new shape is parsed once");
+        assert_eq!(
+            scanner.matcher.learned(),
+            4,
+            "each new shape is parsed once"
+        );
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Recognises JSON texts that differ from an earlier text only in their integers.
 //!
 //! The metadata of most samples are such texts: the same keys and strings, with other counters.
-//! Comparing the text between the integers takes a fraction of the time of parsing.
+//! Comparing the text between the integers takes a fraction of the time of parsing, and the
+//! integers take a fraction of the memory of the text, which can be restored from them.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::scan::integer;
 
@@ -11,7 +13,7 @@ use crate::scan::integer;
 const LONGEST: usize = 4096;
 
 /// A JSON text without some of its integers.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skeleton {
     /// The text before, between and after the integers, concatenated.
     constants: Vec<u8>,
@@ -22,7 +24,7 @@ pub struct Skeleton {
 impl Skeleton {
     /// Remembers a JSON text without the integers at the given ranges, which are in order.
     /// The result is `None` when the text is too long.
-    pub fn of(text: &[u8], integers: &[Range<usize>]) -> Option<Self> {
+    fn of(text: &[u8], integers: &[Range<usize>]) -> Option<Self> {
         if text.len() > LONGEST {
             return None;
         }
@@ -39,27 +41,99 @@ impl Skeleton {
         Some(skeleton)
     }
 
-    /// Compares the beginning of a text with the remembered one, and passes on each integer with
-    /// its digits and its value. The result is the length of the JSON text, which is as valid as
-    /// the remembered one; `None` when it differs in more than its integers.
-    pub fn read<'t>(
-        &self,
-        text: &'t [u8],
-        mut integers: impl FnMut(usize, &'t [u8], i64),
-    ) -> Option<usize> {
+    /// Compares the beginning of a text with the remembered one, and reads its integers. The result
+    /// is the length of the JSON text, which is as valid as the remembered one; `None` when it
+    /// differs in more than its integers, or has an integer that would be written in another way.
+    fn read(&self, text: &[u8], integers: &mut Vec<i64>) -> Option<usize> {
+        integers.clear();
         let (mut at, mut from) = (0, 0);
-        for (index, end) in self.ends.iter().enumerate() {
+        for end in &self.ends {
             let constant = &self.constants[from..*end];
             if !text.get(at..)?.starts_with(constant) {
                 return None;
             }
             at += constant.len();
             let (value, after) = integer(text, at)?;
-            integers(index, &text[at..after], value);
+            if value == 0 && text[at] == b'-' {
+                return None;
+            }
+            integers.push(value);
             (at, from) = (after, *end);
         }
         let tail = &self.constants[from..];
         text.get(at..)?.starts_with(tail).then_some(at + tail.len())
+    }
+
+    /// The text before, between and after the integers, concatenated. A word that is not in it is
+    /// in no text with this skeleton.
+    pub fn constants(&self) -> &[u8] {
+        &self.constants
+    }
+}
+
+/// A JSON text as its skeleton and its integers.
+#[derive(Clone, Copy, Debug)]
+pub struct Numbered<'a> {
+    /// The text without its integers.
+    pub skeleton: &'a Arc<Skeleton>,
+    /// The integers, in the order of the text.
+    pub integers: &'a [i64],
+}
+
+impl Numbered<'_> {
+    /// The text, byte for byte as it was read.
+    pub fn to_text(&self) -> Vec<u8> {
+        let mut text = Vec::with_capacity(self.size());
+        let mut from = 0;
+        for (end, value) in self.skeleton.ends.iter().zip(self.integers) {
+            text.extend_from_slice(&self.skeleton.constants[from..*end]);
+            text.extend_from_slice(itoa::Buffer::new().format(*value).as_bytes());
+            from = *end;
+        }
+        text.extend_from_slice(&self.skeleton.constants[from..]);
+        text
+    }
+
+    /// About the number of bytes in the text.
+    pub fn size(&self) -> usize {
+        self.skeleton.constants.len() + 12 * self.integers.len()
+    }
+}
+
+/// Recognises texts that differ from one of the last texts only in their integers.
+#[derive(Debug, Default)]
+pub struct Matcher {
+    layouts: Layouts<Arc<Skeleton>>,
+    /// The integers of the text that was matched last.
+    integers: Vec<i64>,
+}
+
+impl Matcher {
+    /// Compares the beginning of a text with the last texts. The result is the length of the JSON
+    /// text; `None` when it differs from all of them in more than its integers.
+    pub fn matches(&mut self, text: &[u8]) -> Option<usize> {
+        let integers = &mut self.integers;
+        self.layouts.read(|known| known.read(text, integers))
+    }
+
+    /// Remembers a text that did not match.
+    pub fn learn(&mut self, text: &[u8]) {
+        self.layouts.learn(|| {
+            let skeleton = Skeleton::of(text, &integers_of(text))?;
+            Some(Arc::new(skeleton))
+        });
+    }
+
+    /// The text that was matched last, if it has integers.
+    pub fn matched(&self) -> Option<Numbered<'_>> {
+        let skeleton = self.layouts.recent.first()?;
+        let integers = &self.integers;
+        (!integers.is_empty()).then_some(Numbered { skeleton, integers })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn learned(&self) -> usize {
+        self.layouts.learned
     }
 }
 
@@ -77,7 +151,7 @@ pub struct Layouts<T> {
     /// The layout that fitted last is the first.
     recent: Vec<T>,
     /// How many layouts were remembered, including those that were replaced.
-    pub(crate) learned: usize,
+    learned: usize,
 }
 
 impl<T> Default for Layouts<T> {
@@ -91,8 +165,8 @@ impl<T> Default for Layouts<T> {
 
 impl<T> Layouts<T> {
     /// Reads a text with the first layout that fits it. The result is `None` if no layout does.
-    pub fn read<R>(&mut self, mut read: impl FnMut(&T) -> Option<R>) -> Option<R> {
-        let mut layouts = self.recent.iter().enumerate();
+    pub fn read<R>(&mut self, mut read: impl FnMut(&mut T) -> Option<R>) -> Option<R> {
+        let mut layouts = self.recent.iter_mut().enumerate();
         let (index, found) = layouts.find_map(|(index, layout)| Some((index, read(layout)?)))?;
         self.recent.swap(0, index);
         Some(found)
@@ -159,9 +233,15 @@ mod tests {
         Skeleton::of(text.as_bytes(), &integers_of(text.as_bytes())).unwrap()
     }
 
+    /// Reads a text, and checks that it can be restored.
     fn read(skeleton: &Skeleton, text: &str) -> Option<(usize, Vec<i64>)> {
         let mut values = Vec::new();
-        let length = skeleton.read(text.as_bytes(), |_, _, value| values.push(value))?;
+        let length = skeleton.read(text.as_bytes(), &mut values)?;
+        let numbered = Numbered {
+            skeleton: &Arc::new(skeleton.clone()),
+            integers: &values,
+        };
+        assert_eq!(numbered.to_text(), text[..length].as_bytes());
         Some((length, values))
     }
 
@@ -184,6 +264,7 @@ mod tests {
             r#"{"a": 1, "b": "x 6 \" 6", "c": [-2, 1.5, 3e4], "d": {"7": 99}}"#,
             r#"{"a": 1.0, "b": "x 5 \" 6", "c": [-2, 1.5, 3e4], "d": {"7": 99}}"#,
             r#"{"a": 01, "b": "x 5 \" 6", "c": [-2, 1.5, 3e4], "d": {"7": 99}}"#,
+            r#"{"a": -0, "b": "x 5 \" 6", "c": [-2, 1.5, 3e4], "d": {"7": 99}}"#,
             r#"{"a": null, "b": "x 5 \" 6", "c": [-2, 1.5, 3e4], "d": {"7": 99}}"#,
             r#"{"a": 99999999999999999999, "b": "x 5 \" 6", "c": [-2, 1.5, 3e4], "d": {"7": 99}}"#,
             r#"{"a": 1, "b": "x 5 \" 6", "c": [-2, 1.5, 3e4], "d": {"7": 99"#,

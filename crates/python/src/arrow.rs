@@ -76,7 +76,7 @@ fn batch(events: &Events, start: usize) -> Result<RecordBatch, ArrowError> {
     columns.push(words(&rows, EventRef::context)?);
     let mut metadata = StringBuilder::new();
     for row in &rows {
-        metadata.append_value(String::from_utf8_lossy(row.metadata_json()));
+        metadata.append_value(String::from_utf8_lossy(&row.metadata_json()));
     }
     columns.push(Arc::new(metadata.finish()));
     RecordBatch::try_new(schema(), columns)

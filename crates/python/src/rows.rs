@@ -132,7 +132,7 @@ fn fields<'py>(py: Python<'py>, event: EventRef<'_>) -> PyResult<Bound<'py, PyDi
     dict.set_item(intern!(py, "world_size"), origin.world_size)?;
     dict.set_item(
         intern!(py, "metadata"),
-        json_objects::object(py, event.metadata_json())?,
+        json_objects::object(py, &event.metadata_json())?,
     )?;
     Ok(dict)
 }

@@ -5,15 +5,17 @@ use stormlog_format::json::{Layout, NonFinite, Writer};
 use stormlog_format::{Event, Text};
 
 use super::interner::Interner;
+use super::metadata::MetadataBuilder;
 use super::{Chunk, EventRef, NO_CONTEXT, Origin};
 use stormlog_format::scan::{RawOrigin, RawRecord};
+use stormlog_format::skeleton::Numbered;
 
 /// Collects events into the columns of one chunk.
 #[derive(Debug, Default)]
 pub(crate) struct ChunkBuilder {
     chunk: Chunk,
     strings: Interner,
-    metadata: Interner,
+    metadata: MetadataBuilder,
     origins: HashMap<Origin, u32>,
     /// The index of each rank's last origin, at the position rank modulo the table's size.
     recent: Vec<Option<u32>>,
@@ -69,8 +71,9 @@ impl ChunkBuilder {
         Some(std::mem::replace(self, Self::with_capacity(0)).finish())
     }
 
-    /// Adds a record that the scanner has parsed and validated.
-    pub(crate) fn push_record(&mut self, record: &RawRecord<'_>) {
+    /// Adds a record that the scanner has parsed and validated, with the integers of its metadata
+    /// if these match earlier ones.
+    pub(crate) fn push_record(&mut self, record: &RawRecord<'_>, numbers: Option<Numbered<'_>>) {
         let origin = self.raw_origin(&record.origin);
         let event_type = self.strings.intern(record.event_type);
         let context = match record.context {
@@ -80,7 +83,9 @@ impl ChunkBuilder {
         };
         let metadata = match self.last_metadata {
             Some(id) if record.repeats_metadata => id,
-            _ => self.metadata.intern(record.metadata),
+            _ => numbers
+                .and_then(|numbers| self.metadata.numbers(numbers))
+                .unwrap_or_else(|| self.metadata.text(record.metadata)),
         };
         self.last_metadata = Some(metadata);
         self.chunk.push(
@@ -113,7 +118,7 @@ impl ChunkBuilder {
         let json = Writer::new(Layout::Line)
             .non_finite(NonFinite::Bare)
             .map_to_string(&event.metadata);
-        let metadata = self.metadata.intern(json.as_bytes());
+        let metadata = self.metadata.text(json.as_bytes());
         let counters = &event.counters;
         self.chunk.push(
             event.timestamp_ns,
@@ -129,7 +134,10 @@ impl ChunkBuilder {
         let context = event
             .context()
             .map_or(NO_CONTEXT, |text| self.strings.intern(text));
-        let metadata = self.metadata.intern(event.metadata_json());
+        let metadata = event
+            .metadata_numbers()
+            .and_then(|numbers| self.metadata.numbers(numbers))
+            .unwrap_or_else(|| self.metadata.text(&event.metadata_json()));
         self.last_metadata = None;
         self.chunk.push(
             event.timestamp_ns(),
@@ -142,7 +150,7 @@ impl ChunkBuilder {
     pub(crate) fn finish(self) -> Chunk {
         let mut chunk = self.chunk;
         chunk.strings = self.strings.into_pool();
-        chunk.metadata_texts = self.metadata.into_pool();
+        chunk.metadata_pool = self.metadata.finish();
         chunk
     }
 

@@ -50,21 +50,30 @@ impl RowSet {
 }
 
 fn rows_of(chunk: &Chunk, accepts: impl Fn(&[u8]) -> bool, words: &[&Finder<'_>]) -> Vec<bool> {
-    let has_word = texts_with(&chunk.metadata_texts, words);
+    let pool = &chunk.metadata_pool;
+    let has_word = texts_with(&pool.texts, words);
+    let skeletons = pool.skeletons().iter();
+    let in_skeleton: Vec<bool> = skeletons
+        .map(|skeleton| may_have(skeleton.constants(), words))
+        .collect();
     let mut types: Vec<u8> = vec![UNASKED; chunk.strings.len()];
     for &id in &chunk.event_type {
         if types[id as usize] == UNASKED {
             types[id as usize] = u8::from(accepts(chunk.strings.get(id)));
         }
     }
-    if has_word.is_empty() && !types.contains(&1) {
+    if has_word.is_empty() && !in_skeleton.contains(&true) && !types.contains(&1) {
         return Vec::new();
     }
     let is_in = |(kind, metadata): (&u32, &u32)| {
-        types[*kind as usize] == 1 || has_word.get(*metadata as usize).copied().unwrap_or(false)
+        types[*kind as usize] == 1 || pool.answer(*metadata, &has_word, &in_skeleton)
     };
     let rows = chunk.event_type.iter().zip(&chunk.metadata);
     rows.map(is_in).collect()
+}
+
+fn may_have(text: &[u8], words: &[&Finder<'_>]) -> bool {
+    words.iter().any(|word| word.find(text).is_some()) || memchr::memchr(b'\\', text).is_some()
 }
 
 /// For each text, whether it may contain one of the words; empty when no text does.

@@ -86,7 +86,7 @@ fn whole(
             take(chunk);
         }
         if let Some((record, _)) = scanner.scan(&text, place) {
-            builder.push_record(&record);
+            builder.push_record(&record, scanner.metadata_numbers());
             scanner.took(&record);
             continue;
         }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use stormlog_format::json::parse;
 use stormlog_format::scan::Scanner;
+use stormlog_format::skeleton::Matcher;
 use stormlog_format::{RecordDefaults, RecordError, Value, event_from_record};
 
 use super::bytes::{Block, Compression, LONGEST_LINE, LineBlocks, Piece, open, read_error};
@@ -173,6 +174,7 @@ pub(crate) fn read_part(
         go_on: options.on_error == OnError::Skip,
         outcome: PartOutcome::default(),
         builder: None,
+        matcher: Matcher::default(),
         expected_bytes: match chunks {
             Chunks::Full => part.bytes,
             Chunks::PerBlock => 0,
@@ -228,6 +230,8 @@ struct Lines<'d> {
     go_on: bool,
     outcome: PartOutcome,
     builder: Option<ChunkBuilder>,
+    /// The metadata that the scanner of the next block compares with.
+    matcher: Matcher,
     /// Number of bytes in the part; 0 when unknown.
     expected_bytes: u64,
 }
@@ -237,7 +241,7 @@ impl Lines<'_> {
     fn read(&mut self, block: &Block<'_>) -> bool {
         let text = block.text;
         let is_text = std::str::from_utf8(text).is_ok();
-        let mut scanner = Scanner::of_lines();
+        let mut scanner = Scanner::of_lines_with(std::mem::take(&mut self.matcher));
         if let Some(chunk) = self.builder.as_mut().and_then(ChunkBuilder::take_if_full) {
             (self.take)(chunk);
         }
@@ -251,7 +255,7 @@ impl Lines<'_> {
                 && let Some((record, end)) = scanner.scan(text, place)
                 && let Some(after) = after_newline(text, end)
             {
-                builder.push_record(&record);
+                builder.push_record(&record, scanner.metadata_numbers());
                 scanner.took(&record);
                 self.outcome.lines += 1;
                 place = after;
@@ -264,6 +268,7 @@ impl Lines<'_> {
             }
             place = next;
         }
+        self.matcher = scanner.into_matcher();
         true
     }
 

@@ -274,7 +274,7 @@ impl Records<'_> {
         if let Some((record, end)) = items.scanner.scan(text, place)
             && std::str::from_utf8(&text[place..end]).is_ok()
         {
-            builder.push_record(&record);
+            builder.push_record(&record, items.scanner.metadata_numbers());
             items.scanner.took(&record);
             self.index += 1;
             return Item::Read(end);

@@ -15,7 +15,7 @@ static HEALTH: LazyLock<Finder<'static>> =
 /// Whether the metadata text of an event may contain a key. Escape sequences may hide a key, so
 /// with any of them the result is true.
 fn may_have(event: EventRef<'_>, key: &Finder<'_>) -> bool {
-    let json = event.metadata_json();
+    let json = event.metadata_words();
     key.find(json).is_some() || memchr::memchr(b'\\', json).is_some()
 }
 

@@ -245,7 +245,7 @@ impl Tracks {
             is_measurement(event)
         };
         if is_counted {
-            let numbers = self.metadata.read(event.metadata_json());
+            let numbers = self.metadata.read(event);
             self.add_processes(event, &numbers);
             self.track(event.origin()).push_sample(event, &numbers);
         }

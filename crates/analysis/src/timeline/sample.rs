@@ -1,11 +1,13 @@
 //! Parses the numbers in the metadata of a sample.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use memchr::memmem::Finder;
 use stormlog_format::Value;
 use stormlog_format::json::{Reader, parse};
-use stormlog_format::skeleton::{Layouts, Skeleton, integers_of};
+use stormlog_format::skeleton::{Layouts, Numbered, Skeleton, integers_of};
+
+use crate::columns::EventRef;
 
 /// Metadata without any of these texts has none of the numbers read here, so it is not parsed. This
 /// is the case for most samples.
@@ -32,7 +34,7 @@ pub(super) struct SampleMetadata {
     pub(super) processes: Vec<[i64; 3]>,
 }
 
-/// Parses the metadata of samples. Metadata that differ from earlier ones only in their integers are
+/// Reads the metadata of samples. Metadata that differ from earlier ones only in their integers are
 /// not parsed again.
 #[derive(Default)]
 pub(super) struct MetadataReader {
@@ -41,61 +43,73 @@ pub(super) struct MetadataReader {
 
 /// Metadata without their integers, and the numbers that some of these integers are.
 struct Layout {
-    skeleton: Skeleton,
-    numbers: Vec<Option<Number>>,
+    skeleton: Arc<Skeleton>,
+    /// For each number, the index of its integer.
+    numbers: Vec<(usize, Number)>,
 }
 
 /// Selects a number of the metadata.
 type Number = fn(&mut SampleMetadata) -> &mut Option<i64>;
 
 impl MetadataReader {
-    /// Parses the metadata of a sample. When the metadata is malformed, only the part before the
+    /// Reads the metadata of a sample. When the metadata is malformed, only the part before the
     /// error counts.
-    pub(super) fn read(&mut self, metadata: &[u8]) -> SampleMetadata {
-        if let Some(numbers) = self.layouts.read(|layout| layout.read(metadata)) {
-            return numbers;
+    pub(super) fn read(&mut self, sample: EventRef<'_>) -> SampleMetadata {
+        match sample.metadata_numbers() {
+            Some(numbers) => self.of_numbers(numbers),
+            None => SampleMetadata::of(&sample.metadata_json(), &mut Vec::new()),
         }
-        let mut parsed = SampleMetadata::default();
-        if NEEDLES.iter().any(|needle| needle.find(metadata).is_some()) {
+    }
+
+    fn of_numbers(&mut self, metadata: Numbered<'_>) -> SampleMetadata {
+        let known = self.layouts.read(|layout| layout.read(metadata));
+        known.unwrap_or_else(|| {
+            let json = metadata.to_text();
             let mut at = Vec::new();
-            let is_whole = parsed.parse(metadata, &mut at);
-            // The processes are a list, which is parsed every time.
-            if is_whole && parsed.processes.is_empty() {
-                self.layouts.learn(|| Layout::of(metadata, &at));
-            }
-        }
-        parsed
+            let parsed = SampleMetadata::of(&json, &mut at);
+            self.layouts
+                .learn(|| Layout::of(metadata, &json, &parsed, &at));
+            parsed
+        })
     }
 }
 
 impl Layout {
     /// The layout of metadata in which the numbers begin at the given offsets.
-    fn of(metadata: &[u8], at: &[(usize, Number)]) -> Option<Self> {
-        let integers = integers_of(metadata);
-        let number_at = |start: usize| {
-            let found = at.iter().find(|(offset, _)| *offset == start);
-            found.map(|(_, number)| *number)
-        };
-        let numbers = integers.iter().map(|range| number_at(range.start));
-        let numbers: Vec<_> = numbers.collect();
-        // A number that is written in another way than as an integer may be an integer in the next
-        // metadata; this is not remembered, as it is rare.
-        if numbers.iter().flatten().count() < at.len() {
-            return None;
-        }
-        let skeleton = Skeleton::of(metadata, &integers)?;
-        Some(Self { skeleton, numbers })
+    fn of(
+        metadata: Numbered<'_>,
+        json: &[u8],
+        parsed: &SampleMetadata,
+        at: &[(usize, Number)],
+    ) -> Option<Self> {
+        let integers = integers_of(json);
+        let index = |start: usize| integers.iter().position(|range| range.start == start);
+        let numbers = at
+            .iter()
+            .map(|(start, number)| Some((index(*start)?, *number)));
+        // The processes are a list, which is parsed every time. A number that is written in another
+        // way than as an integer has no layout, as it is rare.
+        let numbers = numbers.collect::<Option<Vec<_>>>()?;
+        parsed.processes.is_empty().then(|| Self {
+            skeleton: Arc::clone(metadata.skeleton),
+            numbers,
+        })
     }
 
     /// The numbers of metadata that have this layout; `None` for others.
-    fn read(&self, metadata: &[u8]) -> Option<SampleMetadata> {
-        let mut parsed = SampleMetadata::default();
-        let length = self.skeleton.read(metadata, |index, _, value| {
-            if let Some(number) = self.numbers[index] {
-                *number(&mut parsed) = (value >= 0).then_some(value);
+    fn read(&mut self, metadata: Numbered<'_>) -> Option<SampleMetadata> {
+        if !Arc::ptr_eq(&self.skeleton, metadata.skeleton) {
+            if self.skeleton != *metadata.skeleton {
+                return None;
             }
-        })?;
-        (length == metadata.len()).then_some(parsed)
+            self.skeleton = Arc::clone(metadata.skeleton);
+        }
+        let mut parsed = SampleMetadata::default();
+        for (index, number) in &self.numbers {
+            let value = metadata.integers.get(*index).copied();
+            *number(&mut parsed) = value.filter(|value| *value >= 0);
+        }
+        Some(parsed)
     }
 }
 
@@ -117,9 +131,16 @@ fn number_of(key: &[u8], is_host: bool) -> Option<Number> {
 }
 
 impl SampleMetadata {
-    /// Parses all numbers, and adds the offset of each to `at`. Returns whether the metadata is not
-    /// malformed.
-    fn parse(&mut self, metadata: &[u8], at: &mut Vec<(usize, Number)>) -> bool {
+    /// Parses all numbers, and adds the offset of each to `at`.
+    fn of(metadata: &[u8], at: &mut Vec<(usize, Number)>) -> Self {
+        let mut parsed = Self::default();
+        if NEEDLES.iter().any(|needle| needle.find(metadata).is_some()) {
+            parsed.parse(metadata, at);
+        }
+        parsed
+    }
+
+    fn parse(&mut self, metadata: &[u8], at: &mut Vec<(usize, Number)>) {
         each_value(metadata, |key, value, start| {
             let mut set = |key: &[u8], is_host, value: &[u8], start| {
                 if let Some(number) = number_of(key, is_host) {
@@ -136,28 +157,26 @@ impl SampleMetadata {
                 }
                 _ => set(key, false, value, start),
             }
-        })
+        });
     }
 }
 
-/// Calls `take` with each key of an object, the text of its value, and the offset of that text.
-/// Returns whether the text is a whole object.
-fn each_value(object: &[u8], mut take: impl FnMut(&[u8], &[u8], usize)) -> bool {
+/// Calls `take` with each key of an object, the text of its value, and the offset of that text, up
+/// to the end of the object or the first error in it.
+fn each_value(object: &[u8], mut take: impl FnMut(&[u8], &[u8], usize)) {
     let mut reader = Reader::new(object);
     if !reader.eat(b'{') {
-        return false;
+        return;
     }
     loop {
-        let Ok(key) = reader.key() else { return false };
+        let Ok(key) = reader.key() else { return };
         reader.skip_space();
         let Ok(value) = reader.skip_value() else {
-            return false;
+            return;
         };
         take(key.bytes, value, reader.position() - value.len());
-        match reader.more(b'}') {
-            Ok(true) => {}
-            Ok(false) => return true,
-            Err(_) => return false,
+        if !matches!(reader.more(b'}'), Ok(true)) {
+            return;
         }
     }
 }
@@ -182,10 +201,12 @@ fn processes(text: &[u8]) -> Vec<[i64; 3]> {
 
 #[cfg(test)]
 mod tests {
+    use stormlog_format::skeleton::Matcher;
+
     use super::*;
 
     fn parsed(metadata: &[u8]) -> SampleMetadata {
-        MetadataReader::default().read(metadata)
+        SampleMetadata::of(metadata, &mut Vec::new())
     }
 
     #[test]
@@ -209,9 +230,14 @@ mod tests {
         let mut reader = MetadataReader::default();
         for turn in 0..3 {
             for text in texts {
-                let known = reader.read(text);
+                let mut matcher = Matcher::default();
+                matcher.learn(text);
                 let shown = String::from_utf8_lossy(text);
-                assert_eq!(known, parsed(text), "turn {turn}: {shown}");
+                assert_eq!(matcher.matches(text), Some(text.len()), "{shown}");
+                if let Some(numbers) = matcher.matched() {
+                    let known = reader.of_numbers(numbers);
+                    assert_eq!(known, parsed(text), "turn {turn}: {shown}");
+                }
             }
         }
         assert!(reader.layouts.read(|_| Some(())).is_some());

@@ -37,7 +37,7 @@ impl TokenSearch {
         if event.context().is_some_and(|text| in_text(self, text)) {
             return true;
         }
-        let json = event.metadata_json();
+        let json = event.metadata_words();
         json.len() > 2
             && self.remembered(json, |search| {
                 // Only metadata that may contain one of the words is parsed; an escape sequence may

@@ -551,7 +551,7 @@ fn of_run<'a>(
 fn start_metadata(session: &LoadedSession) -> Option<String> {
     let mut first = session.events.iter().take(16);
     let start = first.find(|event| EventType::Start.is(event.event_type()))?;
-    Some(String::from_utf8_lossy(start.metadata_json()).into_owned())
+    Some(String::from_utf8_lossy(&start.metadata_json()).into_owned())
 }
 
 /// The framework of a run and its version, from the event that begins a session.

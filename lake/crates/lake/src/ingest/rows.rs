@@ -72,18 +72,22 @@ impl FactRows {
             [Table::Samples, Table::Events, Table::Steps, Table::Rollups].map(|t| wanted.has(t));
         let (mut of_samples, mut of_events) = (None, None);
         for (event, seq) in block.iter().zip(first..) {
-            self.text_bytes += event.metadata_json().len();
+            self.text_bytes += event.metadata_words().len();
             if !is_sample(event) {
                 if events {
                     added.events += 1;
-                    let metadata = String::from_utf8_lossy(event.metadata_json());
+                    let metadata = event.metadata_json();
+                    let metadata = String::from_utf8_lossy(&metadata);
                     self.events
                         .push(source_id, seq, event, &metadata, &mut of_events);
                     self.classify(event);
                 }
                 continue;
             }
-            let (numbers, rest) = self.splitter.split(event.metadata_json());
+            let (numbers, rest) = match event.metadata_numbers() {
+                Some(metadata) => self.splitter.split_numbers(metadata),
+                None => self.splitter.split(&event.metadata_json()),
+            };
             if samples {
                 added.samples += 1;
                 self.samples

@@ -1,0 +1,130 @@
+//! Stores the metadata of events: as text, or as integers where texts differ only in these.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use stormlog_format::skeleton::{Numbered, Skeleton};
+
+use super::interner::{Interner, TextPool};
+
+/// Set in the number of metadata that are stored as integers.
+const NUMBERED: u32 = 1 << 31;
+
+/// At most this many skeletons are compared with that of new metadata. Each scanner of a part of a
+/// file brings a few.
+const MOST_SKELETONS: usize = 16;
+
+/// The metadata of a chunk's events.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MetadataPool {
+    pub(super) texts: TextPool,
+    skeletons: Vec<Arc<Skeleton>>,
+    /// For metadata that are stored as integers, the index of the skeleton, and the end of the
+    /// integers in `integers`.
+    numbered: Vec<(u32, u32)>,
+    integers: Vec<i64>,
+}
+
+impl MetadataPool {
+    /// The metadata with a given number, if they are stored as integers.
+    pub(super) fn numbers(&self, id: u32) -> Option<Numbered<'_>> {
+        let index = (id & !NUMBERED) as usize;
+        if id & NUMBERED == 0 {
+            return None;
+        }
+        let (skeleton, end) = self.numbered[index];
+        let start = index
+            .checked_sub(1)
+            .map_or(0, |before| self.numbered[before].1);
+        Some(Numbered {
+            skeleton: &self.skeletons[skeleton as usize],
+            integers: &self.integers[start as usize..end as usize],
+        })
+    }
+
+    /// The JSON text of the metadata with a given number.
+    pub(super) fn json(&self, id: u32) -> Cow<'_, [u8]> {
+        match self.numbers(id) {
+            Some(numbers) => numbers.to_text().into(),
+            None => self.texts.get(id).into(),
+        }
+    }
+
+    /// The JSON text of the metadata with a given number; integers may be missing.
+    pub(super) fn words(&self, id: u32) -> &[u8] {
+        match self.numbers(id) {
+            Some(numbers) => numbers.skeleton.constants(),
+            None => self.texts.get(id),
+        }
+    }
+
+    /// Whether a filter accepts the metadata with a given number, for a filter that looks only at
+    /// texts, not at integers. `of_texts` and `of_skeletons` have the answers for all of them.
+    pub(super) fn answer(&self, id: u32, of_texts: &[bool], of_skeletons: &[bool]) -> bool {
+        let answer = if id & NUMBERED == 0 {
+            of_texts.get(id as usize)
+        } else {
+            let (skeleton, _) = self.numbered[(id & !NUMBERED) as usize];
+            of_skeletons.get(skeleton as usize)
+        };
+        answer.copied().unwrap_or(false)
+    }
+
+    pub(super) fn skeletons(&self) -> &[Arc<Skeleton>] {
+        &self.skeletons
+    }
+}
+
+/// Collects the metadata of a chunk's events.
+#[derive(Debug, Default)]
+pub(super) struct MetadataBuilder {
+    pool: MetadataPool,
+    texts: Interner,
+}
+
+impl MetadataBuilder {
+    /// The number of metadata that are given as text.
+    pub(super) fn text(&mut self, json: &[u8]) -> u32 {
+        self.texts.intern(json)
+    }
+
+    /// The number of metadata that are given as integers, which are added; `None` when there are
+    /// too many different skeletons.
+    pub(super) fn numbers(&mut self, numbers: Numbered<'_>) -> Option<u32> {
+        let skeleton = self.skeleton(numbers.skeleton)?;
+        let pool = &mut self.pool;
+        let id = u32::try_from(pool.numbered.len()).ok()?;
+        pool.integers.extend_from_slice(numbers.integers);
+        let end = u32::try_from(pool.integers.len()).ok()?;
+        pool.numbered.push((skeleton, end));
+        Some(id | NUMBERED)
+    }
+
+    fn skeleton(&mut self, skeleton: &Arc<Skeleton>) -> Option<u32> {
+        let known = &mut self.pool.skeletons;
+        let same = known.iter().position(|one| Arc::ptr_eq(one, skeleton));
+        let equal = || known.iter().position(|one| one == skeleton);
+        let index = match same.or_else(equal) {
+            Some(index) => index,
+            None if known.len() == MOST_SKELETONS => return None,
+            None => {
+                known.push(Arc::clone(skeleton));
+                known.len() - 1
+            }
+        };
+        u32::try_from(index).ok()
+    }
+
+    /// About the number of bytes of all metadata.
+    pub(super) fn size(&self) -> usize {
+        self.texts.size() + size_of_val(self.pool.integers.as_slice())
+    }
+
+    pub(super) fn finish(self) -> MetadataPool {
+        let mut pool = self.pool;
+        pool.texts = self.texts.into_pool();
+        pool.integers.shrink_to_fit();
+        pool.numbered.shrink_to_fit();
+        pool
+    }
+}
