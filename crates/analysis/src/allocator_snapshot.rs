@@ -1,8 +1,9 @@
 //! Reads snapshots of PyTorch's CUDA allocator, which show what holds device memory. The pickle
-//! that `torch.cuda.memory._snapshot` returns is parsed without Python.
+//! that `torch.cuda.memory._dump_snapshot` writes is parsed without Python.
 //!
-//! A snapshot is hostile input: nothing in the pickle is executed, parsing does not recurse, and
-//! the number of values that are read, kept and repeated is limited.
+//! A snapshot is hostile input: nothing in the pickle is executed, and parsing does not recurse.
+//! Limits apply to the number of values in the pickle, to the number of list items kept in memory,
+//! and to the number of values that are read again because the pickle refers to them repeatedly.
 
 mod account;
 mod blocks;
@@ -30,11 +31,11 @@ pub use stack::Frame;
 use crate::pack;
 use crate::regular_file::{self, Refused};
 
-/// Largest snapshot in bytes that is read, three times the size of one with PyTorch's usual 100,000
-/// entries.
+/// Largest snapshot in bytes that is read: three times the size of one whose history has PyTorch's
+/// usual 100,000 entries.
 const MOST_BYTES: u64 = 64 << 20;
-/// Maximum number of values in a snapshot, twice the number in one with 100,000 entries. 2^23
-/// values take one gigabyte of memory.
+/// Maximum number of values in a snapshot: twice the number in one whose history has 100,000
+/// entries. 2^23 values take one gigabyte of memory.
 const MOST_VALUES: usize = 1 << 23;
 
 /// Why a snapshot cannot be read.

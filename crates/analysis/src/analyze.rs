@@ -97,8 +97,8 @@ pub fn analyze(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Report,
 
 /// Analyses loaded artifacts while another thread runs `alongside` on the sessions of the run that
 /// contains the selected session, the newest first. The sessions are empty if no session is
-/// selected. An analysis with little parallelism of its own, such as a pass over all events, then
-/// takes no additional time on a machine with many cores.
+/// selected. If `alongside` uses only one core, such as a pass over all events, it takes no
+/// additional time on a machine with many cores.
 pub fn analyze_alongside<R: Send>(
     artifacts: &[Loaded],
     options: &AnalyzeOptions,

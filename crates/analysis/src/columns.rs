@@ -22,13 +22,14 @@ use interner::Strings;
 use metadata::MetadataPool;
 pub(crate) use row_set::RowSet;
 
-/// Marks an event type to which the filter of a query was not applied yet.
+/// Marks an event type for which a filter has not been called yet; 1 means accepted, 0 rejected.
 const UNASKED: u8 = 2;
 
 /// Marks an event without a context text in the column of contexts.
 const NO_CONTEXT: u32 = u32::MAX;
 
-/// The fields that events of one source have in common.
+/// The fields of an event that rarely change. Events in which all of them are equal share one
+/// origin.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[expect(
     missing_docs,

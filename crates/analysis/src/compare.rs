@@ -90,7 +90,7 @@ pub struct LoneRank {
 pub struct Comparison {
     /// The base side, which the new side is compared with.
     pub base: Side,
-    /// The new side, which is judged.
+    /// The new side, in which changes are looked for.
     pub new: Side,
     /// Ranks that both sides have.
     pub ranks: Vec<RankComparison>,

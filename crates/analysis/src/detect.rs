@@ -7,12 +7,12 @@
 //! [`Answer::Found`] and [`Answer::NotEnoughData`]. No detector opens a file, reads a clock or
 //! depends on the order of the tracks.
 //!
-//! The data takes this way:
+//! The stages of a diagnosis:
 //!
 //! 1. `evidence::signals` puts the samples of each track in order and determines the end of the
 //!    warm-up.
-//! 2. `evidence::floor` finds the memory held between steps.
-//! 3. `growth` and `growth::jump` decide how the floor changes.
+//! 2. `evidence::floor` finds the floor: the memory that is still held between steps.
+//! 3. `growth` and `growth::jump` decide whether the floor grows or jumps.
 //! 4. `evidence` compares the ranks.
 //! 5. The detectors read the evidence. `finding::draft` turns what they find into findings, and
 //!    `cause` names the line and the holder behind it.

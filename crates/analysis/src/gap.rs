@@ -105,8 +105,8 @@ const FEWEST: usize = 3;
 /// Minimum number of samples for a finding about drift of the gap.
 const FEWEST_FOR_DRIFT: usize = 5;
 
-/// Whether any sample has a gap that is large enough for [`analyze`] to report a finding. The check
-/// for a large gap does not depend on the order of the events.
+/// Whether any sample has a gap that is large enough for [`analyze`] to report a finding. The order
+/// of the events does not matter, so they are read in memory order, which is faster.
 pub fn is_remarkable(events: &Events, thresholds: &GapThresholds) -> bool {
     events.of_type_in_memory(is_sample).any(|(_, event, _)| {
         share_of_device(event).is_some_and(|(_, share)| share >= thresholds.gap_ratio_threshold)

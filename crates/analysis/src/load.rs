@@ -197,8 +197,8 @@ pub fn load_document(path: &Path, options: &LoadOptions<'_>) -> Result<Loaded, L
     load_file(path, FileKind::Document, options)
 }
 
-/// Loads a JSON document or a CSV table in the way that queries read it, whatever the suffix of its
-/// name.
+/// Loads a JSON document or a CSV table for a query, whatever the suffix of its name. Queries
+/// ignore white space around the cells of a table and accept a table without a time column.
 pub(crate) fn load_file(
     path: &Path,
     kind: FileKind,
@@ -211,8 +211,8 @@ pub(crate) fn load_file(
     Ok(sessions::assemble(path, ReadParts { chunks, ..parts }))
 }
 
-/// Passes the events of a document or table to `visit`, in the way that queries read them. The
-/// suffix of the file's name does not matter.
+/// Like [`load_file`], but passes the events to `visit` while the file is read, and returns only
+/// the damage.
 pub(crate) fn stream_file(
     path: &Path,
     kind: FileKind,
@@ -296,8 +296,8 @@ pub fn stream_lines(
 pub struct StreamedLines {
     /// The damage of the lines.
     pub damage: Vec<Damage>,
-    /// Whether every line is a complete record of the current format. The events of such lines do
-    /// not depend on the options or the manifest, and can be used for [`ParsedFiles`].
+    /// Whether every line is a complete record of the current format. Such lines need no default
+    /// values from the options or the manifest, so their events can be used for [`ParsedFiles`].
     pub are_complete: bool,
 }
 

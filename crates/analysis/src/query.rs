@@ -1,9 +1,10 @@
 //! Queries over many artifacts: which recordings exist, what happened in them, and which of them
 //! belong together.
 //!
-//! The catalog of a query reads only manifests and envelopes. A segment is opened only when the
-//! manifest and the rollups of its sink cannot answer a query. Queries write nothing and read no
-//! clock; the caller passes the state of the machine as [`Surroundings`].
+//! The catalog of a query reads only manifests, run envelopes (`stormlog_run.json`) and attachment
+//! sidecars (`stormlog_attachments.json`). A segment is opened only when the manifest and the
+//! rollups of its sink cannot answer a query. Queries write nothing and read no clock; the caller
+//! passes the state of the machine as [`Surroundings`].
 
 mod about;
 mod attachments;

@@ -1,10 +1,10 @@
-//! The tracks of one run, and which sessions form a run. This module defines sample, sampling gap,
-//! hidden memory, clock, step, phase, out-of-memory error, limit and end once, for the detectors
-//! and the reports.
+//! The tracks of one run, and which sessions form a run. Detectors and reports share its
+//! definitions: of sample, sampling gap, hidden memory, clock alignment, step and phase, of
+//! out-of-memory errors, of the size of a device, and of how a run ended.
 //!
 //! A run has processes, a process has resources (its host memory and each device it uses), and a
-//! resource has a track. This module provides data without judging it, and only its function
-//! [`read_oom_bundles`] opens files.
+//! resource has a track. This module does not decide whether memory use is a problem; the detectors
+//! do. Only its function [`read_oom_bundles`] opens files.
 
 pub(crate) mod clocks;
 mod coverage;

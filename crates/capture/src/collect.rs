@@ -21,7 +21,7 @@ pub use peak::Peak;
 
 use stormlog_format::{Counters, Map};
 
-/// Describes, in every record, the source of a collector's readings.
+/// Describes where the readings of a collector come from; records repeat most of these values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterSource {
     /// Short name of the runtime: `cuda`, `rocm`, `mps`, `cpu`, `nvml`, ...
@@ -65,8 +65,9 @@ pub struct Reading {
     /// The values of the counters; `None` means that a value is unknown. The recorder, not the
     /// collector, fills in the counter for the change since the previous sample.
     pub counters: Counters,
-    /// The highest level between the last reading and this one, in bytes, if the source records its
-    /// own peak and that peak is above this reading.
+    /// The highest memory use between the last reading and this one, in bytes. It is set only if
+    /// the source has a peak counter of its own (such as PyTorch's `max_memory_allocated`) that
+    /// rose to a value above this reading.
     pub peak_bytes: Option<i64>,
     /// Names of counters that the source should have provided and did not, as records spell them.
     pub partial_fields: Vec<String>,
@@ -74,12 +75,13 @@ pub struct Reading {
     pub errors: Vec<String>,
     /// Further values that are recorded in the sample's metadata.
     pub metadata: Map,
-    /// Events that the source noticed since the last reading, in addition to its counters.
+    /// Events that the source noticed since the last reading, such as the start or the end of a
+    /// child process.
     pub notices: Vec<Notice>,
 }
 
-/// Something that a source noticed in addition to its counters; it is recorded as an event of its
-/// own.
+/// Something that a source noticed besides the values of its counters, such as the start of a child
+/// process; it is recorded as an event of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notice {
     /// The type of the event that records the notice.
@@ -91,8 +93,8 @@ pub struct Notice {
 }
 
 impl Reading {
-    /// Bytes in use by the watched process: the allocator's counter, or the device's counter for a
-    /// source without an allocator.
+    /// Bytes in use: `allocator_allocated_bytes`, or `device_used_bytes` for a source that reads
+    /// only the device and therefore counts the memory of all processes.
     pub fn level(&self) -> i64 {
         self.counters
             .allocator_allocated_bytes
@@ -132,14 +134,15 @@ pub trait Collector: Send {
     /// Reads the counters now.
     fn read(&mut self) -> Result<Reading, CollectError>;
 
-    /// Returns all readings since the last call, oldest first, followed by a reading taken now;
-    /// most sources return only the reading taken now.
+    /// Returns the readings that the source has stored since the last call, oldest first. A source
+    /// that has stored none reads the counters now; most sources never store readings.
     fn readings(&mut self) -> Result<Vec<Reading>, CollectError> {
         self.read().map(|reading| vec![reading])
     }
 }
 
-/// Converts bytes to the signed number that records hold.
+/// Converts a number of bytes to `i64`, the type of the counters in records; larger numbers become
+/// `i64::MAX`.
 pub(crate) fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }

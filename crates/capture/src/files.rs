@@ -148,8 +148,9 @@ pub fn replace_file(
 }
 
 /// Replaces an output file that the user named, like [`replace_file`]; the new file keeps the
-/// permissions of the old one. The permissions of a sink's files depend only on the umask, because
-/// another user may have created files of the same names with any permissions.
+/// permissions of the old one. [`replace_file`], which writes the files of a sink, does not keep
+/// them: in a shared directory, another user may have created a file of that name with permissions
+/// that let everyone read it.
 pub fn replace_output(directory: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     let replaced = directory.join(name).metadata();
     let mode = replaced.ok().map(|facts| facts.mode() & 0o777);
@@ -166,8 +167,8 @@ fn replace(
     let mut tries = 1;
     loop {
         match replace_once(directory, name, content, durability, mode) {
-            // Another process that takes no lock may delete the temporary file as a leftover of a
-            // killed process; then the file is written again.
+            // Another process may mistake the temporary file for a leftover of a killed process and
+            // delete it (`remove_leftovers`); then the file is written again.
             Err(error) if error.kind() == io::ErrorKind::NotFound && tries < REPLACE_TRIES => {
                 tries += 1;
             }

@@ -248,7 +248,8 @@ impl Recorder {
             if missing && status == SessionStatus::Completed {
                 status = SessionStatus::Incomplete;
             }
-            // The recorder takes the end time of the session from the session's files.
+            // If the sink has recorded the end of the session, its end time is used, so that the
+            // session's summary and the manifest agree.
             ended_at_ns = session
                 .and_then(|session| session.ended_at_ns)
                 .or(ended_at_ns);
@@ -369,7 +370,7 @@ impl Recorder {
         }
     }
 
-    /// Records an event for the program.
+    /// Records an event that the watched program reports itself, with the counters read now.
     pub fn record(&self, event_type: &str, change: i64, context: &str, metadata: Map) {
         self.record_then(event_type, change, context, metadata, |_| ());
     }
@@ -420,7 +421,7 @@ impl Recorder {
         seen
     }
 
-    /// Begins a phase; does nothing when no session is running.
+    /// Begins a phase; does nothing before the first session of the recorder.
     pub fn enter_phase(
         &self,
         name: &Text,
@@ -432,7 +433,7 @@ impl Recorder {
         })
     }
 
-    /// Ends a phase; does nothing when the recorder never had a session.
+    /// Ends a phase; does nothing before the first session of the recorder.
     pub fn exit_phase(
         &self,
         scope_id: &Text,

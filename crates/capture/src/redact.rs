@@ -61,8 +61,8 @@ pub fn redacted_map(map: Map) -> Map {
 
 /// Removes secrets from a list, which may be the words of a command line.
 fn redacted_list(items: Vec<Value>) -> Vec<Value> {
-    // In the copies of the words, invalid characters are replaced, which suffices because the words
-    // are only compared.
+    // The rules read copies of the words in which invalid characters are replaced; a word without a
+    // secret keeps its original bytes.
     let words: Vec<Option<String>> = items
         .iter()
         .map(|item| match item {

@@ -1,8 +1,9 @@
 //! Starts threads that do not receive the signals of the watched program.
 //!
-//! The operating system delivers a signal to any thread of a process that does not block it. If a
-//! thread of the recorder received a signal, it would not interrupt a sleeping main thread, and it
-//! would end a program that blocks the signal in its own threads and waits for it.
+//! The operating system delivers a signal to any thread of a process that does not block it. A
+//! signal that arrives on a thread of the recorder would not interrupt a main thread that sleeps.
+//! In a program that blocks the signal in its own threads and waits for it (`sigwait`), the
+//! signal's default action would end the program.
 
 use std::io;
 use std::thread::Builder;

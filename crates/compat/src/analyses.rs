@@ -33,8 +33,9 @@ impl Analyses {
     }
 
     /// Runs the analyses of stormlog 0.3.9 on the sessions of a run. Stormlog 0.3.9 itself analyses
-    /// only one session. When the ranks were recorded in separate sessions, the best session of
-    /// each rank is used instead.
+    /// only one session. When the ranks were recorded in separate sessions, one session of each
+    /// rank is analysed: the first in the order of `selection_key`, which prefers a trustworthy
+    /// status and then the latest session.
     fn of(run: &[&LoadedSession]) -> Self {
         let mut ranks = BTreeSet::new();
         let mut sessions = run.to_vec();
@@ -81,8 +82,9 @@ impl Analyses {
     }
 }
 
-/// The findings about the gap over all ranks in order of time. Millions of events are sorted by
-/// time only if some gap is large enough to be reported.
+/// The findings about the gap between used and reserved memory, for the events of all ranks in
+/// order of time. Sorting millions of events takes long, so it is skipped if no gap is large enough
+/// to be reported.
 fn gaps(
     chosen: &[&Events],
     events: &Events,

@@ -1,4 +1,5 @@
-//! Attributes gaps to collective communication, with the scores of stormlog 0.3.9.
+//! Attributes gaps to collective communication (such as NCCL's all-reduce), with the scores of
+//! stormlog 0.3.9. A gap is device memory in use beyond what the allocator has reserved.
 
 mod config;
 mod tokens;

@@ -200,7 +200,8 @@ fn is_sample(event_type: &[u8]) -> bool {
     event_type.eq_ignore_ascii_case(EventType::Sample.as_str().as_bytes())
 }
 
-/// The samples of each origin, with the origins in the order of their first sample.
+/// The samples by origin (session, process, rank and device), with the origins in the order of
+/// their first sample.
 struct Census<'a> {
     samples: usize,
     origins: Vec<(&'a Origin, Vec<Sample>)>,
@@ -219,7 +220,8 @@ impl<'a> Census<'a> {
         if same {
             return census;
         }
-        // Events are read in time order, because of equally frequent values the first one counts.
+        // The most frequent job id and world size are used. If two are equally frequent, the first
+        // in order of time is used, so the events are read again in order of time.
         let in_order = events.of_type(is_sample);
         let in_order =
             in_order.map(|(index, event, origin)| (events.row_ids()[index], event, origin));
@@ -272,7 +274,7 @@ impl<T: Copy + Eq + std::hash::Hash> Tally<T> {
         Self(tally)
     }
 
-    /// The most frequent value. Of equally frequent values, the first counts.
+    /// The most frequent value; if several are equally frequent, the first of them.
     fn most(&self) -> Option<T> {
         let most = self
             .0

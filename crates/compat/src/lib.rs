@@ -1,11 +1,12 @@
 //! Everything that exists only to match stormlog 0.3.9: its analyses with the same numbers, keys
-//! and texts, its projected records and its derived fields.
+//! and texts, its conversion of records for telemetry tools (`projection`), and the values that it
+//! derives from counters (`derived`).
 //!
-//! Existing scripts and dashboards read the reports of stormlog 0.3.9, so thresholds, orders and
-//! rounding follow it, including its quirks. The findings for users come from `analysis::detect`
-//! and not from this crate. Only the program and the Python crate depend on this crate. The program
-//! and the Python crate run the analyses of this crate only when they write the keys or lines of
-//! stormlog 0.3.9.
+//! Existing scripts and dashboards read the reports of stormlog 0.3.9, so thresholds, sort orders
+//! and rounding are the same as in stormlog 0.3.9, including its quirks. The findings for users
+//! come from `analysis::detect` and not from this crate. Only the program and the Python crate
+//! depend on this crate. The program and the Python crate run the analyses of this crate only when
+//! they write the keys or lines of stormlog 0.3.9.
 
 mod analyses;
 pub mod collective;

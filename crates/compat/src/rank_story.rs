@@ -6,8 +6,9 @@ use stormlog_report::{Mark, MarkKind, Story, clean};
 
 use crate::cross_rank;
 
-/// The timeline of several ranks, with the suspects and the onset of stormlog 0.3.9's cross-rank
-/// analysis.
+/// The timeline of several ranks, with two marks from stormlog 0.3.9's cross-rank analysis: the
+/// rank whose memory probably rose first (the suspect), and the time at which the memory of a
+/// second rank rose (the onset).
 pub fn story_of_ranks(events: &Events) -> Story {
     let cross = cross_rank::merge(events);
     let cause = cross.first_cause(None);

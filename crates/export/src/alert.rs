@@ -154,7 +154,7 @@ fn without_secrets(document: &impl Serialize) -> Vec<u8> {
             .to_string(&redacted(value))
             .into_bytes(),
         // The JSON that this crate rendered can always be parsed. If that fails anyway, an empty
-        // document is sent, because secrets in the alert were not hidden.
+        // document is sent, because secrets can be hidden only in parsed JSON.
         Err(_) => b"{}".to_vec(),
     }
 }

@@ -1,4 +1,5 @@
-//! Limits on how much of a recording is sent to receivers, because a recording is hostile input.
+//! Limits on how much of a recording is sent to receivers. A recording is untrusted input and may
+//! contain very long names or very many processes.
 
 /// The longest value of a label, in characters.
 const LONGEST: usize = 128;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use stormlog_analysis::detect::{Diagnosis, Finding, Kind, Severity};
 
-/// The shortest and the longest time between two analyses of a running job. It grows with the age of
-/// the run, so that a finding must persist over a share of the run and not only over a few more
-/// samples.
+/// The shortest and the longest time between two analyses of a running job. The time between two
+/// analyses grows with the age of the run, so that a finding must persist over a share of the run
+/// and not only over a few more samples.
 const SHORTEST: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_mins(1);
 
@@ -30,7 +30,7 @@ pub fn next_look(age: Duration, cost: Duration) -> Duration {
 /// Identifies the same problem in successive analyses, by its kind, rank and device.
 type Key = (Kind, Option<u32>, i64);
 
-/// What a finding looked like in the previous analysis.
+/// The size and the end of a finding in the previous analysis; a leak must have exceeded both.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     magnitude_bytes: Option<i64>,

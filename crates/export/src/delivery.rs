@@ -21,8 +21,8 @@ const REQUEST: Duration = Duration::from_secs(10);
 /// The longest wait before a body is sent again, even if the receiver asks for a longer wait.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
-/// The largest number of response bytes that are read. The connection can be reused only after a
-/// response was read to its end.
+/// The largest number of response bytes that are read. Responses are read only because a connection
+/// can be reused after that; after a longer response, the connection is closed.
 const MOST_ANSWERED: u64 = 16 << 10;
 
 /// Which request body is dropped when the queue is full.

@@ -137,7 +137,8 @@ impl Labels {
     }
 }
 
-/// The id of a device that does not change when a process ends, if it is known.
+/// The id of a device, if it is known. Unlike the index of the device, it is the same for all
+/// processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceId {
     /// The driver's unique id of the device or of its MIG instance.
@@ -292,14 +293,14 @@ fn process_labels(event: &Event, pid: i64) -> Labels {
         .with("pid", pid)
 }
 
-/// The values in a sample's metadata.
+/// Reads values from the metadata of a sample.
 struct Sample<'a> {
     event: &'a Event,
 }
 
 impl Sample<'_> {
-    /// Whether the value of a counter in this record is only a placeholder. Records of version 3
-    /// must contain every counter, even if it could not be measured.
+    /// Whether the value of a counter in this event is only a placeholder. In version 3 of the
+    /// event format, every counter must have a value, even if it could not be measured.
     fn is_partial(&self, counter: &str) -> bool {
         let Some(Value::List(names)) = self.event.metadata.get("collector_partial_fields") else {
             return false;

@@ -166,8 +166,8 @@ fn part_of(path: &Path, start: SeekFrom, most: u64) -> io::Result<Vec<Event>> {
     Ok(events.collect())
 }
 
-/// Adds the number of events that the manifest counts. It includes events that thinning and
-/// retention have removed, so that it only grows.
+/// Adds the numbers of recorded and dropped events from the manifest. Events that thinning and
+/// retention have removed still count as recorded, so that the number never decreases.
 fn add_counts(session: &SessionSummary, manifest: &Manifest, now_ns: i64, levels: &mut Levels) {
     let segments = manifest.segments.iter();
     let kept: i64 = segments.map(|segment| segment.event_count.max(0)).sum();

@@ -6,7 +6,7 @@ use crate::metadata_keys;
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// Event types and severities; an event that has one of them is an alert.
+/// The names that make an event an alert, either as its type or as the `severity` in its metadata.
 pub const ALERT_TYPES: [&str; 3] = [
     EventType::Warning.as_str(),
     EventType::Critical.as_str(),

@@ -39,7 +39,9 @@ pub const FIELDS: [&str; 23] = [
     "metadata",
 ];
 
-/// The columns with integers in a table of events, under their names in all versions of the format.
+/// The integer columns of a table of events, such as a CSV export. A column that an older version
+/// of the format named differently is listed under both names (`memory_allocated` became
+/// `allocator_allocated_bytes`).
 pub const INTEGER_COLUMNS: [&str; 20] = [
     "schema_version",
     "timestamp_ns",

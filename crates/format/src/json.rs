@@ -2,8 +2,8 @@
 //!
 //! Python programs write the records, so the JSON may contain what Python allows but standard JSON
 //! does not: `NaN` and `Infinity`, integers of any size, lone surrogates and repeated keys. General
-//! JSON parsers reject or change some of Python's forms, but results and record ids depend on all
-//! of them.
+//! JSON parsers reject some of these values and change others. A changed value would change query
+//! results and record ids (hashes of records), so this module has its own parser and writer.
 
 mod of;
 mod read;

@@ -1,5 +1,5 @@
-//! Normalizes labels for comparison in rollups and fingerprints: what changes from run to run is
-//! replaced.
+//! Normalizes labels for comparison in rollups and fingerprints: addresses and numbers, which
+//! change from run to run, are replaced by placeholders.
 
 use crate::digits::decimal_digit;
 use crate::text::{Text, is_python_space};

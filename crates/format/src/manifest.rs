@@ -34,8 +34,8 @@ pub struct Manifest {
     #[serde(skip_serializing_if = "is_zero")]
     pub dropped_event_count: i64,
     /// The size in bytes to which the sink is thinned; zero for a sink that is not thinned. The key
-    /// `thinning_budget_bytes` is written only when the size is not zero. A later sink in the
-    /// directory keeps the thinning budget, so that retention does not delete what thinning kept.
+    /// `thinning_budget_bytes` is written only when the size is not zero. A recorder that
+    /// continues the sink keeps the budget, so that retention does not delete what thinning kept.
     #[serde(skip_serializing_if = "is_zero")]
     pub thinning_budget_bytes: i64,
     /// The samples that thinning removed; the key `thinned` is written only when some were removed.
@@ -55,8 +55,8 @@ pub struct Manifest {
     /// A rewrite of segments that is about to happen or was interrupted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rewriting: Option<Rewriting>,
-    /// Names of segments whose lines have moved to another segment. The manifest file does not
-    /// contain the list of moved segments.
+    /// Names of segments whose lines a rewrite has moved to another segment, but whose files may
+    /// still exist. The list is not in the manifest file: readers fill it in to skip these files.
     #[serde(skip)]
     pub replaced: Vec<Text>,
     /// Descriptions of invalid entries that were left out when the manifest was read, for a
@@ -172,7 +172,8 @@ impl Rewriting {
     }
 }
 
-/// A count in a manifest entry that stormlog 0.3.9 does not write; an invalid value counts as zero.
+/// Reads a count from the manifest; a missing or invalid value is read as zero. This function is
+/// for keys that stormlog 0.3.9 does not write.
 fn count_in(map: &Map, key: &str) -> i64 {
     let count = map.get(key).and_then(|value| python_int(value).ok());
     count.map_or(0, |count| count.max(0))

@@ -20,8 +20,8 @@ pub enum SinkNames {
 }
 
 impl SinkNames {
-    /// Both naming schemes for sinks; if a directory has the manifests of both, the first scheme
-    /// counts.
+    /// Both naming schemes for sinks; if a directory has the manifests of both, the first scheme is
+    /// used.
     pub const ALL: [Self; 2] = [Self::Ordinary, Self::Host];
 
     /// The file name of the manifest in this naming scheme.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::scan::integer;
 
-/// A longer text is not remembered.
+/// The length in bytes of the longest text that is remembered.
 const LONGEST: usize = 4096;
 
 /// A JSON text without some of its integers.
@@ -137,12 +137,12 @@ impl Matcher {
     }
 }
 
-/// How many layouts are compared with the next text. Samples with and without a step, for example,
-/// have different metadata and alternate.
+/// How many layouts are kept and compared with the next text. One is not enough: samples with and
+/// without a step, for example, have different metadata and alternate.
 const MOST_LAYOUTS: usize = 4;
 
-/// After this many layouts no further one is remembered, because such texts differ in more than
-/// their integers.
+/// After this many new layouts, no further layout is learned: the texts of such a file differ in
+/// more than their integers, so remembering them would cost time and gain nothing.
 const MOST_LEARNED: usize = 64;
 
 /// The layouts of the last few texts: their skeletons, with what the caller knows about each.
@@ -172,8 +172,8 @@ impl<T> Layouts<T> {
         Some(found)
     }
 
-    /// Remembers the layout of a text that no known layout fits. The layout is made only if it can
-    /// be remembered; `None` stands for a text that has none.
+    /// Remembers the layout of a text that no known layout fits. The function `layout` computes it
+    /// (`None` if the text is too long, for example) and is not called once the limit is reached.
     pub fn learn(&mut self, layout: impl FnOnce() -> Option<T>) {
         if self.learned == MOST_LEARNED {
             return;

@@ -114,8 +114,8 @@ impl Text {
     }
 }
 
-/// Serializes a text for human-readable formats without lone surrogates, and for other formats as
-/// its bytes.
+/// Serializes a text as a string for human-readable formats, with lone surrogates replaced by
+/// U+FFFD, and as its bytes for other formats.
 impl Serialize for Text {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if !serializer.is_human_readable() {

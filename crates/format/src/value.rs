@@ -27,8 +27,8 @@ pub enum Value {
     List(Vec<Value>),
     /// An object
     Map(Map),
-    /// A handle for an object of the caller, which the format crate never examines. The number is
-    /// the caller's own handle and is returned unchanged
+    /// An object of the caller that has no JSON form, such as an arbitrary Python object. The
+    /// caller keeps the object and finds it by this number, which the format crate never changes
     Opaque(u32),
 }
 

@@ -177,8 +177,8 @@ fn cause_fields<'py>(py: Python<'py>, cause: &FirstCause) -> PyResult<Bound<'py,
     Ok(fields)
 }
 
-/// Attributes gaps of memory to collective operations; the nine limits are passed in the order of
-/// the configuration.
+/// Attributes gaps between device and allocator memory to collective operations; the nine limits
+/// are passed in the order of the fields of `CollectiveConfig`.
 #[pyfunction]
 #[pyo3(signature = (rows, limits, resolver))]
 pub(crate) fn attribute_collectives<'py>(
@@ -240,7 +240,7 @@ pub(crate) fn check_collective_limits(py: Python<'_>, limits: [f64; 9]) -> PyRes
 }
 
 /// The names of the nine limits of the attribution to collective operations, in the order of the
-/// configuration.
+/// fields of `CollectiveConfig`.
 #[pyfunction]
 pub(crate) fn collective_fields_in_order() -> [&'static str; 9] {
     FIELDS
@@ -259,8 +259,9 @@ fn phase<'py>(
         .transpose()
 }
 
-/// The timeline markers of events for Python: the fields of each marker, and the index of the event
-/// that has its metadata. The marker of a phase contains its metadata and has no index.
+/// The timeline markers of events for Python: the fields of each marker, and the index of its
+/// event, from which Python takes the metadata. The marker of a phase has no index, because its
+/// fields already include the metadata.
 #[pyfunction]
 pub(crate) fn timeline_markers(
     py: Python<'_>,

@@ -1,5 +1,6 @@
-//! Converts Python objects to the values of the format crate and back. Python objects that no rule
-//! of the format inspects pass through unchanged as handles.
+//! Converts Python objects to the values of the format crate and back. Python objects that the
+//! format crate need not look into are converted to handles (indices), and a handle is converted
+//! back to the same object.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
@@ -47,8 +48,9 @@ impl<'py> Objects<'py> {
         .map(Some)
     }
 
-    /// Converts metadata one level deep; keys may be of any type. Metadata values that the rules of
-    /// record version 4 inspect are converted too.
+    /// Converts metadata one level deep; keys may be of any type. The value of
+    /// `memory_capabilities` is converted one level deeper, because record version 4 has rules for
+    /// its entries.
     fn metadata(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Value> {
         let mut metadata = Vec::new();
         for (key, value) in entries(object)?.unwrap_or_default() {

@@ -10,7 +10,8 @@ use stormlog_report::device_profile_page as page_of;
 use crate::errors::raise;
 use crate::recorder::os_error;
 
-/// An allocation of a device memory profile: its stack of functions, and its values.
+/// An entry of a device memory profile: the functions of a call stack, and two values, the number
+/// of its allocations and their bytes.
 type Sample = (Vec<String>, Vec<i64>);
 
 /// Reads the allocations of a device memory profile.

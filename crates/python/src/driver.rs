@@ -75,9 +75,9 @@ pub(crate) fn process_name(pid: u32) -> Option<String> {
     tree::process_name(pid)
 }
 
-/// Waits for a CUDA context of this process on a device that is not in `known`, and checks every
-/// `every_s` seconds; returns the devices with a new context, and how many seconds after the call
-/// they were last seen without one.
+/// Waits until this process has a CUDA context on a device that is not in `known`; checks this
+/// every `every_s` seconds. Returns the devices with a new context, and the time of the last check
+/// that found none, in seconds since the call (`None` if the first check found one).
 #[pyfunction]
 pub(crate) fn wait_for_contexts(
     py: Python<'_>,
@@ -142,8 +142,8 @@ pub(crate) fn driver_held(py: Python<'_>) -> PyResult<(Vec<Bound<'_, PyDict>>, u
     Ok((described.collect::<PyResult<_>>()?, driver::missed()))
 }
 
-/// Waits until an allocating thread asks for its line of Python; returns the number of the question
-/// and the number of the thread.
+/// Waits until a thread that allocates through the driver asks which line of Python it executes;
+/// returns the number of this question and the thread's id (`threading.get_ident`).
 #[pyfunction]
 pub(crate) fn driver_question(py: Python<'_>, patience_s: f64) -> Option<(u64, u64)> {
     let patience = Duration::try_from_secs_f64(patience_s).unwrap_or_default();
@@ -151,8 +151,8 @@ pub(crate) fn driver_question(py: Python<'_>, patience_s: f64) -> Option<(u64, u
     Some((question.number, question.thread))
 }
 
-/// Gives an allocating thread the file, line and function of its line of Python, where they are
-/// known.
+/// Answers a question of `driver_question`: passes the file, line and function that the thread
+/// executes to the thread, or `None` if they are not known.
 #[pyfunction]
 #[pyo3(signature = (question, site))]
 pub(crate) fn driver_answer(question: (u64, u64), site: Option<(String, u32, String)>) {

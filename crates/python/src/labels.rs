@@ -113,7 +113,8 @@ pub(crate) fn issue_state(state: &Bound<'_, PyAny>) -> PyResult<&'static str> {
     }
 }
 
-/// The id of a fingerprint, computed from normalized dimensions.
+/// The id of a fingerprint, computed from the kind of the issue and its normalized dimensions (the
+/// properties that distinguish issues of one kind).
 #[pyfunction]
 pub(crate) fn fingerprint_id<'py>(
     kind: &str,
@@ -126,7 +127,8 @@ pub(crate) fn fingerprint_id<'py>(
     text_to_python(py, &id)
 }
 
-/// Normalises the parts of a fingerprint's dimensions that change from run to run.
+/// Normalises the dimensions of a fingerprint: replaces the parts that change from run to run, such
+/// as numbers, by placeholders.
 #[pyfunction]
 pub(crate) fn normalize_dimensions<'py>(
     dimensions: &Bound<'py, PyAny>,
@@ -137,8 +139,8 @@ pub(crate) fn normalize_dimensions<'py>(
     dict_of(py, &normalized)
 }
 
-/// Normalises the parts of a label that change from run to run; `None` when the value is `None` or
-/// blank.
+/// Normalises a label: replaces the parts that change from run to run, such as numbers, by
+/// placeholders; `None` when the value is `None` or blank.
 #[pyfunction]
 pub(crate) fn normalize_text<'py>(
     value: &Bound<'py, PyAny>,

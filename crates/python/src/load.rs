@@ -105,13 +105,13 @@ pub(crate) fn read_manifest(py: Python<'_>, path: PathBuf) -> PyResult<Option<Bo
     manifest.map(|manifest| dict_of(py, &manifest)).transpose()
 }
 
-/// The path of a sink's manifest, for any path into the sink.
+/// The path of a sink's manifest; `path` is the sink's folder or a file in it.
 #[pyfunction]
 pub(crate) fn manifest_path(path: PathBuf) -> Option<PathBuf> {
     stormlog_analysis::manifest_path(&path)
 }
 
-/// The segment files of a sink, for any path into the sink.
+/// The segment files of a sink; `path` is the sink's folder or a file in it.
 #[pyfunction]
 pub(crate) fn segment_paths(path: PathBuf) -> Vec<PathBuf> {
     stormlog_analysis::segment_paths(&path)

@@ -191,7 +191,7 @@ pub(crate) fn attribute_phase<'py>(
         .transpose()
 }
 
-/// Merges two attributions.
+/// Merges two attributions to phases into one.
 #[pyfunction]
 pub(crate) fn merge_phases<'py>(
     first: &Bound<'py, PyAny>,

@@ -3,8 +3,8 @@
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError};
 use pyo3::prelude::*;
 
-/// Texts in the errors of frameworks that mean that host memory has run out, or the memory of a
-/// device for which the framework offers no out-of-memory observer.
+/// Texts in the error messages of frameworks that mean that memory has run out: host memory, or the
+/// memory of a device for which the framework offers no out-of-memory callback.
 const TEXTS: [&str; 2] = ["DefaultCPUAllocator", "RESOURCE_EXHAUSTED"];
 
 /// A callable that the interpreter calls for every exception that is raised; to be fast, it checks

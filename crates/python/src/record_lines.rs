@@ -1,6 +1,6 @@
-//! Writes Python records as lines, by finding which values of a dictionary are the same objects as
-//! in the previous record. The module [`stormlog_capture::store::record_lines`] keeps the text of
-//! unchanged values.
+//! Writes Python records as lines of JSON. Values that are the same objects as in the previous
+//! record are found here; [`stormlog_capture::store::record_lines`] writes their text again without
+//! converting them.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyMapping, PyString};

@@ -203,7 +203,8 @@ fn duration(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(u64::from(u32::MAX)))
 }
 
-/// Reads a session's summary. The sink decides by itself whether and how its session ended.
+/// Reads a session's summary. A sink that starts this session ignores the status and the end in the
+/// summary: the session is running.
 pub(crate) fn session_summary(summary: &Bound<'_, PyAny>) -> PyResult<SessionSummary> {
     let text = |name: &str| text_of(&summary.getattr(name)?);
     let number = |name: &str| summary.getattr(name)?.extract::<i64>();

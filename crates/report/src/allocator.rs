@@ -3,7 +3,7 @@
 //!
 //! The timeline of a snapshot is drawn like that of a recording, with one sample per allocator
 //! event. Everything below the timeline is tables that work without JavaScript. A snapshot is
-//! hostile input, so every list on the page has a maximum length.
+//! untrusted input and may be very large, so every list on the page has a maximum length.
 
 mod history;
 mod sections;

@@ -58,7 +58,8 @@ pub(crate) struct Addition<'a> {
     pub(crate) style: &'a str,
     /// HTML for the page, in which every text is already escaped.
     pub(crate) body: &'a str,
-    /// Texts that replace the line with host, ranks and number of samples.
+    /// The texts below the heading; an ordinary page shows the host, the ranks and the number of
+    /// samples there.
     pub(crate) subtitle: Vec<String>,
 }
 

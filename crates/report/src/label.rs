@@ -1,4 +1,5 @@
-//! Cleans strings of artifacts for display, because they are hostile input.
+//! Cleans strings from artifacts before they are displayed, because artifacts are untrusted: a
+//! string may be very long or contain control characters.
 
 /// The longest label in characters; a longer one is cut, so that a drawing stays small.
 const LONGEST: usize = 240;

@@ -7,8 +7,8 @@ use stormlog_analysis::timeline::{Ledger, LedgerEntry, Owner, Resource, Run, Sit
 
 use crate::{bytes, time};
 
-/// The largest number of lines in the list of what uses a device; the smallest users are summed up
-/// in one line.
+/// The largest number of users of a device that are listed with a line each; the smaller ones are
+/// summed up in one further line.
 const MOST_LINES: usize = 10;
 
 /// The devices of a run for which it was recorded what uses their memory (the ledger), each with
@@ -23,19 +23,20 @@ fn known(run: &Run) -> impl Iterator<Item = (&Track, &Ledger)> {
 pub struct LedgerLines {
     /// The title of the list, such as `What uses GPU 0 (4.62 GiB at 2026-11-16 12:00:05 UTC)`.
     pub title: String,
-    /// The users of the device, the largest first; the last line is the memory that no user
-    /// explains.
+    /// What uses the memory (the CUDA context, PyTorch's pools, libraries, other processes), the
+    /// largest first, then the memory that none of them explains. CUDA managed memory, if there is
+    /// any, is the last line.
     pub lines: Vec<LedgerLine>,
     /// A sentence that names what could not be read; `None` if everything was read.
     pub unknown: Option<String>,
 }
 
-/// One user of the device's memory.
+/// One user of the device's memory, such as PyTorch's pool or another process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LedgerLine {
     /// How much memory the user holds, as text with its unit.
     pub size: String,
-    /// Who it is.
+    /// The name of the user, such as `CUDA context of this process` or `process 4711 (python)`.
     pub name: String,
     /// The user's share of the memory in use on the device; `None` if either number is unknown.
     pub share: Option<f64>,

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use stormlog_analysis::timeline::{DeviceMemory, Run, Track};
 
-/// A label and a sentence for each limit of a recording; empty if everything was recorded.
+/// A label and a sentence for each kind of data that could not be recorded (such as the program's
+/// own share of a device) and for devices that share memory with the host. The list is empty if
+/// there is nothing to report.
 pub fn limits_of_recording<'a>(
     runs: impl IntoIterator<Item = &'a Run>,
 ) -> Vec<(&'static str, String)> {

@@ -80,8 +80,8 @@ fn edges(track: &DrawnTrack, upper: Measure, lower: Option<Measure>, time: TimeS
         let known = high != UNKNOWN && low != UNKNOWN;
         let x = time.x(at.saturating_add(track.skew_ns));
         match edges.last_mut() {
-            // Within one pixel only the highest value is drawn, and a missing sample would not be
-            // visible.
+            // Only the highest value of each pixel column is drawn. A missing sample inside a pixel
+            // column would not be visible, so it does not interrupt the area.
             Some(Some(edge)) if known && x.floor() <= edge.0.floor() => {
                 *edge = (edge.0, edge.1.max(high), edge.2.max(low));
                 continue;

@@ -26,7 +26,7 @@ pub enum MarkKind {
     Alert,
     /// The device ran out of memory.
     Oom,
-    /// The collector lost or regained its source of numbers.
+    /// The collector could no longer read its source (such as NVML), or can read it again.
     Collector,
     /// A finding of the analysis.
     Finding,

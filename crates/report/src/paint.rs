@@ -7,7 +7,7 @@ pub(crate) struct Paint {
 }
 
 impl Paint {
-    /// The text with a code of ANSI terminals, such as `1` for bold.
+    /// Encloses the text in an ANSI escape sequence with the given code, such as `1` for bold.
     pub(crate) fn with(self, code: &str, text: &str) -> String {
         if self.colours {
             format!("\u{1b}[{code}m{text}\u{1b}[0m")

@@ -181,9 +181,9 @@ impl<'a> View<'a> {
 }
 
 /// The measure by which ranks are compared. The device memory of each process is used if it is
-/// known for all ranks, because ranks on one device have the same total. If the device memory of a
-/// process is unknown, ranks are compared by the device's used memory, or by the allocator's
-/// counter.
+/// known for all ranks, because for ranks that share a device, the memory used on the device is the
+/// same number. If the device memory of a process is unknown, ranks are compared by the device's
+/// used memory, or by the allocator's counter.
 pub(crate) fn measure_of(tracks: &[DrawnTrack]) -> Measure {
     if tracks.iter().all(DrawnTrack::knows_own) && !tracks.is_empty() {
         return Measure::Own;

@@ -1,4 +1,5 @@
-//! Describes which recorded data the writers of sinks did not keep, as text.
+//! Describes as text which data is missing from sinks: samples removed by thinning, segments
+//! deleted by retention, and events that could not be written.
 
 use stormlog_analysis::Removed;
 use stormlog_format::Pruned;
@@ -6,8 +7,7 @@ use stormlog_format::Pruned;
 use crate::bytes::grouped;
 use crate::time;
 
-/// A label and a sentence for each kind of missing data. The list is empty when all recorded data
-/// was kept.
+/// A label and a sentence for each kind of missing data. The list is empty when nothing is missing.
 pub fn removed_lines(removed: &Removed) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     if let Some(thinned) = removed.thinned {

@@ -1,5 +1,5 @@
-//! Draws allocations that failed with an out-of-memory error, as bars of the size that they would
-//! have added.
+//! Draws allocations that failed with an out-of-memory error as bars; the height of a bar is the
+//! number of bytes that were requested.
 
 use stormlog_analysis::timeline::{Resource, Run};
 

@@ -341,7 +341,7 @@ impl Story {
         }
     }
 
-    /// Host, duration and number of samples in one line.
+    /// Host, ranks, number of samples, duration and start time in one line.
     pub(crate) fn subtitle(&self) -> String {
         let mut parts = Vec::new();
         let mut hosts: Vec<&str> = self

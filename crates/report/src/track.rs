@@ -92,7 +92,7 @@ pub struct DrawnTrack {
     gap_ns: i64,
     /// The sampling gaps, as times on the track's own clock.
     gaps: Vec<(i64, i64)>,
-    /// The training steps for whose end a sample exists.
+    /// The training steps at whose end a sample was taken.
     steps: Vec<Step>,
     /// The memory in use when allocations failed, with the times of the failures.
     failures: Vec<(i64, Peaks)>,
@@ -139,7 +139,8 @@ impl DrawnTrack {
     }
 
     /// Converts a track of the timeline for drawing; `skew_ns` is the offset of its clock to the
-    /// shared clock.
+    /// shared clock. Hidden memory is drawn only if `knows_hidden` is true; it is false if several
+    /// recorded processes use the device and the share of this process is unknown.
     fn of(track: &timeline::Track, skew_ns: i64, knows_hidden: bool) -> Self {
         let is_sorted = track.t_ns.is_sorted();
         let mut order: Vec<usize> = (0..track.t_ns.len()).collect();
@@ -248,7 +249,8 @@ impl DrawnTrack {
         (!note.is_empty()).then_some(note)
     }
 
-    /// The longest distance in nanoseconds between two samples without a sampling gap between them.
+    /// The time between two samples is a sampling gap if it is longer than this number of
+    /// nanoseconds.
     pub(crate) fn gap_ns(&self) -> i64 {
         self.gap_ns
     }
@@ -302,7 +304,7 @@ impl DrawnTrack {
         sampled.map(|(_, high)| high).max(failures.max())
     }
 
-    /// All training steps for whose end a sample exists.
+    /// All training steps at whose end a sample was taken.
     pub(crate) fn steps(&self) -> &[Step] {
         &self.steps
     }

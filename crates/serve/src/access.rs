@@ -179,8 +179,9 @@ fn is_loopback_name(headers: &HeaderMap) -> bool {
         || address.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// Whether a change comes from a page of this server. A browser sends the origin of the page with
-/// every change, which is checked; a program that sends the token in a header needs no origin.
+/// Whether a request that changes something comes from a page of this server. A browser sends the
+/// origin of the page with such a request, and this origin must be the server itself; a program
+/// that sends the token in a header needs no origin.
 fn is_same_origin(headers: &HeaderMap, presented: Presented) -> bool {
     if let Some(origin) = text(headers, &header::ORIGIN) {
         let ours = host(headers).map(|host| format!("http://{host}"));

@@ -26,8 +26,8 @@ const SHARE: u32 = 10;
 /// The largest number of runs that wait to be read. A run that was dropped from the full queue is
 /// queued again when the list shows it.
 const MOST_WAITING: usize = 4096;
-/// How long runs are read after the last request for a page; needed for pages without scripts,
-/// which have no open event stream.
+/// How long the thread continues to read runs after the last request for a page. A page without
+/// scripts has no event stream, so only its request shows that somebody looks at it.
 const ATTENTION: Duration = Duration::from_secs(5);
 
 /// A summary of a run for the list of runs.
@@ -79,8 +79,8 @@ impl Digest {
     }
 }
 
-/// The highest memory use of a run. If the device memory of each process is known, only the
-/// processes of the run count, because other programs may use the same device.
+/// The highest memory use of a run. If the device memory of each process is known, it is the memory
+/// of the run's own processes, because other programs may use the same device.
 fn peak_of(story: &Story, coverage: &[RankCoverage], measure: Measure) -> Option<i64> {
     let ranks = coverage.iter();
     match measure {

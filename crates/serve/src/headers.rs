@@ -41,8 +41,8 @@ pub(crate) async fn add(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
     for (name, value) in ALL {
-        // A header that the page has set itself is kept: pages that can also be written to files
-        // set a policy that allows their script and style by hash.
+        // A header that the page has set itself is kept. The page of a snapshot, for example, has
+        // inline script and style, and sets a policy that allows them by their hashes.
         headers.entry(name).or_insert(value);
     }
     // Recordings may contain names of private programs, so no response is stored in the browser's

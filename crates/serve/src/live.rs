@@ -17,8 +17,9 @@ const MOST_BYTES: u64 = 512 << 20;
 pub(crate) struct LiveRuns(Mutex<Vec<(String, LiveSessions)>>);
 
 impl LiveRuns {
-    /// Reads the appended data of a running recording and returns the whole recording; `None` if
-    /// the run must be loaded from its files instead.
+    /// Reads the data that was appended to a running recording since the last call, and returns the
+    /// whole recording. Returns `None` if the run has ended, has no manifest or cannot be read in
+    /// this way; then the caller loads all of its files.
     pub(crate) fn read(&self, entry: &Entry) -> Option<Vec<Loaded>> {
         let mut followed = self.take(&entry.id).unwrap_or_default();
         // Nothing is kept in memory for a run that has ended, or for files without a manifest.

@@ -79,8 +79,8 @@ impl Entry {
     }
 
     /// The current state of the run's files. For a run that has ended, the state from the last
-    /// search is returned, because only its manifests can change; for other runs the files are
-    /// checked again.
+    /// search is returned, because every change of such a run also changes its manifests, which the
+    /// search reads; for other runs the files are checked again.
     pub(crate) fn state(&self) -> FilesState {
         if self.is_running || self.sessions.is_empty() {
             FilesState::of(&self.watched)
@@ -330,8 +330,8 @@ impl Runs {
         }
     }
 
-    /// Finds a run by its id. If the first search of the folders is still in progress, the function
-    /// waits for its end.
+    /// Finds a run by its id. While the first search of the folders is in progress, the function
+    /// waits up to two seconds for the search to find the run or to end.
     pub(crate) fn find(&self, id: &str) -> Option<Arc<Entry>> {
         let is_known = |listing: &Listing| listing.is_complete || listing.find(id).is_some();
         let known = self.known_or_after(FIRST_WHOLE, is_known);

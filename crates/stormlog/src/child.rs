@@ -22,9 +22,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// end.
 const LOOK_WITHOUT_PIDFD: Duration = Duration::from_millis(10);
 
-/// Starts a command with the environment variables of this process and additional ones. After the
-/// start, `signals` also watches the signals that this process ignored before; the command has
-/// inherited them as ignored.
+/// Starts a command with the environment variables of this process and additional ones. The command
+/// inherits the signals that this process ignores. After the start, `signals` catches these signals
+/// too, so that they can be passed on to the command.
 pub(crate) fn spawn(
     command: &[OsString],
     variables: &[(&str, OsString)],

@@ -23,8 +23,8 @@ pub struct Console<'a> {
     pub err_is_terminal: bool,
     /// Experiment trackers such as W&B; `None` when the program runs without Python.
     pub services: Option<&'a mut dyn Services>,
-    /// The exit code of a command that is about to print its result. The command exits with this
-    /// code even when its result cannot be written.
+    /// The exit code that a command has decided on before it prints its result. Unless the code is
+    /// success, the program exits with it even when the result cannot be written.
     pub decided: Option<Exit>,
 }
 
@@ -80,7 +80,8 @@ impl<'a> Console<'a> {
         self.out.write_all(pretty(document).as_bytes())
     }
 
-    /// The terminal properties for text on standard output or in a file.
+    /// The width and the colours for text that is written to the file `output`, or to standard
+    /// output if no file is given.
     pub fn terminal(&self, output: Option<&Path>) -> Terminal {
         if output.is_some() || !self.out_is_terminal {
             return Terminal::PLAIN;

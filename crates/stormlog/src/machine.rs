@@ -54,8 +54,8 @@ fn started_ns(identity: &ProcessIdentity) -> Option<i64> {
     )
 }
 
-/// Marks open sessions whose process has ended as interrupted, so that only a running job is
-/// reported as running.
+/// Sets the status of open sessions to interrupted if their process has ended, so that only a
+/// running job is reported as running.
 pub(crate) fn settle_statuses<'a>(sessions: impl IntoIterator<Item = &'a mut LoadedSession>) {
     on_this_machine(|here| query::settle_statuses(sessions, here));
 }

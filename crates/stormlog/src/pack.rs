@@ -163,8 +163,8 @@ fn described(name: &str, bytes: u64, modified: u64) -> io::Result<tar::Header> {
     Ok(header)
 }
 
-/// Returns an error when a file became shorter during packing, because all following entries would
-/// be shifted.
+/// A reader that fails if a file became shorter during packing. The header of the file's archive
+/// entry already contains the old size, so all following entries would be shifted.
 struct Exact<R> {
     inner: R,
     left: u64,

@@ -222,8 +222,9 @@ impl Search<'_> {
         }
         let text = String::from_utf8_lossy(&bytes);
         if !is_json && matches!(text, Cow::Owned(_)) && bytes.contains(&0) {
-            // The file is binary. A file with the extension `.json` is always checked as text, and
-            // so is a log in which only a few bytes are in another encoding.
+            // The file is binary: it is not valid UTF-8 and contains a zero byte. A log in which
+            // only a few bytes are in another encoding contains no zero byte and is checked as
+            // text, and so is every file with the extension `.json`.
             let has_secret = texts_in(&bytes).any(|text| hidden_text(text).is_some());
             return Ok(if has_secret {
                 Looked::Secret

@@ -1,10 +1,10 @@
 //! Handles signals. Signals that end a recording are caught, so that files are complete and the
 //! session is closed. Signals for a program that `stormlog` runs are passed on to that program.
 //!
-//! A signal that was ignored when `stormlog` started stays ignored: `nohup` and background jobs of
-//! a shell request this for `stormlog` and for the programs that it starts. A program that
-//! `stormlog` starts inherits the ignored signals but may install its own handlers, so ignored
-//! signals are passed on once the program runs.
+//! A signal that was ignored when `stormlog` started stays ignored: `nohup`, for example, ignores
+//! SIGHUP for `stormlog` and for the programs that it starts. A program that `stormlog` starts
+//! inherits the ignored signals but may install its own handlers for them. Once the program runs,
+//! `stormlog` therefore catches these signals too and passes them on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -41,8 +41,9 @@ const FORWARDED: [i32; 16] = [
 ];
 
 /// Signals that the kernel sends to a process because of a write by that process. SIGPIPE and
-/// SIGXFSZ are passed on only when another process sent them. Rust and Python ignore SIGPIPE and
-/// SIGXFSZ by default, so an ignored one does not mean that the user requested to ignore it.
+/// SIGXFSZ are passed on only when another process sent them. They are caught even if they were
+/// ignored at the start, because Rust and Python ignore them by default, without a request by the
+/// user.
 const OF_WRITES: [i32; 2] = [SIGPIPE, SIGXFSZ];
 
 /// Catches signals while this value exists.

@@ -105,8 +105,7 @@ impl Ended {
 
 /// The command to run, and how to record it.
 pub(crate) struct Plan<'a> {
-    /// The directory of the recording. If the directory of the recording does not exist, it is
-    /// created.
+    /// The directory of the recording, which is created if it does not exist.
     pub(crate) root: &'a Path,
     pub(crate) command: &'a [OsString],
     pub(crate) interval: Duration,
@@ -282,16 +281,16 @@ fn cause<'a>(exceptions: &'a [Exception], ended: &Ended) -> Option<&'a Exception
     first.or(own)
 }
 
-/// Renames the files of the host sink to the ordinary names of a sink if the run used no device.
-/// With the ordinary names, stormlog 0.3.9 finds the sink too; it cannot mix device memory with
-/// host memory, because the run has no device memory.
+/// Renames the files of the host sink to the ordinary names of a sink if the run used no device, so
+/// that stormlog 0.3.9 finds the sink too. If the run used a device, the files keep their names,
+/// because stormlog 0.3.9 would take the host memory for memory of the device.
 fn publish_when_alone(root: &Path) {
     let sinks = sinks_of_run(root);
     let has_device = sinks.iter().any(|(directory, names)| {
         let manifest = read_manifest(&directory.join(names.manifest()));
         let mut sessions = manifest.into_iter().flat_map(|manifest| manifest.sessions);
-        // Sessions of host memory do not count as devices, also when an earlier run has stored them
-        // under the ordinary names.
+        // The sessions are checked and not the file names, because a sink with the ordinary names
+        // may contain the host memory of an earlier run.
         sessions.any(|session| session.source != host::SOURCE)
     });
     for (directory, names) in sinks {

@@ -1,4 +1,5 @@
-//! The lines of the program and the memory they hold.
+//! The lines of the program and the memory they hold: a line holds the memory that it allocated,
+//! until the memory is freed.
 
 use std::collections::HashMap;
 
@@ -7,7 +8,7 @@ const MOST_HOLDERS: usize = 50;
 /// Maximum number of tensor names that are listed per program line.
 const MOST_NAMES: usize = 3;
 
-/// A line of the program and the memory it holds.
+/// A line of the program, and the memory that it allocated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// The program line as text, or a label when the line is unknown.

@@ -7,7 +7,8 @@ use deser::de::{Deserialize, Sink, SinkHandle};
 use deser::{Error, ErrorKind, State};
 
 /// Maximum number of list items kept per snapshot, including stack frames. An item takes about 150
-/// bytes of memory. The largest snapshot that is read has half as many items.
+/// bytes of memory. A snapshot of PyTorch with the largest file size that is accepted has about
+/// half as many items.
 const MOST_KEPT: usize = 1 << 23;
 
 /// Number of list items kept so far.

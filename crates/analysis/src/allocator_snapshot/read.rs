@@ -9,9 +9,9 @@ use super::list::List;
 use super::stack::Stack;
 use super::{SnapshotError, values};
 
-/// Maximum number of repeated values per byte of the pickle. PyTorch writes a stack frame once and
-/// refers to it with two to five bytes, and each reference repeats the frame's three keys and
-/// values.
+/// Maximum number of repeated values per byte of the pickle. A value is repeated when the pickle
+/// refers to it instead of storing it again: PyTorch writes a stack frame once and refers to it
+/// with two to five bytes, and each reference repeats the frame's three keys and values.
 const REPEATED_PER_BYTE: usize = 8;
 /// Maximum number of repeated values in a pickle; parsing this many takes some seconds. 100,000
 /// entries with stacks of a hundred frames have fewer.

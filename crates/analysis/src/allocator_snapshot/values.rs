@@ -1,6 +1,6 @@
 //! Checks the values of a pickle before parsing creates any of them. Limits the number of values,
-//! because a value may take one byte in the file and 140 bytes in memory. Rejects values that are
-//! processed again, at a high cost, for each reference to them.
+//! because a value may take one byte in the file and 140 bytes in memory. Rejects long values that
+//! would be parsed or copied again for each reference to them.
 
 use super::SnapshotError;
 

@@ -131,7 +131,8 @@ impl Directory {
         }
     }
 
-    /// The directory's sink manifest with the given names, if its content is a JSON object.
+    /// The directory's manifest with the given kind of file name (`manifest.json` or `host.json`),
+    /// if its content is a JSON object.
     pub(crate) fn manifest(&self, names: SinkNames) -> Option<&Map> {
         let mut manifests = self.manifests.iter();
         let found = manifests.find(|(path, _)| path.ends_with(names.manifest()))?;
@@ -180,7 +181,7 @@ pub(super) fn is_segment(file: &Path) -> bool {
 }
 
 /// Whether the first line of a `.jsonl` file is an object with none of the keys of an event, as in
-/// a data set. A first line that cannot be parsed does not count, because it may be a damaged
+/// a data set. If the first line cannot be parsed, the result is false, because it may be a damaged
 /// event.
 pub(crate) fn holds_other_records(file: &Path) -> bool {
     if FileKind::of(file) != Some(FileKind::Lines) {

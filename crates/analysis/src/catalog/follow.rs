@@ -81,8 +81,8 @@ pub struct Follower {
 /// The position up to which a file has been read.
 struct Offset {
     tail: Tail,
-    /// Whether another file has taken the name; the next poll learns from the manifest whether
-    /// thinning replaced the file.
+    /// Whether the last poll found another file under the same name. The next poll learns from the
+    /// manifest whether thinning wrote that file.
     is_replaced: bool,
 }
 
@@ -91,7 +91,8 @@ struct Candidate {
     file: PathBuf,
     /// Whether the file is among the newest segments of its sink.
     is_recent: bool,
-    /// Whether thinning has rewritten the file, so that all its events were read before.
+    /// Whether thinning has rewritten the file. Thinning only removes events, so the new file has
+    /// none that were not read before.
     is_thinned: bool,
 }
 

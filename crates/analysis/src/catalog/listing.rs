@@ -81,8 +81,8 @@ pub struct ListedRun {
     pub id: Text,
     /// The deepest directory that contains all sinks of the run.
     pub directory: PathBuf,
-    /// The run's status: running while one of its sessions is running, otherwise the least certain
-    /// status among its sessions.
+    /// The run's status: the first of running, incomplete, interrupted and completed that any of
+    /// its sessions has.
     pub status: SessionStatus,
     /// Start time of the run's first session.
     pub started_at_ns: i64,
@@ -103,8 +103,7 @@ pub struct ListedRun {
     pub world_size: i64,
     /// The run's sessions, the earliest first.
     pub sessions: Vec<ListedSession>,
-    /// The highest values over all sessions; `None` unless all finished sessions of the run have
-    /// rollups.
+    /// The highest values over all sessions; `None` unless all sessions of the run have rollups.
     pub peaks: Option<RunPeaks>,
     /// The OOM bundles of the run.
     pub oom_bundles: Vec<PathBuf>,

@@ -88,7 +88,7 @@ pub(super) fn is_hidden(path: &Path) -> bool {
     name.as_encoded_bytes().starts_with(b".")
 }
 
-/// Whether a file is an uncompressed `.jsonl` file.
+/// Whether a file is an uncompressed `.jsonl` or `.ndjson` file.
 pub(crate) fn is_plain_lines(file: &Path) -> bool {
     let ending = file.extension();
     ending.is_some_and(|ending| ending == "jsonl" || ending == "ndjson")
@@ -107,7 +107,8 @@ pub fn tidy(path: &Path) -> PathBuf {
     }
 }
 
-/// The directory that a path refers to: the path itself, or the directory of a `manifest.json`.
+/// The directory that a path refers to: the path itself or, for a manifest (`manifest.json` or
+/// `host.json`), the directory that contains it.
 pub(crate) fn directory_of(path: &Path) -> Option<&Path> {
     if path.is_dir() {
         return Some(path);
@@ -121,7 +122,8 @@ pub(crate) fn directory_of(path: &Path) -> Option<&Path> {
     }
 }
 
-/// The directory that a path is in or refers to, with links resolved.
+/// The path itself if it is a directory, otherwise the directory that contains it; links are
+/// resolved.
 pub(crate) fn holding_folder(path: &Path) -> Option<PathBuf> {
     let path = resolved_manifest(path.to_path_buf());
     let directory = if path.is_dir() {

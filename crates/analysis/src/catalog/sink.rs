@@ -16,8 +16,9 @@ use super::shape::Shape;
 use crate::load::{Artifact, Damage, LoadError, read_beside, read_error};
 use crate::regular_file::{self, Refused, folder_of};
 
-/// Which file names the sink in a directory uses; `None` when the directory is not a sink. A
-/// bundle's directory does not count as a sink, although the bundle may contain one.
+/// Which file names the sink in a directory uses (those of an ordinary sink or of a host sink);
+/// `None` when the directory is not a sink. A bundle's directory does not count as a sink, although
+/// the bundle may contain one.
 pub fn sink_names(directory: &Path) -> Option<SinkNames> {
     let mut kinds = SinkNames::ALL.into_iter();
     let by_manifest = kinds.find(|names| {
@@ -28,8 +29,8 @@ pub fn sink_names(directory: &Path) -> Option<SinkNames> {
         let entries = fs::read_dir(directory).ok()?.flatten();
         let files = entries.filter(|entry| entry.path().is_file());
         let kinds = files.filter_map(|entry| SinkNames::of_segment(&plain_name(&entry.path())));
-        // Segments of both kinds mean a host sink that is being renamed to ordinary names; an
-        // ordinary sink has only ordinary names.
+        // If segments have names of both kinds, the files of a host sink are being renamed to
+        // ordinary names; an ordinary sink has only ordinary names.
         kinds.max_by_key(|names| *names == SinkNames::Host)
     })
 }
@@ -45,8 +46,9 @@ pub(crate) fn sink_manifest(directory: &Path, names: SinkNames) -> Option<Manife
 }
 
 /// The manifest, corrected to describe the files that exist now: while segments are renamed or
-/// rewritten, the files change a moment before the manifest.
-/// A running session without a recorder gets the one that the mark of the directory identifies.
+/// rewritten, the files change a moment before the manifest. If the manifest does not identify the
+/// recording process of a running session, the process is read from the recorder mark, an extended
+/// attribute of the directory.
 pub(crate) fn settled(directory: &Path, names: SinkNames, mut manifest: Manifest) -> Manifest {
     if names == SinkNames::Host {
         follow_renamed_segments(directory, &mut manifest);
@@ -63,8 +65,8 @@ pub(crate) fn settled(directory: &Path, names: SinkNames, mut manifest: Manifest
     manifest
 }
 
-/// Completes a manifest that does not identify the recorder of a running session from the mark of
-/// the directory, where there is one.
+/// Adds the recording process of a running session from the recorder mark of the directory, if the
+/// manifest does not identify the process and there is a mark.
 fn identify_recorder(directory: &Path, manifest: &mut Manifest) {
     let is_unknown = |session: &SessionSummary| {
         session.status == SessionStatus::Running && session.recorder.is_none()
@@ -73,7 +75,7 @@ fn identify_recorder(directory: &Path, manifest: &mut Manifest) {
         return;
     }
     let mut mark = [0; LONGEST_RECORDER_MARK];
-    // Fails when the mark is longer than that.
+    // This fails when the mark is longer than the buffer.
     if let Ok(length) = rustix::fs::getxattr(directory, RECORDER_MARK, &mut mark) {
         apply_recorder_mark(&mut manifest.sessions, &mark[..length]);
     }

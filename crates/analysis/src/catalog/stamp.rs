@@ -84,8 +84,8 @@ impl FilesState {
 }
 
 /// Adds the state of a path to the hash, and returns whether the path is a folder. For a folder
-/// only its identity is hashed: its modification time changes only when its files do, which are
-/// hashed themselves.
+/// only path and inode are hashed: its modification time also changes when a temporary file is
+/// created, and the other files in it are hashed themselves.
 fn add(path: &Path, written_ns: &mut Option<i64>, hasher: &mut DefaultHasher) -> bool {
     let Ok(facts) = path.metadata() else {
         return false;

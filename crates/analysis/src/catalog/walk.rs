@@ -11,13 +11,15 @@ use super::sink::sink_names;
 use crate::load::{Artifact, BUNDLE_SINK, Damage, LoadError};
 use crate::pack::unpacked;
 
-/// Maximum depth of the walk; deeper directories are ignored, because they would only take time.
+/// Maximum depth of the walk; deeper directories are ignored, so that a very deep tree cannot make
+/// the walk slow.
 const DEEPEST: usize = 64;
 
 /// The relation of a directory to the directories around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// The directory lies in plain directories, or was given by the user.
+    /// The directory was given by the user, or only plain directories lie between it and the given
+    /// one.
     Own,
     /// The directory is a sink directly in another sink; both belong to one recording.
     Nested,

@@ -17,7 +17,8 @@ pub(crate) struct ChunkBuilder {
     strings: Interner,
     metadata: MetadataBuilder,
     origins: HashMap<Origin, u32>,
-    /// The index of each rank's last origin, at the position rank modulo the table's size.
+    /// A cache with the index of each rank's last origin. The entry of a rank is at the position
+    /// rank modulo [`RECENT`], so ranks may replace each other's entries.
     recent: Vec<Option<u32>>,
     /// The metadata text of the last record; the scanner compares the next record's metadata with
     /// it, because they are often equal.

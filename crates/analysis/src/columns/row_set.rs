@@ -21,8 +21,9 @@ pub(crate) struct RowSet {
 }
 
 impl RowSet {
-    /// The rows of the events' whole table whose type is accepted or whose metadata may contain a
-    /// word; metadata with escape sequences counts as possibly containing it.
+    /// The rows whose type is accepted or whose metadata may contain one of the words, out of all
+    /// rows of the table that `events` refers to. Metadata with escape sequences may contain any
+    /// word.
     pub(crate) fn of_table_of(
         events: &Events,
         accepts: impl Fn(&[u8]) -> bool + Sync,

@@ -11,7 +11,7 @@ use crate::detect::{Levels, Measure, Metric, TrackLevels, Unit};
 const SIGMAS: f64 = 3.0;
 /// Changes below this many bytes are too small to matter.
 const SMALLEST_BYTES: f64 = 16.0 * 1_048_576.0;
-/// A change matters when it reaches this share of the device's memory.
+/// A change of at least that many bytes matters when it reaches this share of the device's memory.
 const SMALLEST_SHARE_OF_DEVICE: f64 = 0.005;
 /// A change also matters when it reaches this share of the rank's peak. Without the limit relative
 /// to the rank's peak, a small process on a large device could double its memory without a report.
@@ -145,7 +145,7 @@ pub(super) fn is_above_noise(measure: Measure) -> Option<bool> {
     Some(measure.value > SIGMAS * measure.noise?)
 }
 
-/// A leak per step is judged by the bytes it adds in this many steps.
+/// Whether a leak per step matters is decided by the bytes that it adds in this many steps.
 const MANY_STEPS: f64 = 1000.0;
 
 /// The memory sizes that a change in bytes is compared with to decide whether it matters.
@@ -172,8 +172,9 @@ impl Yardstick {
         }
     }
 
-    /// Whether a change is large enough to matter. A growth rate is judged by the bytes it adds
-    /// during the recording, a leak by the bytes it adds in [`MANY_STEPS`] steps.
+    /// Whether a change is large enough to matter. A change of a growth rate is converted to the
+    /// bytes that it adds during the recording, and a change of a leak per step to the bytes that
+    /// it adds in [`MANY_STEPS`] steps.
     fn matters(self, metric: Metric, change: f64) -> bool {
         let bytes = match metric {
             Metric::LeakPerStep => change.abs() * MANY_STEPS,

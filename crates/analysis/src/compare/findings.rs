@@ -24,8 +24,8 @@ pub(super) fn changes(base: &Profile, new: &Profile) -> FindingChanges {
     let nothing_recorded = new.ranks.is_empty();
     let asked_in_vain = &new.unanswered;
     let (base, new) = (once(&base.findings), once(&new.findings));
-    // A finding of the whole run covers every rank, but a finding of one rank does not cover the
-    // others.
+    // A finding of the new side is not new if the base side has one of the same kind for the same
+    // rank or for the whole run.
     let covers = |known: &[KnownFinding], finding: &KnownFinding| {
         let same_kind = known.iter().filter(|other| other.kind == finding.kind);
         same_kind

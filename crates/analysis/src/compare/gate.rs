@@ -301,8 +301,8 @@ fn named_device(rank: &TrackLevels, ranks: &[TrackLevels]) -> Option<i64> {
     (same > 1).then_some(rank.device_id)
 }
 
-/// Evaluates the limit on memory kept per step, for the new side only. Steps are counted only for
-/// devices that they use, so a rank is unknown only when none of its devices has a step count.
+/// Evaluates the limit on memory kept per step, for the new side only. A device that no step uses
+/// has no leak per step, so the result of a rank is unknown only when none of its devices has one.
 fn leaks(comparison: &Comparison, limit: f64) -> Vec<Miss> {
     let ranks = &comparison.new.profile.ranks;
     if ranks.is_empty() {

@@ -74,8 +74,9 @@ pub(super) fn holders_of(finding: &Finding) -> Vec<KnownHolder> {
         .collect()
 }
 
-/// The holders that hold more on the new side, the largest increase first. The list of holders is
-/// empty when the findings of one side name no causes.
+/// One sentence for each holder that holds more on the new side, the largest increase first. A
+/// holder is left out if the findings of the base side name no holder of its rank to compare it
+/// with.
 pub(super) fn holds_more(base: &Profile, new: &Profile) -> Vec<String> {
     let mut more: Vec<(f64, String)> = Vec::new();
     for now in &new.holders {

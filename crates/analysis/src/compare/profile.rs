@@ -161,8 +161,8 @@ fn one_run<'a>(
     runs.into_iter().next().unwrap_or_default()
 }
 
-/// One profile per rank and device. When a rank was restarted, its longest session is used, with
-/// the highest peaks of all sessions.
+/// The numbers of each rank and device. When a rank was restarted, its longest session is used,
+/// with the highest peaks of all sessions.
 fn by_rank(tracks: Vec<TrackLevels>, notes: &mut Vec<String>) -> Vec<TrackLevels> {
     let mut left_out = 0;
     let mut by_key: BTreeMap<(u32, i64), TrackLevels> = BTreeMap::new();

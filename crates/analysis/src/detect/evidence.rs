@@ -23,20 +23,21 @@ use floor::Floor;
 use series::Series;
 use signals::Signals;
 
-/// Minimum number of samples that a track needs to be judged. Of the 48 samples, three quarters
-/// come after the warm-up, and about a sixth of those lie on the floor (the memory held between
-/// steps).
+/// Minimum number of samples that a track needs to be judged. Of 48 samples, 36 come after the
+/// warm-up, and about six of those lie on the floor (the memory held between steps). Fewer samples
+/// on the floor would not show whether it grows.
 pub(super) const MIN_SAMPLES: usize = 48;
-/// When at least this share of the tracks grows or jumps, the remaining tracks are judged by the
-/// weaker limits for peers.
+/// When at least this share of the tracks grows or jumps, the weaker limits `growth::AMONG_PEERS`
+/// and `jump::AMONG_PEERS` apply to the other tracks.
 const PEERS_SHARE: f64 = 0.4;
-/// A track is a peer of growing or jumping tracks when its growth or jump differs from theirs by at
-/// most this factor.
+/// A track is a peer of growing or jumping tracks when the size of its growth or jump differs from
+/// their median by at most this factor.
 const PEERS_FACTOR: f64 = 2.5;
 
-/// With more ranks than `MIN_OTHERS`, the median over all tracks shows how much uncollected garbage
-/// the program usually leaves. `MAX_GARBAGE` is the largest share of a rise that may be uncollected
-/// garbage.
+/// Memory rises until the garbage collector runs, and then falls. A rise at the end of a track may
+/// therefore be garbage that was not collected yet. A rise is reported only when the largest rise
+/// that was freed again is less than `MAX_GARBAGE` of it: in other sessions of the rank and, with
+/// more ranks than `MIN_OTHERS`, as the median over all tracks.
 const MIN_OTHERS: usize = 3;
 const MAX_GARBAGE: f64 = 0.5;
 
@@ -250,9 +251,10 @@ fn courses(signals: &[Signals], channel: Channel) -> Vec<Course> {
     courses
 }
 
-/// Adds growth that is certain even though it is a small share of the device. Where steps were
-/// recorded, certain growth replaces growth fitted to samples taken at arbitrary points of a step.
-/// Growth that is explained by growing batches is removed.
+/// Adds growth that is certain even though it is a small share of the device (see [`certain`]). On
+/// a track with samples at step ends, certain growth also replaces the growth or jump that was
+/// fitted to the floor. Growth that may come from loading a model or data is marked as weak, and
+/// growth that is explained by growing batches is removed.
 fn add_certain_growth(
     courses: &mut [Course],
     signals: &[Signals],
@@ -328,7 +330,7 @@ fn believable(candidates: &Candidates, tracks: usize) -> Course {
     } else {
         candidates.growth
     };
-    // A jump with too few samples to be reported must not be reported as growth either.
+    // A possible jump with log-odds too low to be reported must not be reported as growth either.
     let growth = growth.filter(|g| {
         g.meets_among(&growth::ALONE, tracks) && (jump.is_some() || candidates.jump.is_none())
     });

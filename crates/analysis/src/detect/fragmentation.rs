@@ -7,13 +7,13 @@ use super::evidence::{Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, confidence, draft, words};
 use crate::stats::{median, quantile};
 
-/// Smallest growth of the excess of reserved memory, as a share of the highest allocation.
-/// Fragmentation is defined by growth of at least 18 %; this limit is lower because a peak sampled
-/// late hides a part of the growth.
+/// Smallest growth of the excess (reserved memory minus the highest allocation so far), as a share
+/// of the highest allocation. Fragmentation is defined by growth of at least 18 %; this limit is
+/// lower because a peak sampled late hides a part of the growth.
 const MIN_EXCESS: f64 = 0.15;
-/// Minimum number of climbs of reserved memory, and the largest share of the growth that one climb
-/// may contribute. A single climb of reserved memory may cover a peak that fell between two
-/// samples.
+/// Minimum number of climbs (rises of reserved memory that no new highest allocation explains), and
+/// the largest share of the growth that one climb may contribute. A single climb may cover a peak
+/// that fell between two samples.
 const MIN_CLIMBS: usize = 3;
 const MAX_SINGLE: f64 = 0.6;
 /// Smallest climb of reserved memory that counts, as a share of the total growth.
@@ -33,8 +33,8 @@ const BEGUN: f64 = 0.08;
 /// it is a spike or a jump.
 const MAX_PEAK_GROWTH: f64 = 0.8;
 const SUDDEN: f64 = 0.015;
-/// Share of the device above which a large allocator cache is a warning even when the program ended
-/// normally.
+/// When reserved memory and the memory of other processes fill at least this share of the device,
+/// fragmentation is a warning even when the program ended normally.
 const CROWDED: f64 = 0.5;
 /// Growth of the allocator's cache up to this multiple of a leak's growth is explained by the leak.
 const MAX_OF_LEAK: f64 = 1.5;

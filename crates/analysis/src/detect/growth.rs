@@ -3,10 +3,12 @@
 //!
 //! A trend fitted to the floor determines the onset and the growth rate. Growth of any shape,
 //! stairs and pauses included, must meet four conditions: it is large enough to matter, it is
-//! spread over the run, it still continues in its later part, and nothing of it is freed again.
+//! spread over the run, it has not flattened out in its later part, and at most a part of it is
+//! freed again.
 //!
 //! The modules below judge other ways in which a floor rises: a single jump (`jump`), and growth
-//! that is certain although it is small (`certain`, `straight`). `findings` words what was found.
+//! that is certain although it is small (`certain`, `straight`). `findings` turns growth into
+//! findings.
 
 pub(crate) mod certain;
 pub(crate) mod findings;
@@ -43,8 +45,9 @@ const MIN_LATE_KNOTS: usize = 4;
 /// Share of the grown bytes after which the growth counts as begun.
 const BEGUN: f64 = 0.03;
 
-/// A fit that leaves less than `GOOD_FIT` of the variation unexplained adds log-odds:
-/// `ODDS_PER_FOLD` for each factor of e by which it leaves less, at most `MAX_ODDS_OF_FIT`.
+/// A fit that leaves less than `GOOD_FIT` of the variation unexplained adds log-odds in favour of
+/// growth: `ODDS_PER_FOLD` for each factor of e by which the unexplained share lies below
+/// `GOOD_FIT`, at most `MAX_ODDS_OF_FIT`.
 const GOOD_FIT: f64 = 0.2;
 const ODDS_PER_FOLD: f64 = 2.0;
 const MAX_ODDS_OF_FIT: f64 = 4.0;

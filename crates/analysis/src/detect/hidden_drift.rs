@@ -56,9 +56,8 @@ mod tests {
         let own = alone.tracks[0].used.clone();
         run.tracks[0].own = own;
         assert_eq!(check(&Evidence::of(&run)), Answer::Clear);
-        // When the memory of the process itself is known only in some samples, mixing it with the
-        // use of the whole device would look like jumps. When the process's memory is known only in
-        // some samples, only the use of the whole device counts.
+        // When the memory of the process itself is known only in some samples, it is ignored, and
+        // the use of the whole device counts in every sample. Mixing the two would look like jumps.
         let now_and_then = (0..400).map(|sample| Some(mib(1)).filter(|_| sample % 2 == 0));
         run.tracks[0].own = now_and_then.collect();
         assert_eq!(check(&Evidence::of(&run)).findings().len(), 1);

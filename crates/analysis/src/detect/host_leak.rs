@@ -22,8 +22,8 @@ const MANY_BLOCKS: usize = 12;
 /// Smallest growth of host memory that is reported, in bytes. Without a leak, ordinary heaps grow
 /// and shrink by less than that.
 const LEAST: f64 = 16.0 * 1_048_576.0;
-/// Smallest share of the growth of all processes of a rank that single processes must explain to be
-/// reported instead of their sum.
+/// The processes that grow are reported one by one when they explain at least this share of the
+/// growth of all processes of the rank; otherwise only the growth of all together is reported.
 const OWN_SHARE: f64 = 0.3;
 /// When the growth rate at the end is below this share of the rate at the beginning, the growth may
 /// be flattening out.
@@ -40,7 +40,7 @@ const VERY_MANY_STEPS: f64 = 200.0;
 const EVEN_BEND: f64 = 0.85;
 const LATER_S: f64 = 86_400.0;
 /// A kind of memory (such as anonymous or shared) that makes up at least this share of the growth
-/// is named as its cause.
+/// is named in the finding.
 const MOST_OF_IT: f64 = 0.6;
 
 /// Growth of the host memory of one process, or of all processes of a rank together.

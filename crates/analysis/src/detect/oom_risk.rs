@@ -1,4 +1,5 @@
-//! `oom_risk`: the run ran out of memory, or its growth will fill the device within the horizon.
+//! `oom_risk`: the run ran out of memory, or its growth will fill the device within the horizon
+//! ([`Options::oom_horizon_hours`]).
 
 mod failed_at;
 

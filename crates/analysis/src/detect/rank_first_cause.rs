@@ -20,7 +20,8 @@ const MIN_LEAD_SAMPLES: f64 = 3.5;
 /// assumed to grow at the same rate.
 const MAX_PACE_SPREAD: f64 = 0.3;
 
-/// The shape of the growth is determined from at most this many ranks, to limit the time it takes.
+/// The shape of the growth (at a constant rate or accelerating) is determined from at most this
+/// many ranks, to limit the time it takes.
 const ENOUGH_RANKS: usize = 64;
 
 /// Finds the rank on which a problem of all ranks began.

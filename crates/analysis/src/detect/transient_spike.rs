@@ -15,18 +15,18 @@ use std::collections::BTreeMap;
 
 /// The peak of an ordinary step lasts for at most this share of the step's samples.
 const PEAK_OF_STEP: f64 = 0.3;
-/// Largest difference between the samples of a spike that is a plateau, as a share of its height.
-/// The limit for a spike of two samples is lower, because two samples may be peaks of ordinary
+/// A spike is a plateau when its samples differ by at most this share of its height. The limit for
+/// a spike of two samples (`MAX_PAIR_RANGE`) is lower, because two samples may be peaks of ordinary
 /// steps.
 const MAX_PLATEAU_RANGE: f64 = 0.35;
 const MAX_PAIR_RANGE: f64 = 0.08;
 /// Largest difference between the samples of a plateau in runs with several ranks, as a share of
-/// its height. This limit is lower than for one rank, because with more ranks a few high samples of
-/// ordinary steps coincide more often.
+/// its height. This limit is lower than for one rank, because with more ranks it happens more often
+/// that neighbouring samples all fall on high peaks of ordinary steps.
 const MAX_PLATEAU_RANGE_AMONG_RANKS: f64 = 0.15;
-/// Largest difference between the samples of an excursion above everything that the allocator held
-/// before, as a share of its height. Samples that differ by more than this share belong to ordinary
-/// steps.
+/// Largest difference between the samples of a record (an excursion above all memory that the
+/// allocator had reserved before), as a share of its height. Samples that differ by more than this
+/// share belong to ordinary steps.
 const MAX_RECORD_RANGE: f64 = 0.6;
 
 /// A spike, and the channel (allocated or hidden memory) in which it was found.
@@ -95,9 +95,9 @@ fn spikes_of(subject: &Subject, max_range: f64) -> Vec<Spike> {
         .collect()
 }
 
-/// Whether excursions of allocated memory rise above everything that the allocator held before the
-/// first of them. The allocator has held the normal peaks before, including those between samples,
-/// so ordinary steps hardly ever rise above them.
+/// Whether excursions of allocated memory are records: they rise above the memory that the
+/// allocator had reserved before the first of them. Reserved memory covers the normal peaks,
+/// including those between samples, so ordinary steps hardly ever rise above it.
 fn are_records(spikes: &[Excursion], signals: &Signals) -> bool {
     let Some(first) = spikes.first() else {
         return false;

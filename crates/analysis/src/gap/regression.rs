@@ -107,8 +107,8 @@ fn precise_mean(values: &[f64]) -> Precise {
     }
 }
 
-/// A sum kept as two floats, so that hardly any digits are lost. Sums in stormlog 0.3.9 are exact,
-/// so results here must not depend on the order of additions.
+/// A sum kept as two floats, so that hardly any digits are lost. Stormlog 0.3.9 computes exact
+/// sums; with the rounding errors of ordinary sums, the results here would differ from its results.
 #[derive(Clone, Copy, Debug, Default)]
 struct Precise {
     high: f64,

@@ -17,10 +17,10 @@ use crate::detect::{Diagnosis, Finding, Kind, Severity};
 use crate::query::SourceKind;
 use crate::timeline::{self, Member};
 
-/// Returns where the sessions of a run's member are stored: the file to name, and its kind.
+/// Returns the file that evidence from a session names as its source, and the kind of that source.
 pub(crate) type Home<'h> = dyn Fn(Member<'_>) -> (Text, SourceKind) + Sync + 'h;
 
-/// The findings of a run, each as a hit of an issue.
+/// The findings of a run, each as a hit (one occurrence) of an issue.
 pub(crate) fn hits(
     run: &[Member<'_>],
     diagnosis: &Diagnosis,

@@ -18,7 +18,7 @@ pub const ISSUE_KINDS: [&str; 4] = [
     "hidden_memory_anomaly",
 ];
 
-/// Every kind of issue: those of stormlog 0.3.9, and those of our own detectors.
+/// Every kind of issue: those of stormlog 0.3.9, and those of Stormlog's own detectors.
 pub fn issue_kinds() -> impl Iterator<Item = &'static str> {
     ISSUE_KINDS.into_iter().chain(Kind::ALL.map(Kind::as_str))
 }
@@ -97,7 +97,7 @@ fn normalize_dimension(value: &Value) -> Result<Value, FingerprintError> {
 /// The category of an alert, derived from its text.
 ///
 /// Parts of words match too (`room` contains `oom`); the rule is kept so that ids agree with those
-/// of other tools, and nothing else should use it.
+/// of stormlog 0.3.9, and nothing else should use it.
 #[must_use]
 pub fn alert_category(context: &Text) -> Text {
     let text = normalize_text(context);

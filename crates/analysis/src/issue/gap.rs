@@ -11,10 +11,10 @@ use crate::gap::{self, GapThresholds, Number};
 use crate::phases::{PhaseAttribution, PhaseReplay};
 use crate::query::{Source, source_path};
 
-/// Sessions with fewer events are too short to judge their gap.
+/// Sessions with fewer events are too short for an analysis of the gap.
 const FEWEST_EVENTS: usize = 3;
 
-/// The findings about the gap in a session, each as a hit of an issue.
+/// The findings about the gap in a session, each as a hit (one occurrence) of an issue.
 pub(crate) fn hits(session: &LoadedSession, source: &Source) -> Vec<Hit<'static>> {
     let events = &session.events;
     if events.len() < FEWEST_EVENTS {

@@ -22,7 +22,7 @@ pub struct EvidenceLink {
 }
 
 impl EvidenceLink {
-    /// Reads a link from its object.
+    /// Parses a link from its JSON object.
     #[must_use]
     pub fn from_map(map: &Map) -> Self {
         let text = |key: &str| map.get(key).and_then(Value::as_text).cloned();
@@ -59,10 +59,11 @@ pub struct Issue {
     pub last_seen_ns: Option<i64>,
     /// Ids of the sessions that the issue affects, sorted and unique.
     pub affected_sessions: Vec<Text>,
-    /// The evidence of the issue; never empty, and the first link represents all others.
+    /// The evidence of the issue; never empty. The first link is shown as
+    /// `representative_evidence`.
     pub evidence: Vec<EvidenceLink>,
     pub details: Map,
-    /// The decision of people about the issue, if the states were read.
+    /// The decision of people about the issue, if `issues.json` was read.
     pub state_info: Option<Map>,
     /// Ids that earlier versions gave the same issue; decisions about those ids apply to it.
     pub former_ids: Vec<Text>,

@@ -10,7 +10,7 @@ use stormlog_format::{Map, Text, Value};
 use super::finding::is_finding;
 use super::object::Issue;
 
-/// The value of the key `format` in a file of states.
+/// The value of the key `format` in `issues.json`, the file with the states of issues.
 const FORMAT: &str = "stormlog.issues";
 
 /// The version of the file format that is written.
@@ -19,7 +19,7 @@ const VERSION: i64 = 1;
 /// The keys of an entry that describe the decision: when, by whom, why, and until when.
 const SAID: [&str; 4] = ["changed_at_ns", "changed_by", "reason", "ignored_until_ns"];
 
-/// Why a document is not a valid file of states.
+/// Why a document is not a valid `issues.json`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say it")]
@@ -75,10 +75,11 @@ impl DecidedState {
     }
 }
 
-/// The states of issues by fingerprint id, with everything else in the file.
+/// The states of issues by fingerprint id. The other contents of the file are kept too, so that
+/// they are written back unchanged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct States {
-    /// The document of the file without its entries.
+    /// The top-level object of the file, with null as the value of `issues`; see `entries`.
     document: Map,
     entries: Vec<(Text, Map)>,
     /// The index of the entry of each fingerprint id.
@@ -100,8 +101,8 @@ impl Default for States {
 }
 
 impl States {
-    /// Parses a document with states; a document of another format or a newer version is an error,
-    /// so that it is never overwritten.
+    /// Parses the content of `issues.json`; a file of another format or a newer version is an
+    /// error, so that it is never overwritten.
     pub fn from_value(document: &Value) -> Result<Self, StateError> {
         let document = document.as_map().ok_or(StateError::NotAnObject)?;
         let format = document.get("format").and_then(Value::as_text);
@@ -168,7 +169,7 @@ impl States {
         self.places.contains_key(id)
     }
 
-    /// Whether the issue was known when the file of states was written.
+    /// Whether there is an entry for an issue, under its current id or an earlier one.
     pub fn knows_issue(&self, issue: &Issue) -> bool {
         self.entry_of(issue).is_some()
     }
@@ -240,9 +241,9 @@ impl States {
         entry.insert("summary", Value::Map(summary(issue)));
     }
 
-    /// The entry of an issue, which is created if it does not exist, as a copy of the entry under
-    /// an id of an earlier version if there is one. The entry under the earlier id is kept for
-    /// programs of the earlier version.
+    /// The entry of an issue, which is created if it does not exist. If an earlier version gave the
+    /// issue another id and that id has an entry, the new entry begins as a copy of it. The entry
+    /// under the earlier id is kept for programs of the earlier version.
     fn entry_mut(&mut self, issue: &Issue) -> &mut Map {
         let id = &issue.fingerprint_id;
         let kept = self.entry_of(issue).cloned().unwrap_or_default();
@@ -254,11 +255,11 @@ impl States {
     }
 }
 
-/// Whether a resolved issue was seen after it was resolved: at a later time than all evidence known
-/// then or, if a time is unknown, in a session not known then.
+/// Whether a resolved issue was seen again: at a later time than all evidence that was known when
+/// it was resolved or, if a time is unknown, in a session that was not known then.
 ///
-/// A finding must in addition be in a session not known then, because the onset of a finding is an
-/// estimate that changes while its session continues.
+/// A finding must in addition be in a session that was not known then, because the onset of a
+/// finding is an estimate that changes while its session continues.
 fn was_seen_again(issue: &Issue, entry: &Map) -> bool {
     let known_until = entry.get("resolved_until_ns").and_then(Value::as_int);
     let known_sessions = entry.list("resolved_sessions");

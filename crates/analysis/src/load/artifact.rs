@@ -30,7 +30,8 @@ pub enum Artifact {
         manifest: Option<Manifest>,
         /// The segment files, sorted by name.
         segments: Vec<PathBuf>,
-        /// Segments that are missing or that may not be read.
+        /// Segments that are missing, invalid entries of the manifest, and files that are not read
+        /// for safety (links out of the sink, FIFOs, devices).
         damage: Vec<Damage>,
     },
     /// A file with one record per line. If the folder of the `.jsonl` file has a manifest, the
@@ -190,8 +191,8 @@ impl Artifact {
             });
         }
         if segments.is_empty() && !is_sink {
-            // When a folder contains only segments that may not be read, the error names the first
-            // of them.
+            // When a folder contains only segments that are not read for safety (see `Refused`),
+            // the error names the first of them.
             if let Some(Damage { file, reason, .. }) = damage.into_iter().next() {
                 return Err(read_error(&file, std::io::Error::other(reason)));
             }

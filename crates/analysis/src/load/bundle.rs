@@ -55,7 +55,8 @@ pub(crate) fn read_diagnose(
     Ok(parts)
 }
 
-/// Reports a bundle's manifest that may not be read; the bundle's session is then unknown.
+/// Reports a bundle's manifest that is not read for safety, because it is a link out of the bundle
+/// or not a regular file. The bundle's session is then unknown.
 fn refused_manifest(directory: &Path) -> Option<Damage> {
     let file = directory.join(MANIFEST);
     let reason = refusal(directory, &file)?.to_string();

@@ -186,7 +186,8 @@ pub(crate) struct LineBlocks<R> {
     used: usize,
     /// File offset of the buffer's first byte.
     offset: u64,
-    /// Lines that start at or after this file offset belong to the next part of the file.
+    /// The file offset at which this part of the file ends (a large file is read in several parts).
+    /// Lines that start at or after this offset belong to the next part.
     end: u64,
     finished: bool,
     /// The read error that ended the stream early, if any.

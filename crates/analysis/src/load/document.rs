@@ -177,7 +177,8 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// The given offsets, if all items are objects or if other items are to be skipped.
+    /// Returns the offsets of a list's items unchanged. Fails if an item is not an object, unless
+    /// the options skip invalid records.
     fn objects(
         &self,
         places: Vec<Place>,

@@ -290,7 +290,7 @@ impl Lines<'_> {
             let end = returned.unwrap_or(range.end);
             let after = match returned {
                 Some(index) if index + 1 < range.end => index + 1,
-                // A carriage return before the newline belongs to it.
+                // A carriage return directly before the newline is part of one line end (CRLF).
                 _ => next,
             };
             let torn = block.torn && after == block.text.len() && after == end;

@@ -23,7 +23,7 @@ use crate::regular_file;
 use crate::timeline::{Member, Run, runs};
 
 /// Maximum number of bytes in the segments that are followed; in memory the events take about a
-/// third of that. A sink that is thinned has at most 256 MiB.
+/// third of that. For comparison, thinning keeps a sink below 256 MiB by default.
 const MOST_BYTES: u64 = 1 << 30;
 
 /// A file that was read in more pieces than this is read again as a whole, because every piece

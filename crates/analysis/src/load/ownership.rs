@@ -9,7 +9,9 @@ use stormlog_format::Text;
 use super::damage::{Damage, MOST_LISTED};
 use super::sessions::{ReadParts, absolute};
 
-/// Maximum number of copies of damaged places that all sessions together may hold.
+/// Maximum number of entries in the damage lists of all sessions together. A damaged place that
+/// affects several sessions is copied into the list of each, so many sessions could fill the
+/// memory.
 const MOST_COPIES: usize = 10 * MOST_LISTED;
 
 /// Damaged places, grouped by the sessions they affect, as indices into the artifact's list of

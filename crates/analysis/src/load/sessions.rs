@@ -19,8 +19,8 @@ use crate::pack;
 pub(crate) struct ReadParts {
     /// Chunks of events, each with the index of its file.
     pub(crate) chunks: Vec<(Arc<Chunk>, usize)>,
-    /// The files in the form listed as `sources_loaded`, each with the session that its records
-    /// without a session id belong to.
+    /// The absolute paths of the files, for [`LoadedSession::sources`], each with the session that
+    /// its records without a session id belong to.
     pub(crate) files: Vec<(String, Option<Text>)>,
     /// Sessions that are known without their events, for example from a manifest.
     pub(crate) known: Vec<SessionSummary>,

@@ -1,6 +1,7 @@
 //! Reads a pack: a tar archive of regular files, compressed with zstd. A pack is hostile input:
-//! entries are read without tar's extensions for long names and links, so no entry can name a path
-//! that its header does not show, or request memory.
+//! tar's extensions for long names and links are not interpreted. The path of an entry is therefore
+//! always the short one in its header, and no entry can make the reader allocate memory for a long
+//! name.
 //!
 //! The number of bytes written is limited by the size of the pack and by the total that the pack's
 //! header declares.

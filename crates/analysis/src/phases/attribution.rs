@@ -42,9 +42,9 @@ impl Resolution {
 /// What an attribution is based on: `exact`, `thread_local` or `heuristic`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PhaseSource {
-    /// The event names the scope of its phase.
+    /// The event's metadata names the scope of its phase: one pass of a thread through the phase.
     Exact,
-    /// The event names its thread.
+    /// The event's metadata names its thread.
     ThreadLocal,
     /// The event names neither scope nor thread, and only one phase was possible.
     Heuristic,

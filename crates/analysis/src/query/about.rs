@@ -12,8 +12,8 @@ static SEVERITY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(metada
 static HEALTH: LazyLock<Finder<'static>> =
     LazyLock::new(|| Finder::new(metadata_keys::COLLECTOR_HEALTH_STATUS));
 
-/// Whether the metadata text of an event may contain a key. Escape sequences may hide a key, so
-/// with any of them the result is true.
+/// Whether the metadata text of an event may contain a key. A key may be written with escape
+/// sequences, so the result is true for any text with a backslash.
 fn may_have(event: EventRef<'_>, key: &Finder<'_>) -> bool {
     let json = event.metadata_words();
     key.find(json).is_some() || memchr::memchr(b'\\', json).is_some()

@@ -1,4 +1,4 @@
-//! Lists the attachments of a run: files of the recording, and links to other places.
+//! Lists the attachments of a run: files of the recording, and links to data of other tools.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -153,7 +153,7 @@ impl super::Store {
         rows
     }
 
-    /// The attachments listed in sidecars, if their run is known.
+    /// The attachments listed in sidecars (`stormlog_attachments.json`) whose run is known.
     fn linked(&self, index: &IdentityIndex) -> Vec<RunAttachmentRow> {
         let attachments = self.catalog().attachments.iter();
         attachments

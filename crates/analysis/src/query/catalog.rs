@@ -1,7 +1,7 @@
 //! The catalog of the paths given to a query: sources of events, bundles, runs and attachments.
 //!
-//! Only manifests, envelopes and sidecars are read, so the cost does not depend on the number of
-//! events.
+//! Only manifests, run envelopes (`stormlog_run.json`) and attachment sidecars
+//! (`stormlog_attachments.json`) are read, so the cost does not depend on the number of events.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -298,7 +298,8 @@ impl Discovery {
         let directory = folder_of(file);
         let shape = Shape::of(document);
         let is_host = file.file_name() == Some(SinkNames::Host.manifest().as_ref());
-        // Only a sink has a host manifest. It is ignored once the ordinary manifest is complete.
+        // A file named `host.json` counts as a manifest only if it describes a sink, and only until
+        // the directory has a complete `manifest.json`.
         if is_host && (shape != Shape::Sink || sink_names(directory) == Some(SinkNames::Ordinary)) {
             return Shape::Unknown;
         }

@@ -13,7 +13,7 @@ pub const DEFAULT_WINDOW_NS: i64 = 60_000_000_000;
 /// Which sessions evidence may come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
-    /// Only the session of the point in time.
+    /// Only the session that the point in time belongs to.
     #[default]
     Session,
     /// All sessions of the job that the point in time belongs to.

@@ -189,7 +189,8 @@ impl RunAttachment {
 /// The error for an invalid value, which makes the whole file invalid.
 struct Invalid;
 
-/// An object of the file, and the keys that may be in it: those that were read so far.
+/// A JSON object of the file, and the keys that were read from it so far. Any other key is unknown
+/// and makes the file invalid.
 struct Fields<'a> {
     map: &'a Map,
     known: RefCell<Vec<&'static str>>,

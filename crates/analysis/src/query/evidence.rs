@@ -76,7 +76,8 @@ impl Evidence {
     }
 }
 
-/// The id of evidence that has no id of its own: a hash of the texts of its parts.
+/// The id of evidence that has no id of its own: a hash of the values that identify it, such as its
+/// session and time.
 pub(crate) fn evidence_id(parts: &[Value]) -> Text {
     let spelled = parts.iter().map(|part| match part {
         Value::Null => Value::text("None"),

@@ -33,8 +33,8 @@ pub enum Process {
     Unknown,
 }
 
-/// Gives loaded sessions their statuses as they are now: open sessions whose process has ended are
-/// interrupted.
+/// Updates the status of loaded sessions: a session that is recorded as running although its
+/// process has ended becomes interrupted.
 pub fn settle_statuses<'a>(
     sessions: impl IntoIterator<Item = &'a mut LoadedSession>,
     here: &Surroundings<'_>,

@@ -1,4 +1,4 @@
-//! Converts markers of a timeline to evidence.
+//! Converts timeline markers (single events and phases) to evidence.
 
 use stormlog_format::json::map_of;
 use stormlog_format::{Map, Text, Value};

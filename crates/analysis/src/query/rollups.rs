@@ -88,7 +88,8 @@ fn key(group_by: GroupBy, session: &SessionRollup, rank: i64) -> Group {
     group_by.key(&summary.session_id, rank, summary.status.as_str())
 }
 
-/// Counts events by group from rollups, which count per session and not per rank.
+/// Counts events by group. `None` when grouped by rank, because rollups count events only per
+/// session.
 fn counts(
     metric: Metric,
     group_by: GroupBy,
@@ -142,8 +143,9 @@ fn peaks(metric: Metric, group_by: GroupBy, sessions: &[&SessionRollup]) -> Vec<
     rows.collect()
 }
 
-/// The growth of the gap by group, from rollups, which keep the gap per rank and session. Grouping
-/// by rank is possible only with a single session.
+/// The growth of the hidden-memory gap (used minus reserved bytes) by group. Rollups store it per
+/// session and rank, so the result is `None` for other groups; a single session can also be grouped
+/// by rank alone.
 fn gap_growth(group_by: GroupBy, sessions: &[&SessionRollup]) -> Option<Vec<SummaryRow>> {
     match group_by {
         GroupBy::SessionRank => {}

@@ -392,8 +392,8 @@ impl<K: Clone + Eq + std::hash::Hash> Claims<K> {
         }
     }
 
-    /// Keeps the keys that only one run claims. Keys that several runs claim are returned as
-    /// conflicts.
+    /// Keeps the keys that only one run claims. Keys that several runs claim are reported in
+    /// `conflicts`.
     fn settle(
         self,
         kind: &str,

@@ -1,10 +1,11 @@
-//! Reads only the part of a sink that a query needs. Segments of other sessions are not opened.
-//! Segments of other times are not opened either, if an up-to-date rollup lists their times. Events
-//! that do not match the query are dropped while reading, and reading stops at the query's limit.
+//! Reads only the part of a sink that a query needs. Segments of other sessions are not opened. If
+//! the rollups are up to date, segments of sessions outside the query's time span are not opened
+//! either. Events that do not match the query are dropped while reading, and reading stops at the
+//! query's limit.
 //!
-//! The scan relies on the manifest for the session of a segment, and on the recorder for the order
-//! of the lines. A small sink is read completely instead, because skipping segments saves little
-//! time.
+//! The scan assumes that the manifest names the session of each segment, and that the recorder
+//! wrote the lines of a segment in order of time. A small sink is read completely instead, because
+//! skipping segments saves little time.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};

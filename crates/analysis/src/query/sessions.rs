@@ -182,8 +182,8 @@ pub(super) fn joined(mut rows: Vec<SessionRow>, oom_bundles: &[OomBundle]) -> Ve
     rows
 }
 
-/// Joins rows of the same session, because a diagnose bundle may contain the sink that it was made
-/// from.
+/// Joins rows of the same session: a diagnose bundle may contain the sink that it was made from, so
+/// that its session is found twice.
 fn join_what_bundles_hold(rows: &mut Vec<SessionRow>) {
     let mut bundles: HashMap<Text, Vec<usize>> = HashMap::new();
     for (index, row) in rows.iter().enumerate() {

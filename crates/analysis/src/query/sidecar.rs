@@ -80,7 +80,8 @@ pub(crate) struct Outcome {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Parses a sidecar. Relative paths in the sidecar must stay within the roots.
+/// Parses a sidecar. Relative paths in the sidecar must not lead out of `roots`, the folders of the
+/// given paths.
 pub(crate) fn read(document: &Map, file: &Path, roots: &[PathBuf]) -> Outcome {
     let mut outcome = Outcome::default();
     let is_version_1 = document

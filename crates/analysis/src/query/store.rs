@@ -121,8 +121,8 @@ impl Store {
             .collect()
     }
 
-    /// The warnings so far about files and folders that could not be read. Results may be
-    /// incomplete without them.
+    /// The warnings so far about files and folders that could not be read. Results do not include
+    /// the contents of these files and folders.
     pub fn unread(&self) -> Vec<CatalogWarning> {
         let unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
         self.catalog
@@ -207,7 +207,8 @@ impl Store {
     pub fn supply<'l>(&self, loaded: impl IntoIterator<Item = (&'l Path, &'l Loaded)>) {
         let sources = self.catalog.sources.iter().enumerate();
         let sinks = sources.filter(|(_, source)| source.kind == SourceKind::Sink);
-        // A run may have thousands of sinks. The first source at a path counts.
+        // The sinks are indexed by path, because a run may have thousands of them. The reversed
+        // order makes the first of several sources at one path count.
         let sinks = sinks
             .rev()
             .map(|(index, sink)| (sink.path.as_path(), index));
@@ -232,8 +233,8 @@ impl Store {
         self.loaded[place].get().is_none() && !self.scanned[place].swap(true, Ordering::Relaxed)
     }
 
-    /// The rollups of a source without their windows. `None` when the rollups do not match the
-    /// manifest.
+    /// The rollups of a source with the totals of each session, but without the windows (totals per
+    /// minute). `None` when the rollups do not match the manifest.
     pub(crate) fn rollups(&self, place: usize) -> Option<Arc<RollupFile>> {
         let source = &self.catalog.sources[place];
         let read = || read_totals(&source.path, source.manifest.as_ref()?).map(Arc::new);

@@ -3,8 +3,8 @@
 //!
 //! Files of one source whose events follow each other in time form a chain. A thread per chain
 //! reads its events block by block, and the chains are merged. Within a chain, events are sorted
-//! over a window of some ten thousand events. An event that is later in its file than the window
-//! allows is listed where it was found, and counted.
+//! over a window of some ten thousand events. An event that comes so late in its file that later
+//! events were already listed is listed out of order, and counted.
 
 mod cursor;
 mod survey;

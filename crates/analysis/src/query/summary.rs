@@ -43,8 +43,8 @@ stormlog_format::names!(Metric {
 });
 
 impl Metric {
-    /// The event's value of the counter whose peak the metric is; `None` for metrics that are not
-    /// peaks.
+    /// For a metric that is the peak of a counter, the event's value of that counter; `None` for
+    /// other metrics.
     pub(crate) fn counter(self, event: EventRef<'_>) -> Option<i64> {
         match self {
             Self::PeakAllocatorAllocatedBytes => event.allocated_bytes(),
@@ -137,7 +137,8 @@ impl SummaryRow {
         rows.sort_by_cached_key(Self::sort_key);
     }
 
-    /// The sort key of a row: the texts of its group, so that rank 10 comes before rank 2.
+    /// The sort key of a row: the texts of its group. Ranks are compared as texts, so rank 10 comes
+    /// before rank 2.
     fn sort_key(&self) -> (Text, String, Text) {
         let rank = self.rank.map(|rank| rank.to_string()).unwrap_or_default();
         let (session, status) = (self.session_id.clone(), self.status.clone());

@@ -14,16 +14,16 @@ use super::run::Run;
 use super::track::{Resource, Track, float};
 use crate::stats::median;
 
-/// A recorder whose first sample is below this share of the rank's working level recorded the rank
-/// from the start.
+/// If the first sample of a track is below this share of its working level (its median memory use),
+/// the recording includes the start of the program.
 const FROM_THE_START: f64 = 0.1;
-/// The model counts as loaded when this share of the rank's working level is in use.
+/// The model counts as loaded when this share of the track's working level is in use.
 const LOADED: f64 = 0.9;
 
-/// Selects one of the times that ranks have in common, such as the time of the first sample.
+/// Selects one field of [`Marks`], such as `start`.
 type Pick = fn(&Marks) -> Option<f64>;
 
-/// How far each track's clock is ahead of the common clock, in seconds.
+/// How far each track's clock is ahead of the median of all tracks, in seconds.
 pub(crate) fn ahead(tracks: &[&Track]) -> Vec<f64> {
     let starts = tracks.iter().filter_map(|track| Some(track.span_ns()?.0));
     let Some(origin) = starts.min() else {
@@ -58,8 +58,9 @@ impl Run {
             .iter()
             .filter(|track| track.resource() != Resource::Host);
         let devices: Vec<&Track> = devices.copied().collect();
-        // Device tracks are preferred, because the host memory of a launcher does not correspond to
-        // that of its ranks.
+        // Clock differences are estimated from device tracks if there are any, because the host
+        // memory of a launcher (such as torchrun) does not change at the same times as that of its
+        // ranks.
         let judged = if devices.is_empty() { judged } else { devices };
         let mut by_rank: BTreeMap<u32, f64> = BTreeMap::new();
         for (track, ahead) in judged.iter().zip(ahead(&judged)) {
@@ -74,7 +75,8 @@ impl Run {
     }
 }
 
-/// Times that ranks have in common, in seconds of wall clock; `None` when unknown for a rank.
+/// When a track reached the events that all ranks reach at about the same time, by the clock of its
+/// host, in seconds after the earliest sample of all tracks; `None` when unknown.
 struct Marks {
     start: Option<f64>,
     loaded: Option<f64>,

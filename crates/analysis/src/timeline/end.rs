@@ -199,8 +199,8 @@ pub(super) struct Facts {
     /// The worst end in any event other than the stop event, and its time.
     recorded: Option<(End, i64)>,
     /// The end in the last stop event, and its time. The stop event is written by the command that
-    /// started the program and takes precedence, because an exception may have ended another
-    /// process of the run.
+    /// started the program. It takes precedence over `recorded`, because a recorded exception may
+    /// have ended another process of the run.
     stated: Option<(End, i64)>,
     /// Whether any session of the process has the status of the same name.
     is_running: bool,

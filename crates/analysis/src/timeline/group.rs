@@ -47,7 +47,8 @@ pub(crate) struct GroupedBy {
     pub(crate) artifact: usize,
     pub(crate) run_id: Option<Text>,
     pub(crate) job_id: Option<Text>,
-    /// Whether `stormlog run` recorded the session.
+    /// Whether the session's source is `stormlog.run`, without a suffix such as in
+    /// `stormlog.run.host`.
     pub(crate) is_of_run: bool,
     pub(crate) rank: i64,
     pub(crate) pid: i64,
@@ -177,7 +178,8 @@ enum Key {
     Artifact(usize),
 }
 
-/// Splits sessions without a run id where `stormlog run` was started again. Version 0.4.0 began
+/// Splits sessions without a run id where `stormlog run` was started again: at a session of a known
+/// rank in another process that begins after all earlier sessions have ended. Version 0.4.0 began
 /// each run with a session of host memory and recorded no run id.
 fn started_again(run: Vec<usize>, sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
     let begins = |index: usize| sessions[index].is_of_run;
@@ -241,8 +243,8 @@ pub fn of_devices<'a>(sessions: &[&'a LoadedSession]) -> Vec<&'a LoadedSession> 
 }
 
 /// Splits a job into attempts, the latest first. A new attempt begins when a rank starts again in
-/// another process after all sessions of the previous attempt have ended. Sessions of ranks with
-/// different clocks stay in one attempt.
+/// another process after all sessions of the previous attempt have ended. A rank that is new in the
+/// attempt never begins another one, so that ranks whose clocks differ stay together.
 fn attempts(job: &[usize], sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
     let recorded = |index: usize| Some((index, sessions[index].recorded.as_ref()?));
     let mut spans: Vec<(usize, &Recorded)> =

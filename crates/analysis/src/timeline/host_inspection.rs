@@ -1,5 +1,5 @@
-//! Inspections of a process's host memory while the process ran: which containers grew, and which
-//! memory was mapped meanwhile.
+//! Inspections of a process's host memory while the process ran: which Python containers grew, and
+//! which memory mappings grew in the same time.
 
 use stormlog_format::{Map, Value, whole};
 
@@ -45,7 +45,8 @@ pub struct HostInspection {
     pub mappings: Vec<(String, i64)>,
     /// Growth of all private memory mappings together, in bytes.
     pub mapped_bytes: Option<i64>,
-    /// Growth of the process's anonymous memory during the comparison of mappings, in bytes.
+    /// Growth of the process's anonymous memory between the two readings of memory mappings, in
+    /// bytes.
     pub anonymous_bytes: Option<i64>,
 }
 

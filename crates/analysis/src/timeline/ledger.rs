@@ -1,6 +1,6 @@
 //! The ledger of a device (who holds how much of its memory), read from the last `memory_ledger`
-//! event. A number that the event does not have stays `None`. The only number computed here is how
-//! many of the bytes in use no entry explains.
+//! event. A number that the event does not have stays `None`. The only number computed here is the
+//! rest: the bytes in use on the device that belong to no entry.
 
 use stormlog_format::{Map, Value};
 
@@ -51,18 +51,18 @@ pub struct Ledger {
     /// The owners with their bytes: the recorded process first, then libraries and other processes,
     /// the largest first.
     pub entries: Vec<LedgerEntry>,
-    /// Bytes in use that no entry explains; `None` when the driver's number is unknown, or when the
-    /// entries exceed it.
+    /// Bytes in use that no entry explains; `None` when `used_bytes` is unknown, or clearly less
+    /// than the sum of the entries.
     pub rest_bytes: Option<i64>,
     /// Owners whose bytes are unknown and therefore part of `rest_bytes`, each described in words.
     pub unknown: Vec<String>,
-    /// Bytes of managed memory, which may be on the device or on the host and is not part of any
-    /// sum.
+    /// Bytes of CUDA managed memory, which may be on the device or on the host and is therefore not
+    /// counted in `entries`.
     pub managed_bytes: i64,
 }
 
-/// The entries of a ledger may exceed the driver's number by one part in this many, because the
-/// numbers are read one after another.
+/// The entries of a ledger may together exceed the driver's count of bytes in use by one part in
+/// this many (1/50 of the count), because the numbers are read one after another.
 const SKEW: i64 = 50;
 
 impl Ledger {

@@ -1,5 +1,6 @@
-//! Reads the numbers of a failed request from the bundles that the OOM flight recorder writes next
-//! to a sink. Version 0.4.0 wrote the numbers of a failed request only into bundles.
+//! Reads the numbers of a failed allocation (the bytes requested, in use and free) from the bundles
+//! that the OOM flight recorder writes next to a sink. Version 0.4.0 wrote these numbers only into
+//! bundles, not into events.
 
 use std::path::{Path, PathBuf};
 
@@ -21,8 +22,8 @@ const FILE: &str = stormlog_format::file_names::METADATA;
 const MOST_BUNDLES: usize = 256;
 const LARGEST_BYTES: u64 = 4 << 20;
 
-/// Adds the numbers in OOM bundles to out-of-memory errors whose request is unknown. OOM bundles
-/// that cannot be read are ignored.
+/// Adds the numbers in OOM bundles to out-of-memory errors whose requested bytes are unknown. OOM
+/// bundles that cannot be read are ignored.
 pub fn read_oom_bundles(run: &mut Run, sessions: &[&LoadedSession]) {
     let lacks = |mark: &OomMark| mark.requested.is_none();
     if !run.tracks.iter().any(|track| track.ooms.iter().any(lacks)) {
@@ -41,7 +42,7 @@ pub fn read_oom_bundles(run: &mut Run, sessions: &[&LoadedSession]) {
 }
 
 /// Adds the numbers of the given bundles, which are sorted by name, to out-of-memory errors whose
-/// request is unknown.
+/// requested bytes are unknown.
 pub fn fill_oom_marks(run: &mut Run, mut bundles: Vec<BundleNumbers>) {
     let lacks = |mark: &OomMark| mark.requested.is_none();
     for track in &mut run.tracks {
@@ -64,7 +65,8 @@ pub struct BundleNumbers {
 }
 
 impl BundleNumbers {
-    /// Parses the numbers from the file of a bundle that describes the exception.
+    /// Parses the numbers from the content of a bundle's `metadata.json`, which describes the
+    /// exception.
     #[must_use]
     pub fn of(document: &Map) -> Option<Self> {
         let session_id = document.get("session_id")?.as_text()?;

@@ -20,8 +20,8 @@ use super::windows::WindowEvidence;
 use crate::columns::{EventRef, Events, Origin};
 use crate::load::LoadedSession;
 
-/// The source of sessions that `stormlog run` recorded. The sources of its other sessions are this
-/// text followed by a dot and a name.
+/// The source of sessions that `stormlog run` records inside the program. The sources of its other
+/// sessions begin with this text, such as `stormlog.run.host`.
 const RUN_SOURCE: &str = "stormlog.run";
 /// Number of events at the beginning of a session among which the start event is searched.
 const FIRST_EVENTS: usize = 16;
@@ -313,9 +313,9 @@ impl Tracks {
         place
     }
 
-    /// Opens a phase; every phase with a name is accepted. The phase replay of stormlog 0.3.9 also
-    /// requires threads and sequence numbers. For a track, a name is enough, because memory in an
-    /// evaluation that is not marked would be reported as a problem.
+    /// Opens a phase. A phase name is enough here, although stormlog 0.3.9 also requires a thread
+    /// and a sequence number: if the phase were ignored, the extra memory of an evaluation would be
+    /// reported as a problem.
     fn enter(&mut self, event: EventRef<'_>) {
         let Some(name) = phase_name(&event.metadata()) else {
             return;
@@ -447,8 +447,9 @@ fn phase_name(metadata: &Map) -> Option<String> {
 }
 
 impl Track {
-    /// Keeps the window evidence with the most growing windows. Each evidence event contains all
-    /// windows so far, and a later search that saw less growth does not replace an earlier one.
+    /// Keeps the evidence with the most windows in which memory grew. Each evidence event contains
+    /// all windows of its search so far, and replaces the previous event unless it is from a new
+    /// search that saw less growth.
     fn add_evidence(&mut self, evidence: WindowEvidence) {
         let known = self.evidence.as_ref().map_or(0, WindowEvidence::growing);
         if evidence.growing() >= known {

@@ -106,7 +106,9 @@ impl<'a> CrowdedDevices<'a> {
         Self(crowded.map(|(device, _)| device).collect())
     }
 
-    /// Whether a track's hidden memory belongs only to its own process.
+    /// Whether the hidden memory of a track (device memory in use outside the allocator) can be
+    /// attributed to its own process: either no other recorded process uses the device, or the
+    /// process's share of the device is known.
     #[must_use]
     pub fn knows_hidden(&self, track: &Track) -> bool {
         !self.0.contains(&(track.host.as_str(), track.device_id)) || track.knows_own()

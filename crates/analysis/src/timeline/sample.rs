@@ -41,14 +41,15 @@ pub(super) struct MetadataReader {
     layouts: Layouts<Layout>,
 }
 
-/// Metadata without their integers, and the numbers that some of these integers are.
+/// The text of metadata without its integers, and for each integer the field of [`SampleMetadata`]
+/// that it belongs to, if any.
 struct Layout {
     skeleton: Arc<Skeleton>,
     /// For each number, the index of its integer.
     numbers: Vec<(usize, Number)>,
 }
 
-/// Selects a number of the metadata.
+/// Selects a field of [`SampleMetadata`].
 type Number = fn(&mut SampleMetadata) -> &mut Option<i64>;
 
 impl MetadataReader {
@@ -113,7 +114,8 @@ impl Layout {
     }
 }
 
-/// The number that a key of the metadata, or of `host_memory` in it, contains.
+/// The field for the value of a key of the metadata or, if `is_host`, of the object `host_memory`
+/// in the metadata.
 fn number_of(key: &[u8], is_host: bool) -> Option<Number> {
     Some(match (key, is_host) {
         (b"process_device_used_bytes", false) => |numbers| &mut numbers.own,

@@ -14,15 +14,16 @@ pub struct Step {
     pub at_ns: i64,
     /// Bytes in live tensors at the end of the step.
     pub floor: i64,
-    /// Highest number of bytes in live tensors since the end of the previous step. The peak within
-    /// a step is known from the allocator's peak counter only if the counter rose in that step.
+    /// Highest number of bytes in live tensors since the end of the previous step. If the
+    /// allocator's peak counter rose in the step, this is the counter's value, otherwise the
+    /// highest sample of the step.
     pub peak: i64,
 }
 
 impl Track {
     /// The steps whose ends were sampled, in order of their numbers. The list is empty when no
-    /// steps were recorded. After the steps of different optimizers memory has different floors, so
-    /// only the optimizer sampled most often is used.
+    /// steps were recorded. With several optimizers, the memory in use after a step depends on the
+    /// optimizer, so only the steps of the optimizer with the most samples are returned.
     #[must_use]
     pub fn steps(&self) -> Vec<Step> {
         let Some((optimizer, _)) = self.busiest_optimizer() else {

@@ -96,7 +96,8 @@ impl Peaks {
     }
 }
 
-/// A named part of the training loop, such as an evaluation, by the clock of its track.
+/// A named part of the training loop, such as an evaluation. Its times are by the clock of the
+/// track's host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PhaseSpan {
     /// The phase's name as the user gave it.
@@ -266,10 +267,11 @@ pub struct Track {
     pub used: Column,
     /// The part of `used` that belongs to the recorded process; empty when it was not measured.
     pub own: Column,
-    /// Bytes that the driver assigns to processes under pids that do not match the recorded
-    /// process, as in most containers; empty if the driver lists the recorded process.
+    /// Bytes of all processes that the driver lists for the device, recorded when the list does not
+    /// contain the pid of the recorded process. In most containers it does not, because the driver
+    /// uses the pids of another namespace. Empty if the driver lists the recorded process.
     pub unassigned: Column,
-    /// How the memory of the device relates to host memory, if the recorder named it.
+    /// How the memory of the device relates to host memory, if it was recorded.
     pub device_memory: Option<DeviceMemory>,
     /// Bytes free on the device.
     pub free: Column,

@@ -1,6 +1,7 @@
 //! The results of evidence windows on a device: which blocks survived, which lines allocated them
-//! and which variables hold them. Window evidence is parsed from `memory_evidence` events. This
-//! module only parses the evidence and does not judge it.
+//! and which variables hold them. An evidence window is a short time in which PyTorch records the
+//! stack of each allocation. The results are parsed from `memory_evidence` events; the detectors
+//! interpret them.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -130,7 +130,7 @@ impl MemoryGroup {
 fn groups_above(mount: &Path, path: &str, version: Version) -> Vec<MemoryGroup> {
     let relative = Path::new(path.trim_start_matches('/'));
     // Inside a container, the path of a control group may be its path on the host, which does not
-    // exist in the container; then only the mount point itself is a group.
+    // exist in the container; then only the control group of the mount point itself is returned.
     relative
         .ancestors()
         .filter(|ancestor| ancestor.components().all(is_plain))
@@ -146,8 +146,9 @@ fn is_plain(component: std::path::Component<'_>) -> bool {
     matches!(component, std::path::Component::Normal(_))
 }
 
-/// Total and free memory of a process: that of its control group's limit or that of the machine,
-/// whichever is smaller.
+/// How much memory a process may use and how much of it is free. The limit of the control group
+/// counts only if it is below the machine's total memory; then the free memory is what is left
+/// below the limit, or what is free on the machine if that is less.
 pub fn room(roots: &Roots, group: Option<&MemoryGroup>) -> Room {
     let machine = machine_room(roots);
     let limited = group.and_then(|group| {

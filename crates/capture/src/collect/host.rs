@@ -217,7 +217,7 @@ pub(super) fn declared_limit() -> Option<u64> {
 
 /// Total and free memory of a process under a limit that the user declared. The system does not
 /// enforce a declared limit, so a process may use more than the limit; then the total is what the
-/// process uses, because a record that uses more than its total is invalid.
+/// process uses, because a record is invalid when its used bytes exceed its total bytes.
 pub(super) fn within_declared(declared: Option<u64>, room: Room, resident: u64) -> Room {
     match declared {
         Some(declared) if room.total.is_none_or(|total| declared < total) => {

@@ -126,8 +126,8 @@ pub fn shares(index: u32) -> Result<Vec<ProcessShare>, String> {
     Ok(known.collect())
 }
 
-/// The memory that the given processes use on a GPU together. `None` when the driver does not know
-/// the memory of any given process; an unknown size is not the same as zero bytes.
+/// The memory that the given processes use on a GPU together. `None` when the driver reports a size
+/// for none of them, because an unknown size is not the same as zero bytes.
 pub fn process_memory(index: u32, wanted: impl Fn(u32) -> bool) -> Result<Option<u64>, String> {
     let shares = shares(index)?.into_iter();
     let wanted = shares.filter(|share| wanted(share.pid));

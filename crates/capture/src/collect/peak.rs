@@ -1,10 +1,10 @@
-//! Detects peaks between readings from the peak that an allocator keeps itself, such as PyTorch's
-//! `max_memory_allocated`.
+//! Detects memory peaks between two readings by comparing the allocator's own peak counter, such as
+//! PyTorch's `max_memory_allocated`, at both readings.
 
 use super::Reading;
 
-/// The last known peak of an allocator. The program may reset the allocator's peak; if the
-/// allocator's peak rose since the last reading, a peak happened between the two readings.
+/// The allocator's peak counter at the last reading. If the counter is higher at the next reading,
+/// memory peaked between the two readings; if it is lower, the program has reset it.
 #[derive(Debug, Default)]
 pub struct Peak(Option<i64>);
 

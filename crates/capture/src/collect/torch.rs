@@ -92,8 +92,8 @@ pub struct TorchDevice {
 pub struct Shared {
     /// The count of training steps, and the allocator's counters at the ends of some of them.
     pub steps: Steps,
-    /// Decides at which steps the watcher, a Python function, inspects the memory because its level
-    /// rises.
+    /// Decides at which training steps the watcher is called, a Python function that inspects the
+    /// program's memory when memory use keeps rising.
     pub attention: Attention,
 }
 
@@ -153,7 +153,7 @@ impl<A: Allocator> TorchCollector<A> {
         (self.shared.clone(), self.allocator.clone())
     }
 
-    /// Whether the sampling thread may take the Python interpreter now to read the allocator.
+    /// Whether the sampling thread may acquire Python's interpreter lock now to read the allocator.
     fn may_read_allocator(&self) -> bool {
         let age = |at: Option<Instant>| at.map_or(Duration::MAX, |at| at.elapsed());
         let last_step = self.shared.steps.last_read();

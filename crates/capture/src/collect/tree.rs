@@ -2,9 +2,10 @@
 //!
 //! The level of a process tree is the memory that the kernel cannot reclaim: anonymous and shared
 //! memory. Resident pages of files do not count in the level and are reported separately. A page
-//! that several processes share counts once in the level of the process tree. The kernel's own
-//! account of shared pages is used while it is cheap to read; otherwise memory that a forked
-//! process inherited from its parent is left out.
+//! that several processes share counts once in the level of the process tree: each process counts
+//! with its proportional share (`Pss_Anon` and `Pss_Shmem` in `smaps_rollup`) while that is cheap
+//! to read. Otherwise a process counts without the anonymous memory that it inherited from its
+//! parent in a fork.
 
 mod process;
 
@@ -171,8 +172,8 @@ impl TreeCollector {
         let mut sum = Parts::default();
         let mut once = 0_u64;
         let mut is_exact = true;
-        // For processes without the kernel's account of shared pages, only the largest amount of
-        // shared memory of one such process is counted.
+        // Processes whose proportional share was not read may all map the same shared memory, so
+        // only the largest amount among them is added.
         let mut unaccounted_shared = 0;
         let is_alone = self.processes.len() == 1;
         for process in self.processes.values_mut() {

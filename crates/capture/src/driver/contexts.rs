@@ -73,7 +73,7 @@ pub struct NewContexts {
 
 /// Checks at intervals of `every` for contexts on devices other than the known ones, until a
 /// context is found or the time is over. One check takes less than a microsecond for each device,
-/// and the driver is not asked at all when every device is known.
+/// and when every device is known, the function only sleeps until the time is over.
 pub fn wait_for_contexts(known: &[u32], every: Duration, patience: Duration) -> NewContexts {
     let began = Instant::now();
     let Some(driver) = Driver::loaded() else {

@@ -74,7 +74,7 @@ enum Call {
     /// Creates an array; the parameters are a pointer to the handle, and a description that starts
     /// with the given number of sizes.
     CreateArray(usize),
-    /// The address.
+    /// Frees memory; the parameter is the address.
     Free,
     /// Releases physical memory; the parameter is the handle of the memory.
     Release,
@@ -82,8 +82,8 @@ enum Call {
     Destroy,
 }
 
-/// The driver functions that allocate and free, also under their names for programs with a default
-/// stream per thread.
+/// The driver functions that allocate and free. Those with the suffix `_ptsz` are the variants that
+/// a program calls when it is compiled for one default stream per thread.
 const FUNCTIONS: [(&str, Call); 17] = [
     ("cuMemAlloc_v2", Call::Alloc(Kind::Device)),
     ("cuMemAllocPitch_v2", Call::AllocPitch),

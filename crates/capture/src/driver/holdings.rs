@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-/// The largest number of driver allocations that are followed at a time, in about 8 MiB; further
-/// allocations are only counted.
+/// The largest number of driver allocations that are followed at a time; the entries for them take
+/// about 8 MiB. Further allocations are only counted.
 const MOST_BLOCKS: usize = 1 << 16;
 
 /// A line of Python.
@@ -78,7 +78,7 @@ pub struct Held {
     pub site: Option<Site>,
     /// How many bytes are held; `None` where the driver does not report sizes.
     pub bytes: Option<u64>,
-    /// In how many allocations.
+    /// The number of allocations that these bytes consist of.
     pub blocks: u64,
 }
 

@@ -1,10 +1,10 @@
 //! Finds the line of Python at which a thread allocates through the driver.
 //!
-//! The allocating thread cannot ask the interpreter itself: it has released the interpreter's lock,
-//! and taking that lock again while a library's lock is held may deadlock. The allocating thread
-//! asks a thread of the recorder for its line of Python and waits a moment, during which its stack
-//! frames do not change. When threads have waited too long in total for their lines of Python, no
-//! more questions are asked for a while.
+//! The allocating thread cannot ask the interpreter itself: it has usually released the
+//! interpreter's lock, and acquiring that lock again while it holds a lock of a library may
+//! deadlock. The allocating thread asks a thread of the recorder for its line of Python and waits a
+//! moment, during which its stack frames do not change. When threads have waited too long in total
+//! for their lines of Python, no more questions are asked for a while.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,8 +18,9 @@ const PATIENCE: Duration = Duration::from_millis(3);
 const BUDGET: Duration = Duration::from_millis(150);
 const PERIOD: Duration = Duration::from_mins(1);
 
-/// The number of questions in a row without an answer after which no thread asks for its line of
-/// Python until the period ends, because the program then holds the interpreter while it allocates.
+/// After this number of questions in a row without an answer, no thread asks for its line of Python
+/// until the period ends. Answers fail to come when the program holds the interpreter's lock while
+/// it allocates, because the thread that answers needs this lock.
 const MOST_UNANSWERED: u32 = 8;
 
 /// A thread that waits for its line of Python.

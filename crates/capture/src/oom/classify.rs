@@ -80,7 +80,8 @@ pub fn classify_any(exception: &ExceptionFacts) -> Option<String> {
 /// The words that PyTorch, NumPy and XLA write before the size of an allocation that failed.
 const BEFORE_SIZE: [&str; 2] = ["allocate ", "allocating "];
 
-/// Units of sizes in messages; the longest units come first, because all units end with "B".
+/// Units of sizes in messages, with their number of bytes. No unit is the beginning of another one,
+/// so the first match is the only one.
 const UNITS: [(&str, f64); 9] = [
     ("bytes", 1.0),
     ("KiB", 1024.0),

@@ -1,7 +1,9 @@
 //! Decides which samples cause an alert, and limits how often an alert is repeated.
 //!
 //! A condition for an alert is reported when it begins, again at most once a minute while it holds,
-//! and once when it ends. A program causes no alerts while it loads its model and fills its caches.
+//! and once when it ends. While a program loads its model and fills its caches, large allocations
+//! cause no alerts, and fragmentation causes one only when the use of the device has reached the
+//! warning limit. Limits that the user set apply from the start.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +15,7 @@ use crate::collect::Reading;
 /// The least time between two reports of a condition that still holds.
 const REPEAT_NS: i64 = 60_000_000_000;
 
-/// How long the use of memory must reach no new peak before memory counts as settled.
+/// Loading is over when memory use has not risen to a new peak for this time.
 const SETTLED_NS: i64 = 5_000_000_000;
 
 /// How long after its start a program counts as loading at most, even if its memory has grown all

@@ -14,7 +14,8 @@ use super::wording::Wording;
 use crate::collect::health::{Health, Status, Transition};
 use crate::collect::{CollectError, Collector, CounterSource, Reading};
 
-/// The events that one sample causes, and their counts.
+/// The result of taking one sample: the events to record, and what to add to the session's
+/// statistics.
 #[derive(Debug, Default)]
 pub(crate) struct Step {
     pub(crate) events: Vec<TrackedEvent>,

@@ -110,10 +110,11 @@ impl TrackedEvent {
         }
     }
 
-    /// The counters in the form that a record requires, and the version of the record. For a device
-    /// that is read from outside the process, the allocator's counters stay unknown; before the
-    /// first reading, a record of version 3 contains zeros and lists the counters as unknown,
-    /// because it must contain numbers.
+    /// The counters in the form that a record requires, and the version of the record. A device
+    /// that is read from outside the process has no allocator counters, so its record has version
+    /// 4, in which they may be missing. All other records have version 3, in which they must be
+    /// numbers: an unknown counter, such as every counter before the first reading, is replaced by
+    /// a known one or zero, and its name is listed in the metadata.
     fn recorded_counters(&self, metadata: &mut Map) -> (Version, Counters) {
         let mut counters = self.counters;
         let partial = |name: &str| self.health.partial_fields.iter().any(|field| field == name);
@@ -141,7 +142,7 @@ impl TrackedEvent {
             .unwrap_or(allocated.max(reserved));
         counters.device_used_bytes = Some(used);
         // The allocator and the device are read one after the other and may disagree for a moment,
-        // but a record must not use more than its total.
+        // but a record is invalid when its used bytes exceed its total bytes.
         counters.device_total_bytes = counters.device_total_bytes.map(|total| total.max(used));
         (Version::V3, counters)
     }

@@ -9,7 +9,8 @@ use crate::collect::CounterSource;
 use crate::collect::health::{Health, Status};
 
 impl Recorder {
-    /// The counts of samples, under the names that the Python trackers use.
+    /// The counts and sums of the session (allocations, alerts, samples), under the names that the
+    /// Python trackers use.
     pub fn tally(&self) -> Map {
         let state = self.state();
         state.tally.to_map(state.started_at_ns)

@@ -3,10 +3,11 @@
 //! decides what is a leak.
 //!
 //! Readings of the memory level are gathered in blocks; the lowest reading of a block is called its
-//! floor. The level of memory rises when the lowest readings of several blocks in a row rise by
-//! more than the range of the readings within a block. Slow growth of memory shows only in long
-//! blocks of readings, so blocks of doubling length are checked in the same way. The detector takes
-//! 700 bytes, allocates nothing, and needs constant time for each reading.
+//! floor. Memory counts as rising when each of several blocks in a row has a higher floor than the
+//! block before, and when the floor has risen in total by at least as much as the readings vary
+//! within one block. Slow growth of memory shows only in long blocks of readings, so blocks of
+//! doubling length are checked in the same way. The detector takes 700 bytes, allocates nothing,
+//! and needs constant time for each reading.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,9 @@ const SCALES: usize = 8;
 /// How many readings are skipped at first, because the program is still starting.
 const WARM_UP: u32 = 5;
 
-/// The factor for the required number of rises in a row when the level of memory was higher before.
+/// By how much the required number of rises in a row is multiplied while the floor is not above an
+/// earlier one. Memory that was freed and is allocated again rises in the same way as a leak, so
+/// that more evidence is needed.
 const SURE: u32 = 8;
 
 /// How many bytes the level of memory has risen, and over what time.
@@ -28,13 +31,12 @@ pub struct Rise {
     pub over: Duration,
 }
 
-/// Watches one level.
+/// Detects that one series of memory readings keeps rising.
 #[derive(Debug)]
 pub struct Rising {
     /// The number of readings in the shortest block of readings.
     block: u32,
-    /// How many blocks of readings in a row must have a higher lowest reading than the block
-    /// before.
+    /// How many blocks in a row must have a higher floor than the block before.
     rises: u32,
     skipped: u32,
     filling: Option<Block>,
@@ -76,13 +78,13 @@ struct Scale {
     /// The largest difference between the highest and the lowest reading of one block of readings,
     /// among the blocks from `first` on.
     widest: i64,
-    /// The highest among the lowest readings of the blocks before `first`.
+    /// The highest floor among the blocks before `first`.
     highest: Option<i64>,
 }
 
 impl Rising {
-    /// Creates a detector with blocks of `block` readings; a rise needs `rises` blocks in a row
-    /// with a rising lowest reading.
+    /// Creates a detector with blocks of `block` readings; a rise needs `rises` blocks in a row,
+    /// each with a higher floor than the block before.
     #[must_use]
     pub fn new(block: u32, rises: u32) -> Self {
         Self {

@@ -95,8 +95,8 @@ impl State {
             .or_else(|| self.started.map(|started| started.elapsed()))
     }
 
-    /// The status of the session; the sink's answer comes first, because the sink knows whether
-    /// events are missing.
+    /// The status of the session. If the session has a sink, the sink's status is used, because the
+    /// sink knows whether events are missing.
     pub(super) fn status_of(&self, session: &SessionSummary) -> SessionStatus {
         match &self.sink {
             Some(sink) => sink.status().session_status,

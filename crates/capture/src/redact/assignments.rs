@@ -11,9 +11,10 @@ const SCHEMES: [&str; 5] = ["bearer", "basic", "token", "digest", "negotiate"];
 /// word of a sentence.
 const SECRET_LENGTH: usize = 16;
 
-/// The longest value of a secret name, in bytes, that is checked further; a longer one is hidden
-/// without further checks. The limit on the length of a value bounds the time for a text that
-/// consists of names, because a value is read once for every name before it.
+/// A value of a secret name that is longer than this, in bytes, is hidden in any case; a shorter
+/// one is checked first, because it may be a placeholder or an ordinary word. The limit on the
+/// length of a value bounds the time for a text that consists of names, because a value is read
+/// once for every name before it.
 const LONGEST_VALUE: usize = 1024;
 
 /// Replaces the values of secret names; returns `None` when the text has no such value. Values of

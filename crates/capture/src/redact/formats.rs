@@ -151,7 +151,7 @@ pub(super) const FORMATS: &[Format] = &[
     format("hcaik_", "", 20, Nothing),   // Honeycomb
     format("hcxik_", "", 20, Nothing),
     format("essu_", "=", 20, Nothing),
-    // Messages and offices.
+    // Messaging and office services.
     format("xoxb-", "-", 16, Nothing),
     format("xoxp-", "-", 16, Nothing),
     format("xoxa-", "-", 16, Nothing),
@@ -174,7 +174,7 @@ pub(super) const FORMATS: &[Format] = &[
     format("tfp_", "-_", 30, Digit),
     format("sl.", "-_", 60, Mixed), // Dropbox
     format("aio_", "", 24, Digit),
-    // Money and shops.
+    // Payment services and shops.
     format("sk_live_", "_", 10, Nothing),
     format("sk_test_", "_", 10, Nothing),
     format("rk_live_", "_", 10, Nothing),
@@ -434,8 +434,8 @@ fn runs_length(runs: &[Run], need: Need, rest: &[u8]) -> Option<usize> {
     (!goes_on && need.is_met(&rest[last..at])).then_some(at)
 }
 
-/// Whether a text looks random: it has at least `least` characters, only letters and digits, and at
-/// least one of each.
+/// Whether a text looks random: it has at least `least` characters, at least one letter and one
+/// digit, and besides letters and digits only signs that occur in base64 and similar encodings.
 pub(super) fn looks_random(text: &str, least: usize) -> bool {
     let bytes = text.as_bytes();
     let fits = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.+/=~".contains(byte);

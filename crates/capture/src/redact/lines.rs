@@ -69,8 +69,8 @@ fn line_end(lines: &str, start: usize) -> usize {
     end.map_or(lines.len(), |end| start + end + 1)
 }
 
-/// A line of JSON from which numbers are left out: the numbers that are values, and the names that
-/// are numbers.
+/// A line of JSON without its numbers: values that are numbers are left out, and so are keys that
+/// consist of digits, such as pids.
 #[derive(Debug)]
 struct Template {
     text: Box<[u8]>,
@@ -94,7 +94,7 @@ impl Template {
             let length = match rest[0] {
                 b'"' => {
                     let length = memchr::memchr(b'"', &rest[1..])? + 2;
-                    // A name that is itself a number, such as a pid, is left out of the template
+                    // A key that consists of digits, such as a pid, is left out of the template
                     // too.
                     let inner = &rest[1..length - 1];
                     let is_name = rest.get(length) == Some(&b':');

@@ -177,8 +177,8 @@ enum Kind {
     Secret,
     /// The value is a token; a number under the name of a token is a count or a length.
     Token,
-    /// The name is `pass`, `auth` or `pat`; these names have other meanings too, so the value
-    /// decides.
+    /// The name is `pass`, or its last word is one such as `auth`, `pat` or `bearer`; these words
+    /// have other meanings too, so the value decides.
     Doubtful,
     /// The name is `pwd`, whose value may also be the working directory.
     Directory,
@@ -205,8 +205,8 @@ pub fn is_secret(name: &str, text: &str) -> bool {
     }
 }
 
-/// Whether the value of a flag is a secret, as in `--pass X`. A flag with a doubtful name such as
-/// `--pass` has a secret as its value.
+/// Whether the value of a flag is a secret, as in `--pass X`. For a flag, a doubtful name such as
+/// `--pass` suffices: its value counts as a secret even if it does not look like a password.
 pub(super) fn is_secret_flag_value(name: &str, text: &str) -> bool {
     let is_doubtful = kind_of(&plain_name(name)) == Kind::Doubtful;
     is_secret(name, text) || (is_doubtful && !is_number(text) && !is_placeholder(text))

@@ -36,8 +36,10 @@ pub(crate) fn process_id() -> u32 {
 }
 
 /// Declares that [`before_fork`] and then [`after_fork_in_parent`] or [`forget_after_fork`] are
-/// called around every fork. Without the declaration that all forks are announced, every record
-/// asks the system for the pid, and a child may share the lock of a directory.
+/// called around every fork. Until this function is called, the pid is read from the system for
+/// every recorded event, because a child that was forked without these calls must not use the sinks
+/// of its parent. Such a child also keeps the locks of the parent's directories until it ends or
+/// executes another program.
 pub fn every_fork_is_announced() {
     PROCESS_ID.store(std::process::id(), Ordering::Relaxed);
 }

@@ -36,7 +36,8 @@ struct Held {
     lock: Weak<DirectoryLock>,
 }
 
-/// The lock of a directory, which ends with the last claim on the directory, or with the process.
+/// The lock of a directory. It ends when the last [`Claim`] on the directory is dropped, or when
+/// the process ends.
 #[derive(Debug)]
 struct DirectoryLock {
     /// The number of the claim whose sink may write to the directory; older claims are no longer
@@ -207,8 +208,8 @@ pub(crate) struct Claimed {
 const TRIES: u32 = 4;
 const BETWEEN_TRIES: Duration = Duration::from_millis(5);
 
-/// The longest wait for a thread that replaces segments; the replacement takes a few writes, but a
-/// disk without locks is slow.
+/// The longest wait for a thread that replaces segments; the replacement takes only a few writes,
+/// but file systems without locks are usually network file systems, which are slow.
 const REPLACING_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Creates the directory of a sink and claims it for the sink. When another process records into

@@ -103,7 +103,7 @@ pub struct Lines<S: Keeps> {
     /// Holds the text of a changed value until it is copied into the line.
     piece: S,
     /// For each key in sorted order, the index of its field in a telemetry record; `None` when the
-    /// record has keys that no such record has.
+    /// record's keys are not those of a telemetry record.
     fields: Option<Vec<usize>>,
     /// The numbers of the last record; present when the next record may differ from it in numbers
     /// alone.

@@ -1,5 +1,6 @@
-//! Marks the directory of a sink with the process that records a session, where the manifest cannot
-//! identify that process ([`stormlog_format::RECORDER_MARK`]).
+//! Writes an extended attribute ([`stormlog_format::RECORDER_MARK`]) to the directory of a sink
+//! that identifies the process that records a session. The mark is needed where the manifest has no
+//! key for that process, as in a manifest of stormlog 0.3.9.
 
 use std::path::Path;
 
@@ -8,8 +9,9 @@ use stormlog_format::{RECORDER_MARK, Text, recorder_mark};
 
 use crate::process::own_identity;
 
-/// Marks a directory with this process. Without a mark, readers identify the recorder of a session
-/// by host name and pid, so a directory in which no mark can be written causes no error.
+/// Marks a directory with this process. An error is ignored, for example on a file system without
+/// extended attributes, because readers then identify the recorder of the session by host name and
+/// pid.
 pub(super) fn mark_recorder(directory: &Path, session_id: &Text) {
     let mark = own_identity().and_then(|own| recorder_mark(session_id, &own));
     if let Some(mark) = mark {

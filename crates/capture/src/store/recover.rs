@@ -159,10 +159,10 @@ fn next_index(segments: &[Segment], names: SinkNames) -> u64 {
     indices.max().map_or(1, |last| last.saturating_add(1))
 }
 
-/// Counts the lines that a killed writer wrote after its last manifest. The lines that a killed
-/// writer wrote after its last manifest follow the bytes that the manifest counts. If no line of a
-/// segment begins where the bytes that its manifest counts end, the manifest describes another
-/// file.
+/// Adds the lines that a killed writer wrote after its last manifest to the counts of a segment.
+/// These lines begin at byte `size_bytes`, where the segment ended when the manifest was written.
+/// If there is no newline before that byte, the manifest describes another file, and the counts
+/// stay unchanged.
 fn count_what_was_written_early(directory: &Path, segment: &mut Segment) -> io::Result<()> {
     let name = segment.filename.as_str().filter(|name| is_plain_name(name));
     let counted_bytes = u64::try_from(segment.size_bytes).unwrap_or(0);
@@ -190,8 +190,8 @@ fn signed(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// Makes the manifest entry for a segment that no manifest lists; the session of the segment is
-/// taken from its records.
+/// Makes the manifest entry for a segment that no manifest lists. The entry has no session id;
+/// readers take the session from the records of the segment.
 fn adopt(directory: &Path, name: &str) -> io::Result<Segment> {
     let lines = Lines::of(open_regular(&directory.join(name))?)?;
     Ok(Segment {

@@ -43,8 +43,9 @@ const INTERVALS_NS: [i64; 5] = [
 /// The longest time interval; segments thinned to it are not thinned further.
 pub(crate) const COARSEST_INTERVAL_NS: i64 = INTERVALS_NS[INTERVALS_NS.len() - 1];
 
-/// The interval that is recorded for segments that were merged but not thinned. The recorded
-/// interval of a merged segment shows a reader that follows the sink that the file was rewritten.
+/// The value of `thinned_interval_ns` in the manifest for a segment that was merged from others
+/// without removing samples. A program that reads the sink during the run sees from the changed
+/// value that the segment's file was rewritten.
 const MERGED_INTERVAL_NS: i64 = 1;
 
 /// The number of levels of thinning: complete segments have level 0, segments thinned to the n-th

@@ -17,8 +17,8 @@ const TOKENS: [&str; 8] = [
     "barrier",
 ];
 
-/// Searches texts for words that indicate collective communication, and remembers the results for
-/// texts that rows share.
+/// Searches texts for words that indicate collective communication, and caches the result for each
+/// text, because many events have the same texts.
 #[derive(Default)]
 pub(super) struct TokenSearch {
     seen: HashMap<(*const u8, usize), bool>,
@@ -40,14 +40,15 @@ impl TokenSearch {
         let json = event.metadata_words();
         json.len() > 2
             && self.remembered(json, |search| {
-                // Only metadata that may contain one of the words is parsed; an escape sequence may
-                // hide a word.
+                // Metadata is parsed only if its JSON text contains one of the words, or a
+                // backslash, because a word may be written with escape sequences (`\u006eccl`).
                 (json.contains(&b'\\') || search.in_text(json)) && search.in_map(&event.metadata())
             })
     }
 
-    /// Rows share texts by address, so each text is searched only once as long as the columns
-    /// exist.
+    /// Returns the cached result for a text, or calls `look` and caches its result. The key of the
+    /// cache is the address of the text: events with equal texts usually share one copy, and texts
+    /// are not moved while the events exist.
     fn remembered(&mut self, text: &[u8], look: impl FnOnce(&mut Self) -> bool) -> bool {
         let key = (text.as_ptr(), text.len());
         if let Some(found) = self.seen.get(&key) {

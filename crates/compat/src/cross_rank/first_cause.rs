@@ -7,7 +7,7 @@ use stormlog_format::{Map, Text, names, whole};
 
 use super::{CrossRank, RankSamples, ResolvePhase, listed};
 
-/// Smallest rise of memory that counts, in bytes.
+/// A rise of memory by fewer bytes than this is ignored.
 const FEWEST_BYTES: i64 = 64 << 20;
 
 /// How certain it is that the memory of a rank rose first.

@@ -80,13 +80,13 @@ fn load_directory(directory: &Path, ranks: &mut RankChoice) -> Found {
 
 /// Loads a directory as a sink, if it has segments.
 fn sink_in(directory: &Path) -> Found {
-    // The sink inside a bundle is not loaded as a sink, because a bundle is recognised by its
-    // timeline.
     if sink_names(directory) == Some(SinkNames::Host) {
         // Host sinks are skipped, because stormlog 0.3.9 does not read them and host memory is not
         // device memory.
         return Found::default();
     }
+    // Only a sink whose segments are directly in this directory is loaded here. The sink inside a
+    // diagnose bundle is not: a bundle is loaded from its timeline file.
     let is_sink = matches!(
         Artifact::at(directory),
         Ok(Artifact::Sink { segments, .. })

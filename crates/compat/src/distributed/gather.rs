@@ -126,8 +126,8 @@ struct Parts {
 }
 
 impl Sessions {
-    /// Adds sessions to those collected so far. Of two summaries of one session, the one with the
-    /// better selection key is kept.
+    /// Adds sessions to those collected so far. If a session has two summaries, the one that comes
+    /// first by `selection_key` is kept.
     pub(super) fn add(&mut self, found: Vec<(LoadedSession, Vec<String>)>) {
         for (session, warnings) in found {
             let id = session.summary.session_id.clone();

@@ -118,8 +118,8 @@ fn in_time(events: &Events) -> Events {
     Events::merged(&[&Events::default(), events])
 }
 
-/// The earliest problem, and the earliest of the most severe problems. Of problems with equal times
-/// and severities, the first counts.
+/// The earliest problem, and the earliest of the most severe problems. Of several problems with
+/// equal times and severities, the first in the list is chosen.
 fn indicators(found: &[Candidate]) -> Vec<Indicator> {
     let earliest = found.iter().min_by_key(|one| one.timestamp_ns);
     let worst = found

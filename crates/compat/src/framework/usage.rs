@@ -9,7 +9,8 @@ const FEWEST_FOR_LEAKS: usize = 10;
 const FEWEST_FOR_PATTERNS: usize = 20;
 const CHUNKS: usize = 4;
 
-/// Signs of a leak in a series of megabytes. The growth rate is reported as given.
+/// Signs of a leak in a series of memory readings in megabytes. `growth_rate` is not used for the
+/// decision; it is copied into the result.
 pub fn leaks(usage: &[f64], growth_rate: Value) -> Vec<Map> {
     let mut leaks = Vec::new();
     if usage.len() < FEWEST_FOR_LEAKS {

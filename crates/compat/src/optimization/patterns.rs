@@ -1,4 +1,4 @@
-//! Finds patterns in the profiled calls of a program that cost memory.
+//! Finds patterns in profiled calls that waste memory, such as leaks, fragmentation and spikes.
 
 use serde::Serialize;
 use stormlog_analysis::gap::regression::mean;

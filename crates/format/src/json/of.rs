@@ -9,14 +9,15 @@ use crate::python_text::python_str;
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// The names under which [`Value`] passes integers beyond 64 bits and opaque objects, which serde's
-/// own types cannot express.
+/// The names of the newtype structs as which [`Value`] serializes integers beyond 64 bits and
+/// opaque objects, because serde has no types for them. [`value_of`] recognises the names.
 pub(crate) const BIG: &str = "stormlog::Value::Big";
 pub(crate) const OPAQUE: &str = "stormlog::Value::Opaque";
 
 /// Converts a document to a value; the keys are in the order of the fields. Texts, numbers and
-/// values inside the document stay as they are. A part of the document without a form in JSON
-/// becomes null; Stormlog's own types have no such parts.
+/// [`Value`]s inside the document stay as they are. If any part of the document has a type that
+/// cannot be converted, such as a tuple struct, the whole result is null; Stormlog's own types have
+/// no such parts.
 pub fn value_of(document: &(impl Serialize + ?Sized)) -> Value {
     document.serialize(ToValue).unwrap_or(Value::Null)
 }
@@ -39,7 +40,7 @@ where
     serializer.collect_map(pairs.iter().map(|(name, value)| (name, value)))
 }
 
-/// A type that has no form in JSON.
+/// The error for a type that cannot be converted, with the name of the type.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Unsupported(String);
@@ -306,8 +307,8 @@ mod tests {
     use super::*;
     use crate::json::parse;
 
-    /// Tests the values that a JSON text cannot carry through serde: surrogates, large integers,
-    /// infinities.
+    /// Tests values that would be lost if `serde_json` wrote the document and read it again: lone
+    /// surrogates, large integers, infinities.
     #[test]
     fn values_inside_a_document_stay_as_they_are() {
         #[derive(Serialize)]

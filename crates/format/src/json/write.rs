@@ -21,10 +21,11 @@ pub enum Layout {
 /// How to write NaN and the infinities, which strict JSON does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NonFinite {
-    /// Writes Python's words `NaN`, `Infinity` and `-Infinity` without quotes, which hashes of
-    /// values need.
+    /// Writes `NaN`, `Infinity` and `-Infinity` without quotes, as Python does. Record ids and
+    /// fingerprints are hashes of this form.
     Bare,
-    /// Writes `NaN`, `Infinity` and `-Infinity` in quotes, as in every file that Stormlog writes.
+    /// Writes `NaN`, `Infinity` and `-Infinity` in quotes, so that a file is strict JSON. This is
+    /// the default.
     Quoted,
 }
 

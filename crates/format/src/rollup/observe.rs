@@ -25,8 +25,8 @@ pub struct Observation {
     pub allocator_reserved_bytes: Option<i64>,
     pub device_used_bytes: Option<i64>,
     pub kind: Kind,
-    /// The health of the collector that the event reports. For an event that reports a change of
-    /// the collector's health, `kind` contains the new health.
+    /// The health of the collector according to the event's metadata. Ignored for an event that
+    /// reports a change of the health, because `kind` then contains the new health.
     pub health: Option<Health>,
     /// The alert or out-of-memory error that the event reports; `None` for most events.
     pub incident: Option<Box<Incident>>,
@@ -75,8 +75,8 @@ impl Health {
 /// The role of an event in a rollup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// A sample, for which a rollup counts the difference between device memory and allocator
-    /// memory.
+    /// A sample. Only for samples, a rollup keeps the difference between used device memory and
+    /// reserved allocator memory.
     Sample,
     /// The collector began to fail to read some of its counters.
     Degraded,
@@ -121,8 +121,8 @@ pub enum MetadataContent {
     /// The metadata contains nothing that a rollup needs.
     #[default]
     Nothing,
-    /// The metadata contains only the health status of the collector, in the key with the given
-    /// index.
+    /// The only key that a rollup needs is the collector's health status. The number is the index
+    /// of this key among the keys of the metadata.
     Status(usize),
     /// The metadata must be parsed, because it has other keys that a rollup needs.
     More,
@@ -187,8 +187,9 @@ impl Observation {
         true
     }
 
-    /// Extracts what a rollup needs from a record whose metadata contains only the health status of
-    /// its collector, or nothing that a rollup needs (blank status).
+    /// Extracts what a rollup needs from a record, when the caller already knows that a rollup
+    /// needs nothing from the metadata but `status`, the health status of the collector (blank if
+    /// the metadata has none).
     pub fn of_raw_with_status(record: &RawRecord<'_>, status: &[u8]) -> Self {
         let mut observation = Self::of_numbers(record);
         if observation.take_status(record.event_type, status) {

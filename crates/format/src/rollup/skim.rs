@@ -42,7 +42,7 @@ fn string_end(text: &[u8]) -> usize {
 }
 
 /// The number of bytes between the end of a key and the list that is its value, and the length of
-/// the list. The distance is `None` when the value is not a list or the list does not end.
+/// the list. The result is `None` when the value is not a list or the list does not end.
 fn list_after_colon(text: &[u8]) -> Option<(usize, usize)> {
     let blank = |text: &[u8]| text.iter().take_while(|b| b.is_ascii_whitespace()).count();
     let colon = blank(text);

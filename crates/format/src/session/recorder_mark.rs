@@ -1,6 +1,7 @@
 //! The mark of a recorder: an extended attribute of a sink's directory that identifies the process
-//! that records a session. A sink with the manifest of stormlog 0.3.9 identifies its recorder by
-//! such a mark, because neither its manifest nor its list of files may differ.
+//! that records a session. A sink in the format of stormlog 0.3.9 needs the mark: its manifest and
+//! its files must be the same as those that stormlog 0.3.9 writes, so neither can name the
+//! recorder.
 
 use super::{ProcessIdentity, SessionStatus, SessionSummary};
 use crate::json::{Layout, Writer, parse, value_of};

@@ -5,7 +5,7 @@ use super::SessionStatus;
 /// Start, end and status of a session, inferred from its events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionSpan {
-    /// The index of the earliest event; its host, process and ranks apply to the session.
+    /// The index of the earliest event, from which the session gets its host, pid and ranks.
     pub first: usize,
     /// The time of the earliest event.
     pub started_at_ns: i64,

@@ -56,8 +56,8 @@ pub(super) fn story(account: &Account, limits: &AllocatorLimits) -> Story {
     story
 }
 
-/// The indices of the allocator events to draw: all of them, or the highest and the lowest of each
-/// interval if there are more than `most`.
+/// The indices of the allocator events to draw: all of them, or, if there are more than `most`,
+/// those with the most and the least allocated memory of each interval.
 fn kept(moments: &[Moment], most: usize) -> Vec<usize> {
     if moments.len() <= most {
         return (0..moments.len()).collect();

@@ -44,7 +44,7 @@ pub(super) enum Widths {
 }
 
 /// A table with fixed columns. On a terminal, numbers are printed with units, and columns that do
-/// not fit are dropped and named.
+/// not fit are dropped; their names are printed below the table.
 pub(super) struct Table<'a> {
     /// Each column with its width in characters.
     columns: Vec<(&'a String, usize)>,

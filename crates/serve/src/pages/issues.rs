@@ -43,7 +43,8 @@ pub(crate) struct Cache {
 #[derive(Clone, Default)]
 struct Found {
     folders: Vec<Arc<Vec<Issue>>>,
-    /// The state of the list of runs when the issues were searched.
+    /// The hash of the list of runs at the time of the search; a new hash means that the recordings
+    /// have changed since then.
     listing: u64,
     at: Option<Instant>,
     took: Duration,
@@ -57,7 +58,7 @@ impl Cache {
             .clone()
     }
 
-    /// Searches for issues again unless the last search is recent enough.
+    /// Searches for issues again if the list of runs has changed and the last search is not recent.
     fn fill(&self, app: &App) {
         let listing = app.runs.look().value;
         let is_fresh = || {

@@ -413,8 +413,9 @@ pub(crate) async fn snapshot(
     });
     match made.await {
         Ok(Some(Ok(page))) => {
-            // The page of a snapshot is the same as in files, so its content security policy, which
-            // allows script and style by hash, is sent as a header.
+            // The page is made for files (`stormlog plot`) and has inline script and style. Its own
+            // content security policy, which allows them by their hashes, is sent as a header,
+            // because the server's policy would forbid them.
             let policy = policy_in(&page).unwrap_or("default-src 'none'".to_owned());
             let headers = [
                 (header::CONTENT_TYPE, "text/html; charset=utf-8".to_owned()),

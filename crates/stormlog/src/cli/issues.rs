@@ -263,7 +263,8 @@ fn damaged_sidecar(error: SidecarError) -> anyhow::Error {
     )
 }
 
-/// Finds the issues of the artifacts, with their states at the current time.
+/// Finds the issues of the artifacts, with their states at the current time (an issue may be
+/// ignored only until a date).
 fn derive(store: &Store, states: &States) -> Vec<Issue> {
     let filter = IssueFilter::default();
     let mut issues = store.issues_with_findings(&filter, &HashMap::new());

@@ -8,7 +8,8 @@ use stormlog_report::{Canvas, PictureKind, Story, Theme, draw, html_page, to_png
 
 use super::run_files::write_whole;
 
-/// The number of PNG pixels per pixel of the drawing; a picture with two is sharp when printed.
+/// The number of PNG pixels per pixel of the drawing, in each direction; with 2, the picture is
+/// sharp when printed.
 const SCALE: f32 = 2.0;
 
 /// The chart content of the first run of a report, with its findings.

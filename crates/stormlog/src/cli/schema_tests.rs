@@ -35,7 +35,7 @@ fn describe(schema: &mut Schema) {
     }
 }
 
-/// Makes a schema for documents that have no keys beside those of the schema.
+/// Makes a schema that forbids all keys that it does not list (`additionalProperties: false`).
 fn closed<T: JsonSchema>(name: &str, title: &str) -> (String, Schema) {
     let (name, mut schema) = schema::<T>(name, title);
     let close = |schema: &mut Schema| {

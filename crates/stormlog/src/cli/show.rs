@@ -238,7 +238,7 @@ fn peaks(overview: &Overview) -> String {
     )
 }
 
-/// `0-3,5,8-9`
+/// Formats sorted numbers as a list of ranges, such as `0-3,5,8-9`.
 fn ranges(numbers: impl IntoIterator<Item = i64>) -> String {
     let mut runs: Vec<(i64, i64)> = Vec::new();
     for number in numbers {

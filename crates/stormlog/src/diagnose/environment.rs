@@ -20,8 +20,8 @@ pub fn environment(gpu: Option<u32>) -> Map {
     map
 }
 
-/// The memory use of a GPU from the framework's counters; a value that needs an unknown counter is
-/// unknown.
+/// The memory use of a GPU from the framework's counters: sizes in bytes, and ratios such as the
+/// fragmentation. A value is unknown if a counter from which it is computed is unknown.
 pub fn fragmentation(gpu: &Map) -> Map {
     let number = |key: &str| gpu.get(key).and_then(Value::as_int);
     let stats = gpu.get("memory_stats").and_then(Value::as_map);

@@ -27,7 +27,8 @@ pub struct Seen {
     pub device: Option<i64>,
     /// Processes that the kernel's OOM killer ended during the recording.
     pub oom_kills: u64,
-    /// Out-of-memory errors that the framework counted without writing an event.
+    /// The number of out-of-memory errors that the framework counted (PyTorch's `num_ooms`); there
+    /// may be no events for them.
     pub counted_ooms: u64,
     /// The used share of the control group's memory limit, from 0 to 1.
     pub group_utilization: Option<f64>,

@@ -60,8 +60,8 @@ struct RiskFlags {
 }
 
 impl RiskFlags {
-    /// The names of the raised flags without `memory_finding`; instead of this flag, the caller
-    /// lists the findings themselves.
+    /// The names of the raised flags. `memory_finding` is left out, because the caller adds the
+    /// kinds of the findings instead.
     fn raised(&self) -> impl Iterator<Item = &'static str> {
         let flags = [
             ("oom_occurred", self.oom_occurred),

@@ -226,7 +226,8 @@ fn oom_kills(watch: &Watch) -> u64 {
         .unwrap_or(0)
 }
 
-/// The used share of the control group's memory limit; `None` if another limit is lower or unknown.
+/// The used share of the control group's memory limit; `None` if the control group has no limit,
+/// another limit is lower, or the used memory is unknown.
 fn group_utilization(watch: &Watch) -> Option<f64> {
     let group = group(watch)?;
     let room = cgroup::room(&Roots::default(), Some(&group));

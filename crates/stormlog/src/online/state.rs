@@ -25,8 +25,8 @@ pub(crate) enum Watched {
     /// A recorder of this process.
     Recorder {
         recorder: Arc<Recorder>,
-        /// Whether the driver's list of GPU processes is added to the metrics; needed when the
-        /// recording contains no processes.
+        /// Whether the GPU memory of each process is read from the driver and added to the metrics.
+        /// True if whole GPUs are recorded, because such a recording has no values per process.
         lists_processes: bool,
     },
 }
@@ -70,7 +70,7 @@ impl State {
         }
     }
 
-    /// The path of the recording, as a user would write it.
+    /// The path of the recording as it is sent in alerts, with secrets redacted.
     pub(super) fn recording(&self) -> Option<String> {
         let path = match &self.watched {
             Watched::Sinks { root, .. } => Some(root.clone()),

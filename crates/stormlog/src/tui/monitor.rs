@@ -50,8 +50,8 @@ pub(crate) struct Health {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Silence {
     pub(crate) length_ns: i64,
-    /// Whether the time without an event is longer than the sampling interval and the buffering of
-    /// events explain.
+    /// Whether the time without an event is unusually long: more than ten sampling intervals, and
+    /// longer than writers buffer events.
     pub(crate) is_long: bool,
 }
 

@@ -9,7 +9,8 @@ use stormlog_analysis::detect::{Kind, Severity};
 use stormlog_analysis::timeline::RankCoverage;
 use stormlog_report::{DrawnTrack, Mark, Measure, Phase, Story, UNKNOWN};
 
-/// To find the phase at a time, at most this number of phases that began before it are searched.
+/// The search for the phase at a given time checks at most this number of phases: the last ones
+/// that began before that time.
 const PHASES_BACK: usize = 10_000;
 
 /// The run on the screen.
@@ -84,8 +85,9 @@ impl Run {
         self.report.runs.get(self.index)
     }
 
-    /// A sentence about the rank that changed first. stormlog 0.3.9 names a rank even if all ranks
-    /// only fluctuate; this detector names a rank only if it stands out from the other ranks.
+    /// A sentence that names the rank on which a problem of all ranks began, such as a leak.
+    /// stormlog 0.3.9 names a rank even if the memory of all ranks only fluctuates; the detector
+    /// `rank_first_cause` names a rank only if its memory rose clearly before that of the others.
     pub(crate) fn first_cause(&self) -> Option<&str> {
         let mut findings = self.shown()?.diagnosis.findings().into_iter();
         let first = findings.find(|finding| finding.kind == Kind::RankFirstCause)?;

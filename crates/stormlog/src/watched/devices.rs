@@ -21,8 +21,9 @@ use crate::recording::{Capture, gpu_collectors};
 /// How often the driver's list of processes is read.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The program must use a GPU in this number of successive checks before recording from outside
-/// starts; a program that records its devices itself announces this earlier.
+/// Recording from outside starts when the program has used a GPU in this number of successive
+/// checks. By then, a program that records its devices itself has usually reported this in the
+/// inbox.
 const PATIENCE: u32 = 3;
 
 /// Reads the driver's list of processes on a thread of its own, and records the GPUs that the

@@ -1,8 +1,9 @@
 //! The inbox of a run: a directory in which the processes of the run write reports for the
 //! `stormlog` command that started them. Reports state whether Stormlog's hook ran, whether a
-//! process records a device itself, which exception ended a process, and what the containers of a
-//! process hold. The `stormlog` command writes its requests for reports about containers into the
-//! inbox too.
+//! process records a device itself, which exception ended a process, which out-of-memory errors a
+//! process caught, and which of its Python containers (such as lists and dicts) hold growing
+//! memory. The `stormlog` command writes its requests for reports about containers into the inbox
+//! too.
 
 use std::fs::{self, OpenOptions};
 use std::io::Read;
@@ -177,7 +178,7 @@ pub(super) fn read(path: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// An exception that ended a process.
+/// An exception that ended a process, or a host out-of-memory error that the process caught.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Exception {
     pub(crate) time_ns: i64,
@@ -187,7 +188,7 @@ pub(crate) struct Exception {
     pub(crate) message: String,
     /// The traceback with the outermost frame first.
     pub(crate) frames: Vec<Frame>,
-    /// The cause of an out-of-memory error that the process itself found, as JSON.
+    /// The cause of an out-of-memory error as JSON, if the process itself could determine it.
     pub(crate) cause: Option<String>,
 }
 

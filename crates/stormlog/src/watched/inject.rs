@@ -1,9 +1,9 @@
 //! Makes the Python interpreters of a program load Stormlog's hook: a `sitecustomize` module in the
 //! first directory of `PYTHONPATH`.
 //!
-//! `PYTHONPATH` stays in the environment of processes that outlive the run, so no other user may be
-//! able to create the directory of the hook. The hook is in the directory of the installed package,
-//! or in a directory that only the user can write to.
+//! Processes that outlive the run keep this `PYTHONPATH`. If another user could create or replace
+//! the directory of the hook, that user's code would run in these processes. The hook is therefore
+//! in the directory of the installed package, or in a directory that only the user can write to.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};

@@ -14,8 +14,9 @@ use crate::cluster::Cluster;
 use crate::error::AskError;
 use crate::{functions, views};
 
-/// The number of rows of a result that are awaited before it is returned; until then, a query that
-/// loses a worker can be run again, and most results are complete by then.
+/// A stream of rows is returned to the caller only after this many rows have arrived. Until then, a
+/// query that loses a worker can be run again, because the caller has seen no rows; most results
+/// have fewer rows.
 const AWAITED_ROWS: usize = 10_000;
 
 /// Answers queries over the tables of a lake; nothing that it runs changes the tables.
@@ -127,7 +128,8 @@ impl Asker {
     }
 
     /// Runs a statement of this crate and returns its rows as a stream. The first rows are awaited
-    /// here; if a worker is lost after them, the stream ends with an error.
+    /// here, and if a worker is lost meanwhile, the query is run again; if a worker is lost later,
+    /// the stream ends with an error.
     pub(crate) async fn stream(
         &self,
         statement: &str,

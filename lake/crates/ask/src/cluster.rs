@@ -144,7 +144,8 @@ impl Cluster {
         worker::threads_of(&answer.version)
     }
 
-    /// Whether workers no longer answer that did before; later queries use the remaining ones.
+    /// Whether a worker that answered before no longer answers; later queries use the remaining
+    /// workers.
     pub(crate) async fn has_lost_workers(&self) -> Result<bool, AskError> {
         let before = self.live.get();
         let answers = join_all(before.iter().map(|url| self.info(url))).await;
@@ -163,8 +164,9 @@ impl Cluster {
     /// Changes a session state so that its plans run on the workers.
     pub(crate) fn planning(&self, state: SessionStateBuilder) -> EngineResult<SessionStateBuilder> {
         let mut state = state;
-        // Plans are divided by the threads of the workers, not by those of this machine. A plan of
-        // one partition would run in this process as a whole, so there are at least two.
+        // The number of partitions of a plan is the number of threads of the worker that has most,
+        // not of this machine. It is at least two, because a plan with one partition would run in
+        // this process as a whole.
         let config = state.config().take().unwrap_or_default();
         let state = state
             .with_config(config.with_target_partitions(self.threads.max(2)))

@@ -1,4 +1,5 @@
-//! Diagnoses runs where the data is: the detectors run as aggregate functions of the SQL engine.
+//! Diagnoses runs inside the SQL engine: the detectors are aggregate functions, so that the workers
+//! of a cluster can run them.
 
 use stormlog_format::json::parse;
 use stormlog_format::{Map, Value};
@@ -9,7 +10,7 @@ use crate::error::AskError;
 use crate::event_rows::{EventQuery, event_columns};
 use crate::functions::DIAGNOSED;
 
-/// Which runs to diagnose, and for how long ahead the risk of running out of memory counts.
+/// Which runs to diagnose, and how many hours ahead running out of memory is reported as a risk.
 #[derive(Clone, Debug)]
 pub struct DiagnoseOptions {
     /// Diagnoses only the run with this id.
@@ -29,7 +30,7 @@ pub struct RunDiagnosis {
     pub session_ids: Vec<String>,
     /// The verdict in one line.
     pub headline: String,
-    /// Whether the run has too few samples to be judged.
+    /// Whether the run has too few samples for the detectors.
     pub is_too_short: bool,
     /// The findings with the keys of `stormlog analyze --format json`, the gravest first.
     pub findings: Vec<Map>,
@@ -76,8 +77,9 @@ fn read(run_id: &str, text: &str) -> Result<Vec<RunDiagnosis>, AskError> {
     runs.collect()
 }
 
-/// The statement contains both aggregates: events by session, then sessions by run. A session that
-/// is listed at several paths is read once.
+/// The statement contains both aggregates: `session_events` groups events by session, then
+/// `diagnose_run` groups sessions by run. A session that the table `sessions` lists with several
+/// paths is read once.
 fn query(options: &DiagnoseOptions) -> String {
     let mut conditions = vec!["TRUE".to_owned()];
     if let Some(run) = &options.run_id {
@@ -92,8 +94,8 @@ fn query(options: &DiagnoseOptions) -> String {
         of_samples: Some("TRUE".to_owned()),
         of_events: Some("TRUE".to_owned()),
     };
-    // Without a condition every session is selected, and a join with the selection would only cost
-    // time.
+    // Without a condition every session is selected, so the events need not be joined with the
+    // selected sessions.
     let chosen = if conditions.len() > 1 { "chosen" } else { "" };
     let columns = event_columns().into_iter().map(|(name, _)| name);
     let columns: Vec<&str> = columns.collect();

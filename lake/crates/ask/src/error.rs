@@ -27,8 +27,8 @@ pub enum AskError {
         /// What is wrong with the cell.
         reason: String,
     },
-    /// A correlation has no moment to look around: none was given, or the record that it names is
-    /// unknown or has another time.
+    /// A query `correlate` has no point in time around which it can look for events: none was
+    /// given, or the given record is unknown or has another time.
     #[error(transparent)]
     Moment(#[from] CorrelationError),
     /// The cluster has no worker that can be used.

@@ -207,7 +207,7 @@ fn troubled_types() -> String {
 }
 
 /// A condition for events whose metadata may contain a severity or a collector's health; metadata
-/// with an escape match too, because it may hide such a key.
+/// with a backslash matches too, because the key may be written with escape sequences.
 fn marked() -> String {
     let keys = [
         metadata_keys::SEVERITY,

@@ -22,7 +22,8 @@ use crate::columns::{Ints, Texts};
 use crate::error::AskError;
 use crate::event_rows::EventRows;
 
-/// The source id and the session id of a session.
+/// The source id and the session id of a session. A source id names a stream: the rows of all
+/// segments of a session that one process wrote, or of one other file.
 type SessionKey = (String, String);
 
 /// A session and the artifact in which it was recorded.
@@ -125,7 +126,8 @@ impl Recorded {
         Ok(recorded)
     }
 
-    /// The index of the first session of a stream in the order of sessions.
+    /// The index of the first session with this source id in `sessions`; `usize::MAX` if there is
+    /// none.
     pub(crate) fn index_of(&self, source_id: &str) -> usize {
         let mut sessions = self.sessions.iter();
         let index = sessions.position(|one| one.source_id == source_id);
@@ -167,8 +169,8 @@ impl Recorded {
                 ..Loaded::default()
             };
             if row.source_kind == SourceKind::DiagnoseBundle {
-                // Of a diagnose bundle, only the events of the sink inside count, and that sink is
-                // a source of its own.
+                // A diagnose bundle becomes a source without events; the sink inside it, if there
+                // is one, becomes a source of its own with the events.
                 let sink = Source {
                     path: same_source[0].folder(),
                     kind: SourceKind::Sink,
@@ -220,8 +222,9 @@ impl Gathered {
         Ok(())
     }
 
-    /// Assigns every stream of events to a session: to the session of the same stream, or else to
-    /// the first session with the same id, because several processes may record one session.
+    /// Assigns every stream of events to a session: to the session with the same source id and
+    /// session id, or else to the first session with the same session id. Several processes may
+    /// record one session, so a stream need not have a row in `sessions`.
     fn settle(&mut self, sessions: &[RecordedSession]) {
         let keys: Vec<SessionKey> = sessions.iter().map(RecordedSession::key).collect();
         let mut streams: Vec<(SessionKey, EventsBuilder)> = self.builders.drain().collect();

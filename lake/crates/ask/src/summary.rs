@@ -54,8 +54,9 @@ pub(crate) async fn summarize(
         select("samples", &of_samples),
         select("events", &of_events)
     );
-    // Several processes may record one session; an event whose stream is not listed gets the
-    // session with the same id.
+    // Several processes may record one session, and the table `sessions` need not have a row for
+    // each of their source ids. An event without such a row gets the status of a session with the
+    // same session id.
     let keys = match group_by {
         GroupBy::Session => "seen.session_id AS session_id",
         GroupBy::SessionRank => "seen.session_id AS session_id, seen.rank AS rank",

@@ -1,9 +1,11 @@
-//! Writes recordings of a generated job, for measurements of a size that no recording has.
+//! Writes synthetic recordings of a job, to measure a lake with more data than real recordings
+//! have.
 //!
-//! `generate_fleet FOLDER JOB FIRST_RANK RANKS SAMPLES START_SECONDS` writes a sink for each rank: one
-//! sample a second with the counters and metadata that `stormlog run` records, steps, an evaluation every
-//! ten minutes, a leak in one rank of 97, an out-of-memory error in one of 501. Ranks are counted over
-//! the whole fleet, so that each job has ranks of its own.
+//! `generate_fleet FOLDER JOB FIRST_RANK RANKS SAMPLES START_SECONDS` writes a sink for each rank:
+//! one sample a second with the counters and metadata that `stormlog run` records, steps, an
+//! evaluation every ten minutes, a leak in one rank of 97, an out-of-memory error in one of 501.
+//! `FIRST_RANK` counts ranks over the whole fleet, so that the sinks and sessions of different jobs
+//! have different names; in the recordings, the ranks of each job start at 0.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -40,7 +42,7 @@ struct Job {
     start_s: i64,
 }
 
-/// The event of a rank at a second.
+/// Creates the event of a rank at the given second of the job.
 fn event(job: &Job, rank: i64, second: i64, kind: &str, numbers: &mut Numbers) -> Event {
     let weights = (20 + job.number % 16) * 1024 * MIB;
     let leaked = if rank % 97 == 5 { second * 2 * MIB } else { 0 };

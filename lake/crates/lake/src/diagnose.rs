@@ -1,4 +1,5 @@
-//! The command `diagnose` runs the detectors of `stormlog analyze` where the data is.
+//! The command `diagnose` runs the detectors of `stormlog analyze` inside the SQL engine, on the
+//! workers of a cluster if one is given.
 
 use std::io::{BufWriter, IsTerminal, Write};
 use std::process::ExitCode;

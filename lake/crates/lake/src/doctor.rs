@@ -196,7 +196,8 @@ async fn totals_stored(session: &SessionContext) -> Result<BySession> {
     Ok(totals)
 }
 
-/// What the tables lack or have too much of, compared with the stored part of a source.
+/// Compares the tables with the part of a source that was ingested; returns a problem for each
+/// session with missing or extra rows.
 fn against_source(path: &Path, known: &Known, ledger: &Ledger, stored: &BySession) -> Vec<Value> {
     let catalog = Catalog::open(&[path]);
     let mut found = BySession::new();

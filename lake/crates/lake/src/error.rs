@@ -108,8 +108,8 @@ const SECRET_VARIABLES: [&str; 3] = [
     "AWS_ACCESS_KEY_ID",
 ];
 
-/// Removes the values of credentials and the queries of addresses, which contain signatures, from a
-/// text.
+/// Removes the values of credentials and the query strings of URLs, which contain signatures, from
+/// a text.
 pub(crate) fn without_secrets(text: &str) -> String {
     let mut text = text.to_owned();
     for variable in SECRET_VARIABLES {

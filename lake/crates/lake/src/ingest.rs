@@ -47,8 +47,8 @@ pub(crate) use rows::is_sample;
 const MOST_RESTARTS: u32 = 10;
 /// The number of runs whose rows are replaced in one commit.
 const RUNS_A_COMMIT: usize = 512;
-/// Before the analysis of recordings that have more bytes on disk than this, the rows that wait are
-/// committed, because rows and analysis together would take too much memory.
+/// If the recordings of a run have more bytes on disk than this, the rows that are not committed
+/// yet are committed before the analysis, because both together would take too much memory.
 const LARGEST_BESIDE_ROWS: u64 = 256 << 20;
 
 /// Store recordings in a lake; what is stored already is not stored again.
@@ -72,7 +72,7 @@ pub(crate) struct IngestArgs {
 #[derive(Debug, Default)]
 struct Done {
     units: usize,
-    /// How many units had nothing new.
+    /// How many units (sinks, files and bundles) had nothing new.
     unchanged: usize,
     samples: u64,
     events: u64,
@@ -245,7 +245,7 @@ pub(crate) async fn known(lake: &Lake) -> Result<Known> {
 struct RunTables<'u> {
     stores: Vec<Store>,
     units: &'u [Unit],
-    /// The state of each unit now.
+    /// The current state of each unit, a number that changes whenever its files change.
     states: Vec<i64>,
 }
 
@@ -258,7 +258,7 @@ impl<'u> RunTables<'u> {
         })
     }
 
-    /// Whether a table has no rows, or older ones, of any of some units.
+    /// Whether the rows of at least one of the given units are missing or out of date in any table.
     fn lack(&self, indexes: &[usize]) -> bool {
         let is_stored = |store: &Store, index: usize| {
             store.ledger.position(&self.units[index].id) == Some(self.states[index])
@@ -267,14 +267,16 @@ impl<'u> RunTables<'u> {
         !indexes.all(|index| self.stores.iter().all(|store| is_stored(store, *index)))
     }
 
-    /// Replaces the rows of some clusters, each given with the indices of its units.
+    /// Replaces the rows of the given clusters (units that are analysed together), each given with
+    /// the indices of its units.
     async fn replace(
         &mut self,
         changed: &[(&[usize], Cluster<'_>)],
         derived: &Derived,
     ) -> Result<()> {
         for store in &mut self.stores {
-            // A cluster of which nothing was stored has no rows to search for and to replace.
+            // Nothing is searched for a cluster of which no unit was stored before, because it has
+            // no old rows.
             let is_stored =
                 |unit: &&Unit| unit.is_known || store.ledger.position(&unit.id).is_some();
             let clusters = changed.iter().map(|(_, cluster)| cluster);

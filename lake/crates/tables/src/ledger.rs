@@ -26,7 +26,7 @@ use crate::schema::Table;
 /// The prefix of application ids that stand for sources.
 const PREFIX: &str = "stormlog:";
 
-/// Positions by source.
+/// The position up to which each source is stored in a table.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger(HashMap<String, i64>);
 

@@ -42,7 +42,7 @@ pub type Covered = [Option<i64>; COVERED.len()];
 #[derive(Debug, Default)]
 pub struct Splitter {
     layouts: Layouts<Layout>,
-    /// The text without columns of the metadata that were split last.
+    /// The remaining text of the metadata that were split last.
     rest: String,
 }
 
@@ -52,7 +52,7 @@ struct Layout {
     skeleton: Arc<Skeleton>,
     /// Where each integer belongs.
     slots: Vec<Slot>,
-    /// The text that has no columns: the parts before, between and after the integers in it.
+    /// The remaining text, as the parts before, between and after its integers.
     constants: Vec<String>,
 }
 
@@ -61,12 +61,12 @@ struct Layout {
 enum Slot {
     /// In the column with this index in [`COVERED`].
     Column(usize),
-    /// In the text that has no columns.
+    /// In the remaining text.
     Rest,
 }
 
 impl Splitter {
-    /// Splits metadata into the numbers that have columns, and the text that has none.
+    /// Splits metadata into the numbers that have columns, and the remaining text.
     pub fn split(&mut self, text: &[u8]) -> (Covered, &str) {
         let split = Split::of(text);
         self.rest = String::from_utf8_lossy(&split.rest).into_owned();
@@ -143,8 +143,9 @@ impl Split {
     fn push(&mut self, value: &[u8], start: usize, has_column: bool) {
         let offset = self.rest.len();
         self.rest.extend_from_slice(value);
-        // The value of a key that has a column may be a count in the next metadata, so it is part of
-        // the layout.
+        // The key has a column, but this value is not a count (such as `-1`). It becomes fixed text
+        // of the layout, so that the layout does not match metadata with a count here: the count
+        // belongs in the column.
         if has_column {
             return;
         }

@@ -180,7 +180,8 @@ const SESSIONS: Columns = &[
     ("thinned_until_ns", MaybeInt),
     ("start_metadata", MaybeText),
     ("owner", MaybeText),
-    // The file in which the session's events start, under the name that rows of events use.
+    // The path of the file with the session's first events, or the path of the source if the
+    // session was not loaded.
     ("first_file", Text),
     // Whether a manifest of the source lists the session.
     ("is_listed", Flag),

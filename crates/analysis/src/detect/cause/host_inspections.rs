@@ -1,5 +1,5 @@
-//! Finds the cause of a process's host memory growth in the inspections ([`HostInspection`]) made while
-//! it ran.
+//! Finds the cause of a process's host memory growth in the inspections ([`HostInspection`]) made
+//! while it ran.
 //!
 //! A cause of growth is named only when it explains most of the growth, because a wrong name is
 //! worse than none.
@@ -12,14 +12,15 @@ use crate::timeline::{HostHolder, HostInspection, float};
 
 /// Smallest share of the growth of host memory that a container (`MOST_OF_IT`) or a single array or
 /// text (`NEARLY_ALL`) must explain to be named as its cause. The limit for a single array or text
-/// is higher, because its variable may hold a different object each time, whose size changes with
-/// the data.
+/// is higher, because it may only seem to have grown: the variable may have been assigned another,
+/// larger object, such as the next batch.
 const MOST_OF_IT: f64 = 0.5;
 const NEARLY_ALL: f64 = 0.8;
 /// An object whose estimated growth is larger than this multiple of the process's growth cannot be
 /// the cause.
 const BEYOND: f64 = 4.0;
-/// When Python objects explain less than this share of the growth, the growing memory is native.
+/// When Python objects explain less than this share of the growth, the growing memory is native
+/// (allocated by an extension or library and not by Python).
 const LITTLE: f64 = 0.2;
 
 /// A cause of growing host memory, with its wording for a sentence.
@@ -80,7 +81,8 @@ fn size(holder: &HostHolder) -> String {
     }
 }
 
-/// Growth of mapped memory that no Python object holds.
+/// Native memory as the cause, when the process's private memory mappings explain most of the
+/// growth and its Python objects explain little of it.
 fn native(look: &HostInspection, bytes_per_s: f64) -> Option<HostCause> {
     if look.is_python {
         let expected = bytes_per_s * seconds(look.inside_ms?);

@@ -1,13 +1,14 @@
-//! Finds the cause of growth in evidence windows: the line and the holder that several windows
-//! agree on and that explain most of the growth.
+//! Finds the cause of growth in evidence windows (a few steps each, in which PyTorch recorded the
+//! stack of every allocation): the line and the holder that several windows agree on and that
+//! explain most of the growth.
 
 use hashbrown::HashMap;
 
 use super::{Cause, Site};
 use crate::timeline::{EvidenceWindow, WindowEvidence, float};
 
-/// Number of evidence windows that must agree on a line. Windows by time may begin and end anywhere
-/// in a step, so more of them must agree than of windows by steps.
+/// Number of evidence windows that must agree on a line. Windows by steps begin and end at step
+/// ends; windows by time may begin and end in the middle of a step, so more of them must agree.
 const AGREEING_BY_STEPS: usize = 3;
 const AGREEING_BY_TIME: usize = 4;
 /// Smallest share of the growth that a line or a holder must explain to be named as its cause.
@@ -16,9 +17,10 @@ const MOST: f64 = 0.5;
 /// line that explains almost all of the growth.
 const AGREEING_WHERE_RARE: usize = 2;
 const ALMOST_ALL: f64 = 0.95;
-/// Largest ratio of the bytes of surviving allocations to the growth. When survivors exceed the
-/// growth by more than this ratio, most of them replace blocks that were freed meanwhile, as in a
-/// cache of constant size, and it is unknown which of them leak.
+/// Largest ratio of the bytes of survivors (allocations of a window that were still alive at its
+/// end) to the growth. When survivors exceed the growth by more than this ratio, many of them
+/// replace blocks that were freed meanwhile, as in a cache of constant size, and it is unknown
+/// which of them leak.
 const MOST_SURVIVORS: f64 = 1.5;
 /// Smallest share of the windows in which a line must appear.
 const SHOWN_IN: f64 = 0.6;
@@ -74,7 +76,8 @@ fn split(named: Option<Named>) -> (Option<Site>, Vec<Site>) {
 #[derive(Default)]
 struct Seen<'e> {
     bytes: i64,
-    /// Distance of the line from the innermost frame, weighted by bytes.
+    /// Sum over all stacks of the line's distance from the innermost frame times the bytes of the
+    /// stack.
     depth: f64,
     windows: Vec<usize>,
     /// The call path of the stack with the most bytes, and the bytes of that stack.
@@ -134,8 +137,9 @@ fn best_site(
     Some((best.bytes, site.clone(), path.to_vec()))
 }
 
-/// The holder of most of the surviving memory whose holders were searched for, when that memory
-/// makes up most of the growth.
+/// The holder with the most surviving memory, when this memory makes up most of the growth. The
+/// search for holders covered only a part of the surviving memory (`searched_bytes`), so the
+/// holder's share of this part is taken as its share of all surviving memory.
 fn best_holder(
     evidence: &WindowEvidence,
     survived: i64,

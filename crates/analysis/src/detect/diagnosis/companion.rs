@@ -5,9 +5,9 @@
 use crate::detect::answer::Answer;
 use crate::detect::finding::{Finding, Kind, Severity};
 
-/// Growth of host memory below this share of the device leak's rate is attributed to the device
-/// leak. In recordings, the host objects of a kept autograd graph took 9 % of the graph's device
-/// memory.
+/// Host memory that grows at less than this share of the device leak's rate is attributed to the
+/// device leak. In recordings, the host objects of a kept autograd graph took 9 % of the graph's
+/// device memory.
 const MOST: f64 = 0.25;
 
 /// Lowers a host leak to a note when a device leak of the same rank explains it.

@@ -17,8 +17,8 @@ const MIN_BYTES: i64 = 256 << 20;
 /// A phase that covers more than this share of the track contains the training steps, so it is not
 /// compared with them.
 const MAX_COVERAGE: f64 = 0.55;
-/// The peak of steps is measured only with at least this many samples outside of phases, and the
-/// unused cache only with at least this many samples after the phase.
+/// The peak of steps is measured only with at least this many samples outside of phases. The cache
+/// that stays unused after a phase is measured only with at least this many samples after it.
 const MIN_SAMPLES: usize = 10;
 
 /// A note about a phase that needs much more memory than training steps. It is not a problem by
@@ -205,8 +205,9 @@ mod tests {
     use super::*;
     use crate::detect::tests::sketch::{gib, mib};
 
-    /// Creates a run of 100 samples, one per second, with an evaluation from 50 s to 55 s. During
-    /// the evaluation, the allocator's counters rise to a peak that no sample shows.
+    /// Creates a run of 100 samples, one per second, with an evaluation from 50 s to 55 s. The
+    /// evaluation raises the allocator's peak counter and reserved memory, but its peak falls
+    /// between two samples of allocated memory.
     fn with_evaluation(peak: i64, cached_after: i64) -> Run {
         let column = |value: &dyn Fn(i64) -> i64| (0..100).map(|i| Some(value(i))).collect();
         let track = Track {

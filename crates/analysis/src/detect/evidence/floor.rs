@@ -34,8 +34,8 @@ const WINDOW_SHARE: usize = 12;
 /// the step's amplitude.
 const SCATTER_OF_DEVICE: f64 = 0.002;
 const SCATTER_OF_AMPLITUDE: f64 = 0.015;
-/// The number of samples per step is measured in this many parts of a track, each with at least
-/// this many swings of the signal.
+/// The number of samples per step is measured in `PERIOD_PARTS` parts of a track, each with at
+/// least `MIN_SWINGS` swings. A swing is one rise and fall of the signal, as in one step.
 const PERIOD_PARTS: usize = 6;
 const MIN_SWINGS: u32 = 3;
 
@@ -124,7 +124,8 @@ impl Floor {
 ///
 /// Each part of the track is measured separately, because a large jump or leak hides the swings in
 /// the track as a whole. A part of the track with too few swings, or with swings no larger than the
-/// scatter, is skipped. If most parts are skipped, the whole track is measured at once.
+/// scatter, is skipped. If half of the parts or more are skipped, the whole track is measured at
+/// once.
 fn step_period(y: &[f64], scatter: f64) -> f64 {
     let part = y.len().div_ceil(PERIOD_PARTS).max(1);
     let swings: Vec<f64> = y
@@ -185,9 +186,10 @@ fn reduce(t: &[f64], y: &[f64], block: usize) -> (Vec<f64>, Vec<f64>) {
 /// signal, where less than three quarters of a window remain, the floor of the last three quarters
 /// of a window applies.
 ///
-/// Two passes over blocks as long as the window compute the lowest samples from each block boundary
-/// up to every sample. Every window is the end of one block and the beginning of the next, so the
-/// time needed does not depend on the window's length.
+/// The signal is divided into blocks as long as the window. Two passes compute, for every sample,
+/// the lowest samples from the start of its block up to it, and from it to the end of its block.
+/// Every window is the end of one block and the beginning of the next, so the time needed does not
+/// depend on the window's length.
 fn low_ahead(y: &[f64], window: usize) -> Vec<f64> {
     let n = y.len();
     let window = window.max(1);

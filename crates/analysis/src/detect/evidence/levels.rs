@@ -1,6 +1,6 @@
-//! Summarizes the memory of a track in a few numbers with their scatter: peaks, the steady level,
-//! its slope, and hidden memory, for the whole track and per marked phase. The numbers serve to
-//! compare runs; this module does not decide what is wrong.
+//! Summarizes the memory of a track in a few numbers, each with its standard deviation (scatter):
+//! peaks, the steady level, its slope, and hidden memory, for the whole track and per marked phase.
+//! The numbers serve to compare runs; this module does not decide what is wrong.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ use super::signals::{self, Signals, seconds_between};
 use crate::stats::{bend_scatter, median, quantile, robust_sigma, theil_sen};
 use crate::timeline::{Column, Resource, Run, Step, Track, float};
 
-/// Minimum number of knots (points) of a floor, or of visits to a phase, needed for a level and its
-/// scatter.
+/// Minimum number of knots (points) of a floor, or of visits to a phase, needed to measure the
+/// scatter of a level.
 const MIN_KNOTS: usize = 6;
 /// Minimum number of knots (points) of a floor, or of visits to a phase, needed for a slope.
 const MIN_KNOTS_FOR_SLOPE: usize = 8;
@@ -28,8 +28,9 @@ const FEWEST_STRETCHES: usize = 4;
 /// When a track has fewer parts than this, the scatter of the parts' peaks is half of their range;
 /// otherwise it is computed from the distance of each peak to its neighbours.
 const ENOUGH_FOR_BENDS: usize = 8;
-/// Smallest scatter assumed for a level, because PyTorch's caching allocator changes it in blocks
-/// of 2 MiB.
+/// Smallest scatter of a level that is assumed for the error of its slope: the standard deviation
+/// of rounding to 2 MiB, the size of the blocks in which PyTorch's caching allocator reserves
+/// memory.
 const BLOCK_SCATTER: f64 = 0.6 * 1_048_576.0;
 /// Minimum length of a part of the track in training steps, so that each part contains a peak.
 const STEPS_IN_STRETCH: f64 = 1.5;
@@ -362,8 +363,9 @@ fn level_and_slope(t: &[f64], y: &[f64], noise: f64) -> (Option<Measure>, Option
         .zip(y)
         .map(|(t, y)| y - slope * (t - middle))
         .collect();
-    // The largest of three estimates of the scatter is used, because a level may drift or jump
-    // although neighbouring knots (points of the floor), or most knots, are equal.
+    // The largest of three estimates of the scatter is used: the given `noise` compares
+    // neighbouring points and misses a drift, and the median deviation misses a jump of fewer than
+    // half of the points.
     let noise = noise.max(robust_sigma(&rest)).max(mean_deviation(&rest));
     let level = Measure {
         value,
@@ -375,7 +377,8 @@ fn level_and_slope(t: &[f64], y: &[f64], noise: f64) -> (Option<Measure>, Option
     }
     // The standard error of the slope of a line through evenly spaced, independent points.
     // Neighbouring points on the same side of the line are not independent, so each group of such
-    // points counts once; a jump, or growth that ends, leaves long groups.
+    // points counts once. A jump, or growth that ends, produces few long groups and so a large
+    // error.
     let noise = noise.max(BLOCK_SCATTER) * (12.0 / stretches_of(&rest)).sqrt() / span;
     (
         Some(level),
@@ -407,8 +410,8 @@ fn count(count: usize) -> f64 {
     count as f64
 }
 
-/// Divides a track into parts and measures the scatter of their highest values, with the trend
-/// removed.
+/// Divides a track into parts and measures the scatter of their highest values. The trend is
+/// removed when there are enough parts ([`ENOUGH_FOR_BENDS`]).
 fn peak_scatter(y: &[f64], period: f64) -> Option<f64> {
     if y.len() < 2 * FEWEST_STRETCHES {
         return None;

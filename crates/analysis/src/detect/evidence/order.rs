@@ -6,8 +6,8 @@ use crate::timeline::{Track, float};
 /// Training is over when allocated memory stays below this share of its floor until the end of the
 /// track.
 const TEARDOWN_LEVEL: f64 = 0.5;
-/// When more than one sample in this many lies below `TEARDOWN_LEVEL`, the fall of memory is not
-/// taken for the end of training.
+/// Low samples at the end of a track are removed only when they are fewer than one in this many of
+/// its samples. A longer time at a low level is not taken for the end of training.
 const TEARDOWN_PART: usize = 8;
 
 /// Indices of the samples that detectors use, in order of time.

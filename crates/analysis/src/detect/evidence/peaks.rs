@@ -1,4 +1,5 @@
-//! The normal peak of memory in a step, without the bytes that a leak, drift or jump added.
+//! The normal peak of memory in a step, and the height of samples above the floor. Both are
+//! measured on samples from which the bytes that a leak, drift or jump added are subtracted.
 
 use super::Course;
 use super::floor::Floor;
@@ -53,7 +54,8 @@ pub(crate) fn above_floor(series: &Series, course: &Course, floor: &Floor, from:
         .collect()
 }
 
-/// The normal peak of a step at the end of the track, in bytes.
+/// The normal peak of a step at the end of the track, in bytes, including the growth and jump of
+/// `course`.
 pub(crate) fn at_end(series: &Series, course: &Course, signals: &Signals) -> f64 {
     let steady = unlifted(series, course, signals.warm_end);
     quantile(&steady, NORMAL_PEAK) + course.lift(signals.end)

@@ -40,7 +40,8 @@ pub(crate) struct Signals<'a> {
     pub(crate) warm_end: f64,
     /// Size of the device in bytes, when known.
     pub(crate) total: Option<f64>,
-    /// Size that shares refer to, in bytes: the device's size, or an estimate of it.
+    /// Size of the device in bytes, or an estimate of it when unknown. Limits that are given as a
+    /// share of the device are shares of this size.
     pub(crate) scale: f64,
     /// Bytes in live tensors.
     pub(crate) allocated: Series,

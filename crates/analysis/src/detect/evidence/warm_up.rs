@@ -10,10 +10,9 @@ const SHARE: f64 = 0.25;
 /// when the model loads for longer than the first quarter of the run, because optimizer state and
 /// lazily loaded kernels are allocated after the load.
 const FIRST_STEPS_SHARE: f64 = 0.1;
-/// Floors are computed from the time `OPTIMIZER_SHARE` into the run, and at least
-/// `OPTIMIZER_SHARE_AFTER_LOAD` of the run after the first step, when the optimizer's state is
-/// complete. Of growth that began before floors are computed, hardly a tenth is complete at that
-/// time.
+/// Floors are computed from the later of two times: `OPTIMIZER_SHARE` of the run after its start,
+/// and `OPTIMIZER_SHARE_AFTER_LOAD` of the run after the first step. By then the optimizer's state
+/// is complete, and of steady growth since the start of the run only about a tenth is missed.
 const OPTIMIZER_SHARE: f64 = 0.1;
 const OPTIMIZER_SHARE_AFTER_LOAD: f64 = 0.02;
 /// Longest time, as a share of the run, for which a model may still be loading after it reached

@@ -1,8 +1,8 @@
-//! The confidence of findings: the share of findings with the same numbers that are correct.
+//! The confidence of a finding: the estimated probability that the finding is correct.
 //!
-//! The shares of correct findings were measured on a thousand labelled runs, most of them
+//! The estimates are the shares of correct findings on a thousand labelled runs, most of them
 //! synthetic. The function for each kind of finding takes the numbers that best separated correct
-//! from wrong findings. A finding counts as correct when its kind, rank and onset are.
+//! from wrong findings. A finding counts as correct when its kind, rank and onset match the label.
 
 /// Highest confidence of a finding, below 1 because labels, samples and detectors may all be wrong.
 const MOST: f64 = 0.99;
@@ -22,13 +22,14 @@ fn log_ratio(value: f64, to: f64, limit: f64) -> f64 {
         .clamp(-limit, limit)
 }
 
-/// Confidence of growth, from the fit of the trend and the growth's share of the device.
+/// Confidence of growth, from the part of the floor's changes that the fitted trend leaves
+/// unexplained (0 is a perfect fit) and the growth's share of the device.
 pub(crate) fn of_growth(unexplained: f64, share_of_device: f64) -> f64 {
     from_log_odds(4.3 - 8.0 * unexplained + 0.8 * log_ratio(share_of_device, 0.02, 2.0))
 }
 
-/// Confidence of a jump, from the log-odds of the samples and the jump's height in units of the
-/// floor's scatter.
+/// Confidence of a jump, from the log-odds that the samples give for it (`Jump::odds`) and the
+/// jump's height in units of the floor's scatter.
 pub(crate) fn of_jump(odds: f64, signal_to_noise: f64) -> f64 {
     from_log_odds(0.12 * odds - 0.5 + 0.4 * log_ratio(signal_to_noise, 20.0, 2.0))
 }
@@ -46,13 +47,13 @@ pub(crate) fn of_spike(samples: usize, unevenness: f64) -> f64 {
 }
 
 /// Confidence that growth fills the device, from the confidence of the growth and the time until
-/// the device is full as a share of the horizon.
+/// the device is full, as a share of the horizon (`Options::oom_horizon_hours`).
 pub(crate) fn of_time_to_full(trend: f64, time_over_horizon: f64) -> f64 {
     (trend.sqrt() * from_log_odds(5.0 - 3.0 * time_over_horizon)).clamp(LEAST, MOST)
 }
 
-/// Confidence that a problem began on a rank first, from its lead as a multiple of the smallest
-/// lead that is reported.
+/// Confidence that a problem began on one rank first, from the rank's lead (the time until the
+/// problem began on the second rank) as a multiple of the smallest lead that is reported.
 pub(crate) fn of_lead(lead_over_least: f64) -> f64 {
     from_log_odds(2.2 + 0.5 * lead_over_least.min(5.0))
 }

@@ -62,8 +62,8 @@ pub(crate) fn is_run_wide(affected: usize, recorded: usize) -> bool {
 /// Reduces findings to one per rank, or to one for the whole run when nearly all ranks are
 /// affected.
 ///
-/// A rank that restarted has several sessions, of which only the earliest finding is kept, because
-/// the same problem comes back after a restart.
+/// A rank that restarted has several sessions. Only its earliest finding is kept, because the same
+/// problem comes back after a restart.
 pub(crate) fn per_rank_or_run(evidence: &Evidence, mut found: Vec<Finding>) -> Vec<Finding> {
     found.sort_by_key(|f| (f.rank, f.onset_ns, f.end_ns));
     found.dedup_by_key(|f| f.rank);

@@ -1,10 +1,11 @@
 //! Finds growth of one channel of a track that is certain, even when it is a small share of the
 //! device.
 //!
-//! For a track whose steps were recorded, only the samples at step ends are used, which are exact.
-//! For a track without recorded steps, samples fall anywhere into steps: either the lowest samples
-//! must rise along a line, or the allocator's peak counter must rise along a line that the lowest
-//! samples agree with.
+//! For a track whose steps were recorded, only the samples at step ends are used. They are exact:
+//! all are taken at the same point of a step. For a track without recorded steps, samples fall
+//! anywhere into steps: either the lowest samples must rise along a line, or the allocator's peak
+//! counter must rise along a line, and the lowest samples at a similar rate (unless the growth is
+//! too small for samples to show it).
 
 use super::straight::{self, Line};
 use super::{Growth, Strength};
@@ -114,8 +115,8 @@ pub(crate) fn needs_grow(signals: &Signals, from: f64, rate: f64) -> bool {
         .filter(|(_, bytes)| bytes.is_finite())
         .collect();
     let (t, reserved): (Vec<f64>, Vec<f64>) = known.into_iter().unzip();
-    // Reserved memory grows by whole segments and is constant in many time blocks, so the growth of
-    // the peak counter is compared too.
+    // The allocator reserves memory in large pieces, so reserved memory is constant in many time
+    // blocks. Therefore the growth of the peak counter is compared too.
     let needed = rise(&t, &reserved).max(rise(&signals.peak.t, &signals.peak.y));
     held > 0.0 && needed > MAX_NEED * held
 }
@@ -147,8 +148,9 @@ fn is_creep(signals: &Signals, line: &Line) -> bool {
     is_even && line.grown <= MAX_CREEP * amplitude
 }
 
-/// Whether growth may come from loading a model or data: no step was counted during the growth, and
-/// it started early, or memory was never constant before it, or nothing was freed during it.
+/// Whether growth may come from loading a model or data. No step was counted during such growth,
+/// and one more sign is needed: it started early, or memory was never constant before it, or
+/// nothing was freed during it.
 pub(crate) fn may_be_load(signals: &Signals, onset: f64, rate: f64) -> bool {
     if signals.steps_since(onset).is_some() {
         return false;

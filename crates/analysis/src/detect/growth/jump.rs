@@ -151,8 +151,7 @@ fn second_rise(rises: &[f64], at: usize) -> f64 {
 }
 
 /// The time of the first sample above the old floor, and the time halfway between that sample and
-/// the first sample on the new floor. The time of the first sample above the old floor equals the
-/// halfway time when every sample lies on the floor.
+/// the first sample on the new floor. The two times are equal when every sample lies on the floor.
 fn moment(series: &Series, knots: &[Knot], at: usize, before: f64, height: f64) -> (f64, f64) {
     let from = series.index_at(knots[at.saturating_sub(2)].t);
     let to = series.index_at(knots[(at + 1).min(knots.len() - 1)].t);

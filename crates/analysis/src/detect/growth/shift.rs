@@ -10,18 +10,19 @@ use stormlog_format::whole_count;
 
 use crate::detect::evidence::series::Series;
 
-/// Largest log-likelihood that one step without a sample on the old floor contributes.
+/// Largest log-odds in favour of a rise that one step without a sample on the old floor
+/// contributes.
 const MAX_SURPRISE_PER_STEP: f64 = 3.0;
-/// Weight, in steps, of the overall share of steps without a sample on the floor, for estimating
-/// how many steps in a row have none.
+/// Weight of the prior, in steps, when [`stays_away`] estimates how likely a step without a sample
+/// on the floor is followed by another. The prior is the share of such steps among all steps.
 const KNOWN_STEPS: f64 = 4.0;
-/// Maximum log-odds that the mean and the peaks can each add in favour of a rise.
+/// Maximum log-odds that the mean and the peaks of the samples can each add in favour of a rise.
 const MAX_MOVED: f64 = 3.0;
 /// Maximum log-odds that missing samples on the old floor can add in favour of a rise. When the
 /// sampling misses the floor, it misses all steps alike, so a larger number of steps proves nothing
 /// more.
 const MAX_ABSENCE: f64 = 25.0;
-/// Number of time blocks used to estimate the uncertainty of the mean.
+/// Number of time blocks used to estimate the uncertainty of the mean and of the peaks.
 const BLOCKS: usize = 8;
 
 /// A rise of the floor, and what single samples should show of it.
@@ -29,9 +30,10 @@ const BLOCKS: usize = 8;
 pub(crate) struct Rise {
     /// Start of the time that is examined, in seconds; samples before it are ignored.
     pub(crate) from: f64,
-    /// Time in seconds before the rise; samples before this time may lie below `line`.
+    /// End of the part before the rise, in seconds; samples before this time may lie below `line`.
     pub(crate) until: f64,
-    /// Time in seconds after the rise; samples from this time on should not lie below `line`.
+    /// Start of the part after the rise, in seconds; samples from this time on should not lie below
+    /// `line`.
     pub(crate) split: f64,
     /// A level between the old floor and the new floor, in bytes.
     pub(crate) line: f64,
@@ -111,7 +113,8 @@ fn absence(before: &[f64], after: &[f64], rise: &Rise) -> f64 {
     (new - old).max(0.0)
 }
 
-/// Whether each step falls below `line`. A step need not last a whole number of samples.
+/// For each step, whether it visits the old floor: whether one of its samples lies below `line`. A
+/// step need not last a whole number of samples.
 fn visits(samples: &[f64], line: f64, period: f64) -> Vec<bool> {
     let mut visits = vec![false; whole_count((samples.len() as f64 / period).ceil())];
     let last = visits.len() - 1;

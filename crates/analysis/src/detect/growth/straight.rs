@@ -1,5 +1,5 @@
 //! Finds growth that is certain regardless of its size: a floor that rises along a straight line to
-//! the end of the track, in block after block, without memory being freed again.
+//! the end of the track, in nearly every time block, while hardly any memory is freed again.
 //!
 //! Random changes, garbage collection, a cache that fills up, and growth that flattens out never
 //! rise so evenly to the end. Therefore straight growth need not reach a minimum share of the
@@ -43,9 +43,9 @@ const RISING: usize = 4;
 const MIN_COLLECTED: f64 = 0.5;
 const MIN_CLIMB: f64 = 0.08;
 
-/// Range of growth rates before the straight part of the growth, as multiples of the rate in that
-/// part. A lower rate before the straight part means that nothing grew yet, a higher rate that data
-/// was loaded.
+/// To find where growth began, it is followed back from its straight part, while the rate stays in
+/// this range (as multiples of the rate in the straight part). A lower rate means that nothing grew
+/// yet, a higher rate that data was loaded.
 const MIN_PACE_BEFORE: f64 = 0.3;
 const MAX_PACE_BEFORE: f64 = 2.0;
 
@@ -126,9 +126,10 @@ pub(crate) fn followed_back(line: Line, t: &[f64], y: &[f64]) -> Line {
     }
 }
 
-/// The time when growth really began, and the bytes it grew until `onset`. `None` unless memory had
-/// been higher before: only then can a fit take memory that was loaded and freed again for the
-/// level at which the growth started.
+/// The time when growth really began, before its fitted `onset`, and the bytes it grew until
+/// `onset`. `None` unless memory had been higher before the growth, for example during a load. A
+/// fit may take that higher level for the level at which the growth started, and then places the
+/// onset too late.
 pub(crate) fn hidden_beginning(t: &[f64], y: &[f64], onset: f64, rate: f64) -> Option<(f64, f64)> {
     let back = Cells::of(t, y).followed(onset, rate, BLOCKS_OF_GROWTH)?;
     back.was_higher

@@ -14,9 +14,9 @@ const MIN_KNOTS: usize = 8;
 /// Minimum number of knots (points of the floor) before an onset needed to determine the level
 /// before the growth.
 const MIN_KNOTS_BEFORE: usize = 4;
-/// Onsets are tried from the start of the run up to this share of the run before its end. Any real
-/// growth lasts longer than this share; without the limit, a rise that is too short would be fitted
-/// as longer growth.
+/// Onsets are tried from the start of the run up to this share of the run before its end. The share
+/// is smaller than the shortest duration of growth that is reported, so that a rise that is too
+/// short is fitted with its late onset, and not as longer growth.
 const LATEST_ONSET: f64 = 0.2;
 /// Number of onsets tried: first over the whole run, then again around the best one.
 const ONSETS: u32 = 16;
@@ -25,8 +25,8 @@ const PACED_ONSETS: u32 = 24;
 /// Smallest rise of the floor from the first quarter of its knots (points) to the last fifth, as a
 /// share of the device; a quarter of the smallest growth that is reported.
 const MIN_RISE: f64 = 0.001;
-/// The misfit of a single knot (point of the floor) counts at most this many units, so that one
-/// wrong knot does not move the fit.
+/// The misfit of a single knot (point of the floor) counts at most this many units (see
+/// [`Target`]), so that one wrong knot does not move the fit.
 const MAX_MISFIT: f64 = 6.0;
 /// Smallest scatter assumed for a floor, as a share of the device.
 const MIN_NOISE: f64 = 2e-4;
@@ -55,8 +55,9 @@ struct Target<'a> {
 impl<'a> Target<'a> {
     fn of(floor: &'a Floor, signals: &Signals) -> Self {
         let levels = levels_of(floor);
-        // The unit of misfit grows with the range of the levels, because growth with stairs and
-        // pauses deviates from any fit by more than the scatter, and all fits would be equally bad.
+        // The unit of misfit grows with the range of the levels. Growth with stairs and pauses
+        // deviates from any fit by much more than the scatter; with the scatter as the unit, nearly
+        // all knots would reach `MAX_MISFIT`, and all fits would look equally bad.
         let range = quantile(&levels, 0.95) - quantile(&levels, 0.05);
         let unit = noise_of(floor, signals).max(0.04 * range);
         Self {

@@ -1,5 +1,5 @@
-//! Words an out-of-memory error whose cause is known: where the allocation failed and what held the
-//! memory.
+//! Describes an out-of-memory error in words: where the allocation failed and what held the memory,
+//! as far as they are known.
 
 use std::fmt::Write as _;
 
@@ -9,12 +9,13 @@ use crate::timeline::{OomMark, float};
 
 /// Longest source text quoted in a sentence, in characters.
 const LONGEST_SOURCE: usize = 60;
-/// Maximum number of holders named in a sentence; a sentence that lists memory categories names at
-/// most one more.
+/// Maximum number of holders listed in a sentence. A sentence that lists memory by category (such
+/// as activations or parameters) has at most one category more than that.
 const MOST_NAMED: usize = 3;
 /// Categories and holders with less than this share of the memory are not named in a sentence.
 const WORTH_NAMING: f64 = 0.02;
-/// A holder with at least this share of a category's memory is named as its cause.
+/// A holder is named beside a category when it holds at least this share of the category's memory,
+/// and as the cause of the error when it holds at least this share of all memory.
 const MOST_OF_IT: f64 = 0.5;
 
 /// Where the allocation failed: "at train.py:41 in `forward` (`self.mlp(x)`)".

@@ -29,7 +29,8 @@ pub(super) struct Company<'e> {
 
 struct Member<'e> {
     subject: &'e Subject<'e>,
-    /// How far the rank's clock is ahead of the common clock, in seconds.
+    /// Seconds to subtract from a time of the rank's track to get the time on the common clock,
+    /// which starts with the first track.
     ahead: f64,
     /// Median of the rank's allocated bytes, which differs slightly between ranks.
     typical: f64,

@@ -20,8 +20,8 @@ const MAX_SAMPLES: f64 = 9.0;
 const MAX_SHARE: f64 = 0.03;
 /// Maximum number of spikes per run; more excursions are part of the program's normal behaviour.
 const MAX_SPIKES: usize = 3;
-/// Maximum number of excursions that are examined together. Runs have at most this many evaluations
-/// that are not marked as a phase and rise above the peak.
+/// Maximum number of excursions of a track, regular ones included. The limit assumes that a run has
+/// at most this many evaluations that rise above the normal peak and are not marked as a phase.
 const MAX_EVENTS: u32 = 12;
 /// Minimum number of samples needed to determine which samples are ordinary.
 const MIN_SAMPLES: usize = 32;
@@ -79,10 +79,11 @@ struct Heights<'a> {
 
 /// Finds the excursions of a channel above its ordinary samples.
 ///
-/// The search sorts the samples by height and tries every gap between neighbours, from the lowest
-/// possible gap up, as the upper limit of ordinary samples. A gap in height is accepted as the
-/// limit when only a few short excursions lie above it. Between the samples of ordinary peaks there
-/// is no large gap in height, or only single samples lie above it.
+/// The search sorts the samples by height and tries every gap in height between two samples that
+/// follow each other in this order, from the lowest possible gap up, as the upper limit of ordinary
+/// samples. A gap is accepted as the limit when only a few short excursions lie above it. Between
+/// the samples of ordinary peaks there is no large gap in height, or only single samples lie above
+/// it.
 pub(super) fn find(signals: &Signals, channel: Channel, course: &Course) -> Vec<Excursion> {
     let Some(heights) = heights(signals, channel, course) else {
         return Vec::new();

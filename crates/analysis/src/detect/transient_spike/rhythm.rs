@@ -1,5 +1,6 @@
 //! Separates excursions that recur regularly (a rhythm), such as evaluations and checkpoints, from
-//! excursions that do not.
+//! excursions that do not. The beats of a rhythm are the times at which its excursions are
+//! expected.
 
 use super::excursion::Excursion;
 use crate::detect::evidence::signals::Signals;
@@ -23,11 +24,12 @@ const MIN_UNLIKE: f64 = 1.3;
 const BEATS_BEFORE: f64 = 1.3;
 const BEATS_AFTER: f64 = 1.7;
 
-/// The excursions that do not belong to a rhythm; `None` when there are no such excursions or too
-/// many. After the warm-up, up to `most` excursions are allowed when there is no rhythm, or when
-/// all of them are much higher than the rhythm. When there is a rhythm and some of the other
-/// excursions are not much higher, only one other excursion is allowed, because a badly sampled
-/// rhythm looks irregular. One more excursion is allowed during the warm-up.
+/// The irregular excursions, which do not belong to a rhythm; `None` when there are none or too
+/// many.
+///
+/// After the warm-up, up to `most` irregular excursions are allowed when there is no rhythm, or
+/// when each of them is much higher than the excursions of the rhythm. Otherwise only one is
+/// allowed, because a badly sampled rhythm looks irregular. One more is allowed during the warm-up.
 pub(super) fn without_regular(
     events: &[Excursion],
     most: usize,

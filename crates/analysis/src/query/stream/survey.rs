@@ -19,7 +19,7 @@ use crate::query::catalog::{Source, SourceKind};
 use crate::query::payload::path_text;
 use crate::query::scan::last_time;
 
-/// A compressed file counts as this many times its size on disk.
+/// The uncompressed size of a compressed file is estimated as this many times its size on disk.
 const EXPANDS: u64 = 16;
 
 /// The session of an event, with the labels shown in rows.
@@ -116,7 +116,8 @@ pub(super) fn chains(source: usize, mut files: Vec<(i64, &PathBuf)>, waiting: &m
 pub(super) fn survey(source: &Source) -> Option<(Homes, Option<i64>)> {
     let mut stopped: HashMap<Text, bool> = HashMap::new();
     let (mut first_ns, mut latest_ns) = (None::<i64>, i64::MIN);
-    // For a few positions before the current one, the latest event time up to that position.
+    // The latest event time at the last two checkpoints. An event earlier than the time at the
+    // checkpoint before them (`settled_ns`) is too far out of order for the window.
     let mut latest_before: VecDeque<i64> = VecDeque::new();
     let mut settled_ns = i64::MIN;
     let mut is_sortable = true;

@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::record::rising::{Rise, Rising};
 
-/// Values of `attended`: the watcher is called at no step, at any step, or only at the steps of the
-/// optimizer with the stored number.
+/// Special values of `attended`: the watcher is called at no step, or at the next step of any
+/// optimizer. Any other value is the number of the optimizer at whose steps the watcher is called.
 const NONE: i64 = -1;
 const ANY: i64 = -2;
 

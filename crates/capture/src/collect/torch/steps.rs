@@ -93,8 +93,8 @@ impl Steps {
         (step, index, is_due)
     }
 
-    /// Keeps a reading at the end of a step; returns the rise of memory when this reading completes
-    /// the detection of one.
+    /// Stores a reading from the end of a step for the sampling thread. Returns a rise if this
+    /// reading shows that memory keeps rising at the steps of its optimizer.
     pub fn keep(&self, reading: StepReading) -> Option<Rise> {
         let now = Instant::now();
         let mut readings = self.lock();

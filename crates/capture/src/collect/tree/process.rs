@@ -94,8 +94,9 @@ pub(super) struct Process {
 /// The result of a walk of a process's page tables.
 #[derive(Clone, Copy, Debug)]
 struct Walk {
-    /// The memory of the process that the kernel could not reclaim at the time of the walk, and the
-    /// process's share of it; a page of several processes counts in part for each.
+    /// `unreclaimable` is the memory of the process that the kernel could not reclaim at the time
+    /// of the walk. `share` is the proportional share of the process in this memory: of a page that
+    /// n processes map, each counts one n-th.
     unreclaimable: u64,
     share: u64,
     per_byte: f64,

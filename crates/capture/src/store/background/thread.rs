@@ -166,8 +166,8 @@ impl Thread<'_> {
         if slot.is_some() || Instant::now() < self.open_again {
             return;
         }
-        // Only sessions of a background sink contain the identity of their recorder, because a
-        // plain sink keeps the manifest of stormlog 0.3.9.
+        // Only sessions of a background sink contain the identity of their recorder, because the
+        // manifest of a plain `Sink` has exactly the keys that stormlog 0.3.9 writes.
         let session = SessionSummary {
             recorder: own_identity(),
             ..self.session.clone()

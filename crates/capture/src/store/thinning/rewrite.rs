@@ -156,8 +156,8 @@ impl Rewrite {
 
     fn written(&self, selected: &Selected, mut output: Output) -> io::Result<Outcome> {
         output.write()?;
-        // The size of the first segment's file shows whether the rewrite has replaced it, so the
-        // new size must differ from the old one.
+        // After a crash, the size of the first segment's file shows whether the rewrite had already
+        // replaced the file, so the new size must differ from the old one.
         if self.inputs.first().map(|segment| segment.size_bytes) == Some(signed(output.bytes)) {
             output.pending.push(b'\n');
             output.write()?;

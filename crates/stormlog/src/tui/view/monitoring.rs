@@ -257,8 +257,8 @@ fn health(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(lines), inner);
 }
 
-/// Describes the collectors: how many are in each state, and the reason why the worst one is not
-/// healthy.
+/// Describes the health of the collectors: how many have each status, and for the first rank whose
+/// collector is not healthy, the reason.
 fn collectors(model: &Model) -> Vec<Line<'static>> {
     let monitor = &model.monitor;
     if monitor.health.is_empty() {

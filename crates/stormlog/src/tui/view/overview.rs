@@ -48,7 +48,8 @@ fn ledger_of(model: &Model) -> Option<LedgerLines> {
     ledger_lines(&run.timeline, 1).into_iter().next()
 }
 
-/// Draws the list of what uses the memory of a device, one line per user.
+/// Draws the list of what uses the memory of a device, one line per entry, such as the CUDA context
+/// or another process.
 fn users(model: &Model, frame: &mut Frame<'_>, area: Rect, ledger: &LedgerLines) {
     let inner = framed(model, frame, area, &for_terminal(&ledger.title));
     let mut lines: Vec<Line<'_>> = ledger

@@ -14,8 +14,8 @@ use super::channels::Channels;
 use crate::error::AskError;
 use crate::functions;
 
-/// The version of this worker, because workers of other versions may have other functions and
-/// tables.
+/// The version that a worker reports. A worker of another version is not used, because its SQL
+/// functions and tables may differ.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Runs a worker until the given future ends. Every process that can reach the listener can read

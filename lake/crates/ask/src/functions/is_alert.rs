@@ -13,7 +13,8 @@ use stormlog_format::{Map, Text, Value, classify};
 
 use crate::columns::Texts;
 
-/// The rule of the format crate decides, which also looks at the severity in the metadata.
+/// Applies the rule of the format crate, which reads the event type and the severity in the
+/// metadata.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct IsAlert {
     signature: Signature,

@@ -46,21 +46,22 @@ impl PackedRows {
         let columns = fields
             .zip(values)
             .map(|(field, value)| match field.data_type() {
-                // The types of lists differ only in the names of their items, so no conversion is
-                // needed.
+                // The type of a list can differ from the wanted type only in the name of the list's
+                // item field, so no conversion is needed.
                 DataType::List(_) => Ok(ArrayRef::clone(value)),
                 wanted => Ok(cast(value, wanted)?),
             });
         let mut columns = columns.collect::<Result<Vec<_>>>()?;
-        // A new dictionary has room for 1,024 texts, which is more than most sessions need: a run has
-        // thousands of sessions.
+        // A new dictionary reserves space for 1,024 texts, but most sessions have far fewer. A run
+        // can have thousands of sessions, so the unused space is freed.
         columns.iter_mut().for_each(ArrayRef::shrink_to_fit);
         let schema = self.schema_of(&columns);
         self.keep(RecordBatch::try_new(schema, columns)?);
         Ok(())
     }
 
-    /// The schema for some columns: the common one, unless a list has other names of its items.
+    /// The schema for the given columns: the schema of this object, unless the item field of a list
+    /// has another name.
     fn schema_of(&self, columns: &[ArrayRef]) -> SchemaRef {
         let fields = || self.schema.fields().iter().zip(columns);
         if fields().all(|(field, column)| field.data_type() == column.data_type()) {

@@ -79,8 +79,8 @@ fn keys(unit: &Unit, with_bundle: &HashSet<&Text>) -> Vec<String> {
         keys.extend(has_bundle.then(|| format!("session {}", session.session_id)));
         keys.extend(session.job_id.as_ref().map(|job| format!("job {job}")));
     }
-    // The run of such a file is not known before it is read, so all of them in one folder, where
-    // the ranks of a job usually are, are analysed together.
+    // The run of a file without a manifest may not be known before the file is read. All such files
+    // in one folder are analysed together, because the ranks of a job are usually in one folder.
     let is_file = unit.manifest.is_none() && unit.path.is_file();
     let is_read_later = unit
         .pieces

@@ -220,7 +220,7 @@ impl Cluster<'_> {
             return;
         }
         let listed = in_manifests(store);
-        // The first of several sessions with one id counts.
+        // If several sessions have the same id, the first one is used.
         let by_id: HashMap<&Text, &LoadedSession> = loaded
             .iter()
             .rev()
@@ -435,12 +435,14 @@ fn in_manifests(store: &Store) -> HashSet<&Text> {
     listed.map(|session| &session.session_id).collect()
 }
 
-/// Finds the units and streams of a cluster; a run may have thousands of them.
+/// Finds the units and streams of a cluster by session or path; a run may have thousands of them. A
+/// stream is the sequence of rows with one source id.
 struct Index<'a> {
-    /// The id of the stream that begins with a session.
+    /// For each session id, the source id of the first piece whose first event belongs to that
+    /// session.
     by_session: HashMap<String, &'a str>,
     by_path: HashMap<&'a Path, &'a Unit>,
-    /// The id of the first stream, or of the first unit if no unit has a stream.
+    /// The source id of the first piece, or the id of the first unit if no unit has pieces.
     first: &'a str,
     /// The text of `/etc/passwd`.
     users: String,

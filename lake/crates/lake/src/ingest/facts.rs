@@ -18,14 +18,15 @@ use super::progress::Progress;
 use super::rows::{FactRows, Wanted};
 use super::store::{Advance, Store};
 
-/// The number of rows in one commit, which take about 20 bytes each in memory until the commit.
+/// Rows are committed when at least this many are waiting. Each takes about 20 bytes in memory
+/// until the commit.
 const ROWS_A_COMMIT: u64 = 4 << 20;
 /// Lines of a file are read in ranges of this many bytes, so that a commit is possible between two
 /// ranges.
 const RANGE: i64 = 64 << 20;
 /// How many blocks of events may wait between the thread that reads and the thread that encodes.
 const WAITING: usize = 4;
-/// How many damages of one unit are kept.
+/// The largest number of damaged places that are reported for one unit.
 const MOST_DAMAGE: usize = 1000;
 /// A batch is committed after this time, so that a long ingest loses little when it is killed.
 const LONGEST_BATCH: Duration = Duration::from_mins(1);
@@ -194,8 +195,9 @@ impl<'p> Facts<'p> {
             Err(error) => {
                 let file = piece.file.to_string_lossy().into_owned();
                 if is_of_storage(&error) && seq > from {
-                    // Without a new position, these rows would be stored again by the next ingest,
-                    // so the whole batch fails.
+                    // Some rows of this range were already added to the batch. If the batch were
+                    // committed without a new position, the next ingest would store them again, so
+                    // the ingest fails.
                     return Err(error).with_context(|| format!("cannot read '{file}'"));
                 }
                 self.note(unit, json!({"file": file, "reason": error.to_string()}));

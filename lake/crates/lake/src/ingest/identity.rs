@@ -85,7 +85,8 @@ pub(super) fn first_line(reader: &mut dyn Read) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(line))
 }
 
-/// Parses a line as an event, like a loader that does not know the session.
+/// Parses a line as an event. Records without a `schema_version` are accepted, and missing values
+/// are not filled in from a manifest.
 pub(super) fn event_of(line: &[u8]) -> Option<Event> {
     let Ok(Value::Map(record)) = parse(line) else {
         return None;

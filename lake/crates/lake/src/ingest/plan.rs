@@ -40,9 +40,11 @@ pub(crate) struct Unit {
 
 /// A file of a unit that is read line by line, or a unit that is read as a whole.
 pub(crate) struct Piece {
-    /// The id of the piece's stream by content, whatever the path.
+    /// The id of the piece's stream, computed only from its content; it is the same for copies at
+    /// other paths.
     pub(crate) content_id: String,
-    /// The id of the stream of rows that the piece belongs to.
+    /// The `source_id` of the piece's rows in the tables, computed from the content and the path at
+    /// which the stream was first found.
     pub(crate) source_id: String,
     pub(crate) file: PathBuf,
     pub(crate) read: How,
@@ -85,7 +87,7 @@ impl Unit {
     }
 }
 
-/// The position of an offset in a segment.
+/// Combines the number of a segment and a byte offset in it to a position.
 pub(crate) fn position(segment: u64, offset: u64) -> i64 {
     let segment = i64::try_from(segment)
         .unwrap_or(MOST_SEGMENTS)
@@ -96,7 +98,7 @@ pub(crate) fn position(segment: u64, offset: u64) -> i64 {
     (segment << OFFSET_BITS) | offset
 }
 
-/// The offset inside its segment of a position.
+/// The byte offset in a position.
 pub(crate) fn offset(position: i64) -> u64 {
     u64::try_from(position & ((1 << OFFSET_BITS) - 1)).unwrap_or(0)
 }
@@ -112,8 +114,8 @@ impl Known {
         list.push((path.to_path_buf(), source_id));
     }
 
-    /// The stream id for some content at a path. A recording that was moved keeps its stream; a
-    /// copy at another path is a stream of its own, as in queries.
+    /// The stream id for some content at a path. A recording that was moved keeps its id. A copy at
+    /// another path gets an id of its own, as `stormlog query` also lists both.
     fn source_id(&self, content_id: &str, path: &str) -> String {
         let found = self.0.get(content_id).map_or(&[][..], Vec::as_slice);
         let same = found.iter().find(|(known, _)| known == Path::new(path));
@@ -258,8 +260,8 @@ fn lines(file: &Path, pieces: &mut Vec<Piece>) -> io::Result<()> {
     let Some(first) = first_line(file)? else {
         return Ok(());
     };
-    // The number is used for a segment without a manifest too, so that it stays the same piece when
-    // its sink gets a manifest.
+    // A segment without a manifest gets the same position from its file name as one with a
+    // manifest, so that it is not stored again when its sink gets a manifest.
     let number = segment_number(file);
     let event = number.and_then(|_| identity::event_of(&first));
     let content_id = event

@@ -1,4 +1,4 @@
-//! Writes files that contain rows of some sources again, without these rows.
+//! Rewrites the files of a table that contain rows of the given sources, without these rows.
 //!
 //! The Delta library deletes rows by a condition, but it walks through a list of ids in a condition
 //! recursively: the ids of a run of thousands of ranks would overflow its stack.
@@ -43,8 +43,8 @@ struct File {
 }
 
 impl Rewrite<'_> {
-    /// Writes the files that contain rows of the sources again without these rows. Returns the
-    /// actions that remove the old files; the new ones are in the writer.
+    /// Rewrites the files that contain rows of the sources, without these rows. Returns the actions
+    /// that remove the old files; the remaining rows are in the writer.
     pub(super) async fn run(
         &self,
         writer: &mut RecordBatchWriter,

@@ -160,7 +160,7 @@ fn array<A: Array + 'static>(array: A) -> ArrayRef {
     Arc::new(array)
 }
 
-/// The finished column, and room for as many rows in the next one.
+/// Returns the finished column, and reserves space for as many rows in the next one.
 fn taken(column: &mut Int64Builder) -> ArrayRef {
     let finished = column.finish();
     *column = Int64Builder::with_capacity(finished.len());
@@ -195,7 +195,7 @@ impl TextColumn {
     }
 }
 
-/// Rows of one origin and one day that follow each other.
+/// Consecutive rows with the same day and the same origin (session, process, rank and device).
 #[derive(Clone, Copy)]
 struct Run<'a> {
     origin: &'a Origin,

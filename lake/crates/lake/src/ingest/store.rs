@@ -29,8 +29,9 @@ const MOST_TRIES: u32 = 8;
 /// The pause between the first two attempts; each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
-/// Rows of more days than this, in slices that follow each other, are copied by the writer instead,
-/// because small slices are encoded slowly.
+/// The largest number of slices (consecutive rows of one day) that are written without a copy. With
+/// more slices, the writer sorts the rows by copying them, because many small slices are encoded
+/// slowly.
 const MOST_SLICES: usize = 16;
 
 /// The error that another ingest has stored some of the same sources meanwhile.
@@ -154,8 +155,8 @@ impl Store {
         Ok(())
     }
 
-    /// Writes the new rows, and the files that contain old ones again without them; one commit
-    /// exchanges the files.
+    /// Writes the new rows, and rewrites the files that contain old rows without these; one commit
+    /// replaces the old files by the new ones.
     async fn try_replace(
         &self,
         source_ids: &BTreeSet<String>,
@@ -181,7 +182,7 @@ impl Store {
             .map(|_| ())
     }
 
-    /// Writes the files that contain rows of some sources again without these rows. Returns the
+    /// Rewrites the files that contain rows of the given sources, without these rows. Returns the
     /// actions that remove the old files.
     async fn rewrite_without(
         &self,
@@ -275,7 +276,8 @@ pub(super) async fn write_days(
             return writer.write(rows).await;
         };
         let day = IndexMap::from([(PARTITION.to_owned(), date)]);
-        // The future of the writer is larger than those of all its callers together.
+        // The writer's future is larger than the futures of all its callers together, so it is
+        // boxed.
         Box::pin(writer.write_partition(rows, &day, WriteMode::Default)).await?;
     }
     Ok(())
