@@ -3,9 +3,10 @@
     python benches/causes_proof.py [--seconds 50] [PROGRAM ...] > causes.json
 
 Runs programs of benches/programs one after the other under ``stormlog run`` without flags and prints
-one JSON object. Without names: the two that were found but not named on 2026-11-16. The marked lines of
-a program are ``# CULPRIT`` (the line that allocates) and ``# CULPRIT-HOLDER`` (the line with the name of
-the holder). Exits with 1 when a name is wrong or missing. Needs a GPU, PyTorch and the installed package.
+one JSON object. Without names it runs the two programs whose leak was found on 2026-11-16 but whose
+cause was not named. The marked lines of a program are ``# CULPRIT`` (the line that allocates) and
+``# CULPRIT-HOLDER`` (the line with the name of the holder). Exits with 1 when a name is wrong or
+missing. Needs a GPU, PyTorch and the installed package.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
 All sinks have their default configuration, the default flush policy included. Contenders:
 stormlog 0.3.9, ours through the same Python class, and ours as our trackers append, from
 Rust. Rounds alternate between them, each in a process of its own; the median of each is
-compared. A fourth writes the same bytes, already made, with one call for each flush: what
-the kernel alone takes of any sink that has its lines in the file when an append returns. Two
+compared. A fourth contender only writes the finished lines, with one call for each flush: the time
+that the kernel alone needs, which no sink can avoid if a flushed line must be in the file. Two
 figures: appends alone, and the whole life of a sink, from open to close with its rollups.
 Counters, times and metadata differ from record to record, as a tracker's do. Stormlog 0.3.9
 appends a tenth of the events.

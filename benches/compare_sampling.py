@@ -3,11 +3,11 @@
     python benches/compare_sampling.py --reference /path/to/reference/bin/python
 
 Both interpreters run the same script: a tracker samples a sleeping process, and the CPU time
-of the whole process, threads included, is divided by the number of samples. Each samples as
-fast as it can, which is the cost of the sampling itself; at a usual interval most of the time
-is the kernel's for waking a thread, the same for both, so that is measured too: a thread that
-wakes as often and does nothing. Exits with 1 when the ratio of the former is below the one
-promised.
+of the whole process, threads included, is divided by the number of samples. Each tracker samples
+first as fast as it can, which shows the cost of the sampling itself, and then every 10 ms. At that
+interval the kernel uses most of the time to wake a thread, the same for both trackers, so the
+script also measures a thread that wakes as often and does nothing. Exits with 1 when the ratio of
+sampling as fast as possible is below PROMISED_RATIO.
 """
 
 from __future__ import annotations

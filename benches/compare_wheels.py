@@ -2,8 +2,8 @@
 
     python benches/compare_wheels.py OLD.whl NEW.whl [--rounds 5] [--events 500000] [--ranks 4096]
 
-A change of the inside must not make anything slower: this shows the speed of a build as a share of that of
-an earlier one. Needs an interpreter that both wheels fit and nothing else: they are unpacked, not
+Internal changes must not make anything slower: this compares the speed of a build with that of an
+earlier one. Needs an interpreter that both wheels fit and nothing else: they are unpacked, not
 installed. The wheels take turns, so that both see the same machine. `ratio` is the new time
 divided by the old one, of the best and of the median round.
 """

@@ -2,11 +2,11 @@
 
     python benches/crash_campaign.py --kills 10000
 
-Every victim is a real process that is ended with SIGKILL. What it reported through a pipe before
-(events that it flushed, decisions that it made), or what the manifest on the disk counted, must be
-there afterwards; every artifact must load; a session must read as interrupted, or as completed if
-it was; and nothing may be left running. Exit code 1 when anything of this fails; each failure is
-printed with its seed.
+Every victim is a real process that is ended with SIGKILL. Events that it had flushed and decisions
+that it had made, as far as it reported them through a pipe or the manifest on disk counted them,
+must be there afterwards; every artifact must load; the status of a session must be interrupted, or
+completed if it was; and no process may be left running. Exit code 1 when anything of this fails;
+each failure is printed with its seed.
 
 Victims are forked from a process that has imported the package and done nothing else, so that a
 kill costs milliseconds. The modes are listed in ``MODES``.
@@ -32,7 +32,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-# A victim on a loaded machine; nothing takes a tenth of it.
+# How long to wait for a victim; even on a loaded machine nothing takes a tenth of this time.
 PATIENCE_S = 60.0
 # How many processes are killed in one directory, one after the other.
 KILLS_IN_A_DIRECTORY = 4
@@ -173,7 +173,7 @@ class Victims:
             known = core.records()
             if core.flush(PATIENCE_S):
                 self.report(events=len(known), last_ns=known[-1]["timestamp_ns"])
-            # What the program does between.
+            # Stands for the work of a program between two events.
             time.sleep(0.003)
 
     def fork(self) -> None:
@@ -235,7 +235,7 @@ class Victims:
         command = [sys.executable, "-c", PROGRAM, *files]
         out = str(self.folder / "out")
         code = main(["run", "--dir", out, "--interval", "0.01", "-q", "--", *command])
-        # The interpreter has nothing to add: the command has returned.
+        # The command has returned, so the interpreter need not run its own shutdown.
         os._exit(code)
 
 
@@ -268,7 +268,7 @@ class Server:
         return json.loads(self._socket.recv(4096))
 
     def children(self) -> list[int]:
-        """What still runs of all that victims started."""
+        """The processes started by victims that still run."""
         self._socket.send(json.dumps(["children"]).encode())
         return json.loads(self._socket.recv(65536))
 
@@ -284,7 +284,7 @@ def _serve(link: socket.socket) -> None:
     import stormlog.query  # noqa: F401
     import stormlog.telemetry_sink  # noqa: F401
 
-    # What victims leave behind becomes a child of this process, where it is seen.
+    # Processes that a killed victim leaves become children of this process, which can list them.
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     while True:
         message, ancillary, _, _ = link.recvmsg(65536, socket.CMSG_SPACE(4))
@@ -319,7 +319,7 @@ def _be_victim(mode: str, folder: Path, seed: int, out: int) -> None:
 
 
 def _living_children() -> list[int]:
-    # Those that have ended are taken note of first.
+    # Children that have ended are reaped first.
     while True:
         try:
             pid, _ = os.waitpid(-1, os.WNOHANG)
@@ -491,7 +491,7 @@ class Campaign:
                 self._note("fork", reports, sessions, target)
                 check_sink(target, sessions)
         finally:
-            # One that was killed before it could report has left children as well.
+            # A victim that was killed before its first report has left children as well.
             for pid in self.server.children():
                 self._kill("fork", pid)
 
@@ -569,7 +569,7 @@ class Campaign:
         ended = self.server.wait(pid)
         if ended not in (-signal.SIGKILL, 128 + signal.SIGKILL):
             raise Failure(f"run ended with {ended}")
-        # Also while the program that it recorded goes on.
+        # The sessions must read as interrupted even while the recorded program goes on.
         check_run(out, acknowledged, {"interrupted"})
         (folder / "stop").touch()
         self._settled_children()
@@ -604,7 +604,7 @@ def statuses(folder: Path) -> dict[str, str]:
 
 
 def check_sink(folder: Path, sessions: dict[str, dict[str, Any]]) -> None:
-    """Every event that was acknowledged is there, and every session ended as it did."""
+    """Check that every acknowledged event is there and every session has the right status."""
     expected = {name: facts for name, facts in sessions.items() if facts["events"]}
     if not folder.joinpath("manifest.json").exists():
         if expected:
@@ -617,7 +617,7 @@ def check_sink(folder: Path, sessions: dict[str, dict[str, Any]]) -> None:
             raise Failure(f"session {name} is gone with {facts['events']} events")
         times = [event.timestamp_ns for event in found[name].events]
         if "last_ns" in facts:
-            # Threads take the time before they take their turn, so order is no evidence.
+            # Threads read the clock before they append, so events need not be in order of time.
             if facts["last_ns"] not in times:
                 raise Failure(f"the last event of {name} that was flushed is gone")
         elif times != [START_NS + number * 100_000_000 for number in range(len(times))]:
@@ -626,7 +626,7 @@ def check_sink(folder: Path, sessions: dict[str, dict[str, Any]]) -> None:
             raise Failure(f"{facts['events']} events of {name} were flushed, {len(times)} are there")
     for name, status in now.items():
         is_completed = sessions.get(name, {}).get("completed", False)
-        # One may have been killed between the end of its session and the report.
+        # A victim may have been killed after it closed its session and before it reported that.
         wanted = {"completed"} if is_completed else {"interrupted", "completed"}
         if status not in wanted or (status == "completed" and "-" not in name):
             raise Failure(f"session {name} of a killed process is {status}")
@@ -636,7 +636,7 @@ def check_sink(folder: Path, sessions: dict[str, dict[str, Any]]) -> None:
 
 
 def check_thinned(folder: Path, flushed: int) -> None:
-    """What is not there was thinned or pruned, and counted."""
+    """Check that every missing event is counted in the manifest as thinned or pruned."""
     from stormlog.telemetry_sink import read_telemetry_sink_manifest
 
     if not folder.joinpath("manifest.json").exists():
@@ -661,7 +661,7 @@ def check_thinned(folder: Path, flushed: int) -> None:
 
 
 def check_issues(folder: Path, decided: list[str]) -> None:
-    """The last decision that was acknowledged is there, or the one after it."""
+    """Check that the last acknowledged decision, or the one after it, is stored."""
     import stormlog.query
 
     states = stormlog.query.open([folder]).issue_state.all()
@@ -675,7 +675,7 @@ def check_issues(folder: Path, decided: list[str]) -> None:
 
 
 def check_bundle(folder: Path, acknowledged: int, is_done: bool) -> None:
-    """A diagnosis that was killed has a bundle that loads and does not pass for a whole one."""
+    """Check that the bundle of a killed diagnosis loads and has all acknowledged events."""
     manifest = folder / "manifest.json"
     if not manifest.exists():
         if is_done or acknowledged:
@@ -696,7 +696,7 @@ def check_bundle(folder: Path, acknowledged: int, is_done: bool) -> None:
 
 
 def check_run(folder: Path, acknowledged: int, wanted: set[str]) -> None:
-    """The recording of a run loads with what it had, and reads as what it is."""
+    """Check that the recording of a run has all acknowledged events and the right status."""
     if acknowledged == 0 and not list(folder.rglob("host.json")) + list(
         folder.rglob("manifest.json")
     ):

@@ -1,5 +1,5 @@
-"""Derives labelled traces from labelled traces, to judge the diagnosis on cases between the made and
-the given ones.
+"""Derives labelled traces from existing ones, to score the diagnosis on cases that are neither
+purely synthetic nor the given ones.
 
     python benches/derive_traces.py SOURCE OUT KIND [--seed 1] [--copies 1] [--at-least 0]
 
@@ -9,7 +9,7 @@ them; OUT becomes such a directory, for score_diagnosis.py. KIND is one of
     anomalies       one to three anomalies more on one rank, labelled by what was put in
     decoys          ordinary behaviour that looks like trouble put into the clean traces, which
                     stay clean; the others are left out
-    noise           every allocation lower by a scatter of a thousandth of the device
+    noise           every allocation lowered by noise of about a thousandth of the device's memory
     gaps            one sample in eight missing, at random
     first-of-two    of every two samples the first
     second-of-two   of every two samples the second
@@ -17,8 +17,8 @@ them; OUT becomes such a directory, for score_diagnosis.py. KIND is one of
 --copies makes several different traces of each (anomalies and decoys), --at-least leaves out runs
 with fewer samples than that on their best recorded rank. A trace that cannot carry what is drawn
 for it in several draws is left out, for example one that is too short, that has restarts, or whose
-device is of unknown size. Of what is thinned out, a spike that is left with one sample, or a first
-cause that leads by less than five, becomes optional.
+device is of unknown size. Where samples are dropped, the label of a spike that is left with one
+sample, or of a first rank that leads by fewer than five samples, becomes optional.
 
 Needs numpy. The same source and seed give the same traces every time.
 """

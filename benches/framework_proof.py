@@ -1,10 +1,10 @@
-"""Runs a proof where a framework is: here if this interpreter has it, else in an environment of
-its own, made for the purpose, into which the framework is installed from the package index.
+"""Runs a proof (a script that checks Stormlog with a real framework): in this interpreter if it has
+the framework, else in a new virtual environment into which the framework is installed from the
+package index.
 
-The proof imports Stormlog from this checkout where it is built (`maturin develop`), else the one
-that is installed here, and prints a list of what it asked and what it saw as its last line; that
-becomes a table. Anything that does not hold ends it with 1. Not part of the tests: frameworks are
-some hundred megabytes.
+The proof imports Stormlog from this checkout if it is built there (`maturin develop`), else the
+installed one. Its last line of output is a list of questions and answers, which becomes a table. It
+exits with 1 when a check fails. Not part of the tests: frameworks are some hundred megabytes.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def ledgers(run: Path) -> list[dict[str, Any]]:
 
 
 def judged(ledger: dict[str, Any]) -> dict[str, Any]:
-    """The sums of one ledger."""
+    """The entries of one ledger in MiB, and what they leave unexplained."""
     libraries = ledger["libraries"] or []
     known = {
         "context": ledger["context"]["bytes"],

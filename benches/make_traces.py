@@ -164,7 +164,7 @@ def waveform(p, phase):
 
 
 def other_waveform(p, part):
-    """Steps of other shapes; `part` of a step before it rests."""
+    """The memory of a step with another shape; `part` is the share of the step's active time."""
     if p.form == "plateau":
         return np.interp(part, [0, 0.2, 0.6, 0.8, 1], [0, 1, 1, p.shelf, p.shelf])
     if p.form == "decay":
@@ -173,7 +173,8 @@ def other_waveform(p, part):
 
 
 def rank_series(p, t, anomalies, factor, seed):
-    """True values at true times t for one rank: allocated, need between samples, hidden."""
+    """The true values of one rank at the times t: allocated memory, the peak between samples that
+    the cache must hold, and hidden memory."""
     rng = np.random.default_rng(seed)
     n = len(t)
     since = np.maximum(t - p.load, 0)
@@ -386,7 +387,7 @@ def make(trace_id, scenario, seed, out, wide=False):
         elif part == "frag":
             onset, end = rng.uniform(0.28, 0.5) * L, rng.uniform(0.65, 0.95) * L
             size = rng.uniform(0.2, 0.7) * (p.floor + p.amp)
-            if wide:  # what else is allocated raises the highest allocation too
+            if wide:  # other anomalies raise the highest allocation too
                 others = {"leak": 0.15, "oom": 0.15, "step": 0.15, "spike": 0.21}
                 highest = p.floor + p.amp + T * sum(others.get(part, 0) for part in parts)
                 room = 0.93 * T - p.headroom * highest - p.hid0

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""What receivers of alerts and metrics cost a program: its steps, and the time from its end to that of
-``stormlog run``. Dead, slow and hostile receivers against a good one and none at all, interleaved.
+"""Measures how receivers of alerts and metrics slow a program: its steps, and the time from its end
+to the end of ``stormlog run``. Dead, slow and hostile receivers take turns with a good one and
+with none.
 
     python benches/receivers.py [--repeats 5] [--seconds 20]
 """

@@ -148,7 +148,7 @@ class Collections:
 
 
 def total_loss(blocks: dict[bool, list[Block]]) -> float:
-    """Of the rate over all paused blocks, what is missing in the others."""
+    """By how many percent the rate over all running blocks is below that over all paused ones."""
     rate = {
         paused: sum(one.steps for one in some) / sum(one.seconds for one in some)
         for paused, some in blocks.items()
@@ -266,11 +266,11 @@ class Recorder:
         self._since = None if paused else now
 
     def may_pause(self) -> bool:
-        """Whether nothing is going on that a pause would carry into the next block."""
+        """Whether the recorder is idle, so that none of its work moves into the next block."""
         return True
 
     def evidence(self) -> dict[str, Any] | None:
-        """What was searched for the cause of a rise."""
+        """The last state of the search for the cause of growing memory."""
         return None
 
     def cpu_seconds_per_second(self) -> dict[str, float]:
@@ -283,7 +283,7 @@ class Recorder:
         """How old the allocator's counters were when a sample was taken."""
         ages = []
         for event in self.tracker.get_events("sample", last_n=5000):
-            # Without it the counters were read for the sample.
+            # Without this value, the counters were read when the sample was taken.
             read_ns = event.metadata.get("allocator_read_ns")
             ages.append(0.0 if read_ns is None else event.timestamp * 1e3 - read_ns / 1e6)
         ages.sort()

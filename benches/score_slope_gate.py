@@ -18,7 +18,7 @@ GROWING = {"allocator_leak", "hidden_drift"}
 
 
 def exit_code(program: list[str], trace: Path, limit: str) -> int:
-    """What the command says of a trace beside itself."""
+    """The exit code of comparing a trace with itself: 2 when the gate fails."""
     command = [*program, "compare", str(trace), str(trace), "--max-slope", limit]
     return subprocess.run(command, capture_output=True).returncode
 

@@ -31,7 +31,7 @@ SAME_FRAME_S = 0.004
 
 @dataclass
 class Opening:
-    """What was seen of one start."""
+    """The measurements of one start."""
 
     first_cpu_s: float
     first_wall_s: float
@@ -48,7 +48,7 @@ class Opening:
 
 def cpu_s(pid: int) -> float:
     """CPU time of a process, its ended threads included."""
-    # The kernel's number of another process's clock: see clock_getcpuclockid(3).
+    # The id of another process's CPU clock, as clock_getcpuclockid(3) computes it.
     return time.clock_gettime((~pid << 3) | 2)
 
 

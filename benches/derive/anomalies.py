@@ -1,8 +1,8 @@
 """Anomalies put into one rank of a trace, with the labels that follow from what was put in.
 
-Sizes and times keep to the definitions of the kinds: nothing is smaller, shorter or earlier than
-the smallest case of its kind. What the trace was labelled with before stays true: where an anomaly
-would change an older label, it is not put in.
+Each kind of anomaly has a definition of its smallest size, shortest duration and earliest onset,
+and nothing that is put in is below that. Existing labels stay true: an anomaly that would change
+one of them is not put in.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ import numpy as np
 from derive.sets import BLOCK, Column, Event, RankColumns, Trace, Unsuitable
 from derive.sets import columns_of_ranks, highest_so_far, whole_blocks
 
-# Of the device: the smallest and the largest that is put in.
+# The smallest and the largest size that is put in, as shares of the device's memory.
 GROWTH, STEP, SPIKE = (0.0055, 0.15), (0.016, 0.15), (0.024, 0.15)
-# Of the highest allocation.
+# The same, as shares of the highest allocation.
 FRAGMENTATION = (0.2, 0.6)
 SMALLEST_FRAGMENTATION = 0.18
 # Garbage that is collected late hides anomalies of its own size.
 GARBAGE_HIDES = {"leak": 8.0, "step": 3.0}
-# A run is labelled at risk, or not, when the true time differs from the horizon by this factor.
+# The horizon is put this factor away from the true time until memory is full, so that the label
+# (at risk or not) is certain.
 SURE_OF_HORIZON = 2.1
 NEVER_TOGETHER = (
     {"leak", "step"},
@@ -37,7 +38,7 @@ LASTING = {"leak", "drift", "step", "hidden_step", "fragmentation"}
 
 @dataclass
 class Addition:
-    """What is put on top of a rank's columns, and the labels of it."""
+    """What is added to the columns of a rank, and the labels for it."""
 
     columns: RankColumns
     label_rank: int | None
@@ -70,8 +71,8 @@ class Addition:
 
 @dataclass(frozen=True)
 class Growth:
-    """How growth goes: the share that is there after a share of its time, 0 to 1, and the slowest and
-    fastest that its rate at the end can be taken for (1 is even growth)."""
+    """The shape of growth: a function from the share of time (0 to 1) to the share of the size, and
+    the lowest and highest rate that one may read off at its end (1 is the rate of even growth)."""
 
     share: Callable[[Column], Column]
     slowest: float = 1.0
@@ -141,17 +142,18 @@ def chosen_rank(ranks: list[RankColumns], info: dict[str, Any], rng: np.random.G
 
 
 def possible_anomalies(info: dict[str, Any], on_cpu: bool) -> list[str]:
-    """What leaves the labels of a trace true; what should be drawn more often stands twice."""
+    """The anomalies that leave the labels of a trace true; a name that is listed twice is drawn
+    more often."""
     present = {label["kind"] for label in info["findings"]}
     if present & {"rank_first_cause", "oom_risk"}:
         raise Unsuitable("what one rank does more would change who began, or when memory ends")
     names = [] if "transient_spike" in present else ["spike", "hidden_spike"]
-    # A spike changes no rank's typical allocation; all else would.
+    # A spike does not change the typical allocation of a rank; every other anomaly does.
     if "rank_imbalance" not in present:
-        # A jump would bring the end of growing memory nearer, and a second growth too.
+        # Beside growing memory, a jump or a second growth would let memory run out earlier.
         if not present & {"allocator_leak", "hidden_drift", "step_change"}:
             names += ["drift", "drift", "hidden_step"]
-            # What is given back would hide what grows.
+            # Memory that the program gives back would hide memory that grows.
             names += [] if "down_step" in info["decoys"] else ["leak", "leak", "step"]
         if not present & {"fragmentation", "allocator_leak"}:
             names.append("fragmentation")
@@ -161,7 +163,7 @@ def possible_anomalies(info: dict[str, Any], on_cpu: bool) -> list[str]:
 
 
 def chosen_anomalies(possible: list[str], info: dict[str, Any], rng: np.random.Generator) -> set[str]:
-    """One to three of them that can be distinguished."""
+    """One to three anomalies that can be distinguished from each other."""
     wanted = int(rng.choice([1, 2, 3], p=[0.5, 0.4, 0.1]))
     if info["findings"]:
         wanted = min(wanted, 2)
@@ -180,7 +182,7 @@ def smallest_factor(info: dict[str, Any], name: str) -> float:
 
 
 def size_between(smallest: float, largest: float, rng: np.random.Generator) -> float:
-    """Small ones are as likely as large ones."""
+    """A random size on a logarithmic scale, so that small ones are as likely as large ones."""
     if largest < smallest:
         raise Unsuitable("the device has no room for it")
     return float(np.exp(rng.uniform(np.log(smallest), np.log(largest))))
@@ -273,7 +275,7 @@ def phases_of(events: list[Event], columns: RankColumns) -> list[tuple[float, fl
 
 
 def add_fragmentation(addition: Addition, highest: float, rng: np.random.Generator) -> None:
-    """A cache that climbs several times away from the highest allocation."""
+    """A cache that grows several times, further and further above the highest allocation."""
     columns = addition.columns
     smallest, largest = (share * highest for share in FRAGMENTATION)
     size = size_between(smallest, min(largest, 0.9 * addition.room), rng)
@@ -288,7 +290,8 @@ def add_fragmentation(addition: Addition, highest: float, rng: np.random.Generat
 
 
 def check_fragmentation(addition: Addition, allocated: Column, reserved: Column) -> None:
-    """The excess must have grown by what the definition asks for, whatever else has happened."""
+    """Check that the cache above the highest allocation has grown by as much as the definition of
+    fragmentation asks for, whatever else has changed."""
     excess = reserved - highest_so_far(allocated)
     first = int(np.argmax(addition.cache > 0))
     if excess[first:].min() < excess[first - 1] or (
@@ -321,10 +324,11 @@ def reserved_with(addition: Addition, allocated: Column) -> Column:
 
 
 def horizon_of_growth(addition: Addition, rng: np.random.Generator) -> float:
-    """A horizon in hours that is surely too short for the growth, or sometimes surely not.
+    """A horizon in hours: mostly one within which memory surely does not run out, sometimes one
+    within which it surely does (labelled as a risk).
 
-    How high a step's normal peak is, and how fast paused or accelerating growth goes at its end, can
-    be read in several ways; the label holds for all of them.
+    A step's normal peak, and the rate at the end of growth that pauses or accelerates, can be
+    estimated in several ways; the label is right for all of them.
     """
     columns = addition.columns
     steady = columns.allocated[len(columns) // 4 :]
@@ -344,7 +348,7 @@ def horizon_of_growth(addition: Addition, rng: np.random.Generator) -> float:
 
 
 def labelled(trace: Trace, addition: Addition, names: set[str], horizon_hours: float) -> dict[str, Any]:
-    """The truth of the trace with what was added."""
+    """The labels of the trace together with those of what was added."""
     findings = trace.info["findings"] + addition.findings
     optional = list(trace.info["optional"])
     if trace.rank_matters and names & LASTING:

@@ -1,7 +1,7 @@
 """Ordinary behaviour put into a clean trace, on all its ranks alike; it stays clean.
 
-Everything settles in the first quarter of the run, comes back, is regular, is marked by a phase, or
-is smaller than the smallest finding of its kind.
+Every change ends in the first quarter of the run, is taken back, is regular, is marked by a phase,
+or is smaller than the smallest finding of its kind.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Setting:
         return np.maximum(self.times - self.loaded, 0)
 
     def at_least_samples(self, length: float, samples: float) -> float:
-        """A length that holds some samples."""
+        """The length, made longer if it would contain fewer samples than this."""
         return max(length, samples / len(self.times))
 
 
@@ -152,7 +152,7 @@ def with_decoys(trace: Trace, rng: np.random.Generator) -> Trace:
 
 
 def chosen_behaviour(info: dict[str, Any], rng: np.random.Generator) -> list[str]:
-    """One to three that do not take each other's rhythm."""
+    """One to three kinds of behaviour. At most one is an evaluation, so that rhythms do not mix."""
     possible = [*ALLOCATED, *HIDDEN, *ABOVE_PEAK, EMPTIED]
     if "gc" in info["decoys"]:
         possible.remove("collected_garbage")
@@ -201,7 +201,8 @@ def put_into(
 
 
 def empty_cache(reserved: Column, allocated: Column, peak: float, first: int) -> None:
-    """From `first` on the cache holds only what was needed since, a step's peak at least."""
+    """Empty the cache at `first`: from then on it holds what was needed since, and at least the
+    peak of a step."""
     needed = highest_so_far(whole_blocks(1.03 * allocated[first:]))
     least = min(1.02 * peak, float(reserved[first]))
     reserved[first:] = np.maximum(needed, np.ceil(least / BLOCK) * BLOCK)

@@ -20,20 +20,20 @@ import numpy.typing as npt
 Event: TypeAlias = dict[str, Any]
 Column: TypeAlias = npt.NDArray[np.float64]
 
-# What the allocator and the device hand out at once.
+# The allocator and the device hand out memory in multiples of this.
 BLOCK = 2 * 2**20
-# An anomaly must be distinguishable from a warm-up; shorter records have none.
+# Nothing is put into shorter recordings: an anomaly could not be distinguished from a warm-up.
 FEWEST_SAMPLES = 70
 HELD = ("allocator_allocated_bytes", "allocator_reserved_bytes", "device_used_bytes", "device_free_bytes")
 
 
 class Unsuitable(Exception):
-    """This trace cannot carry what was drawn for it; another draw may do."""
+    """What was drawn cannot be put into this trace; another draw may fit."""
 
 
 @dataclass(frozen=True)
 class Trace:
-    """One recording with its truth."""
+    """One recording with its labels."""
 
     name: str
     events: list[Event]
@@ -56,7 +56,7 @@ def read_set(directory: Path) -> Iterator[Trace]:
 
 
 def write_set(directory: Path, traces: Iterable[Trace], score: Path) -> int:
-    """Write a set with the score that judges it; how many traces it has."""
+    """Write a set with a copy of its score.py; return the number of traces."""
     (directory / "traces").mkdir(parents=True, exist_ok=True)
     listed, truth = {}, {}
     for trace in traces:
@@ -114,7 +114,7 @@ class RankColumns:
 
     @property
     def loaded(self) -> float:
-        """When the model was there: most of what is allocated later."""
+        """When the model was loaded: the time at which most of the later allocation was reached."""
         later = np.median(self.allocated[len(self) // 4 :])
         return float(self.times[np.argmax(self.allocated >= 0.6 * later)])
 
@@ -123,7 +123,8 @@ class RankColumns:
         return int(self.began_ns + time * 1e9)
 
     def write(self, allocated: Column, reserved: Column, hidden: Column, events: list[Event]) -> None:
-        """Put columns into the samples; `events` are all of the trace, whose other records follow."""
+        """Put columns into the samples, and adapt the other records of the rank in `events`, the
+        events of the whole trace."""
         used = reserved + hidden
         if allocated.min() < 0 or used.max() > 0.995 * self.capacity:
             raise Unsuitable("more or less memory than the device has")
@@ -135,7 +136,7 @@ class RankColumns:
         self._write_records_between(events)
 
     def _write_records_between(self, events: list[Event]) -> None:
-        """A start, a phase or an error shows what the sample before it showed."""
+        """Give every start, phase and error the counters of the sample before it."""
         stamps = [sample["timestamp_ns"] for sample in self.samples]
         for event in events:
             if event["rank"] == self.rank and event["event_type"] != "sample":
@@ -168,7 +169,7 @@ def columns_of_ranks(events: list[Event], info: dict[str, Any]) -> list[RankColu
 
 
 def whole_blocks(held: Column) -> Column:
-    """Rounded up to what is handed out at once."""
+    """Bytes rounded up to whole blocks."""
     return np.ceil(held / BLOCK) * BLOCK
 
 

@@ -1,5 +1,5 @@
-"""Samples left out, noise added: what must not change a verdict. Labels that no longer hold become
-optional: neither finding them nor missing them counts."""
+"""Leaves out samples or adds noise, which should not change the findings. Labels that no longer
+hold become optional: neither finding them nor missing them counts."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import numpy.typing as npt
 
 from derive.sets import Event, Trace, samples_of_sessions
 
-# By definition: a spike lasts two samples, a first cause leads by five.
+# By definition, a spike lasts at least two samples, and the first rank leads by at least five.
 FEWEST_OF_A_SPIKE = 2
 FEWEST_OF_A_LEAD = 5
 
 
 def thinned(trace: Trace, kept: Callable[[int], npt.NDArray[np.bool_]], samples_per_kept: float) -> Trace:
-    """The trace with those samples of each session that `kept` (of their number) says."""
+    """The trace with only some samples of each session: `kept` gets their number and returns which
+    ones stay."""
     dropped: set[int] = set()
     sessions = samples_of_sessions(trace.events)
     for samples in sessions.values():
@@ -70,7 +71,7 @@ def raised_since(samples: list[Event], label: dict[str, Any], level: Callable[[E
     usual = [level(sample) for sample in samples[max(0, first - 60) : first]]
     if not usual:
         return []
-    # Not the highest: a spike before this one may be among them.
+    # A quantile and not the maximum, because an earlier spike may be among them.
     least = np.quantile(usual, 0.9) + 0.4 * label["magnitude"]
     after = first
     while after < len(samples) and level(samples[after]) > least:
@@ -84,7 +85,7 @@ def longest_record(trace: Trace) -> int:
 
 
 def with_noise(trace: Trace, rng: np.random.Generator) -> Trace:
-    """Every allocation lower by a scatter of a thousandth of the device."""
+    """Every allocation lowered by random noise of about a thousandth of the device's memory."""
     events = [dict(event) for event in trace.events]
     for event in events:
         held = event["allocator_allocated_bytes"]

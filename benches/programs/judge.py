@@ -6,8 +6,9 @@
     python benches/programs/judge.py --judge-only runs              recordings made before
     python benches/programs/judge.py --same-results                 the programs' own results
 
-A clean program is right when no finding is a warning or critical. A fault is right when a finding
-of an expected kind is, and nothing else beside it. programs.json holds what is expected. Needs the
+The report on a clean program is right when no finding is a warning or critical. The report on a
+fault is right when a finding of an expected kind is a warning or critical, and none of an
+unexpected kind is. programs.json lists what is expected. Needs the
 standard library only. Exit code: 0 when everything is right, 1 otherwise.
 """
 

@@ -1,4 +1,4 @@
-"""The import name of old for ``stormlog``: the same modules under both names."""
+"""The old import name of ``stormlog``: both names import the same modules."""
 
 import sys
 

@@ -1,9 +1,10 @@
-"""The lines of the program that can add to a container, from its byte code.
+"""Finds the lines of the program that can add to a container, by reading the program's byte code.
 
 A thread of ours cannot see the program add an element, because the interpreter never switches
-threads at that moment. But when only one line of the program's own code adds to a container, it
-must be that line. The code is read, never run, and nothing is imported or traced. tracemalloc would
-name the line that allocated an element, but doubles the cost of every allocation meanwhile.
+threads at that moment. But when only one line of the program's own code can add to a container,
+that line added the element. The code is read, never run, and nothing is imported or traced.
+tracemalloc would name the line that allocated an element, but doubles the cost of every allocation
+while it is on.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class _Target(NamedTuple):
 
     name: str
     relation: str
-    # The container is an element of the named object.
+    # Whether the container is an element of the named object (``caches[0]``).
     is_element: bool
     # The function that the variable belongs to.
     function: str
@@ -62,7 +63,8 @@ class _Target(NamedTuple):
 
 def adding_lines(place: Place) -> list[Line]:
     """The lines that add to the container at a place. Empty when the list may be incomplete: an
-    adding method is passed around, or the code is too long or too complex to read."""
+    adding method is loaded without being called (``add = items.append``), or the code is too long
+    or too complex to read."""
     if place.relation == "cache":
         return _definitions(place.scope)
     target = _target(place)
@@ -161,7 +163,7 @@ def _definitions(function: str) -> list[Line]:
 
 
 def _lines(code: CodeType, target: _Target) -> list[Line] | None:
-    """The lines of one code object; None when some may be missing."""
+    """The lines of one code object that add to the container; None when some may be missing."""
     numbered = list(_numbered(code))
     found = []
     for index, (instruction, number) in enumerate(numbered):
@@ -170,7 +172,7 @@ def _lines(code: CodeType, target: _Target) -> list[Line] | None:
             continue
         at = index + 1
         if target.is_element:
-            # Skip the key of one instruction and the subscript.
+            # Skip the instruction that loads the key, and the subscript.
             at += 2
             if at > len(numbered) or not _is_subscript(numbered[at - 1][0]):
                 continue
@@ -220,8 +222,8 @@ def _is_call(instruction: dis.Instruction) -> bool:
 
 
 def _method(instruction: dis.Instruction) -> str | None:
-    """How an adding method of the value below is used, "called" or "taken"; None when it is not
-    used."""
+    """How an instruction uses an adding method (``append``) of the value on top of the stack:
+    "called", or "taken" when it only loads the method; None when it uses no such method."""
     is_attribute = instruction.opname in ("LOAD_METHOD", "LOAD_ATTR")
     if not is_attribute or instruction.argval not in _ADDING:
         return None
@@ -235,8 +237,9 @@ def _is_subscript(instruction: dis.Instruction) -> bool:
 def _is_stored_to(
     numbered: list[tuple[dis.Instruction, int]], at: int, above: int
 ) -> bool | None:
-    """Whether the container gets a new element, or more of them by ``+=``; None when a jump
-    comes first. ``above`` counts the values above it on the stack."""
+    """Whether the instructions from ``at`` on assign to an element of the container or extend it
+    with ``+=``; None when a jump comes first. ``above`` counts the values above the container on
+    the stack."""
     for instruction, _ in numbered[at:]:
         name, argument = instruction.opname, instruction.arg or 0
         if name == "STORE_SUBSCR":

@@ -1,4 +1,4 @@
-"""Converts events of any kind to columns for the Rust core, once or not at all."""
+"""Converts events of any kind to columns for the Rust core; loaded events already are columns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ._events import TelemetryEvents
 
 
 def rows_of(events: Sequence[Any]) -> _core.EventRows:
-    """The columns of events. Unchanged loaded events already have them."""
+    """The columns of events. For loaded events that were not changed, nothing is converted."""
     if isinstance(events, TelemetryEvents):
         return events._current_rows()
     return _core.rows_from_events(list(events))

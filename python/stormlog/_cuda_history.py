@@ -43,7 +43,7 @@ def memory_functions() -> Any:
 
 
 def switch_on(max_entries: int) -> None:
-    """Add a user and record for it. The first user decides how many entries are kept."""
+    """Register a user; the first one starts the history and decides how many entries are kept."""
     global _users, _switched_on_here
     if max_entries < 1:
         raise InvalidValueError("trace_alloc_max_entries must be >= 1")

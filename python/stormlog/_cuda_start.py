@@ -9,7 +9,7 @@ from typing import Any
 
 from . import _core
 
-# PyTorch imports this module when its compiled half is there and before it uses CUDA.
+# PyTorch imports this module after ``torch._C`` is loaded and before it uses CUDA.
 _MODULE = "torch.cuda"
 
 
@@ -36,7 +36,7 @@ def notify(before: Callable[[], None], then: Callable[[], None]) -> None:
 def _wrap(before: Callable[[], None], then: Callable[[], None]) -> None:
     functions: Any = sys.modules.get("torch._C")
     original = getattr(functions, "_cuda_init", None)
-    # In a child of a fork the parent's may still be there.
+    # After a fork, the wrapper that the parent installed may still be there.
     if original is None or isinstance(original, _core.Around):
         return
 

@@ -1,8 +1,8 @@
 """Attributes what the CUDA driver allocates to libraries and lines (``--driver-allocations``).
 
-CUPTI calls the core back on the allocating thread. A thread here answers where in the program that
-thread is. CUPTI has room for one subscriber, so it is given back before a profiler of the program
-starts.
+CUPTI, NVIDIA's profiling interface, calls the Rust core on the thread that allocates. A Python
+thread of this module looks up which line of the program that thread is executing. CUPTI accepts one
+subscriber only, so the subscription ends before a profiler of the program starts.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from ._signals import left_to_the_program
 VARIABLE = "STORMLOG_RUN_DRIVER_ALLOCATIONS"
 _PATIENCE_S = 1.0
 _TOOLKITS = ("CUDA_HOME", "CUDA_PATH")
-# The functions of PyTorch through which every profiler of it starts.
+# Every profiler of PyTorch starts through one of these functions.
 _STARTS = ("_prepare_profiler", "_enable_profiler")
 
-# Why it could not start.
+# Why the attribution could not start.
 _failure: str | None = None
 
 
 def is_wanted() -> bool:
-    """Whether the user asked for it."""
+    """Whether the user asked for the attribution."""
     return os.environ.get(VARIABLE) == "1"
 
 
 def state() -> dict[str, Any]:
-    """Whether the driver's allocations are attributed, and why not."""
+    """Whether the driver's allocations are attributed; if not, the reason."""
     name, reason = _core.driver_state()
     if name == "off" and _failure is not None:
         name, reason = "unavailable", _failure
@@ -42,8 +42,8 @@ def state() -> dict[str, Any]:
 
 
 def start() -> str | None:
-    """Begin; the reason why that is not possible. Called when CUDA has started and no context
-    exists."""
+    """Start attributing; return the reason if that is not possible. Called after CUDA has started
+    and before a context exists."""
     global _failure
     _failure = _core.driver_start([str(path) for path in _libraries()])
     if _failure is None:
@@ -70,7 +70,7 @@ def _libraries() -> list[Path]:
 
 
 def _give_way() -> None:
-    """Give CUPTI back when the program starts a profiler."""
+    """End our subscription to CUPTI when the program starts a profiler."""
 
     def stop() -> None:
         _core.driver_stop("the program started a profiler, which needs CUPTI")

@@ -35,7 +35,7 @@ class Moment(NamedTuple):
 
     @property
     def level(self) -> int | None:
-        """The memory in use, by the broadest counter that is known."""
+        """The memory in use: the highest of used, reserved and allocated bytes that is known."""
         known = [value for value in (self.used, self.reserved, self.allocated) if value is not None]
         return max(known) if known else None
 
@@ -141,7 +141,7 @@ def page_of(moments: list[Moment], session_id: str, title: str) -> str:
 
 
 def _field(event: Any, *names: str) -> Any:
-    """The first of these fields that the event has and knows."""
+    """The value of the first of these fields that the event has and that is not None."""
     for name in names:
         value = event.get(name) if isinstance(event, Mapping) else getattr(event, name, None)
         if value is not None:

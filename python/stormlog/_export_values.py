@@ -29,6 +29,6 @@ def text(value: Any) -> str | None:
 
 
 def safe_name(value: Any, otherwise: str) -> str:
-    """The value as part of a name that every service accepts and that cannot leave a path."""
+    """The value as part of a name that every service accepts, without slashes."""
     plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", value) if isinstance(value, str) else ""
     return plain.strip("-.")[:_LONGEST_NAME] or otherwise

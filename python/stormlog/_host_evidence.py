@@ -1,11 +1,14 @@
-"""Which containers of this process grow: asked for by ``stormlog run`` when its host memory does.
+"""Finds the containers of this process that grow. ``stormlog run`` requests this when the process's
+host memory grows.
 
-Three looks at what the variables of the user's code reach, some megabytes of growth apart. What
-a container gained between them is how many elements it gained times what one of them takes. When
-that does not explain the growth, two looks follow that include the variables of libraries; when
-these do not either, the garbage collector is asked for what no variable reaches, and what is left
-is native. The answer is left in the inbox of the run, after the second look and again after the
-last one, so that a program that is killed in between leaves one.
+An inspection looks three times at everything that the variables of the user's code reach; between
+two looks, memory grows by some megabytes. The growth of a container is estimated as the number of
+its new elements times the mean size of an element. When containers do not explain the growth, two
+looks follow that include the variables of libraries. When these do not explain it either, the
+garbage collector is asked for objects that no variable reaches, and the rest of the growth is
+native memory. The answer is written to the inbox of the run (the directory in which a process
+leaves files for the command), after the second look and again after the last one, so that a program
+that is killed in between leaves one.
 
 The looks run on the listener's thread in pieces of a millisecond. All of an inspection takes at
 most ``_MOST_S`` of processor time, so that a program that runs Python code loses no more.
@@ -28,28 +31,31 @@ from ._holders.walk import Stop
 # Processor time of one inspection, and of one look.
 _MOST_S = 0.28
 _MOST_OF_LOOK_S = 0.08
-# Looks at the user's variables, and at those of libraries too.
+# The number of looks at the user's variables, and of looks that include those of libraries.
 _LOOKS, _LOOKS_WITH_LIBRARIES = 3, 2
-# A look comes after so much growth, not before the one and not after the other time.
+# The next look follows when memory has grown by this many bytes, but not sooner than _SOONEST_S and
+# not later than _LATEST_S after the last look.
 _GROWTH = 4 << 20
 _SOONEST_S, _LATEST_S = 2.0, 40.0
 _BETWEEN_READINGS_S = 0.5
-# How often it must have grown so before the first look.
+# How often memory must have grown by _GROWTH before the first look.
 _RISES_BEFORE_LOOKS = 2
-# Imports are no leak; a program that runs inside of one is looked at all the same, later.
+# Memory that imports take is no leak, so the first look waits while a module is imported, but no
+# longer than this: some programs run entirely inside an import.
 _LONGEST_IMPORT_S = 60.0
 _REST_S = 0.0005
 _LONGEST_LOOK_S = 20.0
-# Objects of which the garbage collector can list all without a noticeable pause, how many of them
-# are looked at in one piece, and what a small object takes at least.
+# With at most this many allocated blocks the garbage collector can list all objects without a
+# noticeable pause; how many objects are examined in one piece; the least size of a small object.
 _MOST_BLOCKS = 400_000
 _PIECE = 500
 _SMALL_OBJECT = 48
-# Arrays and texts from this size on are storages of their own.
+# Arrays and texts of at least this size count when no variable reaches them.
 _LARGE = 1 << 16
-# Growth of which containers explain less may be held elsewhere, and may be native.
+# When containers explain less than these shares of the growth, the variables of libraries are
+# searched too (first share), and the garbage collector is asked (second share).
 _MOST_OF_IT, _LITTLE = 0.5, 0.2
-# Elements of a longer container that stand for all of them.
+# Of a longer container only this many elements are read, and they stand for all.
 _MOST_ELEMENTS = 100
 _MOST_HOLDERS = 8
 _LEAST_GROWTH = 1 << 16
@@ -86,17 +92,18 @@ class Inspection:
         self._inbox, self._request = inbox, request
         self._looks: list[_Look] = []
         self._with_libraries = False
-        # Importing this module took some of it already.
+        # Processor time so far; importing this module has already taken some.
         self._spent = spent
-        # What no variable reaches, once the garbage collector was asked.
+        # Bytes of objects that no variable reaches; None until the garbage collector was asked.
         self._unreached: int | None = None
         self._asked_at = time.monotonic()
-        # When and at which level growth was last seen before the first look, and how often.
+        # Before the first look: when memory had last grown by _GROWTH and its level then, and how
+        # often it has grown so.
         self._rise: tuple[float, int] | None = None
         self._rises = 0
 
     def step(self) -> float | None:
-        """Do what is due; the seconds until the next step, None when all is done."""
+        """Do what is due. Returns the seconds until the next step, None after the last one."""
         began = time.thread_time()
         try:
             pause = self._step(began)
@@ -137,8 +144,9 @@ class Inspection:
         return None
 
     def _before_looks(self) -> float | None:
-        """The seconds to wait, 0 when the program has loaded and its memory still grows, None when
-        it no longer does. What starts up grows as well, so a look costs something only then."""
+        """The seconds to wait before the first look: 0 when the program has loaded and its memory
+        still grows, None when it no longer grows. A program that is starting grows as well, and
+        should not pay for looks."""
         now = time.monotonic()
         if now - self._asked_at < _LONGEST_IMPORT_S and _is_importing():
             self._rise, self._rises = None, 0
@@ -153,7 +161,8 @@ class Inspection:
         return _BETWEEN_READINGS_S if now - since < _LATEST_S else None
 
     def _rest_of(self, began: float) -> Callable[[], None]:
-        """What a search does between its pieces: end when this step has taken its time."""
+        """The function that a search calls between its pieces: it sleeps a little, and ends the
+        search when this step has used its processor time."""
         allowed = min(_MOST_OF_LOOK_S, _MOST_S - self._spent)
 
         def rest() -> None:
@@ -261,7 +270,7 @@ def _unreached(known: set[int], rest: Callable[[], None]) -> int | None:
     try:
         while objects:
             rest()
-            # In pieces that are let go of at once: what the program drops must not live longer.
+            # The list is given up piece by piece, so that objects the program drops can be freed.
             _add_large(large, objects[-_PIECE:])
             del objects[-_PIECE:]
     except Stop:
@@ -289,8 +298,8 @@ def _add_large(large: dict[int, int], objects: list[Any]) -> None:
 
 
 def _growth(first: _Look, last: _Look) -> list[Grown]:
-    """What holds more at the last look than at the first, most first. A container inside another
-    one that grows is in the other one's bytes."""
+    """What holds more at the last look than at the first, the largest growth first. A container
+    inside another one that grows is left out, because the outer one's bytes include it."""
     found = []
     for key, one in last.containers.items():
         before = first.containers.get(key)
@@ -330,7 +339,7 @@ def _escaped(text: str) -> str:
 
 
 def _leave(path: str, text: str) -> None:
-    # The rename makes it whole.
+    # The file is complete when it is renamed, so a reader never sees a part of it.
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
     file = os.open(path + ".tmp", flags, 0o600)
     try:

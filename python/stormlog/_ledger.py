@@ -1,8 +1,9 @@
 """The ledger of a device: what uses its memory, as far as it is known.
 
-The context of CUDA is measured when it has just been created, on each device: the driver's number for
-this process, less what PyTorch had reserved (or, where the driver's allocations are attributed, less
-all of them) at that moment. It is never what is left over. Numbers that are not known are null.
+The size of the CUDA context is measured on each device just after its creation: the bytes that the
+driver reports for this process, minus what PyTorch has reserved by then (or, where the driver's
+allocations are attributed, minus all of them). It is never computed as the rest that the other
+entries leave. Numbers that are not known are null.
 """
 
 from __future__ import annotations
@@ -18,23 +19,24 @@ from ._evidence.budget import BLOCK_S, Budget
 
 EVENT_TYPE = "memory_ledger"
 
-# How soon after its creation a context must be measured. PyTorch allocates when it is complete; a
-# program that only creates it is read at the end of this time.
+# How soon after its creation a context must be measured. An allocation by PyTorch shows that the
+# context is complete; if there is none, the context is measured at the end of this time.
 _SOON_S = 0.15
 _BETWEEN_TRIES_S = 0.002
-# A snapshot of the allocator, for the sizes of its pools, takes no longer.
+# A snapshot of the allocator, for the sizes of its pools, is not taken if it may take longer.
 _LONGEST_SNAPSHOT_S = 0.01
-# How often the numbers are read, and when they are news: a change by a share of the device, or
-# an entry that is new.
+# How often the numbers are read, and by how much one of them must change to be recorded: by a share
+# of the device's memory, and at least by a number of bytes.
 _READ_S = 2.0
 _NEWS_SHARE = 0.01
 _NEWS_BYTES = 32 << 20
-# A long run records fewer: the next one after this share of its time.
+# A long run records less often: the next ledger follows after this share of the time so far.
 _LATER_SHARE = 0.05
 _FIRST_S = 10.0
 _MOST_OTHERS = 16
 _MOST_LIBRARIES = 32
-# PyTorch's allocator, whose pools are known by its own counters.
+# The library of PyTorch's allocator. It is not listed among the libraries, because PyTorch's own
+# counters show its memory.
 _PYTORCH = "libc10_cuda"
 
 
@@ -46,7 +48,7 @@ class Context(NamedTuple):
 
 
 def measure_context(torch: Any, index: int, unused_since: float) -> Context:
-    """The context on a device that had none at a time of ``time.monotonic()``."""
+    """Measure the context on a device that had none at ``unused_since`` (``time.monotonic()``)."""
     gpu = _driver_number(torch, index)
     if gpu is None:
         return Context(None, "the NVIDIA driver does not list this device")
@@ -71,8 +73,8 @@ def measure_context(torch: Any, index: int, unused_since: float) -> Context:
 
 
 def _known_bytes(torch: Any, index: int) -> int | None:
-    """What is allocated on a device: all of it where the driver's allocations are followed, else
-    what PyTorch has reserved; none where there is something without a size."""
+    """The allocated bytes of a device: of all libraries where the driver's allocations are
+    attributed, else what PyTorch has reserved. None when the size of an allocation is unknown."""
     if _core.driver_state()[0] == "on":
         held, missed = _core.driver_held()
         if not missed:
@@ -84,7 +86,7 @@ def _known_bytes(torch: Any, index: int) -> int | None:
 
 
 def _driver_number(torch: Any, index: int) -> int | None:
-    """The driver's number of a device of PyTorch."""
+    """The index by which the driver knows a device of PyTorch."""
     try:
         uuid = str(torch.cuda.get_device_properties(index).uuid).removeprefix("GPU-")
     except Exception:
@@ -101,7 +103,7 @@ def _own_share(gpu: int) -> int | None:
 
 
 class _Reading(NamedTuple):
-    """The numbers of a device at one moment. The names of processes are read only for a record."""
+    """The numbers of a device at one moment; names of processes are added when it is recorded."""
 
     # Used and total bytes of the device, as the driver counts them.
     shares: tuple[int, int] | None
@@ -117,7 +119,7 @@ class _Reading(NamedTuple):
         return int(self.stats[name]["all"]["current"])
 
     def sizes(self) -> dict[str, int]:
-        """The numbers whose changes are news, by name."""
+        """The numbers whose changes are recorded, by name."""
         sizes = {"reserved_bytes": self.stat("reserved_bytes")}
         if self.shares is not None:
             sizes["used_bytes"] = self.shares[0]
@@ -149,8 +151,8 @@ class DeviceLedger:
         self._last: dict[str, int] | None = None
 
     def look(self) -> None:
-        """Read the numbers where that is due. Called about once a second on a thread of the
-        recorder, which goes on whatever fails here."""
+        """Read the numbers when it is time, and record them when they have changed. Called about
+        once a second on a thread of the recorder, which an error here does not stop."""
         now = time.monotonic()
         if now < self._next_read:
             return
@@ -160,12 +162,12 @@ class DeviceLedger:
                 self.record()
 
     def record(self) -> None:
-        """Record the numbers of now."""
+        """Record the current numbers."""
         now = time.monotonic()
         self._next_record = now + max(_FIRST_S, (now - self._began) * _LATER_SHARE)
         reading = self._read()
         self._last = reading.sizes()
-        # PyTorch's own numbers are in the samples.
+        # PyTorch's own numbers alone are not recorded here, because samples contain them.
         if reading.shares is not None or reading.libraries is not None:
             self._record(f"What uses device {self._index}", {"ledger": self._entries(reading)})
 
@@ -205,15 +207,16 @@ class DeviceLedger:
             "reserved_bytes": reading.stat("reserved_bytes"),
             "allocated_bytes": reading.stat("allocated_bytes"),
             "private_pools": self._private_pools(reading),
-            # A driver that knows processes by the numbers of another namespace knows none of ours.
+            # A driver that does not list this process uses the pids of another namespace (as in a
+            # container), so its other pids mean nothing here.
             "others": None if own is None else _others(reading.processes),
             "driver": reading.driver,
             "libraries": reading.libraries,
         }
 
     def _private_pools(self, reading: _Reading) -> dict[str, int] | None:
-        """The pools of CUDA graphs and others that the program made, apart from the common one. The
-        snapshot is part of the time that evidence windows may take."""
+        """The sums of all private pools (of CUDA graphs, or made by the program), without the
+        default pool. The time of the snapshot counts against the budget of evidence windows."""
         functions = self._torch._C
         take = getattr(functions, "_cuda_memorySnapshot", None)
         is_on = getattr(functions, "_cuda_isHistoryEnabled", None)
@@ -221,7 +224,7 @@ class DeviceLedger:
         began = time.monotonic()
         longest_s = min(_LONGEST_SNAPSHOT_S, self._budget.left(began))
         takes_long = blocks * BLOCK_S > longest_s
-        # A history of the program would be copied with the snapshot.
+        # A history that the program records would be copied with the snapshot, which is slow.
         if take is None or takes_long or (is_on is not None and is_on()):
             return None
         try:

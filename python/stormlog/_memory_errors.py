@@ -1,10 +1,12 @@
-"""Out-of-memory errors that a program catches: ``MemoryError``, PyTorch's CPU allocator, JAX.
+"""Reports out-of-memory errors that a program catches: ``MemoryError``, and the errors of PyTorch's
+CPU allocator and of JAX.
 
-PyTorch reports failed allocations of devices itself, and exceptions that end a process are
-reported by hooks. What is caught can only be seen when it is raised, which ``sys.monitoring`` shows
-from Python 3.12 on; the interpreter calls back for every exception, so the callback is compiled and
-looks at the type only. An error of a device goes to its tracker, one of host memory as a report to
-the inbox of the run. JAX's errors of a CPU are of host memory.
+PyTorch itself reports failed allocations on devices, and hooks report exceptions that end a
+process. An exception that the program catches can only be seen when it is raised, through
+``sys.monitoring`` (Python 3.12 and later). The interpreter then calls back for every exception, so
+the callback is written in Rust and checks only the type. An error on a device goes to the tracker
+of the device, an error of host memory as a file to the inbox of the run. JAX's errors on a CPU are
+errors of host memory.
 """
 
 from __future__ import annotations
@@ -19,10 +21,10 @@ from typing import Any
 
 from . import _core, _oom_cause, _oom_hooks
 
-# Tools that no other library has by convention.
+# Tool ids of ``sys.monitoring`` that by convention no other tool uses.
 _TOOLS = (4, 3)
 _NAME = "stormlog"
-# What a process reports at most: one that tries again with less fails many times.
+# The most reports of a process: a program that retries with less memory fails many times.
 _MOST = 8
 _LONGEST_MESSAGE = 4000
 _DEVICE = "RESOURCE_EXHAUSTED"
@@ -31,7 +33,7 @@ _DEVICE = "RESOURCE_EXHAUSTED"
 def watch(inbox: Path) -> None:
     """Report every error of memory from now on, where this Python can."""
     monitoring: Any = getattr(sys, "monitoring", None)
-    # A child of a fork has the parent's.
+    # A forked child has inherited the parent's registration.
     if monitoring is None or any(monitoring.get_tool(tool) == _NAME for tool in _TOOLS):
         return
     for tool in _TOOLS:
@@ -55,12 +57,12 @@ class _Reports:
         try:
             self._report(error)
         finally:
-            # After the report, which takes up to two seconds.
+            # The time is taken after the report, which takes up to two seconds.
             self._last = (id(error), time.monotonic())
 
     def _report(self, error: BaseException) -> None:
         now = time.monotonic()
-        # The interpreter calls for every function that the error leaves, and JAX has many.
+        # The interpreter calls back for every function that the error passes, and JAX has many.
         if self._last is not None and self._last[0] == id(error) and now - self._last[1] < 1.0:
             return
         if self._left == 0:
@@ -80,7 +82,7 @@ class _Reports:
             f"message {_escaped(message[:_LONGEST_MESSAGE])}",
         ]
         name = f"survived-{os.getpid()}-{_MOST - self._left}"
-        # There may be no memory for an inspection.
+        # Written first without a cause: there may be no memory left for an inspection.
         self._write(name, lines)
         with suppress(Exception):
             cause = json.dumps(_oom_cause.of_exception(error))
@@ -88,7 +90,7 @@ class _Reports:
 
     def _write(self, name: str, lines: list[str]) -> None:
         path = self._inbox / name
-        # The rename makes it whole.
+        # The file is complete when it is renamed, so a reader never sees a part of it.
         partial = path.with_suffix(".tmp")
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
         file = os.open(partial, flags, 0o600)

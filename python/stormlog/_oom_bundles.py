@@ -1,4 +1,4 @@
-"""The bundle that a tracker leaves when memory runs out: what every such tracker does for it."""
+"""Writes the bundle of an out-of-memory error: the part that all trackers share."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class BundlingTracker(RecordedTracker, ABC):
 
     collector: DeviceMemoryCollector
     collector_capabilities: dict[str, Any]
-    # The runtime that bundles name.
+    # The name of the runtime in bundles.
     backend: str
     total_memory: int | None
     last_oom_dump_path: str | None = None
@@ -45,7 +45,8 @@ class BundlingTracker(RecordedTracker, ABC):
     def _set_up_bundles(
         self, *, enabled: bool, dump_dir: str, buffer_size: int, max_dumps: int, max_total_mb: int
     ) -> int | None:
-        """How many events the recorder has to keep for a bundle; None when there are none."""
+        """Set up the bundles. Returns how many events the recorder must keep for one; None when
+        bundles are off."""
         self._oom_flight_recorder = OOMFlightRecorder(
             OOMFlightRecorderConfig(
                 enabled=enabled,
@@ -103,7 +104,7 @@ class BundlingTracker(RecordedTracker, ABC):
             raise
 
     def _on_allocator_oom(self, device: int, requested: int, limit: int, free: int) -> None:
-        """PyTorch is about to raise on this thread."""
+        """Called when PyTorch is about to raise an out-of-memory error on this thread."""
 
     def _bundle(
         self,
@@ -147,7 +148,7 @@ class BundlingTracker(RecordedTracker, ABC):
         return path
 
     def _facts_of(self, error: BaseException) -> dict[str, Any]:
-        """What an error that no observer announced shows by itself."""
+        """What the exception alone shows, when PyTorch's observer has not reported the error."""
         facts: dict[str, Any] = {}
         requested = _core.requested_bytes(str(error))
         if requested is not None:
@@ -163,7 +164,7 @@ class BundlingTracker(RecordedTracker, ABC):
         return None
 
     def _complete_bundle(self, path: str) -> None:
-        """Add what only this kind of tracker knows to a bundle that is whole without it."""
+        """Add files that only this kind of tracker can write; a bundle is complete without them."""
 
     @abstractmethod
     def get_statistics(self) -> dict[str, Any]:

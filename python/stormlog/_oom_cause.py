@@ -38,8 +38,8 @@ _BLOCK_BYTES = 512
 _ENOUGH = 0.995
 # The function of PyTorch in which a thread waits for the backward pass, which runs on others.
 _BACKWARD = "_engine_run_backward"
-# Between the operation that the user called and the error are only functions that run any
-# operation.
+# Packages whose own functions do not name the operation: between the user's call and the error they
+# have only functions that run any operation.
 _DISPATCHERS = ("jax", "jaxlib")
 
 _searches: deque[float] = deque(maxlen=_MOST_SEARCHES)
@@ -107,8 +107,8 @@ def _calls_of_exception(trace: TracebackType | None) -> list[_Call]:
 
 
 def _with_backward(calls: list[_Call]) -> list[_Call]:
-    """The calls of a thread. The backward pass runs on threads of its own, so the calls of the
-    thread that waits for it follow."""
+    """The calls of a thread. The backward pass runs on threads of its own, so for one of these the
+    calls of the thread that waits for it are appended."""
     if any(roots.is_users(call.file) for call in calls) and not _is_backward(calls):
         return calls
     own = threading.get_ident()
@@ -283,7 +283,7 @@ def _held_on_host(trace: TracebackType | None) -> dict[str, Any]:
 
 
 def _is_inside(place: _holders.Place, found: dict[str, Any]) -> bool:
-    """Whether something else that was found holds it."""
+    """Whether the place is inside another object that was found."""
     name = place.name
     for end in range(len(name) - 1, 0, -1):
         if name[end] in "[." and str(place._replace(name=name[:end])) in found:

@@ -1,9 +1,9 @@
-"""Out-of-memory errors noticed without a line of the user's code.
+"""Notices out-of-memory errors without a change to the user's code.
 
 PyTorch calls an observer on the allocating thread before the exception is raised, so the
-bundle is complete before the process can end. Errors of JAX are reported when they are raised,
-where this Python shows them (``_memory_errors``). The hooks for uncaught exceptions report all
-others.
+bundle is complete before the process can end. Errors of JAX are reported when they are raised, if
+this version of Python can show raised exceptions (``_memory_errors``). The hooks for uncaught
+exceptions report all others.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _watching: weakref.WeakSet[Watcher] = weakref.WeakSet()
 _lock = threading.Lock()
 _observes_torch = False
 _hooks_exceptions = False
-# The last error that was reported when it was raised: by its number while it lives, and its text.
+# The id and the text of the last error that was reported when it was raised.
 _raised: tuple[int, str] | None = None
 
 
@@ -47,7 +47,7 @@ def watch(tracker: Watcher) -> None:
 
 
 def unwatch(tracker: Watcher) -> None:
-    """No longer."""
+    """Stop reporting errors to a tracker."""
     with _lock:
         _watching.discard(tracker)
 
@@ -97,8 +97,8 @@ def _on_torch_oom(device: int, requested: int, limit: int, free: int) -> None:
 
 
 def on_raised(error: BaseException) -> bool:
-    """Report an error of JAX that was just raised and may be caught; whether a device of JAX is
-    tracked. JAX on the CPU uses host memory, which no tracker of a device reports."""
+    """Report an error of JAX that was just raised and may be caught. Returns whether a JAX device
+    is tracked; if not, JAX uses host memory, and the caller reports the error."""
     global _raised
     trackers = [tracker for tracker in list(_watching) if tracker.backend == "jax"]
     if trackers:

@@ -33,13 +33,14 @@ _LAUNCHERS = (
     "accelerate",
 )
 # How often devices are looked for: until the first one is in use, for some seconds after a context
-# was created, and when one is in use. Each look takes the interpreter for 20 µs and a device.
+# was created, and when one is in use. Each look holds the interpreter for 20 µs per device.
 _LOOK_OFTEN_S = 0.1
 _LOOK_SOON_S, _SOON_FOR_S = 0.02, 3.0
 _LOOK_SELDOM_S = 1.0
-# Once CUDA has started, how often the driver is asked for new contexts, which are measured while they
-# are new: without the interpreter, in a microsecond for each device. After some time without a new
-# context the driver is asked only with each look, so that a long run is not disturbed.
+# How often the driver is asked for new contexts once CUDA has started, so that each is measured
+# just after its creation. This takes a microsecond per device and does not hold the interpreter.
+# After some time without a new context the driver is asked only with each look, so that a long run
+# is not disturbed.
 _ASK_SOON_S, _ASK_S, _ASK_FOR_S = 0.002, 0.02, 60.0
 # The whole run is kept within this many bytes; its older part is thinned.
 _BUDGET_BYTES = 256 << 20
@@ -48,7 +49,7 @@ _BUDGET_BYTES = 256 << 20
 HISTORY_DIRECTORY = "STORMLOG_RUN_NATIVE_HISTORY"
 HISTORY_ENTRIES = "STORMLOG_RUN_NATIVE_HISTORY_ENTRIES"
 
-# A framework and its number of a device.
+# The name of a framework ("cuda", "jax") and the index that it gives a device.
 _Device = tuple[str, int]
 _recording: _Recording | None = None
 
@@ -113,7 +114,7 @@ class _Recording:
         self._wakes = threading.Event()
         self._cuda_since: float | None = None
         self._contexts: dict[int, _ledger.Context] = {}
-        # Until when no device without a known context had one, and when the newest was found.
+        # The last time at which there was no new context, and the time of the newest context.
         self._none_until = self._newest = 0.0
         os.register_at_fork(after_in_child=self._after_fork)
 
@@ -260,7 +261,8 @@ class _Recording:
             budget,
         )
         self._ledgers.append(ledger)
-        # Before the tracker, whose own function was registered earlier, ends the session.
+        # Functions at exit run in reverse order: this one before that of the tracker, which was
+        # registered earlier and ends the session.
         atexit.register(self._close_ledger, ledger, os.getpid())
 
     def _close_ledger(self, ledger: _ledger.DeviceLedger, pid: int) -> None:
@@ -306,7 +308,7 @@ class _Recording:
         return True
 
     def _mark(self, kind: str) -> None:
-        """Record for the command what is recorded from inside."""
+        """Leave a file that shows the command what this process records itself."""
         # The command may have ended, and its inbox with it.
         with suppress(OSError):
             (self._inbox / f"{kind}-{os.getpid()}").touch()

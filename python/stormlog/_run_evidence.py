@@ -13,15 +13,15 @@ from ._evidence import Windows, budget, requests
 from ._torch import loaded_torch
 
 EVENT_TYPE = "memory_evidence"
-# For tests of programs: seconds between searches that open windows whether memory grows or not, and
-# what they may take of each minute then.
+# For tests: the seconds between searches that open windows even if memory does not grow, and how
+# many seconds of each minute the windows may then take.
 FORCED_EVERY = "STORMLOG_EVIDENCE_EVERY"
 _FORCED_LIMIT_S = 30.0
 
 
 def of_tracker(index: int, tracker: Any, shared: budget.Budget) -> DeviceEvidence | None:
-    """The windows of a device that a tracker records, within a budget that others use too; none
-    where PyTorch cannot open them."""
+    """The windows of a device that a tracker records; None when PyTorch lacks the functions for
+    them. The device's ledger uses the same budget."""
     core: _core.Recorder = tracker._owner.core
     torch: Any = loaded_torch()
     needed = ("_cuda_memorySnapshot", "_cuda_memoryStats", "_cuda_isHistoryEnabled")
@@ -52,9 +52,9 @@ class DeviceEvidence:
             budget.LIMIT_S = _FORCED_LIMIT_S
 
     def look(self) -> None:
-        """See whether the level of a program without steps rises, and whether windows are
-        requested. Called about once a second, on a thread of the recorder, which goes on
-        whatever fails here."""
+        """Open windows when the memory of a program without steps grows, or when a request for
+        windows has arrived. Called about once a second on a thread of the recorder, which an error
+        here does not stop."""
         with suppress(Exception):
             self._look()
 
@@ -72,7 +72,7 @@ class DeviceEvidence:
         self._search(directory, request)
 
     def _force(self) -> None:
-        """Open windows when the time of a test has come for it."""
+        """Open windows at the interval that a test has set."""
         now = time.monotonic()
         if self._every_s is not None and now >= self._next_forced:
             self._next_forced = now + self._every_s

@@ -81,7 +81,7 @@ def _service(name: str, settings: _Settings) -> _Service:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Handle signals again: the recording has ended, and a server may never answer."""
+    """Let signals end the process again: the recording is over, and a server may never answer."""
     # By default MLflow retries a server that is down for more than four minutes, and waits two
     # minutes for each answer of a server that hangs.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")

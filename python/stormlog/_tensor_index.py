@@ -1,7 +1,8 @@
 """Lists the tensors on a CUDA device by the address of their storage, with names.
 
-All objects that the garbage collector knows are visited, so only tensors are accessed, and these
-accesses may fail. For other objects only the type is read with ``type``, and attributes come from
+All objects that the garbage collector knows are visited, and reading an attribute of an unknown
+object could run any code. Therefore attributes are read only from tensors, where this may fail. Of
+other objects only the type is read, with ``type``, and attributes are taken from their
 dictionaries. The index contains plain data and keeps nothing alive.
 """
 
@@ -37,7 +38,8 @@ def index_of(device_index: int) -> dict[str, Any]:
     try:
         storages = _storages(found, roles, torch, device_index)
     finally:
-        # One of these dictionaries is `found` itself, so it would keep all the tensors alive.
+        # `found` is itself one of the dictionaries that it lists, a cycle that would keep all the
+        # tensors alive.
         for things in found.values():
             things.clear()
     return {

@@ -221,7 +221,7 @@ class RecordedTracker:
         return [self._event_class(**row) for row in rows]
 
     def get_memory_timeline(self, interval: float = 1.0) -> dict[str, list[Any]]:
-        """The last event of every non-empty bucket of a number of seconds."""
+        """The last event of each ``interval`` of seconds; intervals without events are left out."""
         if interval <= 0:
             raise InvalidValueError("interval must be > 0")
         timestamps, allocated, reserved = self._owner.core.timeline(float(interval))

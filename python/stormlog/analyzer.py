@@ -123,7 +123,8 @@ class MemoryAnalyzer:
     def analyze_collective_attribution(
         self, events: Sequence[Any], *, phase_resolver: PhaseReplayIndex | None = None
     ) -> list[CollectiveAttributionResult]:
-        """Intervals in which the gap of a rank is attributed to a collective."""
+        """Intervals in which the gap between used and reserved memory of a rank is attributed to a
+        collective operation."""
         return attribute_collective_memory(
             events, config=self.collective_attribution_config, phase_resolver=phase_resolver
         )

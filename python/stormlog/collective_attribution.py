@@ -1,4 +1,4 @@
-"""Attributes gaps to collective communication."""
+"""Attributes the gap between used and reserved device memory to collective communication."""
 
 from __future__ import annotations
 
@@ -98,7 +98,8 @@ def attribute_collective_memory(
     overrides: Mapping[str, Any] | None = None,
     phase_resolver: PhaseReplayIndex | None = None,
 ) -> list[CollectiveAttributionResult]:
-    """Intervals in which the gap of a rank is attributed to a collective."""
+    """Intervals in which the gap between used and reserved memory of a rank is attributed to a
+    collective operation."""
     if config is None:
         config = resolve_collective_attribution_config(preset, overrides)
     found = _core.attribute_collectives(

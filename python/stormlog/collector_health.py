@@ -50,5 +50,5 @@ def collector_retry_delay_seconds(
     factor: float,
     max_delay_s: float,
 ) -> float:
-    """Seconds to wait after consecutive failures; it grows up to the maximum."""
+    """Seconds to wait before the next try; they grow with each failure, up to the maximum."""
     return _core.retry_delay_s(consecutive_failures, initial_delay_s, factor, max_delay_s)

@@ -218,7 +218,8 @@ class CPUMemoryTracker(RecordedTracker):
         return self._owner.core.host_statistics()
 
     def get_memory_timeline(self, interval: float = 1.0) -> dict[str, list[Any]]:
-        """The last event of every non-empty bucket of a number of seconds; bytes as floats."""
+        """The last event of each ``interval`` of seconds, with sizes as floats; intervals without
+        events are left out."""
         timeline = super().get_memory_timeline(interval)
         return {name: [float(value) for value in values] for name, values in timeline.items()}
 

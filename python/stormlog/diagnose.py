@@ -59,7 +59,8 @@ def collect_environment(device: int | None = None) -> dict[str, Any]:
 def run_timeline_capture(
     device: int | None, duration_seconds: float, interval: float
 ) -> dict[str, list[float]]:
-    """Record for a number of seconds; return three empty lists when it is 0."""
+    """Record for a number of seconds; return times, allocated and reserved bytes as lists, empty
+    for 0 seconds."""
     if duration_seconds <= 0:
         return {"timestamps": [], "allocated": [], "reserved": []}
     tracker = _tracker(device, interval, None)

@@ -1,4 +1,4 @@
-"""Compare the ranks of a run and find the one that rose first."""
+"""Compare the ranks of a run and find the one whose memory rose first."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class CrossRankMergeResult:
 
 @dataclass
 class FirstCauseSuspect:
-    """A rank that may have been the first to rise."""
+    """A rank whose memory may have risen first."""
 
     rank: int
     first_spike_timestamp_ns: int
@@ -72,7 +72,7 @@ class FirstCauseSuspect:
 
 @dataclass
 class FirstCauseAnalysisResult:
-    """The ranks that may have risen first."""
+    """The ranks whose memory may have risen first."""
 
     cluster_onset_timestamp_ns: int | None
     suspects: list[FirstCauseSuspect]
@@ -91,7 +91,7 @@ def merge_cross_rank_timelines(events: Events) -> CrossRankMergeResult:
 def analyze_cross_rank_events(
     events: Events, *, phase_resolver: PhaseReplayIndex | None = None
 ) -> tuple[CrossRankMergeResult, FirstCauseAnalysisResult]:
-    """Merge ranks on a common timeline and find those that may have risen first."""
+    """Merge ranks on a common timeline and find those whose memory may have risen first."""
     merged, cause, _ = _core.compare_ranks(rows_of(events), resolver_of(phase_resolver), True)
     return _merge_result(merged), FirstCauseAnalysisResult(
         cluster_onset_timestamp_ns=cause["cluster_onset_timestamp_ns"],

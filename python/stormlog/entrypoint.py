@@ -31,17 +31,17 @@ def jaxmemprof(argv: list[str] | None = None) -> int:
 
 
 def _run(dialect: str, argv: list[str] | None) -> int:
-    # `stormlog run` uses this package for an interpreter that has none.
+    # If the interpreter of the program lacks the package, `stormlog run` offers it this one.
     os.environ["STORMLOG_RUN_PACKAGE"] = os.path.dirname(os.path.dirname(__file__))
     os.environ["STORMLOG_PYTHON_VERSION"] = sys.version
     # Rust does not return to the interpreter while it works, so Ctrl+C must end the process
-    # directly. A shell that starts us in the background ignores it, for us and for the programs
-    # that we start.
+    # directly. A shell starts a background job with SIGINT ignored; it stays ignored, also for the
+    # programs that we start.
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     arguments = sys.argv[1:] if argv is None else argv
     if "diagnose" in arguments[:2]:
-        # This is part of the environment in a bundle, and too expensive to find out elsewhere.
+        # A bundle records whether PyTorch is installed, which Rust cannot find out cheaply.
         os.environ["STORMLOG_TORCH_AVAILABLE"] = str(find_spec("torch") is not None)
     if dialect == "jaxmemprof":
         os.environ["STORMLOG_JAX_AVAILABLE"] = str(find_spec("jax") is not None)

@@ -272,7 +272,7 @@ class OOMBundleRow:
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """A value and its group."""
+    """The value of a metric for one group: a session, a rank or a status."""
 
     metric: str
     group_by: str
@@ -407,7 +407,7 @@ class QueryStore:
     def list_attachments(
         self, filters: AttachmentFilter | None = None
     ) -> list[ExternalAttachment]:
-        """The attachments of sidecars."""
+        """The attachments that files ``stormlog_attachments.json`` beside the artifacts list."""
         rows = self._core.attachments(_wanted(filters))
         return [ExternalAttachment(**fields) for fields in rows]
 

@@ -292,7 +292,7 @@ def load_telemetry_sessions(
 def project_telemetry_event(
     event: TelemetryEvent | TelemetryEventV4 | Mapping[str, Any],
 ) -> ProjectedTelemetryRecord:
-    """Project an event, or a record of any version, including legacy ones."""
+    """Split an event, or a record of any version, into resource, measurements and correlation."""
     if not isinstance(event, (TelemetryEventV3, TelemetryEventV4)):
         event = telemetry_event_from_record(event)
     return project_telemetry_mapping(telemetry_event_to_dict(event))
@@ -301,7 +301,7 @@ def project_telemetry_event(
 def project_telemetry_events(
     events: Iterable[TelemetryEvent | TelemetryEventV4 | Mapping[str, Any]],
 ) -> list[ProjectedTelemetryRecord]:
-    """Project many events or records."""
+    """Split many events or records into resource, measurements and correlation."""
     return [project_telemetry_event(event) for event in events]
 
 

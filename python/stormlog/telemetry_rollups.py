@@ -184,7 +184,7 @@ def build_telemetry_rollups(
 ) -> TelemetryRollupFile:
     """The rollups of loaded sessions; with a manifest, of the sink that it describes."""
     if window_duration_ns <= 0:
-        # Callers compare this exact type for a wrong argument.
+        # A plain ValueError, because callers compare the exact type for a wrong argument.
         raise ValueError("window_duration_ns must be >= 1")
     loaded = [
         (item.summary, _rows(item), item.sources_loaded, item.warnings) for item in sessions

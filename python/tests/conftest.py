@@ -16,8 +16,8 @@ from parity import reference
 
 FAKE_TORCH = Path(__file__).parent / "fake_torch"
 
-# In the background these are ignored, and what tests start would inherit that. A handler of ours is
-# not inherited, so that programs begin as they do in front of a terminal.
+# A background job starts with these signals ignored, and programs that tests start would inherit
+# that. A handler is not inherited: with it, programs start with the default, as in a terminal.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 for _name in (signal.SIGHUP, signal.SIGQUIT):
     signal.signal(_name, lambda *_: None)
@@ -81,7 +81,7 @@ def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def wandb(at_home: Path) -> Iterator[Any]:
     library = pytest.importorskip("wandb")
     yield library
-    # It reads its environment once.
+    # W&B reads its environment once, so the next test needs a fresh start.
     library.teardown()
 
 

@@ -1,4 +1,4 @@
-"""Sound values of every class, for tests that only need one."""
+"""A valid object of every class, for tests that need any one."""
 
 from __future__ import annotations
 

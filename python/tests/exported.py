@@ -164,7 +164,7 @@ class WandbRun:
             self.artifacts[artifact.name] = {entry.path for entry in artifact.manifest.contents}
 
     def logged(self, key: str) -> Any:
-        """The parts of what was logged under a name once."""
+        """The values that were logged under ``key/``, in the only step that has any."""
         start = f"{key}/"
         (step,) = [step for step in self.history if any(name.startswith(start) for name in step)]
         return {name.removeprefix(start): value for name, value in step.items()}
@@ -195,7 +195,7 @@ def _records_of(log: bytes) -> Iterator[bytes]:
         _, length, kind = struct.unpack("<IHB", log[place : place + 7])
         parts += log[place + 7 : place + 7 + length]
         place += 7 + length
-        # Whole, first, middle, last.
+        # LevelDB's kinds of records: whole (1), first (2), middle (3), last (4).
         if kind in (1, 4):
             yield parts
             parts = b""

@@ -1,4 +1,4 @@
-"""The commands that record: real programs under watch, their ends passed on."""
+"""The commands that record, on real programs, and the exit codes that they pass on."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_track_says_when_nothing_could_be_stored(tmp_path: Path) -> None:
     assert "warning: the recording is incomplete: cannot open" in result.stderr
     result = run("track", "--json", "--sink", sink, "--", "sleep", "0.1")
     assert json.loads(result.stdout)["sink"] is None
-    # The command's own exit code is passed on; without one the failure is ours.
+    # With a command, its exit code is passed on; without one, a failed recording is exit code 1.
     assert result.returncode == 0
     result = run("track", "--pid", os.getpid(), "--duration", "0.2", "--sink", sink)
     assert result.returncode == 1, result.stderr
@@ -113,7 +113,7 @@ def test_track_follows_a_command_and_its_children(tmp_path: Path) -> None:
 
 
 def test_a_short_duration_is_kept() -> None:
-    # Without one it would go on for as long as this process lives.
+    # Without a duration it would record until this process ends.
     result = run("track", "--pid", os.getpid(), "--duration", "0.2")
     assert result.returncode == 0 and "session completed" in result.stdout
 

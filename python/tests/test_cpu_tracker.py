@@ -108,7 +108,7 @@ def test_an_interval_that_nothing_can_keep_to_is_refused(interval: float) -> Non
         CPUMemoryProfiler().start_monitoring(interval)
     with pytest.raises(ValueError, match="sampling_interval must be > 0"):
         CPUMemoryTracker(sampling_interval=interval)
-    # Said before a device is looked for, which may not be there.
+    # Raised before a device is looked for, because there may be none.
     with pytest.raises(ValueError, match="sampling_interval must be > 0"):
         MemoryTracker(sampling_interval=interval)
 
@@ -273,7 +273,7 @@ def test_the_profiler_measures_functions_and_blocks(wait_until) -> None:
 
 
 def test_signals_are_the_programs(wait_until, tmp_path: Path) -> None:
-    """One that a thread of ours took would leave the program asleep in a system call."""
+    """A signal that a thread of ours received would leave the program asleep in a system call."""
     tracker, profiler = CPUMemoryTracker(sampling_interval=0.01), CPUMemoryProfiler()
     sink = AppendOnlyTelemetrySink(TelemetrySinkConfig(tmp_path))
     known = set(os.listdir("/proc/self/task"))
@@ -290,7 +290,7 @@ def test_signals_are_the_programs(wait_until, tmp_path: Path) -> None:
             found.append(bool(int(fields["SigBlk"], 16) >> (number - 1) & 1))
         return found
 
-    # A thread that begins blocks everything for a moment; its faults it takes after that.
+    # A new thread blocks all signals for a moment; then it unblocks those of its own faults.
     wait_until(lambda: blocked(signal.SIGSEGV) == [False] * 3)
     assert blocked(signal.SIGINT) == blocked(signal.SIGTERM) == [True] * 3
     sink.close()

@@ -279,7 +279,7 @@ def test_a_disk_that_fills_up_meanwhile(small_disk: Path, calm: subprocess.Popen
     fill(small_disk, process)
     _, errors = process.communicate(timeout=PATIENCE_S)
     if process.returncode == 0:
-        # Room that the sink had kept for its own end was enough for the rest.
+        # The space that the sink had reserved for its end was enough to finish the bundle.
         assert whole(out)["manifest.json"]["session_status"] in ("completed", "incomplete")
     else:
         assert process.returncode == 1 and "No space left" in errors, errors

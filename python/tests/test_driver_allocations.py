@@ -51,7 +51,7 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ran(libraries: Path, body: str) -> Any:
-    """What a program prints that is made of the head and this."""
+    """The output of a program that consists of HEAD and ``body``."""
     script = HEAD + textwrap.dedent(body)
     command = [sys.executable, "-c", script, str(libraries)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)

@@ -259,7 +259,7 @@ def test_the_record_goes_off_when_a_step_does_not_end(
         return not torch.HISTORY["enabled"]
 
     wait_until(evaluated)
-    # The next windows are as good as any.
+    # The search goes on with the next windows and reaches its end.
     program.run_until(ended(tracker))
     assert not torch.HISTORY["enabled"]
 
@@ -385,6 +385,6 @@ def test_a_fork_in_a_window_leaves_the_child_free_to_look() -> None:
             os._exit(0 if turn.acquire(blocking=False) else 1)
         _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
-    # The parent's own turn went on, and has ended.
+    # The parent kept its turn until the end of the block, and has released it.
     assert turn.acquire(blocking=False)
     turn.release()

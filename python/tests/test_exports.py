@@ -166,7 +166,7 @@ def test_a_bundle_in_wandb(wandb: Any, at_home: Path, tmp_path: Path) -> None:
     run = only_run(at_home)
     ours = {key: value for key, value in run.summary.items() if key in OF_BUNDLE}
     assert ours == OF_BUNDLE
-    # Neither a wrong type, nor what would climb out of its place.
+    # Values of a wrong type and keys with ".." are not logged.
     for name in ("reserved_bytes", "peak_bytes", "total_bytes", "risk_n", "rank"):
         assert f"stormlog_{name}" not in run.summary
     assert not [key for key in run.summary if ".." in key]

@@ -13,7 +13,8 @@ from test_capture_commands import only_session
 from test_run import record
 from waiting import FOR_PROGRAMS
 
-# Steps until the windows that the first argument asks for have opened, then the second.
+# Makes steps until as many windows have opened as the first argument says, then ends in the way
+# that the second argument names.
 LOOP = f"""{FOR_PROGRAMS}
 import os, signal, sys, time, torch
 from waiting import wait_until
@@ -70,7 +71,7 @@ def test_a_program_is_not_changed_by_windows(tmp_path: Path) -> None:
     assert result.returncode == 3, result.stderr
     assert result.stdout == "done True\n"
     states = [event.metadata["evidence"] for event in evidence(only_session(out).events)]
-    # More windows than one search opens: they were asked for again and again.
+    # All windows were forced (not opened because of growth), by more than one search.
     assert {state["asked_by"] for state in states} == {"request"}
     assert len(states) >= 4
 

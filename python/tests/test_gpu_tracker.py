@@ -121,7 +121,7 @@ def test_alerts_call_back_once_and_the_watchdog_cleans(
     with tracker:
         wait_until(lambda: len(tracker.get_events("sample")) > 10)
         wait_until(lambda: watchdog.cleanup_count == 1)
-        # What is counted is recorded: the second one cannot come before the first.
+        # A cleanup is counted after its event is recorded, so the event must be there by now.
         assert len(tracker.get_events("cleanup")) == 1
         watchdog.force_cleanup()
     assert [event.event_type for event in heard] == ["critical"]
@@ -162,7 +162,7 @@ def test_an_oom_leaves_a_bundle_without_any_code(torch: ModuleType, tmp_path: Pa
         assert metadata["custom_metadata"]["tracker_stats"]["total_events"] > 0
         events = json.loads((bundle / "events.json").read_text())
         assert events[-1]["metadata"]["oom_reason"] == "torch.cuda.OutOfMemoryError"
-        # The program's own word for the same error goes into the same bundle.
+        # What the program adds about an error in `capture_oom` goes into the bundle of that error.
         with pytest.raises(torch.OutOfMemoryError):
             with tracker.capture_oom("step 7", metadata={"batch": 8, "api_key": "hunter2"}):
                 torch.run_out_of_memory()

@@ -80,7 +80,8 @@ def test_a_tracker_keeps_out_of_the_files_of_a_program_that_closes_descriptors(
     assert ended.returncode == 0, ended.stderr
     assert "closed file descriptors of the recorder" in ended.stderr
     directory, closed_ns = ended.stdout.split()
-    # The lock went with its descriptor and was taken again.
+    # Closing the descriptor released the lock of the sink. The recorder took it again, so the
+    # second sink had to use another directory.
     assert directory.startswith(f"{sink}-pid")
     (session,) = load_telemetry_sessions(sink)
     assert session.summary.status == "completed"
@@ -279,7 +280,7 @@ def test_a_zombie_does_not_record(code: str, tmp_path: Path) -> None:
         [sys.executable, "-c", code, tmp_path / "sink", "die"], stdout=subprocess.PIPE
     )
     assert recorder.stdout is not None and recorder.stdout.readline() == b"recording\n"
-    # It ends, and is not reaped yet.
+    # The recorder has ended and is a zombie.
     wait_until(lambda: " Z " in Path(f"/proc/{recorder.pid}/stat").read_text())
     # Its other threads may end a moment later.
     wait_until(lambda: status_of(tmp_path / "sink") == "interrupted")
@@ -300,7 +301,8 @@ def test_a_recorder_in_another_container_is_not_judged_by_its_number(code: str, 
     assert recorder.stdout is not None and recorder.stdout.readline() == b"recording\n"
     assert status_of(sink) == "running"
     recorder.communicate()
-    # Its number there is 1, which always runs here. That it wrote nothing for long is what counts.
+    # In its container the recorder is process 1, and here process 1 always runs. So only the age of
+    # its files shows that it has ended.
     assert status_of(sink) == "running"
     an_hour_ago = time.time() - 3600
     for path in [sink, *sink.iterdir()]:
@@ -323,7 +325,7 @@ def test_a_plain_sink_is_not_mistaken_for_a_process_with_its_number(tmp_path: Pa
     mark["recorder"]["start_ticks"] -= 1
     os.setxattr(tmp_path, attribute, json.dumps(mark).encode())
     assert status_of(tmp_path) == "interrupted", "another process had this number"
-    # The mark of an earlier session, hostile ones, and none: host name and number decide.
+    # With the mark of an earlier session, an invalid mark or none, host name and pid decide.
     mark["session_id"] = "earlier"
     for other in [json.dumps(mark).encode(), b"\xff", b"[" * 2048, b"[" * 3000, b""]:
         os.setxattr(tmp_path, attribute, other)
@@ -349,7 +351,7 @@ def test_a_run_whose_command_was_killed_is_interrupted_while_its_program_goes_on
     try:
         assert status_of(out / "host") == "interrupted"
         assert list(out.glob(".inbox-*")), "what the killed command left"
-        # The next one on the directory deletes it.
+        # The next command in the directory deletes it.
         assert run("run", "--dir", out, "-q", "--", "true").returncode == 0
         assert not list(out.glob(".inbox-*"))
     finally:

@@ -79,7 +79,7 @@ def test_the_tracker_of_a_gpu(gpu: Any, tmp_path: Path, wait_until) -> None:
     ("change", "reserved", "guessed", "total"),
     [
         ({}, 400, False, 1000),
-        # A pool as large as the limit was taken at the start, and says nothing of a need.
+        # A pool as large as the limit was taken at the start, and does not show what is needed.
         ({"pool_bytes": 1000 * MB}, 100, True, 1000),
         ({"pool_bytes": None}, 100, True, 1000),
         ({"pool_bytes": None, "bytes_reserved": 300 * MB}, 300, False, 1000),

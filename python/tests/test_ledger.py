@@ -207,7 +207,8 @@ def test_the_context_of_every_device_is_measured_when_it_appears(
 ) -> None:
     waits: list[list[int]] = []
     asked_every: list[float] = []
-    # None at first, device 2 of another library; device 0, nothing, device 1 much later.
+    # The contexts found by each wait: device 2, made by another library; device 0; none; and much
+    # later device 1.
     answers = [([2], None), ([0], 0.01), ([], 0.1), ([1], 0.9)]
 
     def wait(known: list[int], every_s: float, patience_s: float) -> Any:
@@ -231,7 +232,7 @@ def test_the_context_of_every_device_is_measured_when_it_appears(
             monkeypatch.setattr(time, "monotonic", ticking(600.0, 600.91))
         recording._pause()
     assert waits == [[], [2], [2, 0], [2, 0]]
-    # Often while a context may be expected, and with the looks alone in a long run.
+    # The driver is asked often while a context may be expected, in a long run only with each look.
     assert asked_every[1:] == [_run._ASK_S, _run._ASK_S, _run._LOOK_OFTEN_S]
     assert recording._contexts[0] == recording._contexts[1] == CONTEXT
 

@@ -73,7 +73,7 @@ def program(name: str) -> tuple[str, str, str]:
     return sys.executable, "-c", call
 
 
-# It may be killed in the middle of a line.
+# The recorder may be killed in the middle of a line.
 @pytest.mark.filterwarnings("ignore::stormlog.errors.StormlogDamageWarning")
 def test_a_program_that_the_kernel_kills_at_its_limit(group: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
@@ -85,10 +85,10 @@ def test_a_program_that_the_kernel_kills_at_its_limit(group: Path, tmp_path: Pat
     (session,) = load_telemetry_sessions(out / "host")
     assert session.summary.status == "interrupted"
     samples = [event for event in session.events if event.event_type == "sample"]
-    # At the limit what is shared with others comes on top.
+    # Near the limit, memory shared with other processes comes on top of it.
     assert all(LIMIT <= event.device_total_bytes <= 1.07 * LIMIT for event in samples)
     assert samples[0].device_total_bytes == LIMIT
-    # The last that is known of it is what it was killed for.
+    # The last sample is close to the limit at which the program was killed.
     assert samples[-1].device_used_bytes > 0.7 * LIMIT
     *_, end, stop = session.events
     assert stop.metadata["end"]["kind"] == "kernel_oom_kill"

@@ -356,7 +356,7 @@ DEPLOY = DASHBOARD.parents[1]
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
 def test_the_systemd_unit_is_valid(tmp_path: Path) -> None:
-    # The program is not installed there on this machine, which is no error of the unit.
+    # On this machine the program is not installed at that path, which is no error of the unit.
     unit = (DEPLOY / "systemd" / "stormlog-track.service").read_text()
     copy = tmp_path / "stormlog-track.service"
     copy.write_text(unit.replace("/usr/local/bin/stormlog", "/bin/true"))
@@ -364,7 +364,7 @@ def test_the_systemd_unit_is_valid(tmp_path: Path) -> None:
     assert checked.returncode == 0, checked.stderr
     line = next(line for line in unit.splitlines() if line.startswith("ExecStart="))
     words = line.split()[1:]
-    # Its flags are those of the program: only the missing GPU, or the missing end, stops it.
+    # The program accepts all flags of the unit. It may still fail, because there is no GPU here.
     ran = subprocess.run([*STORMLOG, *words, "--duration", "0.1"], capture_output=True, text=True)
     assert "unexpected argument" not in ran.stderr, ran.stderr
 

@@ -99,7 +99,7 @@ def test_every_module_and_name_is_there(ours: dict[str, dict[str, Any]]) -> None
 
 
 def agrees(theirs: str, own: str, gained: str | None) -> bool:
-    """Whether what can be called as they are called can be called as ours are."""
+    """Whether every call that fits their parameters also fits ours."""
     if own == theirs or gained is not None and own == f"{theirs}, {gained}":
         return True
     added = own.removeprefix(theirs).removeprefix(", ")

@@ -174,7 +174,7 @@ def test_tensors_are_named_by_modules_first(torch: ModuleType, history: dict[str
 def test_modules_that_know_the_one_they_are_in(
     torch: ModuleType, history: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # With 64, whoever goes every way needs more memory than there is.
+    # With the depth of 64, code that follows every path would run out of memory.
     monkeypatch.setattr(_tensor_index, "_DEEPEST_MODULE", 6)
 
     class Layer(torch.nn.Module):
@@ -197,7 +197,7 @@ def test_modules_that_know_the_one_they_are_in(
 
 
 class Hostile:
-    """Breaks whoever asks it anything."""
+    """Raises an error whenever it is used."""
 
     def __getattribute__(self, name: str) -> Any:
         raise SystemError(f"asked for {name}")

@@ -17,7 +17,8 @@ PER_SEGMENT = 20_000
 SESSION = "0fe8d3a2-0000-4000-8000-000000000001"
 FIRST_NS = 1_794_700_000_000_000_000
 
-# 200 MB of lines; all events as columns take more than this, as rows of a table fifteen times more.
+# The sink has 200 MB of lines. All its events as columns would take more than this limit, and as
+# rows of a table fifteen times as much.
 MOST_BYTES = 160 << 20
 
 RECORD = (

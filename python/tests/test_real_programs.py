@@ -142,7 +142,7 @@ STORMLOG = [sys.executable, "-c", "import sys; from stormlog import entrypoint; 
 
 @dataclass
 class Runs:
-    """What becomes of one program."""
+    """The results of one program, as they become available."""
 
     recording: Future[Any]
     same_results: Future[Any]

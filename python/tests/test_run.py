@@ -202,7 +202,7 @@ def test_a_second_run_in_a_directory_is_another_run(tmp_path: Path) -> None:
     first, second = only_session(out / "host"), only_session(out / "host-2")
     ids = {session.events[0].metadata["run"]["id"] for session in (first, second)}
     assert len(ids) == 2
-    # Neither used a device, so that stormlog 0.3.9 may find both.
+    # Neither run used a device, so both sinks have the file name that stormlog 0.3.9 finds.
     assert sorted(path.parent.name for path in out.rglob("manifest.json")) == ["host", "host-2"]
 
 

@@ -281,7 +281,7 @@ def test_the_listener_costs_little_and_delays_no_exit(tmp_path: Path) -> None:
     assert time.monotonic() - begin < 5 + 10 * min(1.0, 20 * cost(plain))
 
 
-# The same start for both: with `sitecustomize` where there is one.
+# Both interpreters start with -S; this imports our `sitecustomize` where it is on the path.
 SITE = """
 try:
     import sitecustomize
@@ -300,7 +300,7 @@ def test_the_listener_is_idle(tmp_path: Path) -> None:
     assert float(result.stdout) < 0.006, result.stdout
 
 
-# Functions come and go on the main thread as fast as it can, while another one looks.
+# The main thread calls functions as fast as it can, while another thread surveys its variables.
 BUSY = """
 import sys, threading, time
 from stormlog import _holders

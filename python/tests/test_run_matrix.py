@@ -53,8 +53,8 @@ def same(tmp_path: Path, command: tuple[str, ...], redirects: str = "") -> Ended
         tmp_path / "watched", (*RUN, "--dir", str(tmp_path / "recording"), "--", *command), redirects
     )
     assert list((tmp_path / "recording").rglob("segment-*")), "nothing was recorded"
-    # A program that a signal ended cannot be imitated by a process with a recording to finish: a
-    # shell reports it by the same number.
+    # When a signal ends the program, ``run`` still has to finish the recording, so it exits with
+    # the code by which a shell reports that signal (128 + its number).
     code = alone.code if alone.code >= 0 else 128 - alone.code
     assert watched == Ended(code, alone.out, alone.err, alone.files)
     return alone

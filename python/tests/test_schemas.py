@@ -68,7 +68,8 @@ def test_converted_records(format: str, capsys: pytest.CaptureFixture[str]) -> N
             validator(f"telemetry-event-v{record['schema_version']}").validate(record)
 
 
-# What each change breaks, the rules and the schema must both refuse; what neither breaks, accept.
+# Changes of a valid record. The rules in the code and the schema must both accept the result, or
+# both refuse it.
 CHANGES: list[dict[str, Any]] = [
     {},
     *({key: value} for key in examples.RECORD for value in (None, True, -2, "", " ", "x", 1.5, [], 2**63)),

@@ -19,7 +19,7 @@ from stormlog.visualizer import Figure, MemoryVisualizer
 
 @dataclass
 class Snapshot:
-    """As profilers take them."""
+    """A snapshot as profilers take it."""
 
     timestamp: float
     allocated_memory: int
@@ -32,7 +32,7 @@ class Snapshot:
 
 @dataclass
 class Result:
-    """As profilers report calls."""
+    """A profiled call as profilers report it."""
 
     function_name: str
     execution_time: float

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-# Nothing here takes a tenth of it; what takes longer does not come.
+# Nothing in the tests takes a tenth of this time; what has not happened by then will not happen.
 PATIENCE_S = 90.0
 
 

@@ -1,4 +1,4 @@
-"""The import name of old for ``stormlog.tensorflow``; other modules are ``stormlog``'s."""
+"""The old import name of ``stormlog.tensorflow``; modules that it lacks come from ``stormlog``."""
 
 from importlib import import_module
 from typing import Any

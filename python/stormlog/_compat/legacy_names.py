@@ -1,4 +1,4 @@
-"""Names that programs import from modules of stormlog 0.3.9 that only imported them.
+"""Names that a module of stormlog 0.3.9 only imports itself, but that programs import from it.
 
 A module of stormlog 0.3.9 has every name that it imported for its own use, and programs import
 some of them from there. Each is resolved in its real module on access; type checkers see only
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-# Imports of every tracker of stormlog 0.3.9.
+# Names that every tracker module of stormlog 0.3.9 imports.
 _OF_TRACKERS = {
     "phases.runtime": "PhaseHandle PhaseRecorder PhaseToken",
     "session": (

@@ -1,4 +1,4 @@
-"""Evidence windows: a close look, for moments, at which line allocates the memory that stays.
+"""Evidence windows: a few steps in which PyTorch records which line allocates memory that stays.
 
 PyTorch can record the Python stack of every allocation, which costs 11 to 13 % of a loop that is
 bound by Python. A window switches that on at the end of a step and off some steps later. A block
@@ -6,10 +6,10 @@ keeps its stack until it is freed, and a block that was allocated while nothing 
 none, so one snapshot some steps after the window shows what survived it: a block with a stack that
 no earlier snapshot showed.
 
-``Windows`` opens them for one device: on the training thread at ends of steps once the level there
-rises (``_core.StepHook`` notices that), or by time in a program without steps. A thread of its own
-groups the survivors by stack, looks for what holds them and records each state as an event
-``memory_evidence``. All of it stays within 300 ms in any minute.
+``Windows`` opens them for one device: on the training thread at the ends of steps once the memory
+level there rises (``_core.StepHook`` notices that), or by time in a program without steps. A thread
+of its own groups the survivors by stack, looks for what holds them and records each state of the
+search as an event ``memory_evidence``. All of this together takes at most 300 ms of any minute.
 """
 
 from .windows import Windows

@@ -5,20 +5,20 @@ from __future__ import annotations
 import threading
 from collections import deque
 
-# In seconds: at most so much in any so long.
+# The windows may take at most LIMIT_S seconds of any PERIOD_S seconds.
 LIMIT_S = 0.3
 PERIOD_S = 60.0
 
-# What things cost: a recorded allocation with the stack that a training loop has, and a block in
-# a snapshot.
+# Estimated cost in seconds of recording one allocation with the usual stack of a training loop, and
+# of one block in a snapshot.
 ALLOCATION_S = 6e-6
 BLOCK_S = 1.6e-6
-# A snapshot that takes longer is not taken.
+# A snapshot that is estimated to take longer is not taken.
 LONGEST_SNAPSHOT_S = 0.05
 
 
 class Budget:
-    """Time that was taken from the program, and how much may still be."""
+    """How much time the windows have taken from the program, and how much they may still take."""
 
     def __init__(self) -> None:
         self._spent: deque[tuple[float, float]] = deque()
@@ -35,7 +35,7 @@ class Budget:
         """Count time that the program lost without being paused."""
         with self._lock:
             self.total_s += seconds
-            # The many calls of less than a microsecond are one entry.
+            # Calls within 50 ms share an entry, because most take less than a microsecond.
             if self._spent and now - self._spent[-1][0] < 0.05:
                 at, before = self._spent.pop()
                 self._spent.append((at, before + seconds))
@@ -43,7 +43,7 @@ class Budget:
                 self._spent.append((now, seconds))
 
     def left(self, now: float) -> float:
-        """What may be taken now."""
+        """The seconds that may still be taken now."""
         with self._lock:
             while self._spent and now - self._spent[0][0] >= PERIOD_S:
                 self._spent.popleft()

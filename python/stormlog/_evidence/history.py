@@ -1,6 +1,6 @@
-"""PyTorch's record of allocations, switched on for moments, and the blocks that it saw.
+"""Switches PyTorch's allocation history on for short times, and reads the blocks that it shows.
 
-A record that the program switched on itself is used as it is and left on.
+A history that the program switched on itself is used as it is and left on.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Turn:
         self._lock = threading.Lock()
 
     def acquire(self, blocking: bool = True) -> bool:
-        """Whether it was free; wait for it where that is wanted."""
+        """Take the lock and return True; without ``blocking``, return False if it is taken."""
         return self._lock.acquire(blocking=blocking)
 
     def release(self) -> None:
-        """Let others have it."""
+        """Release the lock."""
         self._lock.release()
 
     def __enter__(self) -> None:
@@ -46,7 +46,7 @@ class Turn:
         self._lock.release()
 
 
-# One record for the process, whichever device is looked at.
+# PyTorch has one history for all devices of the process, so only one search may use it at a time.
 turn = Turn()
 
 
@@ -54,23 +54,23 @@ class Counters(NamedTuple):
     """The allocator of one device at one moment."""
 
     allocated_bytes: int
-    # All allocations, and all that was done, since the program started.
+    # Since the program started: allocations, and allocations plus frees.
     allocations: int
     actions: int
     blocks: int
 
 
 class History:
-    """The record of one process, for one device at a time."""
+    """PyTorch's allocation history of this process, used for one device."""
 
     def __init__(self, torch: Any, device: int) -> None:
         self._torch, self._device = torch, device
         self._original: Any = None
-        # The program switched its own record on while ours was.
+        # Whether the program switched the history on itself while we had it on.
         self.is_taken = False
 
     def counters(self) -> Counters:
-        """The counters now, in 20 µs."""
+        """Read the counters, which takes 20 µs."""
         stats = self._torch._C._cuda_memoryStats(self._device)
         allocations = stats["allocation"]["all"]
         active, inactive = stats["active"]["all"], stats["inactive_split"]["all"]
@@ -82,7 +82,7 @@ class History:
         )
 
     def is_on(self) -> bool:
-        """Whether PyTorch records now. Asking before CUDA is in use ends the process."""
+        """Whether PyTorch records now. Asking it before CUDA is in use would end the process."""
         ask = getattr(self._torch._C, "_cuda_isHistoryEnabled", None)
         return bool(ask()) if ask is not None and self._torch.cuda.is_initialized() else False
 
@@ -92,7 +92,7 @@ class History:
         return bool(ask()) if ask is not None else False
 
     def switch_on(self) -> None:
-        """Record the stacks of allocations, and no list of what was done."""
+        """Record the stack of each new block, but no list of past allocations and frees."""
         self.is_taken = False
         self._torch.cuda.memory._record_memory_history(
             enabled="state", context="state", stacks="python"
@@ -111,7 +111,7 @@ class History:
         functions._cuda_record_memory_history = noticed
 
     def switch_off(self) -> None:
-        """Record no longer, unless the program wants it by now."""
+        """Stop recording, unless the program has switched the history on itself meanwhile."""
         self._restore()
         if not self.is_taken:
             self._torch.cuda.memory._record_memory_history(enabled=None)

@@ -1,7 +1,8 @@
 """Evidence on request: ``stormlog evidence`` leaves a file in the directory of a sink.
 
-Only a file that the owner of the sink wrote and no other user can write counts. It is never
-followed as a link. The answer lies beside it and is replaced with every new state.
+A request counts only if the file belongs to the owner of the sink and no other user can write to
+it; a symbolic link is not followed. The answer is a second file in the same directory, which is
+replaced each time the search has a new state.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _LARGEST_BYTES = 256
 
 
 def take(directory: Path) -> str | None:
-    """The id of a request that is there now; the file is removed."""
+    """Remove the file of a waiting request and return its id; None when there is none."""
     path = directory / REQUEST
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -43,7 +44,8 @@ def take(directory: Path) -> str | None:
 
 
 def answer(directory: Path, request: str, state: dict[str, Any]) -> None:
-    """Leave a state of the answer; a reader sees the one before or this one."""
+    """Write the state of the search as the answer. The file is replaced atomically, so a reader
+    sees either the previous state or this one."""
     path = directory / ANSWER
     part = directory / f"{ANSWER}.{os.getpid()}"
     with suppress(OSError):

@@ -1,19 +1,20 @@
-"""When a level that rises now and then will rise next.
+"""Predicts at which step a memory level that rises at regular steps will rise next.
 
-A leak at every evaluation or epoch is rarer than any window that the budget allows. Its steps have
-equal distances, so a short window can be opened where the next one is due.
+A leak at every evaluation or epoch may fall between windows, because the budget limits their
+length. But its rises are about equally many steps apart, so a short window can be opened around the
+step at which the next one is due.
 """
 
 from __future__ import annotations
 
 from collections import deque
 
-# Rises that show a rhythm, the latest ones that count, and how far a distance may be from the
-# usual one.
+# How many rises show a rhythm, how many of the latest ones are kept, and by which share the steps
+# between two rises may differ from the median.
 _ENOUGH = 3
 _KEPT = 6
 _TOLERANCE = 0.05
-# Looking at a step costs 20 µs. One search looks at no more steps than this.
+# Reading the level at the end of a step costs 20 µs. One search reads it at most so many times.
 _MOST_STEPS = 2000
 
 
@@ -30,7 +31,7 @@ class Rhythm:
         return self._looked_at < _MOST_STEPS
 
     def at(self, step: int, level: int) -> None:
-        """The level at the end of a step."""
+        """Note the level at the end of a step."""
         self._looked_at += 1
         if self._highest is not None and level > self._highest:
             self._rises.append(step)
@@ -38,7 +39,7 @@ class Rhythm:
             self._highest = level
 
     def period(self) -> int | None:
-        """The usual distance of two rises, where all are about equal."""
+        """The median number of steps between two rises; None when the numbers differ too much."""
         rises = list(self._rises)
         distances = sorted(later - earlier for earlier, later in zip(rises, rises[1:], strict=False))
         if len(distances) < _ENOUGH - 1:
@@ -49,8 +50,8 @@ class Rhythm:
         return usual if is_even else None
 
     def due_in(self, step: int, longer_than: int = 0) -> int | None:
-        """How many steps after this one the next rise ends; nothing without a rhythm, or with one
-        that is not longer than some steps."""
+        """In how many steps from this one the next rise is due; None without a rhythm, or when its
+        period is not above ``longer_than`` steps."""
         period = self.period()
         if period is None or period <= longer_than:
             return None

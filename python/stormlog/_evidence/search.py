@@ -1,5 +1,6 @@
-"""One search for the cause of growth: takes snapshots after windows, groups what survived, looks
-for what holds it, and records every state of that. Works on a thread of its own."""
+"""One search for the cause of growth: takes snapshots after windows, groups the blocks that
+survived, looks for what holds them, and records each intermediate result as an event. Works on a
+thread of its own."""
 
 from __future__ import annotations
 
@@ -18,29 +19,32 @@ from .budget import ALLOCATION_S, BLOCK_S, LONGEST_SNAPSHOT_S, Budget
 from .history import Block, History, turn
 from .survivors import Survivors, Window
 
-# Windows in which the level grew that are an answer, by steps and by time, and windows at all.
+# How many windows in which memory grew are enough for an answer (windows of steps, windows by
+# time), and the most windows of one search.
 ENOUGH = {"steps": 4, "time": 5}
 MOST_WINDOWS = 12
 # Windows after which the search for the holder starts.
 _LOCATED = {"steps": 3, "time": 4}
-# The search for a holder: how many blocks, how long, and how it shares the interpreter.
+# The search for a holder: the most blocks to look for, and its longest and shortest time.
 _MOST_BLOCKS = 512
 _LOCATE_S = 0.9
 _SHORTEST_LOCATE_S = 0.1
-# What the search leaves of the budget for further windows.
+# The part of the budget that the search for a holder leaves for further windows.
 _KEPT_S = 0.08
+# How that search shares the interpreter: it works, then it sleeps.
 _WORK_S, _REST_S = 0.001, 0.006
-# Windows by time.
+# Windows by time: how long one is open, how long blocks must live after it to be survivors, and the
+# share of its time that recording is assumed to cost.
 _WINDOW_S = 0.25
 _SETTLE_S = 1.5
 _RECORDED_SHARE = 0.13
 _MOST_HOLDERS = 8
-# Graphs are followed in slices, one at the end of a step.
+# Autograd graphs are searched in slices, one at the end of each step, up to a total time.
 _GRAPH_S = 0.008
 _MOST_GRAPHS_S = 0.1
-# The time until a search that found nothing is made again.
+# How long to wait before a search that found nothing is repeated.
 FIRST_REST_S = 120.0
-# How often the program is looked after while its allocations are recorded.
+# How often the number of allocations is checked while they are recorded.
 _LOOK_S = 0.2
 
 
@@ -76,7 +80,8 @@ class Search:
         self.listener: Callable[[dict[str, Any]], None] | None = None
 
     def begin(self, asked_by: str, mode: str) -> None:
-        """Start afresh. Blocks that earlier windows recorded are not those of new ones."""
+        """Start a new search. Blocks recorded in windows of earlier searches must not count as
+        survivors of the new ones."""
         self._asked_by, self._mode = asked_by, mode
         self.is_tainted = self.is_tainted or bool(self._survivors.windows)
         self._survivors = Survivors(self._device)
@@ -85,51 +90,53 @@ class Search:
         self.is_ended = False
 
     def may_begin(self) -> bool:
-        """Whether a level that rises is worth a search now."""
+        """Whether growing memory may start a search now."""
         return not (self.is_busy or self.is_answered or time.monotonic() < self._rest_until)
 
     def rest(self) -> None:
-        """A search has ended. One without an answer is made again later, each time after twice as
-        long."""
+        """Called when a search has ended. A search without an answer is repeated later, each time
+        after twice as long a wait."""
         if not self.is_answered:
             self._rest_until = time.monotonic() + self._rest_s
             self._rest_s *= 2
 
     def ignore(self, blocks: list[Block]) -> None:
-        """These blocks were there before the next window."""
+        """Note blocks that exist before the next window, so that they are not its survivors."""
         self.is_tainted = False
         self._survivors.ignore(blocks)
 
     def add(self, window: Window, blocks: list[Block]) -> None:
-        """A window has ended, and this is what a snapshot shows some steps later."""
+        """Add a window that has ended, with the blocks of a snapshot taken some steps later."""
         self.is_busy = True
         self._do(lambda: self._take(window, blocks))
 
     def refuse(self, reason: str) -> None:
-        """No window can be opened."""
+        """End the search because no window can be opened, and record the reason."""
         self._reason, self.is_ended = reason, True
         self._do(self._report)
 
     def fail(self, reason: str) -> None:
-        """The windows have failed, and no more are opened."""
+        """End the search after an error. Growing memory starts no further search."""
         self.is_answered = True
         self.refuse(reason)
 
     def watch(self, allowed: int) -> None:
-        """Switch the record off when the program allocates too often before its step ends."""
+        """Switch recording off if the allocation counter exceeds ``allowed`` before the window
+        ends."""
         with self._lock:
             self._watched = allowed
         self._do(self._look_after)
 
     def unwatch(self) -> bool:
-        """The step has ended; whether the record was on until then."""
+        """Stop watching, because the window has ended; whether recording was still on."""
         with self._lock:
             was_on = self._watched is not None
             self._watched = None
             return was_on
 
     def by_time(self, rate: float, asked_by: str = "growth") -> None:
-        """Open windows by time, in a program without steps, whose level rises so fast."""
+        """Open windows by time, in a program without steps whose memory grows by ``rate`` bytes per
+        second."""
         self.is_busy = True
         self._do(lambda: self._by_time(rate, asked_by))
 
@@ -182,7 +189,7 @@ class Search:
         if enough >= ENOUGH[self._mode] or len(windows) >= MOST_WINDOWS:
             self.is_ended = True
             self.is_answered = self.is_answered or growing >= ENOUGH[self._mode]
-            # The program may have made its last step.
+            # The turn is given back here, because the program may have made its last step.
             self._ended()
         self._report()
 
@@ -192,17 +199,18 @@ class Search:
         return window.growth_bytes > 0
 
     def _is_located(self) -> bool:
-        """Whether another search would find no more."""
+        """Whether the holders are known: the last search was complete, or found most bytes."""
         if self._searched is None:
             return False
         is_whole = self._searched["cut_short"] is None
         return is_whole or self._searched["found_bytes"] * 2 > self._searched["bytes"]
 
     def _locate(self) -> None:
-        """Look for what holds the survivors, a little of the time."""
+        """Look for what holds the survivors, in short pieces with rests between them."""
         addresses = self._survivors.addresses(_MOST_BLOCKS)
         left_s = self._budget.left(time.monotonic()) - _KEPT_S
-        # Each millisecond of work is followed by a rest, so that it takes its share of the time.
+        # Only the work counts against the budget. Each millisecond of it is followed by a rest, so
+        # the search may last several times as long as the time that is left.
         limit_s = min(_LOCATE_S, left_s * (_WORK_S + _REST_S) / _WORK_S)
         if not addresses or limit_s < _SHORTEST_LOCATE_S:
             return
@@ -225,11 +233,11 @@ class Search:
         }
 
     def has_graphs(self) -> bool:
-        """Whether graphs may hold what no variable holds."""
+        """Whether autograd graphs are left to search for blocks that no variable holds."""
         return bool(self._graphs and self._not_held and self._mode == "steps")
 
     def follow_graphs(self, now: float) -> None:
-        """Look into some graphs, at the end of a step and on the thread of the program, where no
+        """Search some autograd graphs. Called at the end of a step on the training thread, when no
         backward pass runs."""
         limit_s = min(_GRAPH_S, _MOST_GRAPHS_S - self._graphs_s, self._budget.left(now))
         if limit_s > 0:

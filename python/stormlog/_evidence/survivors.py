@@ -10,7 +10,8 @@ from .. import _core
 from .._holders.roots import is_users
 from .history import Block
 
-# What an event holds: stacks with their frames, the rest is summed up.
+# The most stacks in an event, and the most frames of a stack. Blocks with other stacks count only
+# in the totals of a window.
 MOST_STACKS = 24
 MOST_FRAMES = 12
 _LONGEST_TEXT = 200
@@ -20,7 +21,7 @@ Stack = tuple[tuple[str, int, str], ...]
 
 
 class Window:
-    """One window and what is left of it."""
+    """One window and the blocks that survived it."""
 
     def __init__(self, steps: int | None, seconds: float, growth_bytes: int) -> None:
         self.steps, self.seconds, self.growth_bytes = steps, seconds, growth_bytes
@@ -42,12 +43,12 @@ class Survivors:
         self.windows: list[Window] = []
 
     def ignore(self, blocks: Iterable[Block]) -> None:
-        """These blocks were there before the next window."""
+        """Note blocks that exist before the next window, so that they are not its survivors."""
         self._seen.update(address for _, address, _, _ in blocks)
 
     def add(self, window: Window, blocks: list[Block]) -> None:
-        """Take what a snapshot after a window shows. What earlier windows left and is gone by
-        now was no leak."""
+        """Add a window with the blocks of a snapshot taken after it. Survivors of earlier windows
+        that have been freed since were no leak and are removed."""
         own = {
             address: (size, frames)
             for device, address, size, frames in blocks
@@ -65,11 +66,11 @@ class Survivors:
             if address not in self._seen
         }
         self.windows.append(window)
-        # An address that is no longer in use may come back with another block.
+        # Only addresses in use now: a freed one may come back as the address of another block.
         self._seen = {address for _, address, _, _ in blocks}
 
     def addresses(self, most: int) -> dict[int, int]:
-        """The survivors' bytes by address, at most `most`, the same share of every window."""
+        """The sizes of the largest survivors by address: at most `most`, shared among windows."""
         found: dict[int, int] = {}
         share = max(1, most // max(1, len(self.windows)))
         for window in self.windows:

@@ -1,7 +1,8 @@
 """Opens evidence windows at the ends of steps, on the training thread.
 
-Each call there takes about a microsecond, but for three moments of a window: switching the record
-on (0.1 ms), off (0.1 ms), and the snapshot (about 1 µs for each block).
+A call at the end of a step takes about a microsecond, or 20 µs where it reads the allocator's
+counters. Three moments of a window take longer: switching recording on (0.1 ms) and off (0.1 ms),
+and the snapshot (about 1 µs for each block).
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ from .rhythm import Rhythm
 from .search import Search
 from .survivors import Window
 
-# An entry of a record that the program keeps itself, in a snapshot.
+# Estimated cost in a snapshot of one entry of a history that the program records itself.
 _ENTRY_S = 2.5e-6
-# What one window may cost.
+# The most time of the program that one window may cost.
 _LONGEST_WINDOW_S = 0.12
 
-# A leak every fourth step shows twice; rarer ones make windows longer, until their rhythm is known.
+# The first windows are long enough to see a leak in every fourth step twice. For rarer leaks they
+# get longer, until the rhythm of the leak is known.
 _FIRST_STEPS = 8
 _MOST_STEPS = 256
-# Steps of a window around the one at which a rise is due.
+# The length of a window around the step at which a rise is due.
 _AROUND_STEPS = 3
 # Blocks that live this long after a window are its survivors.
 _SETTLE_STEPS = 4
@@ -68,7 +70,7 @@ class Windows:
         self._hook.attend()
 
     def at_step(self, step: int, rise: int) -> bool:
-        """Called at the end of a step; whether to call at the next one too."""
+        """Called at the end of a step; returns whether to call at the end of the next one too."""
         began = time.monotonic()
         self._calls += 1
         try:
@@ -76,7 +78,7 @@ class Windows:
                 self._rhythm.at(self._calls, self._history.counters().allocated_bytes)
             return self._phase(began)
         except Exception as error:
-            # The hook keeps it from the program and calls no more.
+            # The hook catches the exception, so the program does not see it, and calls no more.
             self.search.fail(f"{type(error).__name__}: {error}")
             self._leave()
             raise
@@ -100,7 +102,7 @@ class Windows:
         return True
 
     def _probe(self, now: float) -> bool:
-        """Count what steps allocate before anything is recorded."""
+        """Measure how many allocations a step makes, before anything is recorded."""
         calls, _, before = self._begun or (self._calls, now, self._history.counters())
         if self._calls - calls < _FIRST_STEPS:
             return True
@@ -163,7 +165,7 @@ class Windows:
         self._window_end = (self._calls, now, self._history.counters())
         if not self._is_used_as_it_is:
             if not self.search.unwatch():
-                # The program was away for so long that the record was switched off.
+                # The program made so many allocations that recording was switched off early.
                 self._phase = self._wait
                 return True
             self._history.switch_off()
@@ -183,11 +185,11 @@ class Windows:
         _, begun, before = self._begun or self._window_end
         blocks, _ = self._history.blocks()
         if self._is_used_as_it_is:
-            # The stacks of all blocks are known, also of those that came since.
+            # The program records all the time: blocks allocated after the window have stacks too.
             after = self._history.counters()
         growth = after.allocated_bytes - before.allocated_bytes
         if growth <= 0:
-            # What leaks more rarely needs longer windows.
+            # Nothing grew in this window. A leak that is rarer needs a longer one.
             self._steps = min(self._steps * 2, _MOST_STEPS)
         self.search.add(Window(self._window_steps, closed - begun, growth), blocks)
         self._not_before = now + _BETWEEN_S

@@ -1,2 +1,2 @@
-"""Code that the TensorFlow and JAX packages share. Names and calls of each are in its own
-package."""
+"""Code that the TensorFlow and JAX packages share. What differs between the two is in their own
+packages."""

@@ -101,7 +101,8 @@ class FrameworkAnalyzer(ABC):
     def analyze_collective_attribution(
         self, events: Sequence[Any], *, phase_resolver: PhaseReplayIndex | None = None
     ) -> list[CollectiveAttributionResult]:
-        """Intervals in which the gap of a rank is attributed to a collective."""
+        """Intervals in which the gap between used and reserved memory of a rank is attributed to a
+        collective operation."""
         return attribute_collective_memory(
             events, config=self.collective_attribution_config, phase_resolver=phase_resolver
         )
@@ -109,7 +110,7 @@ class FrameworkAnalyzer(ABC):
     def score_optimization(
         self, profile_result: Any, events: Sequence[Any] | None = None
     ) -> dict[str, Any]:
-        """Scores from 0 to 10, with suggestions; events add the findings about gaps."""
+        """Scores from 0 to 10, with suggestions; with events, also findings about hidden memory."""
         fragmentation = self.analyze_fragmentation(profile_result)["fragmentation_score"]
         report = _core.framework_score(
             self._efficiency(profile_result),

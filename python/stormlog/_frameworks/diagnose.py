@@ -24,7 +24,7 @@ MakeTracker = Callable[[float, TelemetrySinkConfig | None], RecordedTracker]
 
 
 def making(tracker: Callable[..., RecordedTracker], **device: Any) -> MakeTracker:
-    """Make trackers of this class on that device. They report to the bundle, not to a log."""
+    """Make trackers of this class on that device, with logging off: the bundle has everything."""
 
     def make(interval: float, sink: TelemetrySinkConfig | None) -> RecordedTracker:
         return tracker(
@@ -38,7 +38,8 @@ def making(tracker: Callable[..., RecordedTracker], **device: Any) -> MakeTracke
 
 
 def timeline(make: MakeTracker, seconds: float, interval: float) -> dict[str, list[float]]:
-    """Record for a number of seconds; return three empty lists when it is 0."""
+    """Record for a number of seconds; return times, allocated and reserved bytes as lists, empty
+    for 0 seconds."""
     if seconds <= 0:
         return {"timestamps": [], "allocated": [], "reserved": []}
     tracker = make(interval, None)
@@ -80,7 +81,7 @@ def diagnose(
 ) -> tuple[Path, int, dict[str, Any], bool]:
     """Record for a while and write a bundle. Returns its directory, the exit code, the summary,
     and whether memory is at risk. Files that ``capture`` adds to the directory at the end are
-    listed."""
+    listed in its manifest."""
     bundle = _core.DiagnoseBundle(
         output, command_line, environment, framework, native_history=capture is not None
     )

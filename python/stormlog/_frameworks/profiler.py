@@ -1,5 +1,5 @@
-"""Profiles work with snapshots before and after it. A framework defines the content of a
-snapshot."""
+"""Profiles functions and blocks with snapshots before and after them. Each framework defines what a
+snapshot contains."""
 
 from __future__ import annotations
 

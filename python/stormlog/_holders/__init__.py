@@ -44,10 +44,10 @@ extrapolated.
 
 When to search: at the end of a step, on the thread of the program. While it runs, the search holds
 references to containers, but not to tensors. On another thread pass ``rest``, which is called after
-every millisecond of work; otherwise the program waits 5 ms each time it gives up the interpreter. A
-search with ``rest`` reads no gradient and no graph: PyTorch's engine frees and replaces them
-without the interpreter, and reading them meanwhile crashes the process. ``locate_in_graphs`` must
-be called only on the thread of the program.
+every millisecond of work; otherwise the program waits 5 ms for the interpreter each time it has
+released it. A search with ``rest`` reads no gradient and no graph: PyTorch's engine frees and
+replaces them without the interpreter, and reading them meanwhile crashes the process.
+``locate_in_graphs`` must be called only on the thread of the program.
 """
 
 from __future__ import annotations

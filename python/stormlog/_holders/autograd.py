@@ -1,4 +1,5 @@
-"""Reads what the autograd graph of a tensor keeps: saved tensors, and what hooks packed instead.
+"""Reads what the autograd graph of a tensor keeps: saved tensors, or what hooks saved in
+their place.
 
 Saved tensors are read packed. Unpacking runs hooks of the program, and those of
 ``torch.utils.checkpoint`` repeat the forward pass.

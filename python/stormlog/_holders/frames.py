@@ -19,7 +19,7 @@ Variables = list[tuple[str, Any]]
 
 # The references to the dictionary: the frame's, ours, and that of the call that counts them.
 _REFERENCES = 3
-# The flag of code objects whose variables are not in a dictionary.
+# CO_OPTIMIZED: the flag of code objects whose variables are not in a dictionary.
 _OPTIMIZED = 0x1
 
 
@@ -53,7 +53,7 @@ def _through_api(frame: FrameType) -> Variables:
 
 def _through_copy(frame: FrameType) -> Variables:
     if frame.f_trace is not None:
-        # Values that a debugger leaves in the copy would become the variables again.
+        # While a frame is traced, the interpreter writes the copy back into the variables.
         return []
     copy = frame.f_locals
     found = list(copy.items())

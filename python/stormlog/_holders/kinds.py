@@ -86,7 +86,7 @@ _dict_of_class = type.__dict__["__dict__"].__get__
 
 
 class Kinds:
-    """The roles of types, for the libraries that are loaded."""
+    """The roles of types (TENSOR, DICT and so on), with those of the libraries that are loaded."""
 
     def __init__(self) -> None:
         torch: Any = sys.modules.get("torch")
@@ -173,8 +173,8 @@ def elements(sequence: Any, role: int, most: int) -> tuple[int, Iterable[int], l
     """The length of a list, tuple, set or deque, and the positions and values of its elements. If
     it is longer than ``most``, only the first and the last ones.
 
-    Positions and values are no pairs: thousands of tuples would bring the next full garbage
-    collection of the program closer."""
+    Positions and values are returned separately and not as pairs: thousands of tuples would bring
+    the next full garbage collection of the program closer."""
     base: Any = _SEQUENCES.get(role) or (set if isinstance(sequence, set) else frozenset)
     length = base.__len__(sequence)
     try:

@@ -38,11 +38,11 @@ _GROWING = (INDEX, KEY, ELEMENT)
 _LONGEST_KEY = 32
 _LONGEST_HARMLESS = 8
 _LARGEST_INDEX = 10_000_000
-# A dictionary of at most this many entries under identifiers counts as a record with fields when
-# the collection inside it is several times as long.
+# A dictionary with at most this many entries, whose keys are identifiers, is a record with fields
+# and not what grows, if the path has a collection that is _LONGER_THAN_FIELDS times as long.
 _MOST_FIELDS = 16
 _LONGER_THAN_FIELDS = 4
-# The outermost collection counts, unless an inner one is this many times longer.
+# The outermost collection is taken for what grows, unless an inner one is this many times longer.
 _MUCH_LONGER = 16
 
 

@@ -70,7 +70,8 @@ class Collection:
 
 
 # An object to visit: its role, the path to it, the collection that contains it, how many objects it
-# stands for, the category of tensors in it, and its depth.
+# stands for (of long collections only some elements are read), the category of tensors in it, and
+# its depth.
 _Waiting = tuple[Any, int, Step, "Collection | None", float, "str | None", int]
 
 
@@ -122,7 +123,8 @@ class Walk:
         # Subclasses of tensors may run any code when they are read.
         plain = getattr(getattr(torch, "_C", None), "DisableTorchFunctionSubclass", nullcontext)
         stages: list[Callable[[], None]] = [self._users_globals, self._locals]
-        # Libraries take longest. Objects that only they name still get that name.
+        # Libraries come last, because they take longest. An object that the sweep has found still
+        # gets the name that a library has for it.
         stages += [self._sweep] if sweep else []
         stages += [self._library_globals] if libraries else []
         try:
@@ -601,7 +603,7 @@ class Walk:
             self._graphs.append((node, (step, paths.GRAPH, None, 0)))
 
     def _follow_graphs(self, done: Callable[[], bool] | None) -> None:
-        # Tensors with a name of their own were recorded before.
+        # The tensors that variables reach are recorded by now, so a graph names only the others.
         while self._graphs and (done is None or not done()):
             node, step = self._graphs.popleft()
             for value, is_argument, is_leaf in self._graph.held(node):
@@ -654,7 +656,7 @@ class Walk:
         kind = type(thing)
         if kind is int:
             if -6 < thing < 257:
-                # The interpreter has only one of each.
+                # The interpreter keeps these integers once, whoever uses them.
                 return
         elif kind is not float and kind not in _TEXTS:
             return

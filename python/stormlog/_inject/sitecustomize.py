@@ -1,12 +1,13 @@
-"""Put in front of a program by ``stormlog run``; it runs before the program's first line.
+"""``stormlog run`` puts this module on a program's path; it runs before the program's first line.
 
 It must cost almost nothing, because most processes of a run are helpers that use no device. Only a
 program that imports a framework gets the recorder. An exception that ends a process is written to
 the inbox of the run as a few lines of text; a process without memory can do no more. The ``stormlog
 run`` that started everything makes events and a bundle from them.
 
-A thread looks once a second for a request of that command, which asks a process whose host memory
-grows for the containers that grow. The inspector is imported only for that.
+A thread looks once a second for a request of that command. The command makes one when the host
+memory of the process grows, to learn which of its containers grow. The inspector
+(``_host_evidence``) is imported only then.
 """
 
 import os
@@ -15,10 +16,11 @@ import sys
 _FRAMEWORKS = ("torch", "jax")
 _LONGEST_MESSAGE = 4000
 _MOST_FRAMES = 60
-# How often the thread looks for a request, and after how many looks it checks the inbox itself.
+# How often the thread looks for a request, and after how many looks it checks that the inbox still
+# exists.
 _LOOK_S = 1.0
 _LOOKS_PER_CHECK = 30
-# The stack of the thread. A program with a limit on its address space needs the rest.
+# The stack size of the thread: less than the default, which takes address space from the program.
 _STACK_BYTES = 1 << 20
 # How long a fork waits at most for the thread to end.
 _FORK_PATIENCE_S = 0.1
@@ -148,7 +150,7 @@ def _watch_exceptions(inbox):
 
 
 def _mark_seen(inbox):
-    """Record for the command that its hook ran in this process."""
+    """Leave a file that shows the command that its hook ran in this process."""
     try:
         os.close(os.open(os.path.join(inbox, "python-%d" % os.getpid()), os.O_CREAT, 0o600))
     except OSError:
@@ -318,7 +320,7 @@ def _begin():
         return
     _mark_seen(inbox)
     _watch_exceptions(inbox)
-    # The package needs a later version anyway.
+    # The inspector is part of the package, which needs a later Python anyway.
     if sys.platform == "linux" and sys.version_info >= (3, 8):
         _listen(inbox)
     sys.meta_path.insert(0, _OnImport())

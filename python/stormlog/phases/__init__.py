@@ -230,7 +230,7 @@ def summarize_phase_resolution(
     phase_path: str | None = None,
     phase_paths: Sequence[str] | None = None,
 ) -> str | None:
-    """A resolution and its phases as one line of text."""
+    """How a phase was resolved (``phase_resolution``) and the phases found, as one line of text."""
     if phase_resolution is None:
         return None
     paths = [path for path in phase_paths or () if path]

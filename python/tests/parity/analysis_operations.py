@@ -63,8 +63,8 @@ def resolver(events: list[Any], wanted: bool) -> Any:
 
 
 def has_slope(events: list[Any]) -> bool:
-    """Whether the samples of the gap are of more than one moment: where they are not, the
-    reference raises and we find no drift."""
+    """Whether the samples have more than one time. If all have the same, stormlog 0.3.9 raises an
+    error, and this package finds no drift."""
     usable = [
         one.timestamp_ns
         for one in events
@@ -214,7 +214,7 @@ SETS = ("affected_functions", "memory_intensive_functions")
 
 
 def settled(value: Any, key: str = "") -> Any:
-    """Lists that come from sets, sorted; left out what hangs on the last bit of a float."""
+    """The value without what depends on the last bit of a float; lists made of sets are sorted."""
     if isinstance(value, dict):
         noise = ("p_value", "highest_variance")
         return {k: settled(v, k) for k, v in value.items() if k not in noise}

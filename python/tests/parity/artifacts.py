@@ -16,7 +16,7 @@ from typing import Any
 from .records import EVENT, LEGACY
 from .values import plain, scalar, text
 
-# Both packages name it in what they say, so they are given the same one.
+# Messages of both packages contain this path, so both get the same one.
 ROOT = tempfile.mkdtemp(prefix="stormlog-parity-")
 atexit.register(shutil.rmtree, ROOT, ignore_errors=True)
 SEPARATORS = str.maketrans({separator: "~" for separator in "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"})

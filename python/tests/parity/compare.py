@@ -28,7 +28,7 @@ GROUPS: dict[str, Callable[[random.Random], Case]] = {
 WORKER = Path(__file__).with_name("worker.py")
 SHOWN = 12
 WRONG_TYPE = ("TypeError", "AttributeError")
-# Where Python words the error, the wording is free; so is that of numbers that have no integer.
+# Messages of stormlog 0.3.9 that begin so come from Python itself; ours may be worded differently.
 PYTHON_WORDS = ("invalid literal", "cannot convert", "int() argument", "dictionary update", "'<'")
 
 

@@ -3,8 +3,8 @@
     ANY_PYTHON distributed_sets.py make FOLDER SEED COUNT
     ANY_PYTHON distributed_sets.py ask FOLDER > answers.jsonl
 
-What differs on purpose is left out: damaged lines, missing segments, numbers that are no
-numbers of memory, series of one moment.
+What differs on purpose is left out: damaged lines, missing segments, values that are no byte
+counts, and series whose samples all have the same time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The public names of a package and how they are called: facts that two packages can be held to.
+"""Lists the public names of a package and their parameters, to compare two packages.
 
     python python/tests/parity/names.py > python/tests/names_of_reference.json
 
@@ -15,7 +15,7 @@ import pkgutil
 import sys
 from typing import Any
 
-# Not for programs: the interface's parts, what makes releases, generated code, the programs.
+# Not imported by users: parts of the terminal UI, release tools, generated code, commands.
 LEFT_OUT = (
     "stormlog.tui.",
     "stormlog.release_version",
@@ -26,7 +26,7 @@ LEFT_OUT = (
     "stormlog.query_cli",
     "stormlog.entrypoint",
 )
-# The fact of what is not called.
+# Recorded for a name that cannot be called.
 VALUE = "-"
 # Imported for the module's own use.
 INTERNAL = {"TYPE_CHECKING", "F", "P", "R", "tf", "MappingProxyType"}
@@ -69,14 +69,14 @@ def names_of(module_name: str) -> dict[str, Any]:
 
 
 def fact_of(value: Any) -> Any:
-    """What is known of a value."""
+    """What is recorded about a value."""
     if inspect.isclass(value):
         return {"": parameters_of(value), **members_of(value)}
     return parameters_of(value) if callable(value) else VALUE
 
 
 def members_of(kind: type) -> dict[str, Any]:
-    """The public members that the package itself gave a class."""
+    """The public members of a class that are defined in the package itself."""
     members: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
         if not base.__module__.startswith("stormlog"):
@@ -105,7 +105,7 @@ def parameters_of(function: Any) -> str | None:
 
 
 def default_of(value: Any) -> str:
-    """A default as text; an object of some kind is a default like any other."""
+    """A default as text; ``...`` for any object that is not a plain value."""
     plain = value is None or isinstance(value, (bool, int, float, str, tuple))
     return repr(value) if plain else "..."
 

@@ -4,7 +4,8 @@
     ANY_PYTHON query_sets.py ask FOLDER > answers.jsonl
 
 Stormlog 0.3.9 makes the sets, because it also writes their rollups. What differs on purpose
-is left out: damaged lines, missing segments, relative paths, series of one moment.
+is left out: damaged lines, missing segments, relative paths, series whose samples all have the
+same time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Random lives of a sink, and a program that lives them with the package it can import.
+"""Random sequences of calls on a sink, and a program that makes them with the package that it can
+import.
 
-Run as a program it reads cases from its standard input and prints what became of each:
-the answers of every call and every file at the end, with what the clock and the machine
-decide masked. The conformance kit knows how; its code is used here with other cases.
+Run as a program it reads cases from its standard input and prints the outcome of each: the
+answers of every call and every file at the end; what depends on the clock and the machine is
+masked. The code that does this is that of the conformance kit (tests/conformance).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ VALUES: tuple[Any, ...] = (None, 1, -5, 1.5, 1e-7, True, "é\u2028\"\\", "", [1,
 
 
 def case(rnd: random.Random) -> dict[str, Any]:
-    """A sink's life: what is in its directory, and what is done to it."""
+    """One case: the files that are already in the sink's directory, and the calls to make."""
     config: dict[str, Any] = {
         "flush_every_events": rnd.choice((1, 1, 2, 3, 50)),
         "rollover_max_events": rnd.choice((1, 2, 3, 100)),
@@ -170,7 +171,7 @@ def _files(rnd: random.Random) -> dict[str, str]:
 
 
 class _Context:
-    """What the kit's calls want to know of a run."""
+    """The context that the kit's calls expect."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -186,7 +187,7 @@ class _Context:
 
 
 def main() -> None:
-    """Lives the lives on standard input."""
+    """Run the cases on standard input and print their outcomes."""
     sys.path.insert(0, str(KIT))
     import calls_core  # type: ignore[import-not-found]
 

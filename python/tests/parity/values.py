@@ -84,8 +84,8 @@ def text(rnd: random.Random) -> str:
 
 
 def character(rnd: random.Random) -> str:
-    """Any character but marks and symbols, of which some are letters to one side only, and
-    those that the interpreter's Unicode does not know yet."""
+    """Any character except marks and symbols, because Python and Rust disagree about which of them
+    are letters, and except those that the interpreter's version of Unicode does not have."""
     limit = rnd.choice([0x7F, 0x7F, 0xFF, 0x2FF, 0x3000, 0xFFFF, 0x1FFFF])
     while unicodedata.category(made := chr(rnd.randint(0, limit))) in ("Mn", "Mc", "So", "Cn"):
         pass

@@ -203,7 +203,7 @@ def _record_memory_history(enabled: str | None = "all", **options: Any) -> None:
     _C._cuda_record_memory_history(enabled, options)
 
 
-# What waits for CUDA to start runs when a program does this.
+# Functions passed to `_lazy_call`, which run when the program starts CUDA.
 _waiting: list[Any] = []
 
 
