@@ -52,8 +52,11 @@ pub(crate) fn find(signals: &Signals, channel: Channel) -> Option<Growth> {
     let (series, _) = signals.channel(channel);
     let is_stepped = channel == Channel::Allocated && signals.is_stepped;
     let line = if is_stepped {
+        let steps = steps_of(signals, series);
         FEWER_BLOCKS.into_iter().find_map(|blocks| {
-            by_steps(signals, series, blocks)
+            let steps = steps.as_ref();
+            steps
+                .and_then(|steps| by_steps(steps, series, blocks))
                 .or_else(|| straight::find(&series.t, &series.y, blocks, LEAST))
         })
     } else {
@@ -69,24 +72,26 @@ pub(crate) fn find(signals: &Signals, channel: Channel) -> Option<Growth> {
     Some(Growth::straight(&line, strength, signals.end))
 }
 
+/// The step number at each sample of a series, when it is known and rises from sample to sample.
+fn steps_of(signals: &Signals, series: &Series) -> Option<Vec<f64>> {
+    let counts = &signals.step_count;
+    let mut after = 0;
+    let step_at = |t: &f64| {
+        while counts.t.get(after).is_some_and(|at| at <= t) {
+            after += 1;
+        }
+        counts.y.get(after.checked_sub(1)?).copied()
+    };
+    let steps: Vec<f64> = series.t.iter().map(step_at).collect::<Option<_>>()?;
+    let rises = steps.windows(2).all(|pair| pair[1] > pair[0]);
+    rises.then_some(steps)
+}
+
 /// Fits a straight line to memory over step numbers instead of seconds. A leak that slows its
 /// program down, such as a growing autograd graph, adds the same amount in every step but less and
 /// less per second.
-fn by_steps(signals: &Signals, series: &Series, blocks: usize) -> Option<Line> {
-    let counts = &signals.step_count;
-    let step_at = |t: f64| {
-        let after = counts.t.partition_point(|&at| at <= t);
-        counts.y.get(after.checked_sub(1)?).copied()
-    };
-    let pairs = series.t.iter().zip(&series.y);
-    let known: Vec<(f64, f64)> = pairs
-        .filter_map(|(&t, &y)| Some((step_at(t)?, y)))
-        .collect();
-    let (steps, levels): (Vec<f64>, Vec<f64>) = known.into_iter().unzip();
-    if steps.len() != series.t.len() || steps.windows(2).any(|pair| pair[1] <= pair[0]) {
-        return None;
-    }
-    let line = straight::find(&steps, &levels, blocks, LEAST)?;
+fn by_steps(steps: &[f64], series: &Series, blocks: usize) -> Option<Line> {
+    let line = straight::find(steps, &series.y, blocks, LEAST)?;
     let at = |step: f64| {
         let index = steps.partition_point(|&one| one < step);
         series.t.get(index.min(series.t.len() - 1)).copied()

@@ -70,7 +70,7 @@ impl FactRows {
         let mut added = Added::default();
         let [samples, events, steps, rollups] =
             [Table::Samples, Table::Events, Table::Steps, Table::Rollups].map(|t| wanted.has(t));
-        let (mut of_samples, mut of_events) = (None, None);
+        let (mut of_samples, mut of_events, mut of_steps) = (None, None, None);
         for (event, seq) in block.iter().zip(first..) {
             self.text_bytes += event.metadata_words().len();
             if !is_sample(event) {
@@ -97,7 +97,8 @@ impl FactRows {
                 }
             }
             if steps && numbers[0].is_some() {
-                self.steps.push(source_id, seq, event, &numbers);
+                self.steps
+                    .push(source_id, seq, event, &numbers, &mut of_steps);
             }
             if rollups {
                 self.rollups.push(source_id, event, &numbers);
@@ -105,6 +106,7 @@ impl FactRows {
         }
         self.samples.end_run(source_id, of_samples);
         self.events.end_run(source_id, of_events);
+        self.steps.end_run(source_id, of_steps);
         added
     }
 
@@ -171,23 +173,29 @@ fn taken(column: &mut Int64Builder) -> ArrayRef {
 #[derive(Default)]
 struct TextColumn {
     builder: StringBuilder,
-    /// The last text as it was given, and in the form that tables have.
-    last: Vec<u8>,
-    text: String,
+    last: Option<Vec<u8>>,
+    /// How many rows with the last text are not in the builder yet.
+    waiting: usize,
 }
 
 impl TextColumn {
     /// Adds a text; a lone surrogate is replaced, as in other outputs.
-    fn push(&mut self, text: &[u8]) {
-        if text != self.last {
-            self.last.clear();
-            self.last.extend_from_slice(text);
-            self.text = String::from_utf8_lossy(text).into_owned();
+    fn push(&mut self, text: Option<&[u8]>) {
+        if text != self.last.as_deref() {
+            self.flush();
+            self.last = text.map(<[u8]>::to_vec);
         }
-        self.builder.append_value(&self.text);
+        self.waiting += 1;
+    }
+
+    fn flush(&mut self) {
+        let last = self.last.as_deref().map(String::from_utf8_lossy);
+        repeat(&mut self.builder, last.as_deref(), self.waiting);
+        self.waiting = 0;
     }
 
     fn take(&mut self) -> ArrayRef {
+        self.flush();
         let finished = self.builder.finish();
         let bytes = finished.value_data().len();
         self.builder = StringBuilder::with_capacity(finished.len(), bytes);
@@ -201,6 +209,25 @@ struct Run<'a> {
     origin: &'a Origin,
     day: i32,
     rows: usize,
+}
+
+impl<'a> Run<'a> {
+    /// Adds the row of an event to the current run. If the event belongs to another run, that run
+    /// begins, and the run before it is returned.
+    fn extend(current: &mut Option<Self>, event: EventRef<'a>) -> Option<Self> {
+        let (origin, day) = (event.origin(), day(event.timestamp_ns()));
+        match current {
+            Some(run) if std::ptr::eq(run.origin, origin) && run.day == day => {
+                run.rows += 1;
+                None
+            }
+            _ => current.replace(Run {
+                origin,
+                day,
+                rows: 1,
+            }),
+        }
+    }
 }
 
 /// The columns that samples and other events share, in the order of the tables' schema.
@@ -234,25 +261,12 @@ impl EventColumns {
         metadata: &str,
         run: &mut Option<Run<'a>>,
     ) {
-        let (origin, day) = (event.origin(), day(event.timestamp_ns()));
-        match run {
-            Some(run) if std::ptr::eq(run.origin, origin) && run.day == day => run.rows += 1,
-            _ => {
-                let next = Run {
-                    origin,
-                    day,
-                    rows: 1,
-                };
-                self.end_run(source_id, run.replace(next));
-            }
-        }
+        let ended = Run::extend(run, event);
+        self.end_run(source_id, ended);
         self.seq.append_value(seq);
         self.timestamp_ns.append_value(event.timestamp_ns());
-        self.event_type.push(event.event_type());
-        match event.context() {
-            Some(context) => self.context.push(context),
-            None => self.context.builder.append_null(),
-        }
+        self.event_type.push(Some(event.event_type()));
+        self.context.push(event.context());
         let counters = event.counters().named();
         for (column, (_, counter)) in self.counters.iter_mut().zip(counters) {
             column.append_option(counter);
@@ -321,8 +335,9 @@ impl EventColumns {
 
 /// Adds the same text to several rows of a column.
 fn repeat(column: &mut StringBuilder, text: Option<&str>, rows: usize) {
-    for _ in 0..rows {
-        column.append_option(text);
+    match text {
+        Some(text) => column.append_value_n(text, rows),
+        None => column.append_nulls(rows),
     }
 }
 
@@ -333,21 +348,28 @@ struct StepColumns {
     seq: Int64Builder,
     timestamp_ns: Int64Builder,
     session_id: StringBuilder,
-    numbers: [Int64Builder; 8],
+    rank: Int64Builder,
+    device_id: Int64Builder,
+    numbers: [Int64Builder; 6],
 }
 
 impl StepColumns {
-    fn push(&mut self, source_id: &str, seq: i64, event: EventRef<'_>, numbers: &Covered) {
-        let origin = event.origin();
-        self.date.append_value(day(event.timestamp_ns()));
-        self.source_id.append_value(source_id);
+    /// Adds the columns that differ between steps, and counts the rows of the current run, whose
+    /// other columns [`end_run`](Self::end_run) adds.
+    fn push<'a>(
+        &mut self,
+        source_id: &str,
+        seq: i64,
+        event: EventRef<'a>,
+        numbers: &Covered,
+        run: &mut Option<Run<'a>>,
+    ) {
+        let ended = Run::extend(run, event);
+        self.end_run(source_id, ended);
         self.seq.append_value(seq);
         self.timestamp_ns.append_value(event.timestamp_ns());
-        self.session_id.append_value(text(&origin.session_id));
         let [step, optimizer, step_count, peak, ..] = *numbers;
         let values = [
-            Some(origin.rank),
-            Some(origin.device_id),
             optimizer,
             step,
             step_count,
@@ -360,15 +382,29 @@ impl StepColumns {
         }
     }
 
+    /// Adds the columns that are the same in all rows of a run.
+    fn end_run(&mut self, source_id: &str, run: Option<Run<'_>>) {
+        let Some(Run { origin, day, rows }) = run else {
+            return;
+        };
+        self.date.append_value_n(day, rows);
+        repeat(&mut self.source_id, Some(source_id), rows);
+        repeat(&mut self.session_id, Some(&text(&origin.session_id)), rows);
+        self.rank.append_value_n(origin.rank, rows);
+        self.device_id.append_value_n(origin.device_id, rows);
+    }
+
     fn take(&mut self) -> Vec<ArrayRef> {
         let mut columns = vec![
             array(self.date.finish()),
             array(self.source_id.finish()),
-            array(self.seq.finish()),
-            array(self.timestamp_ns.finish()),
+            taken(&mut self.seq),
+            taken(&mut self.timestamp_ns),
             array(self.session_id.finish()),
+            array(self.rank.finish()),
+            array(self.device_id.finish()),
         ];
-        columns.extend(self.numbers.iter_mut().map(|column| array(column.finish())));
+        columns.extend(self.numbers.iter_mut().map(taken));
         columns
     }
 }
