@@ -28,6 +28,7 @@ mod store;
 mod stream;
 mod summary;
 mod uncounted_events;
+mod warnings;
 
 pub use attachments::{RunAttachmentFilter, RunAttachmentRow};
 pub use catalog::{Catalog, CatalogWarning, Source, SourceKind};

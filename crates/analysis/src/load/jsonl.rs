@@ -28,6 +28,8 @@ pub(crate) struct Part {
     end: u64,
     /// Size of the part in bytes; 0 when unknown before reading.
     bytes: u64,
+    /// At most this many problems are listed; further ones are only counted.
+    pub(crate) most_problems: usize,
 }
 
 impl Part {
@@ -39,6 +41,7 @@ impl Part {
             start,
             end,
             bytes: end.saturating_sub(start),
+            most_problems: MOST_LISTED,
         }
     }
 
@@ -116,6 +119,7 @@ pub(crate) fn parts(file: usize, path: &Path) -> Result<Vec<Part>, LoadError> {
             start: 0,
             end: u64::MAX,
             bytes,
+            most_problems: MOST_LISTED,
         }]);
     }
     let count = source.file_size.div_ceil(PART);
@@ -125,6 +129,7 @@ pub(crate) fn parts(file: usize, path: &Path) -> Result<Vec<Part>, LoadError> {
             file,
             start: index * size,
             bytes: size,
+            most_problems: MOST_LISTED,
             end: if index + 1 == count {
                 u64::MAX
             } else {
@@ -172,6 +177,7 @@ pub(crate) fn read_part(
         defaults,
         take,
         go_on: options.on_error == OnError::Skip,
+        most_problems: part.most_problems,
         outcome: PartOutcome::default(),
         builder: None,
         matcher: Matcher::default(),
@@ -228,6 +234,7 @@ struct Lines<'d> {
     defaults: &'d RecordDefaults,
     take: &'d mut dyn FnMut(Chunk),
     go_on: bool,
+    most_problems: usize,
     outcome: PartOutcome,
     builder: Option<ChunkBuilder>,
     /// The metadata that the scanner of the next block compares with.
@@ -347,7 +354,7 @@ impl Lines<'_> {
     }
 
     fn problem(&mut self, bytes: std::ops::Range<u64>, kind: ProblemKind, torn: bool) {
-        if self.outcome.problems.len() >= MOST_LISTED {
+        if self.outcome.problems.len() >= self.most_problems {
             self.outcome.more += 1;
             return;
         }

@@ -11,13 +11,16 @@ use stormlog_format::{Manifest, RecordDefaults, Segment, Text, Value, stable_leg
 
 use super::artifact::Artifact;
 use super::bytes::{LONGEST_LINE, is_cut_off, read_error};
-use super::damage::{Damage, DamageList, TORN};
+use super::damage::{Damage, DamageList, MOST_LISTED, TORN};
 use super::error::LoadError;
 use super::jsonl::{self, Part, PartOutcome, Problem, ProblemKind};
 use super::sessions::{ReadParts, absolute};
 use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder, EventRef, Events};
 use crate::pack;
+
+/// At least this many damaged places are listed for each part of a file.
+const LEAST_PER_PART: usize = 100;
 
 /// The `.jsonl` files of a sink, or a single file, with the default values for their records.
 pub(crate) struct LineFiles<'a> {
@@ -69,6 +72,11 @@ impl<'a> LineFiles<'a> {
         let mut parts = Vec::new();
         for (index, file) in files.iter().enumerate() {
             parts.extend(jsonl::parts(index, file)?);
+        }
+        // Parts are read in parallel, so each gets its share of the problems that are listed.
+        let most_problems = (MOST_LISTED / parts.len().max(1)).max(LEAST_PER_PART);
+        for part in &mut parts {
+            part.most_problems = most_problems;
         }
         let lost = damage.iter().filter_map(|damage| {
             let session = hints.session(&damage.file)?;

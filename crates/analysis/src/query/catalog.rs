@@ -107,7 +107,7 @@ impl Source {
 }
 
 /// A problem with a path that may affect the results.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct CatalogWarning {
     /// The path that has the problem.
     pub path: Text,

@@ -10,6 +10,7 @@ use stormlog_format::rollup::RollupFile;
 use super::catalog::{Catalog, CatalogWarning, Source, SourceKind};
 use super::payload::path_text;
 use super::sessions::{SessionRow, joined};
+use super::warnings::Warnings;
 use crate::catalog::{FileKind, resolved_manifest, tidy};
 use crate::issue::Issue;
 use crate::load::{Damage, LoadError, LoadOptions, Loaded, OnError, load_file, load_sessions};
@@ -31,7 +32,7 @@ pub struct Store {
     /// for other stores.
     given: Option<Vec<Issue>>,
     /// Warnings that were added after the catalog was created.
-    found: Mutex<Vec<CatalogWarning>>,
+    found: Mutex<Warnings>,
     /// The warnings about sources with telemetry that could not be loaded.
     unread: Mutex<Vec<CatalogWarning>>,
 }
@@ -116,7 +117,7 @@ impl Store {
         self.catalog
             .warnings
             .iter()
-            .chain(&*found)
+            .chain(&found.list)
             .cloned()
             .collect()
     }
@@ -157,9 +158,7 @@ impl Store {
     /// Adds a warning for the user, unless it was added before.
     pub(crate) fn warn(&self, warning: CatalogWarning) {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        if !found.contains(&warning) {
-            found.push(warning);
-        }
+        found.add(warning);
     }
 
     /// The sessions with their recorded status, the latest first.

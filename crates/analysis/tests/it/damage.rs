@@ -73,6 +73,18 @@ fn very_many_damaged_lines_are_counted_not_listed() {
     assert_eq!(last.reason, "and 50000 more damaged places");
     assert_eq!(last.file, path);
 
+    // A file of several parts, each of which is full of damage.
+    let count = 240_000;
+    let line = "x".repeat(100);
+    let text = format!("{}{}", lines(1), format!("{line}\n").repeat(count));
+    let loaded = load_around_damage(&write(&folder, "large.jsonl", text));
+    let last = loaded.damage.last().expect("damage");
+    let listed = loaded.damage.len() - 1;
+    assert!((90_000..=100_000).contains(&listed), "{listed}");
+    let more = count - listed;
+    assert_eq!(last.reason, format!("and {more} more damaged places"));
+
+    let count = 150_000;
     let items = vec![r#"{"a": 1}"#; count].join(",\n");
     for (name, text) in [
         ("list.json", format!("[{items}]")),
