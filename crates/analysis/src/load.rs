@@ -31,6 +31,7 @@ pub(crate) use artifact::BUNDLE_SINK;
 pub use bytes::read_document as read_whole;
 pub(crate) use bytes::{open, read_beside, read_described, read_error};
 pub use damage::Damage;
+use damage::MOST_LISTED;
 pub(crate) use document::RECORD_KEYS;
 pub use error::LoadError;
 pub use live::{LiveLook, LiveRun, LiveSessions, TooLarge};
@@ -79,6 +80,8 @@ pub struct LoadOptions<'a> {
     pub on_error: OnError,
     /// A callback that any thread may call, with the number of bytes read since the last call.
     pub progress: &'a (dyn Fn(u64) + Sync),
+    /// At most this many damaged places of an artifact are listed; further ones are only counted.
+    pub most_damage: usize,
     /// Files that need not be parsed, because their events are in memory.
     pub parsed: Option<&'a ParsedFiles>,
 }
@@ -90,6 +93,7 @@ impl Default for LoadOptions<'_> {
             events_key: None,
             on_error: OnError::Raise,
             progress: &|_| {},
+            most_damage: MOST_LISTED,
             parsed: None,
         }
     }

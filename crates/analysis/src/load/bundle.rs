@@ -88,7 +88,7 @@ fn read_points(
         numbers("allocated")?,
         numbers("reserved")?,
     );
-    let mut damage = DamageList::default();
+    let mut damage = DamageList::with_most(options.most_damage);
     if times.len() != allocated.len() || times.len() != reserved.len() {
         damage.push(|| {
             let reason = "the timeline's lists differ in length; their common part is loaded";
@@ -224,7 +224,7 @@ pub(crate) fn read_oom(
         session_id: Some(Value::Text(session_id)),
         ..RecordDefaults::default()
     };
-    let mut damage = DamageList::default();
+    let mut damage = DamageList::with_most(options.most_damage);
     let mut builder = ChunkBuilder::with_capacity(items.len().min(ROOM));
     for (index, item) in items.into_iter().enumerate() {
         let index = index as u64;

@@ -53,7 +53,7 @@ pub(crate) fn read(
         line,
         reason,
     };
-    let mut damage = DamageList::default();
+    let mut damage = DamageList::with_most(options.most_damage);
     let broken = |source: std::io::Error| format!("the file ends too early: {source}");
     let header = match table.headers().cloned().map_err(csv::Error::into_kind) {
         Ok(header) => header,

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use crate::document::shown_path;
 
-/// Maximum number of damaged places of an artifact that are listed. Further damaged places are only
+/// Maximum number of damaged places of an artifact that are listed by default. Further damaged places are only
 /// counted, so that a file full of damage does not take more memory than a file of events.
 pub(crate) const MOST_LISTED: usize = 100_000;
 
@@ -71,17 +71,26 @@ impl std::fmt::Display for Damage {
     }
 }
 
-/// A list of damaged places with at most [`MOST_LISTED`] entries.
-#[derive(Debug, Default)]
+/// A list of damaged places with at most `most` entries.
+#[derive(Debug)]
 pub(crate) struct DamageList {
     listed: Vec<Damage>,
     more: u64,
+    most: usize,
 }
 
 impl DamageList {
+    pub(crate) fn with_most(most: usize) -> Self {
+        Self {
+            listed: Vec::new(),
+            more: 0,
+            most,
+        }
+    }
+
     /// Lists a damaged place, or only counts it when the list is full.
     pub(crate) fn push(&mut self, damage: impl FnOnce() -> Damage) {
-        if self.listed.len() < MOST_LISTED {
+        if self.listed.len() < self.most {
             self.listed.push(damage());
         } else {
             self.more += 1;

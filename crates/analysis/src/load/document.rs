@@ -77,7 +77,7 @@ fn whole(
     (options.progress)(text.len() as u64);
     let document = Document { file, text: &text };
     let places = document.records(options)?;
-    let mut damage = DamageList::default();
+    let mut damage = DamageList::with_most(options.most_damage);
     let mut lines = LineCounter::default();
     let mut builder = ChunkBuilder::with_capacity(places.len().min(ROOM));
     let mut scanner = Scanner::default();

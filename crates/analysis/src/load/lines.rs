@@ -11,7 +11,7 @@ use stormlog_format::{Manifest, RecordDefaults, Segment, Text, Value, stable_leg
 
 use super::artifact::Artifact;
 use super::bytes::{LONGEST_LINE, is_cut_off, read_error};
-use super::damage::{Damage, DamageList, MOST_LISTED, TORN};
+use super::damage::{Damage, DamageList, TORN};
 use super::error::LoadError;
 use super::jsonl::{self, Part, PartOutcome, Problem, ProblemKind};
 use super::sessions::{ReadParts, absolute};
@@ -74,7 +74,7 @@ impl<'a> LineFiles<'a> {
             parts.extend(jsonl::parts(index, file)?);
         }
         // Parts are read in parallel, so each gets its share of the problems that are listed.
-        let most_problems = (MOST_LISTED / parts.len().max(1)).max(LEAST_PER_PART);
+        let most_problems = (options.most_damage / parts.len().max(1)).max(LEAST_PER_PART);
         for part in &mut parts {
             part.most_problems = most_problems;
         }
@@ -204,7 +204,7 @@ impl<'a> LineFiles<'a> {
         outcomes: Vec<PartOutcome>,
         options: &LoadOptions<'_>,
     ) -> Result<ReadParts, LoadError> {
-        let mut damage = DamageList::default();
+        let mut damage = DamageList::with_most(options.most_damage);
         for one in self.damage {
             damage.push(|| one);
         }

@@ -51,7 +51,7 @@ fn read_blocks(
         options,
         file,
         index: 0,
-        damage: DamageList::default(),
+        damage: DamageList::with_most(options.most_damage),
     };
     let first = input.first_byte();
     if let Some(error) = input.broken.take_if(|_| first.is_none()) {

@@ -19,6 +19,7 @@ use stormlog_format::{EventType, Map as Object, Text};
 use stormlog_lake_tables::Table;
 use stormlog_report::analyze::Document;
 
+use super::facts::MOST_DAMAGE;
 use super::identity;
 use super::plan::Unit;
 use super::rows::day;
@@ -123,6 +124,7 @@ impl Cluster<'_> {
             .map(|path| path.to_path_buf())
             .collect();
         let options = LoadOptions {
+            most_damage: MOST_DAMAGE,
             parsed: Some(parsed),
             ..LoadOptions::skipping()
         };

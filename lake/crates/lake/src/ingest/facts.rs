@@ -27,7 +27,7 @@ const RANGE: i64 = 64 << 20;
 /// How many blocks of events may wait between the thread that reads and the thread that encodes.
 const WAITING: usize = 4;
 /// The largest number of damaged places that are reported for one unit.
-const MOST_DAMAGE: usize = 1000;
+pub(super) const MOST_DAMAGE: usize = 1000;
 /// A batch is committed after this time, so that a long ingest loses little when it is killed.
 const LONGEST_BATCH: Duration = Duration::from_mins(1);
 
