@@ -91,6 +91,16 @@ def test_a_live_sink_is_continued(lake, tmp_path):
     assert lake.json("doctor", "--at", tmp_path / "lake")["problems"] == []
 
 
+def test_logs_of_tables_are_checkpointed(lake, tmp_path):
+    sink = Sink(tmp_path / "runs/a", "session-a")
+    for _ in range(11):
+        sink.sample(1)
+        lake("ingest", tmp_path / "runs", "--to", tmp_path / "lake")
+    for table in ["samples", "runs"]:
+        assert (tmp_path / "lake" / table / "_delta_log/_last_checkpoint").is_file(), table
+    assert counts(tmp_path / "lake") == sums([sink])
+
+
 def test_a_run_of_thousands_of_ranks_is_replaced_when_one_has_grown(lake, tmp_path):
     ranks = 6000
 

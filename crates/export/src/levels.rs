@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use stormlog_capture::redact::redacted_text;
-use stormlog_format::{Event, Text, Value};
+use stormlog_format::{Event, Text, Value, metadata_keys};
 
 use crate::bounded::shortened;
 
@@ -302,7 +302,11 @@ impl Sample<'_> {
     /// Whether the value of a counter in this event is only a placeholder. In version 3 of the
     /// event format, every counter must have a value, even if it could not be measured.
     fn is_partial(&self, counter: &str) -> bool {
-        let Some(Value::List(names)) = self.event.metadata.get("collector_partial_fields") else {
+        let Some(Value::List(names)) = self
+            .event
+            .metadata
+            .get(metadata_keys::COLLECTOR_PARTIAL_FIELDS)
+        else {
             return false;
         };
         let mut names = names.iter().filter_map(Value::as_text);

@@ -227,13 +227,13 @@ fn describe_trend(
              the memory after another {time_left}"
         );
         finding.advice =
-            "Fix what grows before a longer run: see the finding beside this one".into();
+            "Fix the growth, which has a finding of its own, before a longer run".into();
         return finding;
     }
     finding.explanation =
         format!("{name} needs {need} of {total} and grows by {rate}: full in about {time_left}");
     finding.advice = format!(
-        "Fix what grows (see the finding beside this one); until then save a checkpoint at least \
+        "Fix the growth, which has a finding of its own; until then save a checkpoint at least \
          every {interval} and restart before the {medium} is full",
         interval = words::duration(left / 2.0),
         medium = subject.medium(),
@@ -270,7 +270,7 @@ pub(super) fn check_host(run: &Run, evidence: &HostEvidence<'_>, options: &Optio
             rate = words::rate(growth.line.rate),
             left = words::duration(left),
         );
-        finding.advice = "Fix what grows (see the finding beside this one); until then save \
+        finding.advice = "Fix the growth, which has a finding of its own; until then save \
                           checkpoints and restart before the limit is reached"
             .into();
         found.push(finding);

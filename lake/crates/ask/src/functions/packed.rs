@@ -124,7 +124,7 @@ pub(super) fn pack(schema: &Schema, batches: &[RecordBatch]) -> Result<ScalarVal
     Ok(ScalarValue::LargeBinary(Some(writer.into_inner()?)))
 }
 
-/// Unpacks the batches in a binary value, whose bytes may come from an executor of another version.
+/// Unpacks the batches in a binary value, whose bytes may come from another process.
 pub(super) fn unpack(packed: &[u8]) -> Result<Vec<RecordBatch>> {
     let batches = StreamReader::try_new(Cursor::new(packed), None)?;
     Ok(batches.collect::<Result<_, _>>()?)
