@@ -3,10 +3,11 @@
     cargo build --release --workspace --bins --examples        # in lake/
     python lake/benches/fleet.py --samples 200000000 --ranks 4096 --parallel 4
 
-Generates the recordings job by job, ingests and deletes them, so that the disk never holds all of them.
-Most ranks are in jobs of 256 (--large-job), and one in sixteen in jobs of 8, which are small enough that an ingest also
-analyzes them. Needs the PyPI package duckdb for the comparison. Prints JSON. Takes about 30 GB of disk with
-the defaults and 4 jobs at a time.
+Generates the recordings of some jobs (--jobs), ingests them with one command and deletes them, so that the
+disk never holds all of them. Most ranks are in jobs of 256 (--large-job), and one in sixteen in jobs of 8. An
+ingest also analyzes jobs of at most 512 MiB; the speed of ingests with and without analysis is printed
+separately. Needs the PyPI package duckdb for the comparison. Prints JSON. Takes about 30 GB of disk with the
+defaults and 4 ingests at a time.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from pathlib import Path
 
 RELEASE = Path(__file__).resolve().parent.parent / "target/release"
 SMALL_JOB = 8
+# The largest job that an ingest analyzes.
+LARGEST_ANALYSIS = 512 << 20
 START_S = 1_762_000_000
 REPEATS = 3
 FLEET = {
@@ -56,7 +59,7 @@ def jobs_of(ranks: int, large_job: int) -> list[tuple[int, int]]:
 
 
 class Ingest:
-    """Generates, ingests and deletes one job at a time; remembers what each ingest took."""
+    """Generates, ingests and deletes some jobs at a time; remembers what each ingest took."""
 
     def __init__(self, options: argparse.Namespace, lake: Path, folder: Path) -> None:
         self.options, self.lake, self.folder = options, lake, folder
@@ -64,17 +67,23 @@ class Ingest:
         self.wall_s: list[float] = []
         self.peak_anonymous_mib: list[float] = []
         self.analyzed_cpu_s = 0.0
+        self.analyzed_ranks = 0
         self.source_bytes = 0
         self.jobs = jobs_of(options.ranks, options.large_job)
         self.lock = threading.Lock()
 
-    def job(self, number: int) -> None:
-        runs = self.folder / f"job-{number}"
+    def ingest(self, first_job: int) -> None:
+        runs = self.folder / f"from-job-{first_job}"
         samples = self.options.samples // self.options.ranks
-        first, ranks = self.jobs[number]
-        generate = [self.options.generator, runs, number, first, ranks, samples, START_S]
-        subprocess.run([str(part) for part in generate], check=True)
-        size = sum(file.stat().st_size for file in runs.rglob("*.jsonl"))
+        size, ranks, is_analyzed = 0, 0, True
+        for number in range(first_job, min(first_job + self.options.jobs, len(self.jobs))):
+            folder = runs / f"job-{number}"
+            first, ranks_of_job = self.jobs[number]
+            generate = [self.options.generator, folder, number, first, ranks_of_job, samples, START_S]
+            subprocess.run([str(part) for part in generate], check=True)
+            size_of_job = sum(file.stat().st_size for file in folder.rglob("*.jsonl"))
+            is_analyzed = is_analyzed and size_of_job <= LARGEST_ANALYSIS
+            size, ranks = size + size_of_job, ranks + ranks_of_job
         begun = time.perf_counter()
         command = [self.options.program, "ingest", str(runs), "--to", str(self.lake), "--json"]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -87,12 +96,14 @@ class Ingest:
             peak = max(peak, anonymous_mib(process.pid))
             time.sleep(0.02)
         if status:
-            raise SystemExit(f"the ingest of job {number} failed with status {status}")
+            raise SystemExit(f"the ingest of job {first_job} failed with status {status}")
         with self.lock:
             self.wall_s.append(time.perf_counter() - begun)
             cpu_s = used.ru_utime + used.ru_stime
             self.cpu_s.append(cpu_s)
-            self.analyzed_cpu_s += cpu_s if ranks == SMALL_JOB else 0.0
+            if is_analyzed:
+                self.analyzed_cpu_s += cpu_s
+                self.analyzed_ranks += ranks
             self.peak_anonymous_mib.append(peak)
             self.source_bytes += size
         shutil.rmtree(runs)
@@ -101,10 +112,13 @@ class Ingest:
 def parts(ingest: Ingest, samples: int) -> dict[str, int]:
     """The speed of ingests without and with the analysis of the run."""
     ranks = sum(size for _, size in ingest.jobs)
-    analyzed = samples * sum(size for _, size in ingest.jobs if size == SMALL_JOB) // ranks
-    speeds = {"large_jobs_samples_per_core_s": round((samples - analyzed) / (sum(ingest.cpu_s) - ingest.analyzed_cpu_s))}
+    analyzed = samples * ingest.analyzed_ranks // ranks
+    speeds = {}
+    if analyzed < samples:
+        stored_cpu_s = sum(ingest.cpu_s) - ingest.analyzed_cpu_s
+        speeds["stored_only_samples_per_core_s"] = round((samples - analyzed) / stored_cpu_s)
     if analyzed:
-        speeds["analyzed_jobs_samples_per_core_s"] = round(analyzed / ingest.analyzed_cpu_s)
+        speeds["analyzed_samples_per_core_s"] = round(analyzed / ingest.analyzed_cpu_s)
     return speeds
 
 
@@ -187,7 +201,8 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=200_000_000)
     parser.add_argument("--ranks", type=int, default=4096)
     parser.add_argument("--large-job", type=int, default=256, help="ranks of a large job")
-    parser.add_argument("--parallel", type=int, default=4, help="jobs that are ingested at a time")
+    parser.add_argument("--jobs", type=int, default=1, help="jobs that one command ingests")
+    parser.add_argument("--parallel", type=int, default=4, help="ingests at a time")
     parser.add_argument("--threads", type=int, default=4, help="threads of a worker")
     parser.add_argument("--diagnose", action="store_true", help="measure the diagnosis of one job too")
     parser.add_argument("--folder", type=Path, help="where to work; a temporary directory unless given")
@@ -195,14 +210,15 @@ def main() -> None:
     options = parser.parse_args()
     work = Path(tempfile.mkdtemp(dir=options.folder))
     lake = work / "lake"
-    report: dict[str, object] = {"cores": os.cpu_count(), "ranks": options.ranks, "parallel": options.parallel}
+    report: dict[str, object] = {"cores": os.cpu_count(), "ranks": options.ranks, "jobs": options.jobs}
+    report["parallel"] = options.parallel
     try:
         ingest = Ingest(options, lake, work)
         begun = time.perf_counter()
         # The first ingest creates the tables.
-        ingest.job(0)
+        ingest.ingest(0)
         with ThreadPoolExecutor(options.parallel) as pool:
-            list(pool.map(ingest.job, range(1, len(ingest.jobs))))
+            list(pool.map(ingest.ingest, range(options.jobs, len(ingest.jobs), options.jobs)))
         stored = {
             table.name: sum(Path(file).stat().st_size for file in live_files(table))
             for table in sorted(lake.iterdir())

@@ -105,6 +105,20 @@ fn event(job: &Job, rank: i64, second: i64, kind: &str, numbers: &mut Numbers) -
     }
 }
 
+/// Adds what a start event says about the program: five programs, each of which ran with an old and
+/// a new commit and PyTorch.
+fn describe_program(job: &Job, metadata: &mut Map) {
+    let is_new = job.number / 5 % 2 == 1;
+    let mut run = Map::new();
+    run.insert("id", format!("job-{}", job.number).as_str());
+    run.insert("program", format!("train_{}.py", job.number % 5).as_str());
+    run.insert("git_commit", if is_new { "b71c2f0" } else { "9d4e0aa" });
+    let mut versions = Map::new();
+    versions.insert("torch", if is_new { "2.9.0" } else { "2.8.0" });
+    metadata.insert("run", Value::Map(run));
+    metadata.insert("versions", Value::Map(versions));
+}
+
 fn host_of(rank: i64) -> String {
     format!("node-{:04}", rank / DEVICES_A_HOST)
 }
@@ -129,8 +143,10 @@ fn write_rank(folder: &Path, job: &Job, rank: i64) -> io::Result<()> {
             _ => "sample",
         };
         let mut event = event(job, rank, second, kind, &mut numbers);
-        if kind == "error" {
-            event.metadata.insert("oom_reason", "cuda_oom");
+        match kind {
+            "start" => describe_program(job, &mut event.metadata),
+            "error" => event.metadata.insert("oom_reason", "cuda_oom"),
+            _ => {}
         }
         last_ns = event.timestamp_ns;
         first_ns.get_or_insert(last_ns);
