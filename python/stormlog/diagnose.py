@@ -59,8 +59,8 @@ def collect_environment(device: int | None = None) -> dict[str, Any]:
 def run_timeline_capture(
     device: int | None, duration_seconds: float, interval: float
 ) -> dict[str, list[float]]:
-    """Record for a number of seconds; return times, allocated and reserved bytes as lists, empty
-    for 0 seconds."""
+    """Record for a number of seconds. Returns the times, allocated bytes and reserved bytes as lists;
+    with 0 seconds the lists are empty."""
     if duration_seconds <= 0:
         return {"timestamps": [], "allocated": [], "reserved": []}
     tracker = _tracker(device, interval, None)

@@ -298,7 +298,7 @@ pub fn stream_lines(
 /// What [`stream_lines`] found in the lines, apart from their events.
 #[derive(Debug)]
 pub struct StreamedLines {
-    /// The damage of the lines.
+    /// The lines that were skipped because they are invalid, and why.
     pub damage: Vec<Damage>,
     /// Whether every line is a complete record of the current format. Such lines need no default
     /// values from the options or the manifest, so their events can be used for [`ParsedFiles`].

@@ -241,7 +241,7 @@ mod tests {
             skeleton: &Arc::new(skeleton.clone()),
             integers: &values,
         };
-        assert_eq!(numbered.to_text(), text[..length].as_bytes());
+        assert_eq!(numbered.to_text(), text.as_bytes()[..length]);
         Some((length, values))
     }
 

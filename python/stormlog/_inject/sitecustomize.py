@@ -239,7 +239,7 @@ class _Listener:
             self.start()
 
     def start_in_child(self):
-        """Listen in a forked process for requests to it."""
+        """In a child process after a fork, start to listen for requests that are sent to the child."""
         import gc
 
         _mark_seen(self._inbox)

@@ -46,8 +46,8 @@ def collect_environment(device_index: int | str = 0) -> dict[str, Any]:
 def run_timeline_capture(
     device_index: int | str, duration_seconds: float, interval: float
 ) -> dict[str, Any]:
-    """Record for a number of seconds; return times, allocated and reserved bytes as lists, empty
-    for 0 seconds, and whether JAX reports the memory of the device."""
+    """Record for a number of seconds. Returns the times, allocated bytes and reserved bytes as lists
+    (empty with 0 seconds), and whether JAX reports the memory of the device."""
     device = get_device_info(device_index)
     known = device["memory_stats_available"]
     captured: dict[str, Any] = dict(

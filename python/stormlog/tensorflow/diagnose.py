@@ -46,8 +46,8 @@ def collect_environment(device: str | None = None) -> dict[str, Any]:
 def run_timeline_capture(
     device: str | None, duration_seconds: float, interval: float
 ) -> dict[str, list[float]]:
-    """Record for a number of seconds; return times, allocated and reserved bytes as lists, empty
-    for 0 seconds."""
+    """Record for a number of seconds. Returns the times, allocated bytes and reserved bytes as lists;
+    with 0 seconds the lists are empty."""
     return shared.timeline(_maker(device), duration_seconds, interval)
 
 

@@ -6,9 +6,9 @@ use crate::stats::median;
 
 /// Share of the run that is always warm-up; changes in this first part are not findings.
 const SHARE: f64 = 0.25;
-/// Share of the time after the first training step that still counts as warm-up. The share matters
-/// when the model loads for longer than the first quarter of the run, because optimizer state and
-/// lazily loaded kernels are allocated after the load.
+/// Share of the time after the first training step that still counts as warm-up, because the first
+/// steps allocate the optimizer's state and load kernels. It makes a difference only when loading
+/// the model takes longer than the first quarter of the run, which is always warm-up.
 const FIRST_STEPS_SHARE: f64 = 0.1;
 /// Floors are computed from the later of two times: `OPTIMIZER_SHARE` of the run after its start,
 /// and `OPTIMIZER_SHARE_AFTER_LOAD` of the run after the first step. By then the optimizer's state
