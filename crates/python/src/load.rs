@@ -135,6 +135,7 @@ fn load<T: Send>(
             events_key,
             on_error: OnError::skip_if(skip_damaged),
             progress: &advance,
+            ..LoadOptions::default()
         })
     });
     loaded.map_err(|error| load_error(py, &error))
