@@ -11,7 +11,7 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Why a file of an artifact is not read.
+/// Why a file of an artifact (a recording, bundle or other input given by the user) is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
@@ -27,7 +27,7 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// The refusal behind an I/O error, if there is one.
+    /// The reason for which a file was refused, if the I/O error comes from such a refusal.
     pub fn of(error: &io::Error) -> Option<Self> {
         error.get_ref()?.downcast_ref().copied()
     }
@@ -39,7 +39,7 @@ impl From<Refused> for io::Error {
     }
 }
 
-/// The name of a file type; `None` for a regular file.
+/// The name of a file type for a message, such as "a FIFO"; `None` for a regular file.
 pub(crate) fn special_kind(kind: FileType) -> Option<&'static str> {
     match kind {
         kind if kind.is_file() => None,

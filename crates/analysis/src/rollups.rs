@@ -1,4 +1,5 @@
-//! Computes rollups of loaded sessions, and reads the rollups of a sink.
+//! Computes rollups (totals and extremes per session) of loaded sessions, and reads the rollups
+//! that a recorder keeps in the folder of a sink.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,8 @@ use crate::columns::{EventRef, Events};
 use crate::load::read_beside;
 use crate::regular_file::folder_of;
 
-/// The path of a sink's rollups, for any path within the sink.
+/// The path of the file with the rollups of a sink; `path` is the folder of the sink, or a file in
+/// it.
 pub fn rollup_path(path: &Path) -> PathBuf {
     let directory = if path.is_file() { path.parent() } else { None };
     directory.unwrap_or(path).join(ROLLUP_FILENAME)
@@ -53,7 +55,8 @@ fn read_part(
     rollups.matches(manifest).then_some(rollups)
 }
 
-/// Computes the rollup of a session from its events.
+/// Computes the rollup of a session from its events: totals and extremes of the whole session, and
+/// of each time window of `window_ns` nanoseconds.
 pub fn session_rollup(
     summary: SessionSummary,
     events: &Events,

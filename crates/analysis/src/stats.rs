@@ -119,7 +119,8 @@ pub(crate) fn isotonic(values: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// Largest fall from a level to any later one.
+/// The largest difference between a value in `levels` and a later, lower one; 0 if no value is
+/// lower than an earlier one.
 pub(crate) fn largest_fall(levels: &[f64]) -> f64 {
     let mut highest = f64::NEG_INFINITY;
     levels.iter().fold(0.0, |fall: f64, &level| {

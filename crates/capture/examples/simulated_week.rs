@@ -19,7 +19,7 @@ const DAYS: i64 = 7;
 const SAMPLES_PER_DAY: i64 = 864_000;
 const MIB: i64 = 1 << 20;
 
-/// The leak begins on the first day, at 06:00:00.
+/// The number of the sample at which the simulated leak begins: at 06:00:00 on the first day.
 const LEAK_FROM: i64 = 216_000;
 /// The leak stops a day later, so that later days do not hide it.
 const LEAK_UNTIL: i64 = LEAK_FROM + SAMPLES_PER_DAY;
@@ -34,7 +34,8 @@ fn main() -> Result<(), Failure> {
     let days: i64 = arguments.next().map_or(Ok(DAYS), |days| days.parse())?;
     let mode = arguments.next().unwrap_or_default();
     let is_complete = mode == "complete";
-    // This program never forks.
+    // This program never forks, so it can promise that every fork is announced. The sink then does
+    // not read the pid from the system for every event.
     every_fork_is_announced();
     let thinning = Thinning::default();
     let config = SinkConfig {
@@ -75,14 +76,14 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The sink as a program uses it directly, or as the trackers do.
+/// The sink that gets the events: used directly, or through a queue as by the trackers.
 enum Store {
     Direct(Sink),
     Background(BackgroundSink),
 }
 
 impl Store {
-    /// Appends an event; false when the queue is full.
+    /// Appends an event; false when the queue of the sink is full and the event was dropped.
     fn append(&self, event: &Event) -> Result<bool, Failure> {
         match self {
             Self::Direct(sink) => sink.append(event).map(|()| true).map_err(Into::into),
@@ -94,7 +95,8 @@ impl Store {
         match self {
             Self::Direct(sink) => sink.diagnostics().final_retained_bytes,
             Self::Background(sink) => {
-                // At 10 samples a second the queue is empty most of the time.
+                // A real recording of 10 samples a second leaves the queue empty most of the time,
+                // so the queue is emptied here too.
                 sink.flush(Duration::from_mins(1));
                 sink.diagnostics().final_retained_bytes
             }
@@ -112,7 +114,8 @@ impl Store {
     }
 }
 
-/// The peak memory of this process, including a list of six million times.
+/// The peak memory of this process, including the list of the times that the appends took, which
+/// has six million entries for a week.
 fn peak_memory() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -184,7 +187,7 @@ impl Week {
         let nanoseconds = began.elapsed().as_nanos();
         self.waits_ns
             .push(u32::try_from(nanoseconds).unwrap_or(u32::MAX));
-        // There is a phase every ten minutes.
+        // Every ten minutes, an event that enters a phase is appended too.
         if number % 6000 == 0 {
             let mut phase = event.clone();
             phase.event_type = "phase_enter".into();

@@ -115,9 +115,9 @@ pub enum CollectError {
     Gone(String),
 }
 
-/// A source of memory counters.
+/// Reads the memory counters of one source, such as a GPU or the processes of a program.
 pub trait Collector: Send {
-    /// Describes the source.
+    /// Describes where the readings of this collector come from.
     fn source(&self) -> &CounterSource;
 
     /// The unique id that the driver gives to the device, if it gives one.

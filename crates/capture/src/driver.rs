@@ -79,7 +79,8 @@ pub fn missed() -> u64 {
     holdings::all().missed()
 }
 
-/// Waits until a thread asks which line of Python it executes.
+/// Waits until a thread that allocates through the driver asks which line of Python it executes;
+/// `None` when no thread asks within `patience`.
 pub fn next_question(patience: Duration) -> Option<Question> {
     questions::DESK.next(patience)
 }

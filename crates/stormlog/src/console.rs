@@ -11,11 +11,12 @@ use stormlog_report::document::pretty;
 use crate::Exit;
 use crate::services::Services;
 
-/// The two output streams of a command, their capabilities, and the available services.
+/// Where a command prints (standard output and standard error, or buffers in tests), and the
+/// experiment trackers to which it can log.
 pub struct Console<'a> {
-    /// The stream for results.
+    /// The stream for the results of a command, normally standard output.
     pub out: &'a mut dyn Write,
-    /// The stream for progress, warnings and errors.
+    /// The stream for progress, warnings and errors, normally standard error.
     pub err: &'a mut dyn Write,
     /// Whether `out` is a terminal.
     pub out_is_terminal: bool,
@@ -63,7 +64,8 @@ impl Write for Stream<'_> {
 }
 
 impl<'a> Console<'a> {
-    /// The console on the streams of this process.
+    /// Makes a console that writes to standard output and standard error of this process, given as
+    /// `out` and `err`, and that has no experiment trackers.
     pub fn of_process(out: &'a mut dyn Write, err: &'a mut dyn Write) -> Self {
         Self {
             out,
@@ -75,7 +77,7 @@ impl<'a> Console<'a> {
         }
     }
 
-    /// Prints a document as JSON.
+    /// Prints the result of a command as indented JSON.
     pub(crate) fn print_json(&mut self, document: &impl Serialize) -> io::Result<()> {
         self.out.write_all(pretty(document).as_bytes())
     }

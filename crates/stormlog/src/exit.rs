@@ -1,13 +1,13 @@
 //! Exit codes of the program, which have the same meaning in every command.
 
-/// How a command ended.
+/// How a command ended; determines the exit code of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Success.
     Fine,
     /// The command failed; wrong usage of the command line counts as a failure too.
     Failure,
-    /// The command found a memory risk, or a gate failed.
+    /// The command found a memory risk, or a check such as `stormlog issues check` failed.
     Risk,
     /// The exit code of another program that the command ran.
     Child(u8),

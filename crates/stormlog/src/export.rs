@@ -118,7 +118,7 @@ impl Compression {
     }
 }
 
-/// A file that is compressed while it is written.
+/// An output file that is compressed with gzip or zstd while it is written, or not compressed.
 pub(crate) enum Compressed<'a> {
     Plain(BufWriter<&'a mut File>),
     Gzip(flate2::write::GzEncoder<BufWriter<&'a mut File>>),
@@ -138,7 +138,8 @@ impl<'a> Compressed<'a> {
         })
     }
 
-    /// Writes the remaining data and the end of the compressed stream.
+    /// Writes the buffered data and the end of the compressed stream. Without this call, the file
+    /// may be incomplete.
     pub(crate) fn finish(self) -> io::Result<()> {
         match self {
             Self::Plain(mut file) => file.flush(),

@@ -4,7 +4,7 @@ use stormlog_report::escape::for_terminal;
 
 use crate::console::{Console, StreamFailure};
 
-/// An error with a hint on how to fix it.
+/// An error with a hint for the user on how to fix it, which is printed after the error.
 #[derive(Debug)]
 pub(crate) struct Hinted {
     pub(crate) error: anyhow::Error,
@@ -23,7 +23,8 @@ impl std::error::Error for Hinted {
     }
 }
 
-/// An error whose message was already printed and must not be printed again.
+/// Returned by a command that has already printed its error message, so that no message is printed
+/// again.
 #[derive(Debug)]
 pub(crate) struct AlreadyPrinted;
 
@@ -35,7 +36,7 @@ impl std::fmt::Display for AlreadyPrinted {
 
 impl std::error::Error for AlreadyPrinted {}
 
-/// Adds a hint to an error.
+/// Adds a hint for the user to an error; the hint is printed on a line of its own after the error.
 pub(crate) fn hinted(error: impl Into<anyhow::Error>, hint: impl Into<String>) -> anyhow::Error {
     Hinted {
         error: error.into(),
@@ -53,7 +54,7 @@ pub(crate) fn reader_went_away(error: &anyhow::Error) -> bool {
     causes.any(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-/// Whether the error is a failed write to the output of this program.
+/// Whether the error is a failed write to standard output or standard error, and not to a file.
 pub(crate) fn is_of_stream(error: &anyhow::Error) -> bool {
     let causes = error.chain();
     let mut errors = causes.filter_map(|cause| cause.downcast_ref::<std::io::Error>());

@@ -40,18 +40,18 @@ pub use whole_file::write_whole;
 /// The name under which the program was started; each name has its own commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// The complete program.
+    /// `stormlog`, with all commands of the current version.
     Stormlog,
-    /// The commands of stormlog 0.3.9 for PyTorch.
+    /// `gpumemprof`, the commands of stormlog 0.3.9 for PyTorch.
     Gpumemprof,
-    /// The commands of stormlog 0.3.9 for TensorFlow.
+    /// `tfmemprof`, the commands of stormlog 0.3.9 for TensorFlow.
     Tfmemprof,
-    /// The commands of stormlog 0.3.9 for JAX.
+    /// `jaxmemprof`, the commands of stormlog 0.3.9 for JAX.
     Jaxmemprof,
 }
 
 impl Dialect {
-    /// All names of the program.
+    /// All names under which the program can be started.
     pub const ALL: [Self; 4] = [
         Self::Stormlog,
         Self::Gpumemprof,
@@ -115,7 +115,7 @@ pub fn run(
     exit
 }
 
-/// Whether a word is the name of a `stormlog` command.
+/// Whether a word is the name of a command of `stormlog`, such as `run` or `analyze`.
 pub fn is_command(word: &str) -> bool {
     cli::is_command(word)
 }

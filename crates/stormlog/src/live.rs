@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// The shortest time between two analyses.
+/// The shortest time between two analyses of the same running job.
 const LEAST: Duration = Duration::from_secs(1);
 /// The pause after an analysis is at least ten times as long as the analysis took, so that a large
 /// run is analyzed less often.

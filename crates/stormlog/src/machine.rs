@@ -1,4 +1,5 @@
-//! Facts about this machine that queries need: the time, its name, its processes.
+//! Facts about this machine: the time, the host name and the processes. Queries need them to tell
+//! whether a recorded process still runs.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,7 +8,8 @@ use stormlog_analysis::query::{self, Process, Surroundings};
 use stormlog_capture::process::{Looked, look, own_identity};
 use stormlog_format::ProcessIdentity;
 
-/// Calls a function with the facts about this machine.
+/// Calls a function with the facts about this machine: the time, the host name, and a way to look
+/// up processes by their ids.
 pub fn on_this_machine<R>(ask: impl FnOnce(&Surroundings<'_>) -> R) -> R {
     let name = rustix::system::uname();
     ask(&Surroundings {
@@ -37,7 +39,7 @@ fn process(pid: i64) -> Process {
     }
 }
 
-/// The start time of a process in nanoseconds, if it is known.
+/// The start time of a process in nanoseconds since the Unix epoch; `None` if it is unknown.
 fn started_ns(identity: &ProcessIdentity) -> Option<i64> {
     let system = std::fs::read_to_string("/proc/stat").ok()?;
     let boot = system

@@ -36,7 +36,7 @@ const METRICS_PATIENCE: Duration = Duration::from_millis(250);
 /// too.
 const FIRST_METRICS: Duration = Duration::from_secs(1);
 
-/// The receiver of alerts.
+/// The address to which alerts are sent, and the format in which they are sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Alerts {
     pub(crate) address: Address,
@@ -56,11 +56,11 @@ impl std::fmt::Debug for Otlp {
     }
 }
 
-/// The receivers of alerts and metrics, and when to send them.
+/// Where alerts and metrics about a run are sent, and how often.
 #[derive(Clone, Debug)]
 pub(crate) struct Targets {
     pub(crate) alerts: Option<Alerts>,
-    /// The run is not analyzed before it has reached this age.
+    /// The run is not analyzed before it has been watched for this long.
     pub(crate) look_after: Duration,
     pub(crate) metrics_file: Option<PathBuf>,
     pub(crate) otlp: Option<Otlp>,
@@ -73,7 +73,7 @@ impl Targets {
     }
 }
 
-/// How the recorded program ended.
+/// How the recorded program ended. After a failure, the run is analyzed once more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProgramEnd {
     /// The program succeeded, or it still runs.
@@ -82,7 +82,7 @@ pub(crate) enum ProgramEnd {
     Failed,
 }
 
-/// A run that is being watched, with the thread that watches it.
+/// A handle to the thread that watches a run: analyzes it and sends alerts and metrics.
 pub(crate) struct Online {
     stop: Sender<ProgramEnd>,
     done: Receiver<()>,
@@ -143,7 +143,7 @@ impl Online {
         }))
     }
 
-    /// The current state of the run, from which a server renders metrics.
+    /// The current state of the run, from which a server answers requests for metrics.
     pub(crate) fn state(&self) -> Arc<State> {
         self.state.clone()
     }
@@ -185,7 +185,8 @@ fn report(what: &str, address: &Address, delivered: &Delivered, warn: &mut dyn F
     ));
 }
 
-/// The state of the thread that watches a run.
+/// The data of the thread that watches a run: where it sends alerts and metrics, and what it found
+/// so far.
 struct Work {
     targets: Targets,
     state: Arc<State>,

@@ -24,7 +24,8 @@ const ENDINGS: [&str; 12] = [
 /// so, compressing is faster than the search for secrets.
 const LEVEL: i32 = 9;
 
-/// What a pack contains, and what was left out.
+/// The result of writing a pack (a run in one compressed file): what it contains, and which files
+/// were left out.
 #[derive(Debug, Default)]
 pub(crate) struct Packed {
     pub(crate) content: Content,
@@ -36,7 +37,8 @@ pub(crate) struct Packed {
     pub(crate) left_out: Vec<String>,
 }
 
-/// A file to pack.
+/// A file that is added to the pack: its name inside the pack, its path, its size, and its
+/// modification time in seconds since the Unix epoch.
 struct Member {
     name: String,
     file: PathBuf,

@@ -37,7 +37,8 @@ impl Progress {
         Self::of_bytes(total, visible)
     }
 
-    /// Makes a progress bar for a number of bytes.
+    /// Makes a progress bar for work on `total` bytes. The progress bar is shown only if `visible`
+    /// is true.
     pub(crate) fn of_bytes(total: u64, visible: bool) -> Self {
         Self {
             start: Instant::now(),

@@ -17,7 +17,8 @@ use stormlog_format::{DistributedIdentity, IdentityInput, Map, Text, Value};
 
 use crate::signals::Signals;
 
-/// How many events a recording keeps in memory.
+/// How many of the latest events a recorder keeps in memory, unless the caller gives another
+/// number.
 pub(crate) const MAX_EVENTS: usize = 10_000;
 
 /// Collectors for all GPUs of this machine or for those with the given indices; if there are no
@@ -57,12 +58,12 @@ pub(crate) fn gpu_collectors(
     Ok(collectors)
 }
 
-/// A collector for a process and its children.
+/// A collector that reads the memory of a process and its children.
 pub(crate) fn tree_collector(pid: u32) -> Box<dyn Collector> {
     Box::new(TreeCollector::new(pid))
 }
 
-/// A collector for the recording process itself.
+/// A collector that reads the memory of the recording process itself.
 pub(crate) fn own_collector() -> Box<dyn Collector> {
     Box::new(HostCollector::new(
         Target::ThisProcess,
@@ -121,7 +122,7 @@ pub(crate) fn sink_for_rank(root: &Path, identity: &DistributedIdentity) -> Path
     }
 }
 
-/// What to record, and with which settings.
+/// The settings of a recorder: what it records, how often, and where it stores the events.
 pub(crate) struct Capture {
     pub(crate) collectors: Vec<Box<dyn Collector>>,
     pub(crate) interval: Duration,
@@ -131,16 +132,18 @@ pub(crate) struct Capture {
     /// another process is recorded.
     pub(crate) pid: u32,
     pub(crate) sink: Option<SinkConfig>,
-    /// Which events each reading of the counters produces.
+    /// Which events the recorder makes from each sample, such as events for changes of memory and
+    /// for new peaks.
     pub(crate) detail: Detail,
-    /// Whether alerts are enabled.
+    /// Whether the conditions for alerts are checked at every sample.
     pub(crate) alerts: bool,
-    /// Metadata for the first event of the session.
+    /// Key-value pairs that are stored with the first event of the session.
     pub(crate) start_metadata: Map,
 }
 
 impl Capture {
-    /// Creates the recorder without starting it.
+    /// Creates a recorder with these settings, without starting it. It keeps the latest
+    /// [`MAX_EVENTS`] events in memory.
     pub(crate) fn recorder(self) -> Arc<Recorder> {
         self.recorder_of(MAX_EVENTS, None)
     }
@@ -187,7 +190,7 @@ pub(crate) enum End {
     Time,
     /// A signal with this number requested the end of the recording.
     Signal(i32),
-    /// The watched process ended.
+    /// The recorded process ended.
     Gone,
 }
 

@@ -10,9 +10,9 @@ use crate::machine::settle_statuses;
 /// The sessions of one run at some paths, and the damage found while loading.
 #[derive(Clone, Debug, Default)]
 pub struct RunOfPaths {
-    /// The sessions, in order of rank within each path.
+    /// The sessions of the run. Sessions from the same path are sorted by rank.
     pub sessions: Vec<LoadedSession>,
-    /// The parts of the files that could not be read.
+    /// The parts of the files that could not be read and were skipped.
     pub damage: Vec<Damage>,
 }
 

@@ -35,12 +35,13 @@ const MOST_FILES: usize = 10_000;
 /// The shortest text in a binary file that is checked; shorter texts are accidental byte sequences.
 const SHORTEST_TEXT: usize = 8;
 
-/// The files of an artifact that may be sent.
+/// The files of a recording or bundle, after the check for secrets: those that may be sent to
+/// another machine, and those that may not.
 #[derive(Debug, Default)]
 pub struct Sendable {
     /// The files to send, each with its name inside the artifact, in which `/` separates folders.
     pub files: Vec<(String, PathBuf)>,
-    /// Files that are not sent, each with the reason.
+    /// Files that are not sent, each as text with the reason, such as `'.env': hidden file`.
     pub left_out: Vec<String>,
 }
 
@@ -81,7 +82,8 @@ fn value_in(json: &[u8]) -> Option<Value> {
     parse(json).ok()
 }
 
-/// The folder for redacted copies, and the progress callback.
+/// The folder to which redacted copies are written, and a callback that is called with the size of
+/// each checked file.
 struct Copies<'a> {
     folder: &'a Path,
     progress: &'a dyn Fn(u64),
@@ -167,7 +169,7 @@ impl Sendable {
     }
 }
 
-/// The result of checking a file.
+/// The result of checking a file for secrets.
 enum Looked {
     Clean,
     Copied,
@@ -208,7 +210,7 @@ impl Search<'_> {
         File::create(self.copy)
     }
 
-    /// Checks a JSON document, any other text, or a binary file.
+    /// Checks a file for secrets as a whole: a JSON document, any other text, or a binary file.
     fn document(&self, is_json: bool) -> io::Result<Looked> {
         let Some(bytes) = whole(self.file)? else {
             return Ok(Looked::TooLarge);
@@ -279,7 +281,7 @@ impl Search<'_> {
         }
     }
 
-    /// Checks a CSV table, in which a cell may contain JSON.
+    /// Checks a CSV table for secrets; a cell of the table may contain JSON.
     fn table(&self) -> io::Result<Looked> {
         if fs::metadata(self.file)?.len() > LARGEST {
             return Ok(Looked::TooLarge);
@@ -322,7 +324,7 @@ impl Search<'_> {
     }
 }
 
-/// Reads a whole file; returns `None` when the file is too large.
+/// Reads a whole file; returns `None` when the file is larger than `LARGEST`.
 fn whole(file: &Path) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     regular_file::open(file)?
@@ -337,7 +339,8 @@ fn hidden_text(text: &str) -> Option<String> {
     (hidden != *text).then(|| hidden.to_str_lossy().into_owned())
 }
 
-/// The readable texts inside a binary file.
+/// The runs of printable ASCII characters in a binary file that have at least `SHORTEST_TEXT`
+/// characters.
 fn texts_in(bytes: &[u8]) -> impl Iterator<Item = &str> {
     bytes
         .split(|byte| !matches!(byte, b' '..=b'~' | b'\t' | b'\n'))
@@ -358,7 +361,7 @@ fn hidden_json(value: &Value, layout: Layout) -> Option<String> {
     (text != written(value)).then_some(text)
 }
 
-/// The cell with its secrets redacted; `None` when it contains no secrets.
+/// The cell of a CSV table with its secrets redacted; `None` when it contains no secrets.
 fn hidden_cell(cell: &str) -> Option<String> {
     match parse(cell.as_bytes()) {
         Ok(value @ (Value::Map(_) | Value::List(_))) => hidden_json(&value, Layout::Line),

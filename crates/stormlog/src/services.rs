@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use stormlog_capture::record::Recorder;
 use stormlog_format::{Event, Map, SessionSummary};
 
-/// An experiment tracker to which results can be logged.
+/// An experiment tracker to which the results of a command can be logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
     /// Weights & Biases.
@@ -26,7 +26,7 @@ impl Service {
         }
     }
 
-    /// The name of the service in messages.
+    /// The name of the service in messages to the user.
     pub fn name(self) -> &'static str {
         match self {
             Self::Wandb => "W&B",
@@ -35,7 +35,7 @@ impl Service {
     }
 }
 
-/// A requested service with its settings.
+/// A request by the user to log the results of a command to an experiment tracker.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The service to log to.
@@ -45,34 +45,35 @@ pub struct Request {
     pub settings: Map,
 }
 
-/// The result of a command that can be logged.
+/// The result of a command, in the form that is logged to an experiment tracker.
 #[derive(Debug)]
 pub enum Finished {
-    /// A recording that has ended.
+    /// The result of a command that recorded memory.
     Tracking(Box<Tracked>),
-    /// The directory of a diagnose bundle.
+    /// The result of a diagnosis: the directory to which it wrote its files.
     Diagnosis(PathBuf),
 }
 
-/// A recording that has ended.
+/// The result of a recording that has ended.
 #[derive(Debug)]
 pub struct Tracked {
     /// The session.
     pub session: SessionSummary,
     /// Statistics of the recording, with the key names that the trackers of stormlog 0.3.9 use.
     pub statistics: Map,
-    /// The last events.
+    /// The events that the recorder still had in memory at the end, which are the latest ones.
     pub events: Vec<Event>,
-    /// The output file, if one was written.
+    /// The file with the recorded events, if the user requested one.
     pub output: Option<PathBuf>,
-    /// The directory of the sink, if events were stored.
+    /// The directory to which events were written during the recording, if any.
     pub sink: Option<PathBuf>,
-    /// The last bundle that the flight recorder wrote, if any.
+    /// The directory of the last out-of-memory bundle (the events before an out-of-memory error),
+    /// if one was written.
     pub oom_bundle: Option<PathBuf>,
 }
 
 impl Finished {
-    /// The result of a recorder; `None` when the recorder was never started.
+    /// The result of a recorder that has stopped; `None` when the recorder was never started.
     pub(crate) fn tracking(
         recorder: &Recorder,
         output: Option<&Path>,

@@ -16,7 +16,7 @@ use signal_hook::consts::{
     SIGVTALRM, SIGWINCH, SIGXCPU, SIGXFSZ,
 };
 
-/// Signals that request the end of a program.
+/// Signals that ask a program to end.
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 /// Signals that are passed on to the program that `stormlog` runs. Faults, stop signals and signals
@@ -46,22 +46,23 @@ const FORWARDED: [i32; 16] = [
 /// user.
 const OF_WRITES: [i32; 2] = [SIGPIPE, SIGXFSZ];
 
-/// Catches signals while this value exists.
+/// Catches signals while this value exists; [`Signals::take`] returns those that arrived.
 pub(crate) struct Signals {
     /// For each signal, how often it arrived and was not returned by `take` yet.
     watched: Vec<(i32, Arc<AtomicU32>)>,
     registered: Vec<SigId>,
-    /// Signals that are ignored and therefore not watched.
+    /// Signals that were ignored when `stormlog` started and are therefore not caught.
     ignored: Vec<i32>,
 }
 
 impl Signals {
-    /// Catches the signals that request the end of a program.
+    /// Catches the signals that ask a program to end: SIGINT, SIGTERM and SIGHUP.
     pub(crate) fn that_end() -> anyhow::Result<Self> {
         Self::watch(ENDING)
     }
 
-    /// Catches the signals that are passed on to a program, including real-time signals.
+    /// Catches the signals that `stormlog` passes on to the program that it runs, including
+    /// real-time signals.
     pub(crate) fn to_forward() -> anyhow::Result<Self> {
         Self::watch(
             FORWARDED
@@ -97,7 +98,7 @@ impl Signals {
     /// signals as ignored.
     pub(crate) fn include_ignored(&mut self) {
         for signal in std::mem::take(&mut self.ignored) {
-            // A signal that cannot be watched stays ignored.
+            // If the signal cannot be caught, it stays ignored.
             let _ = self.add(signal);
         }
     }
@@ -119,7 +120,7 @@ impl Signals {
     }
 }
 
-/// Counts how often a signal arrives.
+/// Installs a handler that adds one to `came` each time the signal arrives.
 #[expect(
     unsafe_code,
     reason = "the handler only adds to an atomic, which is safe in a handler; reading the sender is \

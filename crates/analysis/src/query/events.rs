@@ -1,4 +1,5 @@
-//! Lists events of many sources as one sequence ordered by time.
+//! Lists the events of many sources (recording folders and exported files) as one sequence ordered
+//! by time.
 
 use std::sync::Arc;
 
@@ -65,7 +66,7 @@ impl EventFilter {
             && says("backend", &self.backend)
     }
 
-    /// Whether the filter excludes any events.
+    /// Whether any field of the filter is set, so that the filter may exclude events.
     pub(super) fn is_narrow(&self) -> bool {
         let texts = [
             &self.session_id,
@@ -96,7 +97,7 @@ pub(super) struct Home {
     pub(super) events: Events,
 }
 
-/// Events of many sources, ordered by time and session.
+/// The events that a query found in many sources, ordered by time and then by session id.
 #[derive(Clone, Debug, Default)]
 pub struct EventRows {
     homes: Arc<[Home]>,
@@ -104,21 +105,23 @@ pub struct EventRows {
     rows: Vec<(u32, u32)>,
 }
 
-/// An event as a row of a result.
+/// An event as a row of a query result, with the values that the row shows about its source and
+/// session.
 #[derive(Clone, Copy, Debug)]
 pub struct EventRow<'a> {
     /// The event.
     pub event: EventRef<'a>,
-    /// The first file of the event's session.
+    /// Path of the first file of the event's session; the path of the source if no file is known.
     pub source_path: &'a Text,
-    /// The type of the event's source.
+    /// The type of the source that contains the event, such as a sink (recording folder) or a CSV
+    /// file.
     pub source_kind: SourceKind,
-    /// The status of the event's session.
+    /// The status of the event's session, such as `running` or `completed`.
     pub session_status: &'static str,
 }
 
 impl EventRow<'_> {
-    /// The row as a map, with its keys in a fixed order.
+    /// The row as the JSON object of a query result, with its keys in a fixed order.
     pub fn to_map(self) -> Map {
         let mut map = self.event.to_event().to_record();
         map.insert("source_path", self.source_path.clone());
@@ -139,7 +142,7 @@ impl EventRows {
         self.rows.is_empty()
     }
 
-    /// The row at an index.
+    /// The row at index `place`; `None` past the end.
     pub fn get(&self, place: usize) -> Option<EventRow<'_>> {
         let (home, event) = *self.rows.get(place)?;
         let home = &self.homes[home as usize];
@@ -151,7 +154,7 @@ impl EventRows {
         })
     }
 
-    /// Truncates the rows to the first `limit`.
+    /// Keeps the first `limit` rows, or all rows if `limit` is `None`.
     fn first(mut self, limit: Option<usize>) -> Self {
         self.rows.truncate(limit.unwrap_or(usize::MAX));
         self
@@ -163,7 +166,8 @@ impl EventRows {
     }
 }
 
-/// The file that the rows of a session name as their source.
+/// The path that query results show as `source_path` for the events of a session: its first file,
+/// or the path of the source if no file is known.
 pub(crate) fn source_path(session: &LoadedSession, source: &super::Source) -> Text {
     match session.sources.first() {
         Some(first) => first.as_str().into(),
@@ -179,7 +183,8 @@ impl super::Store {
         rows.first(filter.limit)
     }
 
-    /// The events that may report a problem, the earliest first.
+    /// The events that may report a problem, such as errors, warnings and degraded collectors, the
+    /// earliest first. Callers must still check each event.
     pub(crate) fn events_that_may_be_trouble(&self) -> EventRows {
         let homes = self.homes(&EventFilter::default());
         // The sessions of a source share one event table, which is searched only once.
@@ -194,7 +199,7 @@ impl super::Store {
         in_time(homes, |home, _, id| sets[set_of[home]].contains(id))
     }
 
-    /// Sessions with events that may pass the filter.
+    /// The sessions that may have events which pass the filter, each with its events.
     pub(super) fn homes(&self, filter: &EventFilter) -> Vec<Home> {
         let mut homes = Vec::new();
         for (index, source) in self.catalog().sources.iter().enumerate() {

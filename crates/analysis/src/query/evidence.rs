@@ -12,7 +12,7 @@ use super::events::{EventFilter, EventRow, EventRows};
 use super::payload::path_text;
 use crate::digest::sha256_hex;
 
-/// The kinds of evidence that queries return.
+/// The values that the field `kind` of [`Evidence`] can have.
 pub const EVIDENCE_KINDS: [&str; 7] = [
     "telemetry_event",
     "alert",
@@ -23,7 +23,8 @@ pub const EVIDENCE_KINDS: [&str; 7] = [
     "attachment",
 ];
 
-/// Something that may be related to a point in time.
+/// One item that may explain what happened at a point in time: an event, an alert, a marker of the
+/// timeline, a bundle, a time window of a rollup or an attachment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[expect(
     missing_docs,
@@ -47,7 +48,7 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// The evidence as a map, with its keys in a fixed order.
+    /// The evidence as the JSON object of a query result, with its keys in a fixed order.
     pub fn to_map(&self) -> Map {
         map_of(self)
     }
@@ -60,7 +61,7 @@ impl Evidence {
         }
     }
 
-    /// Creates evidence from an event.
+    /// Creates evidence from an event, without the id and the metadata, which the caller adds.
     fn of_event(kind: &'static str, title: Text, row: EventRow<'_>) -> Self {
         let origin = row.event.origin();
         Self {

@@ -17,19 +17,20 @@ const SILENCE_NS: i64 = 600_000_000_000;
 /// id.
 const START_SLACK_NS: i64 = 10_000_000_000;
 
-/// The state of the process with a given id.
+/// Whether a process with a given id exists on this host, and which process it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Process {
     /// No process has the id, or the process has exited and is a zombie.
     Gone,
     /// A process with the id exists.
     Alive {
-        /// When the process started, if known.
+        /// When the process started, in nanoseconds since 1970, if known.
         started_ns: Option<i64>,
-        /// The identity of the process, if known.
+        /// What distinguishes the process from others with the same process id, such as its start
+        /// time, if known.
         identity: Option<ProcessIdentity>,
     },
-    /// The state of the process is unknown.
+    /// It is not known whether a process with the id exists.
     Unknown,
 }
 
@@ -47,13 +48,16 @@ pub fn settle_statuses<'a>(
     }
 }
 
-/// The state of the machine on which the recording is read.
+/// What must be known about the machine on which a recording is read, to decide whether the
+/// recorded process is still running there.
 pub struct Surroundings<'a> {
     /// The current time in nanoseconds since 1970.
     pub now_ns: i64,
     /// The name of the host on which the recording is read.
     pub host: &'a str,
-    /// The identity of the process that reads the recording, if known.
+    /// The identity of the process that reads the recording, if known. It shows whether the reader
+    /// and the recording use the same process ids: the same boot of the machine and the same pid
+    /// namespace.
     pub reader: Option<ProcessIdentity>,
     /// Looks up the state of a process on this host by its id.
     pub process: &'a (dyn Fn(i64) -> Process + Sync),

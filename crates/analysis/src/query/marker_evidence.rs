@@ -52,7 +52,8 @@ fn of_marker(marker: &Marker, session: &LoadedSession) -> Evidence {
     }
 }
 
-/// The marker as a map, with its keys in a fixed order.
+/// The metadata of the evidence for a marker: the marker's fields, and the type and metadata of its
+/// event or phase.
 fn to_map(marker: &Marker, session: &LoadedSession) -> Map {
     let (event_type, metadata) = match &marker.subject {
         Subject::Event { index, event_type } => {

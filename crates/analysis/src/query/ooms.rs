@@ -1,4 +1,5 @@
-//! Lists the OOM bundles of the flight recorder, from their manifests.
+//! Lists OOM bundles, the folders that the flight recorder writes after an out-of-memory error,
+//! from their manifests.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,8 @@ use crate::document::shown_path;
 /// The name of the file in an OOM bundle that describes the exception.
 pub(super) const DETAILS: &str = stormlog_format::file_names::METADATA;
 
-/// A bundle of the OOM flight recorder.
+/// An OOM bundle, a folder that the flight recorder writes after an out-of-memory error, as
+/// described by the bundle's own files.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(
     missing_docs,
@@ -58,7 +60,7 @@ impl OomBundle {
     }
 }
 
-/// An OOM bundle as a row of a result.
+/// An OOM bundle as a row of a query result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OomRow {
     /// The bundle.
@@ -69,7 +71,7 @@ pub struct OomRow {
 }
 
 impl OomRow {
-    /// The row as a map, with its keys in a fixed order.
+    /// The row as the JSON object of a query result, with its keys in a fixed order.
     pub fn to_map(&self) -> Map {
         let mut map = map_of(&self.bundle);
         map.remove("manifest_path");

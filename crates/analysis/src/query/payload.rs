@@ -13,7 +13,8 @@ pub(crate) fn object(file: &Path) -> Option<Map> {
     map_of(&crate::load::read_described(file).ok()?)
 }
 
-/// Reads a JSON file inside a bundle that must contain an object.
+/// Reads a JSON object from a file of a bundle. `None` when the file cannot be read, leads out of
+/// the bundle or contains no object.
 pub(crate) fn object_inside(bundle: &Path, file: &Path) -> Option<Map> {
     map_of(&crate::load::read_beside(bundle, file).ok()?)
 }
@@ -48,7 +49,8 @@ pub(crate) fn metadata(map: &Map) -> Map {
         .unwrap_or_default()
 }
 
-/// A path as text, in the form shown in rows.
+/// A path as query results show it: a file that was unpacked from a pack is shown as part of the
+/// pack.
 pub(crate) fn path_text(path: &Path) -> Text {
     pack::shown(path).to_string_lossy().into_owned().into()
 }

@@ -60,7 +60,8 @@ impl super::Store {
     }
 }
 
-/// Values by group, in the order in which the groups first appeared.
+/// One value per group of a summary (a session, a rank or a status), in the order in which the
+/// groups first appeared.
 struct Totals<T> {
     places: HashMap<Group, usize>,
     totals: Vec<(Group, T)>,

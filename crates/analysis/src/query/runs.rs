@@ -1,4 +1,4 @@
-//! Groups sessions into runs, by an envelope or by a common job id.
+//! Groups sessions into runs, by a run envelope (`stormlog_run.json`) or by a common job id.
 
 use hashbrown::{HashMap, HashSet};
 use serde::Serialize;
@@ -10,7 +10,7 @@ use super::envelope::RunEnvelope;
 use super::payload::path_text;
 use super::sessions::SessionRow;
 
-/// A run, with its sessions.
+/// A run: the sessions that belong together, and what is known about them as a whole.
 #[derive(Clone, Debug, Serialize)]
 #[expect(
     missing_docs,
@@ -36,12 +36,12 @@ pub struct RunContext {
     pub metadata: Map,
 }
 
-/// A run as a row of a result.
+/// A run as a row of a query result.
 #[derive(Clone, Debug)]
 pub struct RunRow {
     /// The run.
     pub run: RunContext,
-    /// Number of attachments.
+    /// Number of attachments of the run: files of its recordings, and links to data of other tools.
     pub attachment_count: i64,
 }
 
@@ -63,7 +63,7 @@ impl RunRow {
         ranks
     }
 
-    /// The row as a map, with its keys in a fixed order.
+    /// The row as the JSON object of a query result, with its keys in a fixed order.
     pub fn to_map(&self) -> Map {
         let run = &self.run;
         let mut map = map_of(run);
@@ -137,7 +137,8 @@ impl super::Store {
     }
 }
 
-/// The runs described by envelopes, then the runs formed by the remaining sessions.
+/// The runs that run envelopes (`stormlog_run.json`) describe, then the runs formed by the
+/// remaining sessions: one per job id, and one for each session without a job id.
 pub(crate) fn run_contexts(sessions: &[SessionRow], envelopes: &[RunEnvelope]) -> Vec<RunContext> {
     let mut first: HashMap<&Text, &SessionRow> = HashMap::new();
     for row in sessions {

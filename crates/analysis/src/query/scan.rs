@@ -21,7 +21,7 @@ use super::events::EventFilter;
 use crate::columns::{EventRef, Events};
 use crate::load::{Damage, LoadOptions, load_matching, open};
 
-/// Sinks with fewer bytes than this are read completely.
+/// Sinks (recording folders) with fewer bytes than this are read completely.
 const WORTH_SKIPPING: u64 = 8 << 20;
 
 /// Longest first line of a segment that is read for its time, in bytes.
@@ -35,7 +35,7 @@ pub(crate) struct Scanned<'a> {
     pub(crate) events: Events,
 }
 
-/// A segment, and its session according to the manifest.
+/// A segment (one file of a sink), and the session that the manifest names for it.
 struct Segment<'a> {
     file: &'a PathBuf,
     session: &'a SessionSummary,
@@ -106,7 +106,8 @@ pub(crate) fn scan<'a>(
     Some((scanned, damage))
 }
 
-/// The session of a segment, according to the manifest.
+/// The session that the manifest of a sink names for a segment, one of the sink's files; `None`
+/// when the manifest names none.
 pub(super) fn session_of<'a>(manifest: &'a Manifest, file: &Path) -> Option<&'a SessionSummary> {
     let name = file.file_name()?.to_string_lossy();
     let listed = manifest
@@ -152,10 +153,12 @@ fn is_of_another_time(
     ends_before || starts_after
 }
 
-/// Segments with their events that match a query, and the damage.
+/// Events that match a query, each list with the first of the segments that it was read from, and
+/// the places that could not be read (damage).
 type Found<'s, 'a> = (Vec<(&'s Segment<'a>, Events)>, Vec<Damage>);
 
-/// Reads the matching events of segments in parallel.
+/// Reads the matching events of segments in parallel. `None` when a segment cannot be read, or
+/// contains events of another session than the manifest says.
 fn read<'s, 'a>(
     source: &Source,
     manifest: &Manifest,

@@ -14,30 +14,32 @@ use super::ooms::OomBundle;
 use super::payload::{path_text, text};
 use super::uncounted_events::uncounted_events;
 
-/// A session as a row of a result.
+/// A session (one recording of one process) as a row of a query result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SessionRow {
-    /// The summary of the session.
+    /// The session's id, recorded status, start and end, host, process and rank.
     #[serde(flatten)]
     pub summary: SessionSummary,
-    /// The path where the session was found.
+    /// Path of the source that contains the session: a folder or a file.
     pub source_path: Text,
-    /// The type of the session's source.
+    /// The type of the source, such as a sink (recording folder) or a CSV file.
     pub source_kind: SourceKind,
     /// Number of files with the session's events.
     pub source_count: i64,
-    /// Number of damaged places in the session's files.
+    /// Number of damaged places that were found while loading the session's events; 0 for a session
+    /// that is listed from its manifest alone.
     pub warning_count: i64,
     /// Number of events, if known.
     pub event_count: Option<i64>,
     /// Number of OOM bundles that name this session.
     pub oom_bundle_count: i64,
-    /// The status at the time when the row was created.
+    /// The status when the row was created. A session that is recorded as running, but whose
+    /// process has ended, has the status interrupted here.
     pub effective_status: SessionStatus,
 }
 
 impl SessionRow {
-    /// The row as a map, with its keys in a fixed order.
+    /// The row as the JSON object of a query result, with its keys in a fixed order.
     pub fn to_map(&self) -> Map {
         map_of(self)
     }
@@ -262,7 +264,8 @@ fn row(
     }
 }
 
-/// The last modification time of a source's files.
+/// When the newest segment or the manifest of a source was last modified, in nanoseconds since
+/// 1970.
 fn last_write(source: &Source) -> Option<i64> {
     let written = |path: &Path| {
         let modified = path.metadata().ok()?.modified().ok()?;
@@ -273,7 +276,8 @@ fn last_write(source: &Source) -> Option<i64> {
     newest_segment.max(manifest)
 }
 
-/// The session in the manifest of a diagnose bundle.
+/// The session that the manifest of a diagnose bundle describes. `None` when it has no session id
+/// or an invalid status; other missing fields get placeholders, such as the pid -1.
 pub(crate) fn diagnosed(manifest: &Map) -> Option<SessionSummary> {
     if let Some(Value::Map(session)) = manifest.get("session")
         && let Ok(summary) = SessionSummary::from_map(session)

@@ -8,13 +8,15 @@ use stormlog_format::{Map, Text, Value};
 
 use super::payload::{self, integer, text};
 
-/// The file name of a sidecar with attachments.
+/// The name of a file beside a recording that lists attachments, which are links to data of other
+/// tools.
 pub(crate) const FILE_NAME: &str = "stormlog_attachments.json";
 
-/// The value of the key `format` in a sidecar with attachments.
+/// The value of the key `format` in every valid `stormlog_attachments.json`.
 const FORMAT: &str = "stormlog.attachments";
 
-/// A link to data of another tool.
+/// An attachment: a link to data of another tool, by path or URL, read from a
+/// `stormlog_attachments.json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(
     missing_docs,
@@ -42,7 +44,7 @@ pub struct ExternalAttachment {
 }
 
 impl ExternalAttachment {
-    /// The attachment as a map, in the form shown in rows.
+    /// The attachment as the JSON object of a query result, with its keys in a fixed order.
     pub fn to_map(&self) -> Map {
         map_of(self)
     }
@@ -73,7 +75,8 @@ impl ExternalAttachment {
     }
 }
 
-/// The attachments of a sidecar, and warnings about invalid entries.
+/// The contents of a `stormlog_attachments.json`: its attachments, and warnings about invalid
+/// entries.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) attachments: Vec<ExternalAttachment>,
@@ -186,7 +189,8 @@ pub(crate) fn refusal(place: usize) -> String {
     format!("attachment {place} is refused: its path leads outside the given paths")
 }
 
-/// Whether the relative path of an attachment leads outside of all roots.
+/// Whether the relative path of an attachment leads out of all `roots`, the folders of the paths
+/// that the user gave. `file` is the `stormlog_attachments.json` with the attachment.
 pub(crate) fn leaves(entry: &Map, file: &Path, roots: &[PathBuf]) -> bool {
     let Some(path) = text(entry, "path") else {
         return false;
@@ -245,7 +249,8 @@ impl AttachmentFilter {
 }
 
 impl super::Store {
-    /// The attachments of sidecars that the filter accepts, ordered by their start time.
+    /// The attachments that the filter accepts, ordered by start time; those without a start time
+    /// come first.
     pub fn attachments(&self, filter: &AttachmentFilter) -> Vec<ExternalAttachment> {
         let mut rows: Vec<ExternalAttachment> = self
             .catalog()

@@ -11,30 +11,33 @@ use super::ooms::OomBundle;
 use super::payload::{self, path_text};
 use crate::catalog::{FollowFrom, Follower};
 
-/// An event or bundle to report to a user who watches a run.
+/// Something to report to a user who watches running jobs: an alert, a change of a collector's
+/// health, an out-of-memory error, an OOM bundle or a finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sighting {
     /// The kind of the sighting: `alert`, `collector`, `oom`, `oom_bundle`, or the kind of a
     /// finding.
     pub kind: &'static str,
-    /// The severity of the event or bundle.
+    /// The severity of the event or bundle, such as `warning` or `critical`.
     pub severity: Text,
-    /// When the event happened, or when the bundle was written.
+    /// When the event happened, or when the bundle was written, in nanoseconds since 1970.
     pub timestamp_ns: Option<i64>,
     /// The session of the event or bundle.
     pub session_id: Option<Text>,
-    /// The rank of the event or bundle.
+    /// The rank of the event; `None` for a bundle.
     pub rank: Option<i64>,
-    /// The message of the event.
+    /// A text for the user: that of the event, the type of an event without a text, or the reason
+    /// that a bundle records.
     pub message: Text,
-    /// The file or bundle that contains the event.
+    /// Path of the file that contains the event, or of the bundle.
     pub source_path: Text,
 }
 
-/// Watches some paths for new sightings.
+/// Watches the recordings at some paths, and reports what is new in them as [`Sighting`]s.
 pub struct Watch {
     follower: Follower,
-    /// Damaged lines that were not returned by [`take_warnings`](Self::take_warnings) yet.
+    /// Warnings about damaged lines that [`take_warnings`](Self::take_warnings) has not returned
+    /// yet.
     damaged: Vec<CatalogWarning>,
 }
 
@@ -52,7 +55,8 @@ impl Watch {
         }
     }
 
-    /// The sightings since the last call, in the order of the files.
+    /// The sightings in what was written since the last call: first those of events, in the order
+    /// of the files, then those of new OOM bundles.
     pub fn look(&mut self) -> Vec<Sighting> {
         let mut found = Vec::new();
         let followed = self.follower.poll(&mut |file, event| {

@@ -26,25 +26,28 @@ pub struct Store {
     rollups: Vec<OnceLock<Option<Arc<RollupFile>>>>,
     /// The sessions with their recorded status, computed on first use.
     sessions: OnceLock<Vec<SessionRow>>,
-    /// Marks the sources that a query with a filter has already scanned.
+    /// For each source, whether a query with a filter has read parts of it. The next such query
+    /// loads the source completely.
     scanned: Vec<AtomicBool>,
     /// The hidden-memory anomalies of a store that was created from parts and reads no file; `None`
     /// for other stores.
     given: Option<Vec<Issue>>,
     /// Warnings that were added after the catalog was created.
     found: Mutex<Warnings>,
-    /// The warnings about sources with telemetry that could not be loaded.
+    /// The warnings about sources with telemetry that could not be loaded. Query results lack the
+    /// events of these sources.
     unread: Mutex<Vec<CatalogWarning>>,
 }
 
-/// The parts of a store that reads no file.
+/// What [`Store::of_parts`] needs to answer queries without reading files, such as data from tables
+/// of a lake.
 #[derive(Debug, Default)]
 pub struct StoreParts {
     /// The catalog: sources, bundles, runs and attachments.
     pub catalog: Catalog,
     /// The sessions of all sources as recorded in their files, in the order of the sources.
     pub sessions: Vec<SessionRow>,
-    /// The events of each source.
+    /// The sessions of each source with their events, in the order of the sources in the catalog.
     pub loaded: Vec<Loaded>,
     /// The rollups with their windows, for each source whose rollups are up to date.
     pub rollups: Vec<Option<RollupFile>>,
@@ -55,12 +58,12 @@ pub struct StoreParts {
 }
 
 impl Store {
-    /// Creates a store for the artifacts at the given paths.
+    /// Creates a store for the recordings and bundles at the given paths.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Self {
         Self::new(Catalog::open(paths))
     }
 
-    /// Creates a store for a catalog.
+    /// Creates a store for the sources of a catalog. Their events are read when a query needs them.
     pub fn new(catalog: Catalog) -> Self {
         Self {
             loaded: catalog.sources.iter().map(|_| OnceLock::new()).collect(),
@@ -106,12 +109,13 @@ impl Store {
         }
     }
 
-    /// The catalog of the store.
+    /// The sources, bundles, runs and attachments that the store answers queries about.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
     }
 
-    /// All warnings so far.
+    /// All warnings so far: those of the catalog, then those that were added while answering
+    /// queries.
     pub fn warnings(&self) -> Vec<CatalogWarning> {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         self.catalog
@@ -166,13 +170,15 @@ impl Store {
         self.sessions.get_or_init(|| self.all_sessions(None))
     }
 
-    /// The sessions of a store that reads no file.
+    /// The sessions given to [`of_parts`](Self::of_parts), the newest first; `None` for a store
+    /// that reads files.
     pub(crate) fn given_sessions(&self) -> Option<&[SessionRow]> {
         let sessions = self.sessions.get().filter(|_| self.given.is_some());
         sessions.map(Vec::as_slice)
     }
 
-    /// The hidden-memory anomalies of a store that reads no file.
+    /// The hidden-memory anomalies given to [`of_parts`](Self::of_parts); `None` for a store that
+    /// reads files.
     pub(crate) fn given_anomalies(&self) -> Option<&[Issue]> {
         self.given.as_deref()
     }
@@ -221,7 +227,7 @@ impl Store {
         }
     }
 
-    /// Whether the events of a source are in memory.
+    /// Whether the events of the source at index `place` have been loaded.
     pub(crate) fn is_loaded(&self, place: usize) -> bool {
         self.loaded[place].get().is_some()
     }

@@ -44,7 +44,7 @@ const AHEAD_NS: i64 = 10_000_000_000;
 /// Maximum number of blocks that a reading thread may read before they are used.
 const BLOCKS_AHEAD: usize = 2;
 
-/// The rows of a query for events, the earliest first.
+/// Iterates over the events that a query found, the earliest first, each as a JSON object.
 pub struct EventStream<'a>(Inner<'a>);
 
 enum Inner<'a> {
@@ -84,14 +84,15 @@ impl Store {
     }
 }
 
-/// Merges chains that are read in parallel.
+/// Merges the events of chains in order of time. A chain is a list of files of one source whose
+/// events follow each other in time; each chain is read by a thread of its own.
 struct Merge<'a> {
     store: &'a Store,
     filter: EventFilter,
-    /// Chains that are not open yet, the latest first.
+    /// Chains that are not read yet; the chain that starts first is the last element.
     waiting: Vec<Chain>,
     open: Vec<Cursor>,
-    /// The sessions of each source that are known so far.
+    /// For each source, the sessions that are known so far, by session id.
     homes: Vec<Homes>,
     left: usize,
     last_ns: i64,
@@ -196,7 +197,8 @@ impl<'a> Merge<'a> {
         None
     }
 
-    /// The index of the chain whose next event is the earliest.
+    /// The index in `open` of the chain whose next event is the earliest; `None` when all chains
+    /// are used up.
     fn earliest(&mut self) -> Option<usize> {
         loop {
             let window = (WINDOW / self.open.len().max(1)).max(LEAST_WINDOW);
@@ -248,7 +250,8 @@ impl<'a> Merge<'a> {
         });
     }
 
-    /// The session of an event, with the labels that its row shows.
+    /// The session of an event, with the values that the row of the event shows: path, type of the
+    /// source, and status.
     fn home_of(&mut self, cursor: usize, row: &Row) -> Option<Arc<Home>> {
         let id = row.session_id()?;
         let cursor = &mut self.open[cursor];

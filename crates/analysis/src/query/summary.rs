@@ -1,4 +1,4 @@
-//! Computes summaries: one number per session, rank or status.
+//! Computes summaries: one number per session, rank or status, such as the peak of a counter.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::events::{EventFilter, Home};
 use super::sessions::SessionRow;
 use crate::columns::EventRef;
 
-/// The number that a summary computes.
+/// What a summary computes for each group, such as the number of alerts or the peak of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(
     missing_docs,
@@ -88,10 +88,11 @@ impl GroupBy {
     }
 }
 
-/// The session, rank and status of a group.
+/// The session id, rank and status that identify a group of a summary; `None` for those by which
+/// the summary does not group.
 pub(crate) type Group = (Option<Text>, Option<i64>, Option<Text>);
 
-/// A number and its group.
+/// A row of a summary: the value of a metric for one group.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(
     missing_docs,
@@ -127,12 +128,12 @@ impl SummaryRow {
         self
     }
 
-    /// The row as a map, with its keys in a fixed order.
+    /// The row as the JSON object of a query result, with its keys in a fixed order.
     pub fn to_map(&self) -> Map {
         map_of(self)
     }
 
-    /// Sorts rows in the order in which query results list them.
+    /// Sorts rows by session id, rank and status, as query results list them.
     pub fn sort(rows: &mut [Self]) {
         rows.sort_by_cached_key(Self::sort_key);
     }
@@ -151,7 +152,7 @@ impl SummaryRow {
 }
 
 impl super::Store {
-    /// Computes one number per group. Groups without a value are left out.
+    /// Computes the metric for each group. Groups without a value are left out.
     pub fn summarize(&self, metric: Metric, group_by: GroupBy) -> Vec<SummaryRow> {
         match metric {
             Metric::SessionCountByStatus => return self.count_by_status(),
@@ -247,7 +248,8 @@ fn seen_at_home(metric: Metric, group_by: GroupBy, home: &Home) -> Vec<(Group, S
     groups
 }
 
-/// Used minus reserved bytes of a sample; `None` for other events.
+/// The bytes of a sample that are in use on the device but not reserved by the allocator; `None`
+/// for events that are not samples, or when either number is unknown.
 fn sample_gap(event: EventRef<'_>) -> Option<i64> {
     let gap = event.used_bytes()?.saturating_sub(event.reserved_bytes()?);
     about::is_sample(event).then_some(gap)
@@ -260,7 +262,7 @@ struct Sighting<'a> {
     at: (i64, &'a Text),
 }
 
-/// The aggregated values of one group.
+/// The number of values in one group, and the first, the latest and the largest of them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen<'a> {
     count: i64,

@@ -20,7 +20,8 @@ const FROM_THE_START: f64 = 0.1;
 /// The model counts as loaded when this share of the track's working level is in use.
 const LOADED: f64 = 0.9;
 
-/// Selects one field of [`Marks`], such as `start`.
+/// Selects the time of one event that all ranks have in common: a field of [`Marks`], such as
+/// `start`.
 type Pick = fn(&Marks) -> Option<f64>;
 
 /// How far each track's clock is ahead of the median of all tracks, in seconds.

@@ -81,7 +81,7 @@ pub struct RankEnd {
     pub rank: u32,
     /// The process id.
     pub pid: i64,
-    /// The time when the process ended, in nanoseconds, if known.
+    /// The time when the process ended, in nanoseconds since 1970, if known.
     pub at_ns: Option<i64>,
     /// How the process ended.
     pub end: End,
@@ -117,7 +117,8 @@ impl End {
         )
     }
 
-    /// The severity of the end as a number; a higher number is worse.
+    /// The severity of the end as a number; a higher number is worse. A run ends like its process
+    /// with the worst end.
     pub(crate) fn gravity(&self) -> u8 {
         match self {
             Self::Unknown => 0,
@@ -158,7 +159,7 @@ impl End {
         }
     }
 
-    /// The name of the end in JSON documents.
+    /// The kind of the end as JSON output spells it, such as `exit` or `signal`.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -202,12 +203,13 @@ pub(super) struct Facts {
     /// started the program. It takes precedence over `recorded`, because a recorded exception may
     /// have ended another process of the run.
     stated: Option<(End, i64)>,
-    /// Whether any session of the process has the status of the same name.
+    /// Whether any session of the process has the status `running`, `interrupted` or `completed`,
+    /// with one flag per status.
     is_running: bool,
     is_interrupted: bool,
     is_completed: bool,
     ended_ns: Option<i64>,
-    /// Times of the last out-of-memory error and of the last sample.
+    /// Times of the last out-of-memory error and of the last sample, in nanoseconds since 1970.
     oom_ns: Option<i64>,
     last_sample_ns: Option<i64>,
 }

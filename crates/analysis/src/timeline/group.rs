@@ -10,7 +10,7 @@ use super::read::run_id_of;
 use crate::columns::{EventRef, Events};
 use crate::load::LoadedSession;
 
-/// A session and the artifact it was loaded from.
+/// A loaded session, and the artifact (a recording folder or another input) it was loaded from.
 #[derive(Clone, Copy, Debug)]
 pub struct Member<'a> {
     /// The index of the session's artifact among the loaded artifacts.
@@ -54,11 +54,11 @@ pub(crate) struct GroupedBy {
     pub(crate) pid: i64,
     pub(crate) started_at_ns: i64,
     pub(crate) ended_at_ns: Option<i64>,
-    /// When the session was recorded; `None` for a session without events.
+    /// The times, ranks and device of the session's events; `None` for a session without events.
     pub(crate) recorded: Option<Recorded>,
 }
 
-/// When a session was recorded, on which ranks and on which device.
+/// The times of a session's first and last event, the ranks of its events, and its device.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorded {
     pub(crate) first_ns: i64,
@@ -170,7 +170,8 @@ pub fn newest_first<T>(sessions: &mut [T], session: impl Fn(&T) -> &LoadedSessio
 /// The longest pause between two sessions of a process that replaces its program (exec).
 const LONGEST_EXEC_NS: i64 = 60_000_000_000;
 
-/// The identifier that the sessions of a run share.
+/// What the sessions of a run have in common: the run id, otherwise the job id, otherwise the
+/// artifact that they were loaded from.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Key {
     Run(Text),

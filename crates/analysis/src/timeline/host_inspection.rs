@@ -3,7 +3,8 @@
 
 use stormlog_format::{Map, Value, whole};
 
-/// Maximum number of holders and mappings read per inspection.
+/// Maximum number of holders (Python containers that grew), and of memory mappings, that are read
+/// per inspection.
 const MOST: usize = 16;
 /// Longest name of a holder or mapping that is accepted, in characters.
 const LONGEST_NAME: usize = 512;
@@ -25,7 +26,8 @@ pub struct HostHolder {
     pub added_at: Option<(String, u32, String)>,
 }
 
-/// One inspection of a process's host memory.
+/// The result of one inspection of a process's host memory: which Python containers and which
+/// memory mappings grew while the process ran.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostInspection {
     /// Length of the inspection of Python objects in milliseconds; `None` for a process that was
@@ -51,7 +53,8 @@ pub struct HostInspection {
 }
 
 impl HostInspection {
-    /// Parses the pid and the inspection from the metadata of an event.
+    /// Parses an inspection and the pid of the inspected process from the metadata of an event;
+    /// `None` when the metadata contains no inspection of host memory.
     pub(super) fn of(metadata: &Map) -> Option<(i64, Self)> {
         let about = metadata.get("evidence")?.as_map()?;
         if text(about, "resource")? != "host" {

@@ -11,7 +11,7 @@ use super::windows::{Site, bytes, list, site, text};
 pub enum Owner {
     /// The CUDA context of the recorded process.
     Context,
-    /// PyTorch's common memory pool.
+    /// The memory that PyTorch's caching allocator has reserved outside of private pools.
     Pool,
     /// PyTorch's private pools, with their number: pools of CUDA graphs, and others that the
     /// program created.

@@ -57,7 +57,8 @@ pub fn fill_oom_marks(run: &mut Run, mut bundles: Vec<BundleNumbers>) {
     }
 }
 
-/// The numbers about a failed request that an OOM bundle contains.
+/// The numbers that an OOM bundle (a folder written after an out-of-memory error) records about the
+/// failed request for memory, such as the requested and the free bytes.
 #[derive(Clone, Debug, Default)]
 pub struct BundleNumbers {
     session_id: String,

@@ -17,7 +17,8 @@ const LONGEST_TEXT: usize = 300;
 const MOST_CALLS: usize = 32;
 const MOST_HOLDERS: usize = 32;
 
-/// The memory categories, in the order in which equally large ones are shown.
+/// The categories by which the memory in use at an out-of-memory error is listed, in the order in
+/// which equally large ones are shown.
 const CATEGORIES: [&str; 7] = [
     "parameters",
     "gradients",

@@ -1,4 +1,4 @@
-//! A process of a run, with its own host memory.
+//! A process of a run (the program or one of its child processes), with its own host memory.
 
 use super::host_inspection::HostInspection;
 
@@ -35,7 +35,8 @@ pub struct Process {
     pub name: String,
     /// The role of the process in the program.
     pub role: Role,
-    /// When the recorder noticed that the process had exited, in nanoseconds.
+    /// When the recorder noticed that the process had exited, in nanoseconds since 1970; `None` if
+    /// it noticed no exit.
     pub exited_ns: Option<i64>,
     /// Time of each sample in nanoseconds.
     pub t_ns: Vec<i64>,

@@ -1,4 +1,5 @@
-//! Converts the columns of loaded sessions to the tracks of a run.
+//! Converts loaded sessions to the tracks of a run. A track contains the samples of one session of
+//! one rank on one device.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +28,7 @@ const RUN_SOURCE: &str = "stormlog.run";
 const FIRST_EVENTS: usize = 16;
 /// Maximum number of processes per run whose memory is tracked separately.
 const MOST_PROCESSES: usize = 4096;
-/// Maximum number of inspections kept per process.
+/// Maximum number of inspections of host memory that are kept per process.
 const MOST_INSPECTIONS: usize = 16;
 
 /// Builds a run from the sessions of one job. Every rank and device of every session becomes a
@@ -126,7 +127,8 @@ impl LoadedSession {
     }
 }
 
-/// The metadata of the start event of a session.
+/// The metadata of the event that begins a session, which describes the program and the device;
+/// `None` when no such event is among the first events.
 fn start_of(session: &LoadedSession) -> Option<Map> {
     let mut first = session.events.iter().take(FIRST_EVENTS);
     let start = first.find(|event| EventType::Start.is(event.event_type()))?;
@@ -139,7 +141,7 @@ pub fn run_id_of(session: &LoadedSession) -> Option<Text> {
     run_id_of_start(&start_of(session)?)
 }
 
-/// The run id in the metadata of a start event.
+/// The run id in the metadata of the event that begins a session, if recorded.
 pub(crate) fn run_id_of_start(metadata: &Map) -> Option<Text> {
     let of_host = metadata.get("run").and_then(Value::as_map);
     let of_host = of_host.and_then(|run| run.get("id"));
@@ -328,7 +330,8 @@ impl Tracks {
         });
     }
 
-    /// Closes the last open phase with the event's phase name.
+    /// Ends a phase at the time of the event: the last open phase with the name in the event's
+    /// metadata.
     fn leave(&mut self, event: EventRef<'_>) {
         let Some(name) = phase_name(&event.metadata()) else {
             return;
@@ -374,7 +377,8 @@ impl Tracks {
             process.name = text("name").unwrap_or_default();
             let role = text("role").map(|word| Role::parse(&word).unwrap_or_default());
             process.role = role.unwrap_or(process.role);
-            // A reused pid belongs to another process.
+            // An earlier process with this pid may have exited; the process that starts now has
+            // not.
             process.exited_ns = None;
         }
     }

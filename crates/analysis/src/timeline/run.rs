@@ -6,7 +6,7 @@ use super::end::{End, RankEnd};
 use super::process::Process;
 use super::track::{Column, Recorder, Resource, Track};
 
-/// The program that was run.
+/// The recorded program, as described in the events that begin the sessions of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Program {
     /// The id of the run, which is the same in all recordings of the run.
@@ -19,10 +19,10 @@ pub struct Program {
     pub commit: Option<String>,
 }
 
-/// All recorded sessions of one training job.
+/// One run of a training job: what all of its recorded sessions contain.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Run {
-    /// The tracks, in any order.
+    /// The samples, as one track for each session, rank and device, in any order.
     pub tracks: Vec<Track>,
     /// The processes whose host memory was recorded separately.
     pub processes: Vec<Process>,

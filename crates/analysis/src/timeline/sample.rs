@@ -45,7 +45,8 @@ pub(super) struct MetadataReader {
 /// that it belongs to, if any.
 struct Layout {
     skeleton: Arc<Skeleton>,
-    /// For each number, the index of its integer.
+    /// Each field that the metadata contains, with the index of its value among the integers of the
+    /// metadata.
     numbers: Vec<(usize, Number)>,
 }
 
@@ -76,7 +77,9 @@ impl MetadataReader {
 }
 
 impl Layout {
-    /// The layout of metadata in which the numbers begin at the given offsets.
+    /// Creates the layout of metadata from its parsed text `json`; `at` lists the offset in `json`
+    /// at which each number begins, and the field for it. `None` if the metadata cannot be read by
+    /// layout.
     fn of(
         metadata: Numbered<'_>,
         json: &[u8],
@@ -97,7 +100,8 @@ impl Layout {
         })
     }
 
-    /// The numbers of metadata that have this layout; `None` for others.
+    /// Reads the fields from metadata that has this layout; `None` for metadata with another
+    /// layout.
     fn read(&mut self, metadata: Numbered<'_>) -> Option<SampleMetadata> {
         if !Arc::ptr_eq(&self.skeleton, metadata.skeleton) {
             if self.skeleton != *metadata.skeleton {
@@ -133,7 +137,7 @@ fn number_of(key: &[u8], is_host: bool) -> Option<Number> {
 }
 
 impl SampleMetadata {
-    /// Parses all numbers, and adds the offset of each to `at`.
+    /// Parses the metadata of a sample, and adds the offset of each number and its field to `at`.
     fn of(metadata: &[u8], at: &mut Vec<(usize, Number)>) -> Self {
         let mut parsed = Self::default();
         if NEEDLES.iter().any(|needle| needle.find(metadata).is_some()) {

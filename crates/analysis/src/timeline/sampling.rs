@@ -4,7 +4,8 @@ use super::track::Track;
 
 /// A sample is late when it comes more than this many sampling intervals after the previous one.
 const LATE_INTERVALS: i64 = 2;
-/// A sampling gap is longer than this many median sampling intervals.
+/// A pause between two samples is a sampling gap only if it is longer than this many median
+/// sampling intervals.
 const GAP_MEDIANS: i64 = 10;
 /// A sampling gap is also longer than this multiple of the intervals' 95th percentile, so that a
 /// recorder that samples only when memory changes has no gaps.

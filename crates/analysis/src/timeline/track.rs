@@ -193,7 +193,8 @@ pub enum DeviceMemory {
 }
 
 impl DeviceMemory {
-    /// Parses the relation from the metadata of the event that begins a session.
+    /// Parses how device memory relates to host memory, from the metadata of the event that begins
+    /// a session.
     pub(super) fn of_start(metadata: &Map) -> Option<Self> {
         match metadata.get("device_memory")?.as_text()?.as_str()? {
             "integrated" => Some(Self::Integrated),
@@ -206,7 +207,7 @@ impl DeviceMemory {
 /// The kind of recorder that wrote a track.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Recorder {
-    /// A tracker inside or outside of the program, or an unknown recorder.
+    /// Any other recorder, such as a tracker that runs in the program or beside it.
     #[default]
     Tracker,
     /// `stormlog run`, which records a program from start to end.
@@ -222,9 +223,10 @@ const MOST_LATER_SAMPLES: usize = 16;
 enum Reading {
     /// Allocator and device were read together.
     Same,
-    /// The value of the next reading of the allocator's counters.
+    /// The allocator was read earlier than the device; this is the value of its next reading.
     Later(i64),
-    /// There is no later reading of the allocator's counters.
+    /// The allocator was read earlier than the device, and there is no later reading of its
+    /// counters.
     None,
 }
 
@@ -246,11 +248,12 @@ pub struct Track {
     pub job_id: Option<String>,
     /// The pid of the recorded process.
     pub pid: i64,
-    /// The recorder of the track.
+    /// The kind of recorder that took the samples.
     pub recorder: Recorder,
     /// The sampling interval declared by the recorder, in nanoseconds; zero when none was declared.
     pub declared_interval_ns: i64,
-    /// Samples up to this time are far apart because thinning removed others.
+    /// Samples up to this time (nanoseconds since 1970) are far apart, because the recorder removed
+    /// others to limit the size of the recording (thinning); `None` without thinning.
     pub thinned_until_ns: Option<i64>,
     /// Time of each sample in Unix nanoseconds, by the clock of the rank's host.
     pub t_ns: Vec<i64>,
@@ -279,7 +282,7 @@ pub struct Track {
     pub total: Column,
     /// The optimizer step that had just ended when the allocator was read; unknown at other times.
     pub step: Column,
-    /// The optimizer whose step had just ended.
+    /// The number of the optimizer whose step had just ended at the sample; unknown at other times.
     pub optimizer: Column,
     /// Number of optimizer steps so far, at each sample.
     pub step_count: Column,
@@ -289,11 +292,13 @@ pub struct Track {
     pub anonymous: Column,
     /// Shared host memory of the process tree in bytes, with shared pages counted once.
     pub shared: Column,
-    /// Phases marked during the recording.
+    /// Phases, which are named parts of the training loop such as an evaluation, marked during the
+    /// recording.
     pub phases: Vec<PhaseSpan>,
     /// Out-of-memory errors recorded on the track.
     pub ooms: Vec<OomMark>,
-    /// The results of evidence windows, or the reason why none could be opened.
+    /// The results of evidence windows (short times in which PyTorch records the stack of each
+    /// allocation), or the reason why none could be opened.
     pub evidence: Option<WindowEvidence>,
     /// The last recorded ledger of the device: which owner holds how much of its memory.
     pub ledger: Option<Ledger>,
@@ -447,7 +452,7 @@ impl Track {
     }
 }
 
-/// Converts an integer for calculations.
+/// Converts a number of bytes or nanoseconds to `f64` for calculations; large numbers are rounded.
 pub(crate) fn float(value: i64) -> f64 {
     value as f64
 }

@@ -41,7 +41,8 @@ impl Site {
     }
 }
 
-/// The results of several evidence windows.
+/// The results of several evidence windows, which are short times in which PyTorch records the
+/// stack of each allocation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WindowEvidence {
     /// Whether the evidence windows began and ended at step ends; otherwise they began and ended by
@@ -51,22 +52,26 @@ pub struct WindowEvidence {
     pub reason: Option<String>,
     /// The evidence windows, the earliest first.
     pub windows: Vec<EvidenceWindow>,
-    /// The user's frames of each stack, the innermost first.
+    /// The stacks of allocations that the windows refer to, each as the lines of the user's code,
+    /// the innermost first.
     pub stacks: Vec<Vec<Site>>,
-    /// The holders of surviving blocks and their bytes, the largest first.
+    /// The variables that keep the surviving blocks (allocated in a window and not freed by its
+    /// end) alive, with the bytes that each holds, the largest first.
     pub holders: Vec<(String, i64)>,
     /// Bytes of the surviving blocks whose holders were searched for.
     pub searched_bytes: Option<i64>,
 }
 
-/// The result of one evidence window.
+/// The result of one evidence window: how much memory grew, and which stacks allocated the memory
+/// that was not freed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EvidenceWindow {
     /// Growth of allocated memory during the window, in bytes.
     pub growth_bytes: i64,
     /// Bytes of the blocks that were allocated in the evidence window and still existed at its end.
     pub survivor_bytes: i64,
-    /// Surviving bytes by stack, as index into `stacks` and bytes.
+    /// The surviving bytes of each stack, as the index of the stack in [`WindowEvidence::stacks`]
+    /// and the bytes.
     pub sites: Vec<(usize, i64)>,
 }
 

@@ -1,4 +1,4 @@
-//! Reads AMD GPUs through the files of their kernel driver.
+//! Reads the memory counters of AMD GPUs from the files of their kernel driver below `/sys`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use stormlog_format::{Counters, Map};
 use super::{CollectError, Collector, CounterSource, Reading, signed};
 use crate::record::clock::now_ns;
 
-/// Reads one AMD GPU.
+/// Reads the memory counters of one AMD GPU.
 #[derive(Debug)]
 pub struct AmdCollector {
     source: CounterSource,

@@ -83,7 +83,7 @@ impl MemoryGroup {
             .map(|(_, group)| group)
     }
 
-    /// The memory limit of the control group, if it has one.
+    /// The memory limit of the control group in bytes, if it has one.
     pub fn limit(&self) -> Option<u64> {
         let file = match self.version {
             Version::One => "memory.limit_in_bytes",

@@ -96,7 +96,8 @@ impl Health {
         self.next_retry_ns.is_none_or(|retry| now_ns >= retry)
     }
 
-    /// Counts a failed reading.
+    /// Counts a failed reading and delays the next one. Returns the change of health to record, if
+    /// the collector was healthy before.
     pub fn failed(&mut self, error: &CollectError, now_ns: i64) -> Option<Transition> {
         let before = self.status;
         self.consecutive_failures = self.consecutive_failures.saturating_add(1);
@@ -122,7 +123,8 @@ impl Health {
         })
     }
 
-    /// Counts a successful reading.
+    /// Notes a successful reading, in which some counters may be missing. Returns the change of
+    /// health to record, if a healthy collector became degraded or the collector is healthy again.
     pub fn succeeded(&mut self, reading: &Reading) -> Option<Transition> {
         let before = std::mem::take(self);
         if !reading.partial_fields.is_empty() {

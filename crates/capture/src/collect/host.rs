@@ -22,12 +22,12 @@ const SLOW_PERIOD: Duration = Duration::from_millis(500);
 /// no control group sets a limit.
 pub const DECLARED_LIMIT: &str = "STORMLOG_MEMORY_LIMIT_BYTES";
 
-/// The processes whose memory is read.
+/// The process whose memory is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The current process.
     ThisProcess,
-    /// Another process.
+    /// The process with this pid.
     Process(u32),
 }
 
@@ -51,7 +51,8 @@ pub struct Sizes {
     pub resident_bytes: u64,
 }
 
-/// Reads the memory of processes.
+/// Reads the memory of one process from the files of the kernel: how much the process uses, and how
+/// much it may use.
 #[derive(Debug)]
 pub struct HostCollector {
     source: CounterSource,
@@ -73,7 +74,7 @@ struct Slow {
 }
 
 impl HostCollector {
-    /// Makes a collector for the given processes of this machine.
+    /// Makes a collector for the given process of this machine.
     pub fn new(target: Target, detail: Detail) -> Self {
         Self::with_roots(target, detail, Roots::default()).limited_to(declared_limit())
     }
@@ -209,7 +210,8 @@ impl Collector for HostCollector {
     }
 }
 
-/// Reads the memory limit that an environment variable declares.
+/// The memory limit in bytes that the environment variable [`DECLARED_LIMIT`] declares; `None` when
+/// it is not set or is not a number.
 pub(super) fn declared_limit() -> Option<u64> {
     let declared = std::env::var(DECLARED_LIMIT).ok();
     declared.and_then(|text| text.trim().parse().ok())

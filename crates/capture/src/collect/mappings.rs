@@ -16,7 +16,8 @@ const MOST_LINES: usize = 65_536;
 /// The name under which anonymous mappings are summed.
 const ANONYMOUS: &str = "anonymous mappings";
 
-/// Mapped bytes by name.
+/// The bytes of a process's private writable memory mappings, summed by name, such as `[heap]` or
+/// the name of a library.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mappings {
     by_name: BTreeMap<String, u64>,
@@ -62,7 +63,7 @@ impl Mappings {
         *self.by_name.entry(name.to_owned()).or_default() += bytes;
     }
 
-    /// Whether a Python interpreter runs in the process.
+    /// Whether a Python interpreter runs in the process, judged by the paths of the mapped files.
     pub fn has_interpreter(&self) -> bool {
         self.has_interpreter
     }

@@ -44,11 +44,11 @@ pub struct DeviceMemory {
 /// One GPU, identified by the driver's index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gpu {
-    /// The driver's index.
+    /// The index of the GPU in the driver's list of all GPUs, from 0.
     pub index: u32,
     /// The product's name.
     pub name: String,
-    /// The driver's unique id.
+    /// The unique id that the driver gives to the GPU; empty when it cannot be read.
     pub uuid: String,
 }
 
@@ -136,7 +136,8 @@ pub fn process_memory(index: u32, wanted: impl Fn(u32) -> bool) -> Result<Option
         .reduce(|sum, bytes| sum + bytes))
 }
 
-/// The processes whose memory on the GPU is recorded.
+/// The processes whose memory on the GPU is recorded besides the memory that is in use on the whole
+/// GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
     /// No memory of single processes is recorded for the GPU.

@@ -46,7 +46,7 @@ pub trait Allocator: Send + Sync {
 /// The values of the allocator's counters at one moment.
 #[derive(Clone, Debug)]
 pub struct AllocatorReading {
-    /// When the allocator's counters were read.
+    /// When the allocator's counters were read, in nanoseconds since the epoch.
     pub read_ns: i64,
     /// The allocator's counters.
     pub counters: Counters,
@@ -167,7 +167,7 @@ impl<A: Allocator> TorchCollector<A> {
         Ok(())
     }
 
-    /// A reading with the allocator's counters and the device's counters.
+    /// Makes a reading from the last counters of the allocator and from the device's counters.
     fn reading(&mut self, device: &Device, facts: Map) -> Reading {
         let allocator = self.last.clone().unwrap_or_else(AllocatorReading::unused);
         let holds_memory = allocator.counters.allocator_reserved_bytes > Some(0);

@@ -40,7 +40,7 @@ const EAGER: Duration = Duration::from_secs(5);
 /// only in the total.
 const MOST_LISTED: usize = 64;
 
-/// Reads a process and all its descendants.
+/// Reads the host memory of a process and all its descendants.
 #[derive(Debug)]
 pub struct TreeCollector {
     source: CounterSource,
@@ -57,7 +57,7 @@ pub struct TreeCollector {
     listener: Option<SyncSender<Levels>>,
 }
 
-/// The pid and the anonymous bytes of every process of a tree.
+/// The pid and the anonymous bytes of every process of a process tree at one reading.
 pub type Levels = Vec<(u32, u64)>;
 
 impl TreeCollector {

@@ -15,7 +15,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The largest number of stack frames that are looked at.
+/// The largest number of stack frames that are looked at to find the caller of the driver.
 const MOST_FRAMES: u32 = 64;
 
 /// A loaded library with its range of addresses and its role.
@@ -124,7 +124,7 @@ unsafe extern "C" fn note(
     0
 }
 
-/// The name to show for a library, and its role.
+/// The name to show for a library, and whether the library can be the caller of the driver.
 fn described(path: &str) -> (Arc<str>, Role) {
     const BETWEEN: [&str; 9] = [
         "libcuda.so",
@@ -247,7 +247,7 @@ unsafe extern "C" fn on_frame(context: *mut UnwindContext, walk: *mut c_void) ->
     }
 }
 
-/// The library that called the driver on this thread.
+/// The library that called the driver on this thread; `None` when the stack shows no caller.
 pub(super) fn library() -> Option<Arc<str>> {
     let mut walk = Walk {
         modules: known().unwrap_or_else(read_again),

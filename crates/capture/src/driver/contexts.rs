@@ -18,7 +18,8 @@ const MOST_DEVICES: c_int = 64;
 type GetCount = unsafe extern "C" fn(*mut c_int) -> c_int;
 type GetState = unsafe extern "C" fn(c_int, *mut c_uint, *mut c_int) -> c_int;
 
-/// Functions of the driver.
+/// The functions of the CUDA driver that this module calls: one counts the devices, the other tells
+/// whether a device has a context.
 struct Driver {
     count: GetCount,
     state: GetState,
@@ -48,7 +49,7 @@ impl Driver {
         (result == 0).then_some(count)
     }
 
-    /// Whether this process has a context on a device.
+    /// Whether this process has a CUDA context (the primary one) on a device.
     fn is_active(&self, device: u32) -> bool {
         let (mut flags, mut active) = (0, 0);
         let Ok(device) = c_int::try_from(device) else {
@@ -61,7 +62,7 @@ impl Driver {
     }
 }
 
-/// Devices on which this process got a CUDA context.
+/// The devices on which [`wait_for_contexts`] found a new CUDA context of this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewContexts {
     /// The numbers of the devices in this process.

@@ -36,7 +36,7 @@ type Result = c_int;
 type Subscriber = *mut c_void;
 type Callback = unsafe extern "C" fn(*mut c_void, u32, u32, *const CallbackData);
 
-/// The structure that CUPTI passes to a callback.
+/// The structure `CUpti_CallbackData` that CUPTI passes to a callback.
 #[repr(C)]
 struct CallbackData {
     site: u32,
@@ -50,7 +50,7 @@ struct CallbackData {
     correlation_id: u32,
 }
 
-/// Functions of CUPTI.
+/// The functions of the loaded CUPTI library that this module calls.
 struct Library {
     subscribe: unsafe extern "C" fn(*mut Subscriber, Callback, *mut c_void) -> Result,
     unsubscribe: unsafe extern "C" fn(Subscriber) -> Result,
@@ -331,7 +331,7 @@ unsafe extern "C" fn on_call(
             // SAFETY: a driver function that releases memory or an array has a handle as its first
             // parameter.
             (ENTER, Call::Release) => freed(Key::Handle(unsafe { data.parameter(0) })),
-            // SAFETY: as above.
+            // SAFETY: a driver function that destroys an array has a handle as its first parameter.
             (ENTER, Call::Destroy) => freed(Key::Array(unsafe { data.parameter(0) })),
             (EXIT, Call::Alloc(_) | Call::AllocPitch | Call::Create | Call::CreateArray(_)) => {
                 allocated(data, *call);

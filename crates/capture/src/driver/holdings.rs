@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 /// about 8 MiB. Further allocations are only counted.
 const MOST_BLOCKS: usize = 1 << 16;
 
-/// A line of Python.
+/// A line of Python that led to an allocation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Site {
     /// The name of the file that contains the line, as the interpreter gives it.
@@ -52,7 +52,7 @@ pub(super) enum Key {
     Array(u64),
 }
 
-/// One allocation that is in use.
+/// One allocation through the CUDA driver that has not been freed.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
     /// The size of the allocation; `None` where the driver does not report it.
@@ -65,7 +65,7 @@ pub(super) struct Block {
     pub(super) site: Option<Arc<Site>>,
 }
 
-/// The memory that one library and line hold on one device.
+/// The memory of one kind that one library and one line of Python hold on one device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     /// The index of the device in the process; `None` where it is not known.
@@ -82,7 +82,8 @@ pub struct Held {
     pub blocks: u64,
 }
 
-/// All allocations of the driver that are in use.
+/// The allocations of this process through the CUDA driver that have not been freed, and the number
+/// of those that were not followed.
 #[derive(Default)]
 pub(super) struct Holdings {
     blocks: HashMap<Key, Block>,

@@ -1,4 +1,5 @@
-//! `stormlog issues`: recurring problems, the decisions about them, and a gate for CI.
+//! `stormlog issues`: lists problems that recur across recorded runs, stores decisions about them
+//! (such as resolved or ignored), and fails a CI build when there are new ones.
 
 mod diff;
 mod gate;
@@ -129,7 +130,7 @@ impl Severity {
     }
 }
 
-/// Runs a subcommand of `issues`.
+/// Runs the subcommand of `stormlog issues` that the user gave, such as `list` or `resolve`.
 pub(crate) fn run(arguments: Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     match arguments.action {
         Action::List(arguments) => list(arguments, console),
@@ -142,7 +143,8 @@ pub(crate) fn run(arguments: Arguments, console: &mut Console<'_>) -> anyhow::Re
     }
 }
 
-/// The issues found in a set of artifacts, with their states.
+/// The issues (problems that recur across runs) found in the given recordings. `states` contains
+/// the decisions about them, such as resolved or ignored, from the file `issues.json`.
 struct Found {
     store: Store,
     issues: Vec<Issue>,
@@ -203,7 +205,7 @@ impl ArtifactSet {
 }
 
 impl Found {
-    /// Finds the issue whose id starts with `id`.
+    /// Finds the issue whose id starts with `id`; an error if no issue or more than one issue does.
     fn named(&self, id: &str) -> anyhow::Result<&Issue> {
         let wanted = id.strip_prefix("issue:").unwrap_or(id);
         let begins = |id: &Text| {
@@ -236,7 +238,8 @@ impl Found {
         }
     }
 
-    /// Saves every issue in a state file, as a baseline for later runs.
+    /// Adds every found issue to the state file `sidecar`. Later checks treat the issues in this
+    /// file as already known.
     fn save(&self, sidecar: &Path) -> anyhow::Result<()> {
         change_states(sidecar, |states| {
             for issue in &self.issues {

@@ -11,7 +11,7 @@ use crate::failure::hinted;
 use crate::signals::Signals;
 use crate::{Exit, child};
 
-/// The program that this command runs.
+/// The file name of the separately installed program that `stormlog lake` runs.
 const PROGRAM: &str = "stormlog-lake";
 
 /// Store recordings of a fleet as tables and query them

@@ -1,4 +1,5 @@
-//! Flags that request the history of PyTorch's CUDA allocator.
+//! Flags that request the history of PyTorch's CUDA allocator: the allocator events, such as
+//! allocations and frees, that the diagnosed program records.
 
 use stormlog_capture::collect::nvml::Share;
 

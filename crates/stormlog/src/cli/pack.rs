@@ -140,7 +140,7 @@ fn output_of(arguments: &Arguments) -> anyhow::Result<PathBuf> {
     Ok(output)
 }
 
-/// The number of bytes below a path, only used for the progress bar.
+/// The total size in bytes of the files below a path; used only for the progress bar.
 fn size_of(path: &Path) -> u64 {
     let mut total = 0;
     let mut pending = vec![path.to_path_buf()];

@@ -1,4 +1,4 @@
-//! Draws the pictures that `--visualization` adds to an analysis.
+//! Draws the pictures that `--visualization` adds to the report of `analyze`.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,8 @@ use super::run_files::write_whole;
 /// sharp when printed.
 const SCALE: f32 = 2.0;
 
-/// The chart content of the first run of a report, with its findings.
+/// The content of the chart for the first run of a report: its memory use over time, and marks for
+/// its findings. `None` if the run has no samples; if a `rank` is given, only that rank is drawn.
 pub(crate) fn story_of(loaded: &[Loaded], report: &Report, rank: Option<i64>) -> Option<Story> {
     let run = report.runs.first()?;
     let sessions: Vec<&LoadedSession> = loaded
@@ -37,7 +38,7 @@ pub(crate) fn write_timeline(story: &Story, folder: &Path) -> anyhow::Result<Vec
     Ok(vec![picture, page])
 }
 
-/// Writes a drawing as a PNG picture; returns its path.
+/// Draws a chart and writes it as a PNG picture to `folder`; returns the path of the picture.
 pub(crate) fn write_picture(
     story: &Story,
     kind: PictureKind,

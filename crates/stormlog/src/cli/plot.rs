@@ -101,7 +101,7 @@ fn scale(text: &str) -> Result<f32, String> {
     }
 }
 
-/// The output format, determined by the name of the output file.
+/// The format of the picture, chosen by the extension of the output file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Output {
     Png,

@@ -1,4 +1,5 @@
-//! `stormlog query`: queries over many artifacts.
+//! `stormlog query`: lists the runs, sessions, events, out-of-memory bundles and issues in many
+//! recordings, and summarizes them.
 
 mod findings;
 mod output;
@@ -52,7 +53,7 @@ enum Question {
     Watch(watch::Arguments),
 }
 
-/// Runs a query.
+/// Runs the subcommand of `stormlog query` that the user gave, such as `sessions` or `events`.
 pub(crate) fn run(arguments: Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     match arguments.question {
         Question::Runs(question) => runs(question, console),
@@ -67,12 +68,13 @@ pub(crate) fn run(arguments: Arguments, console: &mut Console<'_>) -> anyhow::Re
     }
 }
 
-/// The value of a text option, if it was given.
+/// Converts the value of an option, if it was given, to the text type that query filters use.
 fn text(option: Option<String>) -> Option<Text> {
     option.map(Text::from)
 }
 
-/// The value of a pair of opposite flags; `None` if neither was given.
+/// Combines two opposite flags, such as `--has-alert` and `--no-has-alert`; `None` if neither was
+/// given.
 fn choice(yes: bool, no: bool) -> Option<bool> {
     match (yes, no) {
         (true, _) => Some(true),
@@ -81,7 +83,8 @@ fn choice(yes: bool, no: bool) -> Option<bool> {
     }
 }
 
-/// Opens the paths of a query, runs the query and prints warnings.
+/// Opens the recordings at the given paths, calls `ask` to run the query and print its rows, and
+/// then prints warnings, for example about files that could not be read.
 fn answer(
     sources: &Sources,
     console: &mut Console<'_>,

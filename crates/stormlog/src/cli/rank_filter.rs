@@ -1,6 +1,7 @@
-//! Selects ranks: `all`, or numbers and ranges such as `0,2,4-7`.
+//! Parses a list of ranks of a distributed job: `all`, or numbers and ranges such as `0,2,4-7`.
 
-/// A selection of ranks.
+/// The ranks of a distributed job to show: all, or those in some ranges (first and last rank of
+/// each).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RankFilter {
     All,

@@ -11,7 +11,8 @@ use super::artifact::{load_failure, warn_of_damage};
 use crate::console::Console;
 use crate::progress::Progress;
 
-/// The paths that a user gave: files, sinks, bundles or folders of them.
+/// The paths that a user gave: event files, sinks (directories to which a recorder writes events),
+/// bundles, or folders of them.
 pub(crate) struct RunFiles<'a> {
     pub(crate) paths: &'a [PathBuf],
     pub(crate) skip_damaged: bool,
@@ -40,7 +41,7 @@ impl RunFiles<'_> {
     }
 }
 
-/// Prints warnings about the files of a folder that contain no telemetry.
+/// Prints a warning for each file that was skipped because it contains no telemetry.
 pub(crate) fn warn_of_skipped(files: &[PathBuf], console: &mut Console<'_>) -> std::io::Result<()> {
     for file in files {
         let file = shown(file).display().to_string();

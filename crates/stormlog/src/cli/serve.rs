@@ -17,7 +17,7 @@ use crate::failure::hinted;
 use crate::machine::{now_ns, on_this_machine};
 use crate::signals::Signals;
 
-/// How often the command checks whether a signal has arrived.
+/// How often `stormlog serve` checks whether a signal such as Ctrl+C has arrived.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Browse runs in a web browser, live while they are recorded
@@ -62,7 +62,7 @@ pub(crate) struct Document {
     token: String,
 }
 
-/// Runs the server until a signal ends the program.
+/// Runs the web server until a signal such as Ctrl+C ends the program.
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     for path in &arguments.paths {
         if !path.exists() {
@@ -114,7 +114,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(Exit::Fine)
 }
 
-/// Adds a hint to the error when the address is already in use.
+/// If the server cannot listen on the address, adds the hint to choose another port.
 fn in_use(error: ServeError) -> anyhow::Error {
     match error {
         ServeError::Listen { .. } => hinted(
@@ -125,7 +125,7 @@ fn in_use(error: ServeError) -> anyhow::Error {
     }
 }
 
-/// The machine on which this program runs.
+/// Tells the web server the time, the user, and which processes run on this machine.
 struct ThisMachine;
 
 impl Machine for ThisMachine {

@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// The largest number of sessions that are listed; `--json` lists all of them.
+/// The largest number of sessions that the text output lists; `--json` lists all of them.
 const ROWS: usize = 20;
 /// The largest number of devices for which the text lists what uses their memory; `--json` prints
 /// these lists for all devices.
@@ -159,10 +159,11 @@ const COLUMNS: [(&str, usize); 7] = [
     ("allocated", 10),
     ("used", 10),
 ];
-/// Columns that can be dropped on a narrow terminal, least important first.
+/// Columns of the table of sessions that can be left out on a narrow terminal, least important
+/// first.
 const OPTIONAL: [&str; 4] = ["length", "events", "rank", "allocated"];
 
-/// The columns to drop so that the table of sessions fits a width.
+/// The columns to leave out so that the table of sessions fits into `width` characters.
 fn dropped(width: usize) -> &'static [&'static str] {
     let fits = |dropped: &&[&str]| {
         let kept = COLUMNS.iter().filter(|(name, _)| !dropped.contains(name));
@@ -370,7 +371,7 @@ fn runs_of(gathered: &Gathered) -> Vec<(Run, Vec<Text>)> {
     timeline::runs(members).into_iter().map(run).collect()
 }
 
-/// Describes as text what used the devices of a run.
+/// Describes as text what used the memory of the devices of a run, for at most `LEDGERS` devices.
 fn ledger_texts(run: &Run, width: usize) -> String {
     let mut text = String::new();
     for ledger in ledger_lines(run, LEDGERS) {

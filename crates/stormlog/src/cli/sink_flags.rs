@@ -1,4 +1,5 @@
-//! The flags of stormlog 0.3.9's commands that configure a sink.
+//! The flags of stormlog 0.3.9's commands that configure the sink, the directory to which a
+//! recorder writes the events of a session.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -35,7 +36,7 @@ pub(crate) struct SinkFlags {
 }
 
 impl SinkFlags {
-    /// The configuration of the sink, if a directory for it was given.
+    /// The configuration of the sink; `None` if the user gave no directory for it.
     pub(crate) fn config(&self) -> anyhow::Result<Option<SinkConfig>> {
         let Some(directory) = &self.telemetry_sink_dir else {
             return Ok(None);

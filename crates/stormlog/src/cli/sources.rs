@@ -1,4 +1,5 @@
-//! The paths that a query reads, and warnings about them.
+//! Opens the recordings that `stormlog query` and `stormlog issues` read, and prints warnings, for
+//! example about files that could not be read.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +15,8 @@ use crate::console::Console;
 use crate::failure::hinted;
 use stormlog_format::file_names;
 
-/// How many warnings are listed; only the number of further warnings is printed.
+/// How many warnings about the queried files are printed; of further warnings only the number is
+/// printed.
 const LISTED: usize = 10;
 
 /// Paths to query.
@@ -77,7 +79,8 @@ fn look_at(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Prints the problems with the queried paths on standard error.
+/// Prints warnings about the queried files on standard error, for example that a file could not be
+/// read.
 pub(crate) fn warn(store: &Store, console: &mut Console<'_>) -> anyhow::Result<()> {
     let sources = &store.catalog().sources;
     // The timeline file in a diagnose bundle has a name like a telemetry file but contains no

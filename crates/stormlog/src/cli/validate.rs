@@ -138,7 +138,7 @@ fn check(
     stream_events(file, &options, &mut |chunk| *events += chunk.len())
 }
 
-/// Describes why a whole file cannot be read.
+/// Converts the error of a file that cannot be read at all to an entry in the list of problems.
 fn problem_of(error: &LoadError, path: &Path) -> Damage {
     Damage {
         field: error.field().map(str::to_owned),

@@ -35,11 +35,12 @@ const NOT_ENDED: &str = "the diagnosis is still running, or was killed";
 /// The settings of a diagnosis that must be known before its bundle is begun.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The command that writes the bundle.
+    /// The command that writes the bundle, such as `stormlog diagnose` or `gpumemprof diagnose`.
     pub flavour: Flavour,
-    /// The output path that the user gave.
+    /// The output path that the user gave; without one, the bundle is written to a new directory
+    /// inside the current directory.
     pub output: Option<PathBuf>,
-    /// The command line that is stored in the bundle.
+    /// The command line of the diagnosis, which is stored in the manifest of the bundle.
     pub command_line: String,
     /// The content of `environment.json`.
     pub environment: Map,
@@ -50,7 +51,7 @@ pub struct Plan {
     pub native_history: bool,
 }
 
-/// A bundle that is being written.
+/// The directory of files that a `diagnose` command writes, while it is being written.
 #[derive(Debug)]
 pub struct Bundle {
     plan: Plan,
@@ -59,10 +60,10 @@ pub struct Bundle {
     files: Vec<Cow<'static, str>>,
 }
 
-/// The result of a diagnosis.
+/// The result of a `diagnose` command.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The directory of the bundle.
+    /// The directory to which the files of the diagnosis were written.
     pub directory: PathBuf,
     /// The exit code of the diagnosis: success, a memory risk, or a failure.
     pub exit: Exit,
@@ -72,7 +73,7 @@ pub struct Outcome {
     pub summary: Map,
     /// The content of `report.json`, when there was data to analyze.
     pub report: Option<serde_json::Value>,
-    /// Why the diagnosis failed or is incomplete.
+    /// Why the diagnosis failed or is incomplete; `None` if it is complete.
     pub error: Option<String>,
 }
 
@@ -103,17 +104,18 @@ impl Bundle {
         self.write_manifest(None, None, SessionStatus::Running, Some(NOT_ENDED))
     }
 
-    /// The directory of the bundle.
+    /// The directory to which the files of the diagnosis are written.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The path of the sink with the recording.
+    /// The path of the directory inside the bundle to which the recorder writes its events.
     pub fn telemetry(&self) -> PathBuf {
         self.directory.join("telemetry")
     }
 
-    /// Adds the recorded session to the manifest once the session has begun.
+    /// Writes the id and the metadata of the recorded session to the manifest, once the recorder
+    /// has started the session.
     pub fn session_has_begun(&mut self, session: &SessionSummary) -> anyhow::Result<()> {
         self.session_id = session.session_id.clone();
         self.write_manifest(None, Some(session), SessionStatus::Running, Some(NOT_ENDED))
@@ -132,7 +134,8 @@ impl Bundle {
         );
     }
 
-    /// Writes the timeline, the summary and the report of the bundle.
+    /// Analyzes the recording and writes the remaining files of the bundle: the timeline, the
+    /// summary, the report and the final manifest.
     pub fn finish(mut self, seen: &Seen) -> Outcome {
         let subject = seen.subject();
         let options = AnalyzeOptions {

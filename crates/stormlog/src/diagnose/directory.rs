@@ -9,7 +9,9 @@ use anyhow::Context;
 /// The largest number of bundles that can be created in one directory within one second.
 const MOST_OF_ONE_SECOND: u32 = 10_000;
 
-/// Creates the directory of a bundle; `stamp` is the time as `20260101-000000`.
+/// Creates the directory of a diagnose bundle and returns its absolute path. If `output` is an
+/// existing directory, a new directory `PREFIX-STAMP` is created inside it. `stamp` is the time as
+/// `20260101-000000`.
 pub(crate) fn make(output: Option<&Path>, prefix: &str, stamp: &str) -> anyhow::Result<PathBuf> {
     let wanted = output.unwrap_or(Path::new("."));
     let failure = || format!("cannot create the output directory '{}'", wanted.display());

@@ -5,7 +5,8 @@ use stormlog_capture::collect::cgroup::{MemoryGroup, Roots, machine_room};
 use stormlog_capture::collect::nvml;
 use stormlog_format::{Map, Text, Value, byte_text};
 
-/// Facts about the machine, and about a GPU if one is diagnosed.
+/// The content of `environment.json`: facts about the machine and, if a GPU is diagnosed, about
+/// this GPU.
 pub fn environment(gpu: Option<u32>) -> Map {
     let mut map = Map::new();
     map.insert("system", Value::Map(system()));

@@ -6,31 +6,33 @@ use stormlog_format::{
     Counters, EventType, Map, SessionSummary, Text, Value, classify, metadata_keys,
 };
 
-/// How a recording ended.
+/// Whether the recording of a diagnosis is complete, and if not, why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Ending {
-    /// The recording is complete.
+    /// The requested duration has passed, or the diagnosed process or command has ended before.
     #[default]
     Complete,
-    /// The recording ended early; contains the reason.
+    /// The recording ended early. Contains the reason.
     CutShort(String),
-    /// The diagnosed command failed; contains a description of its end.
+    /// The diagnosed command failed, or what was requested could not be recorded. Contains a
+    /// description of the failure.
     Failed(String),
 }
 
-/// What a diagnosis recorded.
+/// The data that a diagnosis recorded, from which the files of its bundle are computed.
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// All recorded events.
+    /// The recorded sessions with their events.
     pub recorded: Vec<Loaded>,
-    /// The index of the device that the user requested.
+    /// The index of the GPU that the user requested; `None` if the user requested none.
     pub device: Option<i64>,
     /// Processes that the kernel's OOM killer ended during the recording.
     pub oom_kills: u64,
     /// The number of out-of-memory errors that the framework counted (PyTorch's `num_ooms`); there
     /// may be no events for them.
     pub counted_ooms: u64,
-    /// The used share of the control group's memory limit, from 0 to 1.
+    /// The used share of the control group's memory limit, from 0 to 1; `None` if the share is
+    /// unknown or the limit is not the effective one.
     pub group_utilization: Option<f64>,
     /// Whether the timeline of samples is written; a diagnosis with only one sample has no
     /// timeline.
@@ -39,14 +41,14 @@ pub struct Seen {
     pub ending: Ending,
 }
 
-/// One sample of a device or process.
+/// The memory counters of a device or process at one time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Point {
     pub(super) timestamp_ns: i64,
     pub(super) counters: Counters,
 }
 
-/// The samples of the device or process that the summary describes.
+/// The device or process that `diagnostic_summary.json` describes, with its samples (`points`).
 #[derive(Clone, Debug)]
 pub(super) struct Subject {
     pub(super) backend: String,
@@ -55,7 +57,8 @@ pub(super) struct Subject {
 }
 
 impl Seen {
-    /// Creates a loaded session from events in memory, when there is no sink.
+    /// Makes a session in the form of a loaded recording from events in memory; used when the
+    /// events were not written to a sink.
     pub fn of_events(session: SessionSummary, events: &[stormlog_format::Event]) -> Loaded {
         Loaded {
             sessions: vec![LoadedSession {
@@ -73,7 +76,8 @@ impl Seen {
         self.recorded.iter().flat_map(|loaded| &loaded.sessions)
     }
 
-    /// The number of out-of-memory errors during the recording.
+    /// The number of out-of-memory errors during the recording, including processes that the kernel
+    /// killed for lack of memory.
     pub(super) fn ooms(&self) -> u64 {
         let error = Text::from(EventType::Error);
         let events = self.sessions().flat_map(|session| session.events.iter());
@@ -164,7 +168,8 @@ impl Subject {
 }
 
 impl Point {
-    /// The used share of the device's memory, from 0 to 1.
+    /// The used share of the device's memory, from 0 to 1; `None` if the used or the total memory
+    /// is unknown.
     pub(super) fn utilization(&self) -> Option<f64> {
         let counters = &self.counters;
         let used = counters

@@ -1,4 +1,5 @@
-//! The summary of a diagnosis: numbers, flags and advice. Unknown values are null.
+//! Computes `diagnostic_summary.json` of a diagnose bundle: memory sizes, risk flags and
+//! suggestions. Unknown values are null.
 
 use std::collections::BTreeSet;
 

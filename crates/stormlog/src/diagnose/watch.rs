@@ -38,7 +38,7 @@ pub(crate) enum Target {
     Own,
 }
 
-/// What a diagnosis records, and with which settings.
+/// What a diagnosis records, for how long, and how often it samples.
 #[derive(Clone, Debug)]
 pub(crate) struct Watch {
     pub(crate) flavour: Flavour,

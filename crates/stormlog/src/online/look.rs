@@ -13,15 +13,16 @@ use stormlog_export::alert::Subject;
 
 use super::sendable_text;
 
-/// Where the events of an analysis come from.
+/// Where the analysis of a watched run reads the events from.
 pub(crate) enum FindingsSource {
-    /// The sinks below a directory, of all ranks or of one rank.
+    /// The sinks (directories to which recorders write events) below a directory, of all ranks or
+    /// of one rank.
     Sinks { root: PathBuf, rank: Option<i64> },
     /// The events in the sink of a recorder, or in the recorder's memory if it has no sink.
     Recorder(Arc<Recorder>),
 }
 
-/// Analyzes the same recording repeatedly.
+/// Analyzes a recording again each time `look` is called, while the recording grows.
 pub(super) struct Looker {
     source: Source,
     /// A pool of one thread for the detectors, which would otherwise run on all cores and slow down
@@ -115,7 +116,7 @@ fn in_memory(recorder: &Recorder, options: &detect::Options) -> Option<LiveLook>
     })
 }
 
-/// The description of a run for its alerts.
+/// Describes a run (its id, program, host and job) for the alerts about it, with secrets redacted.
 pub(super) fn subject_of(run: &Run, recording: Option<String>) -> Subject {
     let mut hosts = run.tracks.iter().map(|track| track.host.as_str());
     let job = run.tracks.iter().find_map(|track| track.job_id.as_deref());

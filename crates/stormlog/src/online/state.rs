@@ -18,11 +18,12 @@ use super::look::FindingsSource;
 /// device.
 const LAST_EVENTS: i64 = 512;
 
-/// The recording that is watched.
+/// The recording about which alerts and metrics are sent.
 pub(crate) enum Watched {
-    /// The sinks below a directory, of all ranks or of one rank.
+    /// The sinks (directories to which recorders write events) below a directory. If a `rank` is
+    /// given, only its events are analyzed.
     Sinks { root: PathBuf, rank: Option<i64> },
-    /// A recorder of this process.
+    /// A recorder that runs in this process.
     Recorder {
         recorder: Arc<Recorder>,
         /// Whether the GPU memory of each process is read from the driver and added to the metrics.
@@ -31,7 +32,8 @@ pub(crate) enum Watched {
     },
 }
 
-/// The current state of a watched run.
+/// What is known about a watched run: the latest findings, and the deliveries of alerts and
+/// metrics.
 pub(crate) struct State {
     watched: Watched,
     pub(super) alerts: Option<Arc<Delivery>>,
@@ -59,7 +61,7 @@ impl State {
         }
     }
 
-    /// Where an analysis of this run finds its events.
+    /// Where the analysis of this run reads the events from.
     pub(super) fn findings_source(&self) -> FindingsSource {
         match &self.watched {
             Watched::Sinks { root, rank } => FindingsSource::Sinks {
@@ -79,7 +81,8 @@ impl State {
         path.map(|path| super::sendable_text(&path.display().to_string()))
     }
 
-    /// The current values of all metrics of the run.
+    /// The current values of all metrics of the run: memory, numbers of findings, and numbers of
+    /// sent alerts.
     pub(crate) fn levels(&self, now_ns: i64) -> Levels {
         let mut levels = Levels::default();
         let mut recordings = lock(&self.recordings);
@@ -165,7 +168,7 @@ fn of_recorder(recorder: &Recorder, recordings: &mut Recordings, now_ns: i64, le
     );
 }
 
-/// Adds the memory of each process on each GPU of this machine.
+/// Adds a metric for each process that uses a GPU of this machine: the GPU memory of the process.
 fn add_processes(now_ns: i64, levels: &mut Levels) {
     let host = host_name();
     for gpu in nvml::gpus().unwrap_or_default() {

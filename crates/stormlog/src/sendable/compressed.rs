@@ -1,4 +1,4 @@
-//! Checks compressed files of an artifact by their decompressed content.
+//! Checks gzip and zstd files for secrets: decompresses them and checks the content.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write as _};
@@ -46,7 +46,8 @@ pub(super) fn search(search: &Search<'_>, compression: Compression) -> io::Resul
     Ok(looked)
 }
 
-/// Decompresses a file; returns whether all of its content was written.
+/// Decompresses `file` into `plain`; returns `false` if the content is larger than allowed, in
+/// which case `plain` contains only the beginning.
 fn decompress(file: &Path, compression: Compression, plain: &Path) -> io::Result<bool> {
     let source = regular_file::open(file)?;
     let limit = SMALL_FILE.max(source.metadata()?.len().saturating_mul(LARGEST_RATIO));

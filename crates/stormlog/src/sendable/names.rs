@@ -17,7 +17,8 @@ fn harmless_part(part: &str) -> String {
     }
     let kept = part.rsplit_once('.').and_then(|(stem, ending)| {
         let kept = format!("{}.{ending}", hidden(stem));
-        // If the extension is part of the secret, it is removed too.
+        // The extension is kept only if redacting the rest of the name removes the whole secret;
+        // otherwise the extension may be part of the secret.
         (kept != part && hidden(&kept) == kept).then_some(kept)
     });
     kept.unwrap_or(whole)

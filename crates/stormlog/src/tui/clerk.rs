@@ -13,7 +13,7 @@ use super::model::Machine;
 use super::{export, folder, recent};
 use crate::machine::on_this_machine;
 
-/// The handle of the clerk's thread.
+/// A handle to the clerk, a thread that does short work for the terminal UI.
 pub(crate) struct Clerk {
     requests: Sender<Effect>,
 }
@@ -25,9 +25,10 @@ impl Clerk {
         Self { requests }
     }
 
-    /// Sends an effect to the clerk; the clerk's reply arrives as a message.
+    /// Asks the clerk to carry out an effect; its reply arrives as a [`Message`].
     pub(crate) fn request(&self, effect: Effect) {
-        // Sending cannot fail, because the clerk's thread runs as long as the program.
+        // Sending fails only if the clerk's thread has ended, which happens when nobody receives
+        // its replies any more.
         let _ = self.requests.send(effect);
     }
 }

@@ -10,10 +10,11 @@ use std::io::{self, Write};
 /// unchanged.
 const LONGEST: usize = 64;
 
-/// A writer that rewrites colour codes for a terminal.
+/// A writer for a terminal with sixteen colours. In everything that is written to it, codes such as
+/// `38;5;1` are replaced by short forms such as `31`.
 pub(crate) struct SixteenColours<W: Write> {
     inner: W,
-    /// An escape sequence that is not yet complete.
+    /// The bytes of an escape sequence of which the end has not been written yet.
     pending: Vec<u8>,
     /// Bytes that will be written to the terminal at the next flush.
     ready: Vec<u8>,
@@ -48,7 +49,7 @@ impl<W: Write> SixteenColours<W> {
     }
 }
 
-/// Rewrites the numbers of a colour sequence: `38;5;1` becomes `31`.
+/// Writes a colour sequence to `ready`, with its numbers in the short form: `38;5;1` becomes `31`.
 fn rewrite(numbers: &[u8], ready: &mut Vec<u8>) {
     ready.extend(b"\x1b[");
     let mut rest = numbers.split(|byte| *byte == b';');

@@ -16,7 +16,8 @@ use super::run::Run;
 use super::worker::Worker;
 use crate::{Console, Dialect, Exit};
 
-/// The number of threads that compare runs, one run at a time each.
+/// The number of threads over which the fixtures are distributed; each thread compares one run at a
+/// time.
 const THREADS: usize = 4;
 /// The largest numbers of device panels and host memory lines on an HTML page.
 const MOST_DEVICES: usize = 4;
@@ -34,7 +35,7 @@ fn fixtures() -> Vec<PathBuf> {
     all
 }
 
-/// The standard output of a command; `None` if the command fails.
+/// What a `stormlog` command with these arguments prints on standard output; `None` if it fails.
 fn output(arguments: &[&str]) -> Option<Vec<u8>> {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut console = Console {
@@ -55,7 +56,7 @@ fn document(arguments: &[&str]) -> Option<Value> {
     Some(serde_json::from_slice(&out).expect("JSON"))
 }
 
-/// The data of the HTML page of a run.
+/// The data of the HTML page that `stormlog plot` writes for a run, which is JSON inside the page.
 fn page(path: &str) -> Value {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("page.html");
@@ -67,7 +68,7 @@ fn page(path: &str) -> Value {
     serde_json::from_str(spec).expect("JSON")
 }
 
-/// The run that the terminal UI shows.
+/// The run that the terminal UI shows after it has opened a path.
 fn on_screen(path: &Path) -> Run {
     let (replies, inbox) = channel();
     let worker = Worker::start(replies);
@@ -84,7 +85,8 @@ fn on_screen(path: &Path) -> Run {
     }
 }
 
-/// Samples, sampling gaps and peaks (allocated, reserved, used) of a resource.
+/// The numbers of samples and sampling gaps of a resource (a device or host memory), and its peaks
+/// of allocated, reserved and used memory in bytes.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Numbers {
     samples: i64,

@@ -1,4 +1,5 @@
-//! Reads a chain of files in a thread of its own.
+//! Reads a chain, which is a list of files of one source whose events follow each other in time, in
+//! a thread of its own.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -16,7 +17,7 @@ use crate::query::events::EventFilter;
 use crate::query::payload::path_text;
 use crate::query::store::Store;
 
-/// A chain of files that is being read.
+/// A chain of files that a thread reads, with the events that the thread has sent.
 pub(super) struct Cursor {
     pub(super) source: usize,
     pub(super) receiver: Receiver<Message>,
@@ -24,7 +25,8 @@ pub(super) struct Cursor {
     pub(super) pending: BinaryHeap<Row>,
     pub(super) read: u64,
     pub(super) has_ended: bool,
-    /// The session of the last listed event.
+    /// The session of the last listed event, so that a next event of the same session needs no
+    /// lookup.
     pub(super) home: Option<Arc<Home>>,
 }
 
@@ -52,7 +54,7 @@ impl Row {
         self.event().map(|event| &event.origin().session_id)
     }
 
-    /// The sort key for comparing rows of different chains.
+    /// The sort key for comparing rows of different chains: the time, then the session id.
     pub(super) fn key(&self) -> (i64, Option<&Text>) {
         (self.timestamp_ns, self.session_id())
     }

@@ -22,7 +22,7 @@ use crate::query::scan::last_time;
 /// The uncompressed size of a compressed file is estimated as this many times its size on disk.
 const EXPANDS: u64 = 16;
 
-/// The session of an event, with the labels shown in rows.
+/// A session, with the values that query results show in the rows of its events.
 #[derive(Debug)]
 pub(super) struct Home {
     pub(super) session_id: Text,
@@ -31,7 +31,7 @@ pub(super) struct Home {
     pub(super) status: &'static str,
 }
 
-/// Sessions, by their ids.
+/// The sessions of one source, by session id.
 pub(super) type Homes = HashMap<Text, Arc<Home>>;
 
 /// A chain: files of one source whose events follow each other in time.
@@ -42,7 +42,8 @@ pub(super) struct Chain {
     pub(super) last_ns: i64,
 }
 
-/// Passes the events of a file to `visit` until `visit` returns false.
+/// Passes the events of a file to `visit`, block by block, and returns what could not be read.
+/// Reading stops when `visit` returns false; only JSONL files are always read to the end.
 pub(super) fn stream(
     source: &Source,
     file: &Path,
@@ -205,7 +206,8 @@ fn note_session(stopped: &mut HashMap<Text, bool>, event: EventRef<'_>) {
     *stopped.entry_ref(id).or_insert(false) |= EventType::Stop.is(event.event_type());
 }
 
-/// The status of a session that no manifest describes.
+/// The status of a session that no manifest describes: completed if it has a stop event, otherwise
+/// incomplete.
 fn inferred(has_stopped: bool) -> SessionStatus {
     if has_stopped {
         SessionStatus::Completed

@@ -26,7 +26,8 @@ pub(super) fn level_anywhere() -> Rising {
     Rising::new(8, 6)
 }
 
-/// The steps at which a watcher is to be called.
+/// Decides at which training steps the watcher, a Python function that inspects the program's
+/// memory, is called.
 #[derive(Debug)]
 pub struct Attention {
     attended: AtomicI64,
@@ -51,7 +52,8 @@ impl Default for Attention {
 }
 
 impl Attention {
-    /// From now on, the watcher is called at no further step.
+    /// Ends the current calls of the watcher, as when it is replaced. The watcher is called again
+    /// when memory rises or a call is requested.
     pub fn end(&self) {
         self.attended.store(NONE, Ordering::Relaxed);
     }
@@ -61,7 +63,8 @@ impl Attention {
         self.attended.store(ANY, Ordering::Relaxed);
     }
 
-    /// Whether the watcher is called at this step of an optimizer.
+    /// Decides whether the watcher is called at this step of an optimizer; `rise` is set if memory
+    /// keeps rising at its steps. `None` when the watcher is not called.
     pub fn at_step(&self, optimizer: usize, rise: Option<Rise>) -> Option<Attended> {
         let before = self.attended.load(Ordering::Relaxed);
         let own = i64::try_from(optimizer).unwrap_or(i64::MAX);
@@ -81,7 +84,8 @@ impl Attention {
         );
     }
 
-    /// Notes that the memory of a program without training steps keeps rising.
+    /// Notes that the memory of a program without training steps keeps rising, for
+    /// [`take_rise`](Self::take_rise).
     pub fn risen(&self, rise: Rise) {
         *self.rise.lock().unwrap_or_else(PoisonError::into_inner) = Some(rise);
     }

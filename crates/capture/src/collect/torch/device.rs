@@ -1,4 +1,5 @@
-//! Reads a CUDA device through the driver.
+//! Reads the memory of a CUDA device through the driver (NVML): the memory of the whole device and
+//! of each process.
 
 use stormlog_format::{Map, Value};
 
@@ -6,11 +7,11 @@ use crate::collect::nvml::{self, Gpu, ProcessShare};
 use crate::collect::signed;
 use crate::record::clock::now_ns;
 
-/// The counters of the device from one reading.
+/// What one reading of a CUDA device through the driver found, and the errors of the reading.
 #[derive(Debug)]
 pub(super) struct Device {
     pub(super) read_ns: i64,
-    /// Used, free and total bytes of the device.
+    /// Used, free and total bytes of the device; `None` where they could not be read.
     pub(super) memory: Option<(i64, i64, i64)>,
     /// Bytes that each process holds on the device; empty where the driver does not know the
     /// processes.

@@ -20,7 +20,7 @@ const MOST_WAITING: usize = 32;
 /// last number.
 const MOST_OPTIMIZERS: usize = 8;
 
-/// The steps of a program, counted on the training thread.
+/// The training steps of a program, counted at each step of an optimizer on the training thread.
 #[derive(Debug, Default)]
 pub struct Steps {
     count: AtomicU64,
@@ -49,7 +49,7 @@ pub struct StepReading {
     pub allocator: AllocatorReading,
     /// The number of the step, from 1.
     pub step: u64,
-    /// The number of the optimizer that took the step.
+    /// The number of the optimizer that took the step, from 0 in the order of their first steps.
     pub optimizer: usize,
 }
 
@@ -58,7 +58,7 @@ impl Steps {
         self.readings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of steps so far.
+    /// The number of training steps so far.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }

@@ -31,7 +31,7 @@ const YOUTH: Duration = Duration::from_secs(1);
 /// The largest number of characters of a command line that are recorded as the name of a process.
 const LONGEST_NAME: usize = 160;
 
-/// Resident memory by kind, in bytes.
+/// The resident memory of a process by kind, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
     /// Anonymous memory: private to the process, or shared with its parent until one of them
@@ -91,7 +91,8 @@ pub(super) struct Process {
     walked_at: Option<Instant>,
 }
 
-/// The result of a walk of a process's page tables.
+/// The result of a walk of a process's page tables, which the kernel makes when `smaps_rollup` is
+/// read.
 #[derive(Clone, Copy, Debug)]
 struct Walk {
     /// `unreclaimable` is the memory of the process that the kernel could not reclaim at the time
@@ -102,7 +103,8 @@ struct Walk {
     per_byte: f64,
 }
 
-/// The parent of a process, with which the process may share memory.
+/// The command and the memory of a process's parent, by which a forked process and the memory that
+/// it inherited are recognized.
 pub(super) struct Ancestor<'a> {
     pub(super) command: &'a [u8],
     pub(super) anonymous: u64,
@@ -234,7 +236,7 @@ impl Process {
         });
     }
 
-    /// The process as an entry in the metadata of a record.
+    /// The pid, parent, name and role of the process, for the metadata of events about the process.
     pub(super) fn describe(&self) -> Map {
         let mut map = Map::new();
         map.insert("pid", i64::from(self.pid));

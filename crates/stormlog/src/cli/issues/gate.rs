@@ -140,7 +140,8 @@ fn saw_everything(store: &Store, sources: &Sources) -> anyhow::Result<()> {
     }
 }
 
-/// Loads the baseline of known issues, from a state file or from artifacts.
+/// Loads the issues that count as already known in this check: from a state file such as
+/// `issues.json`, or by searching other recordings for issues.
 fn known_before(path: &Path, console: &mut Console<'_>) -> anyhow::Result<States> {
     if !path.exists() {
         return Err(hinted(

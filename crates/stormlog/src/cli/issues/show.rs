@@ -89,7 +89,8 @@ fn text(issue: &Issue, store: &Store, most: usize, width: usize) -> String {
     out
 }
 
-/// The last decision about an issue: by whom, when and why.
+/// Describes the last decision about an issue (resolved, ignored or reopened): who made it, when
+/// and why. `None` if nobody has decided about the issue yet.
 fn decision(info: &Map) -> Option<String> {
     let when = info.get("changed_at_ns").and_then(Value::as_int)?;
     let text = |key: &str| info.get(key).and_then(Value::as_text);
@@ -129,7 +130,7 @@ fn size(value: f64) -> String {
     bytes::human(whole(value))
 }
 
-/// Describes where a piece of evidence is found: its time, session and file.
+/// Describes where a piece of evidence for an issue is found: its time, session, rank and file.
 fn way_to(link: &EvidenceLink) -> String {
     let mut parts = vec![link.timestamp_ns.map_or("no time".into(), time::moment)];
     let mut part = |name: &str, text: &Option<Text>| {

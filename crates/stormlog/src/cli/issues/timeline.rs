@@ -11,12 +11,12 @@ const AROUND_NS: i64 = 30_000_000_000;
 /// The width of the timeline in characters.
 const WIDTH: usize = 48;
 
-/// How many events are listed below the timeline.
+/// How many events are listed below the timeline at most.
 const LISTED: usize = 8;
 
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The time range that is shown, and the time of the evidence.
+/// The time range that the timeline covers, and the time `at_ns` of the evidence inside this range.
 #[derive(Clone, Copy)]
 struct Window {
     span_ns: (i64, i64),

@@ -9,19 +9,22 @@ pub(crate) use stormlog_compat::framework::Framework;
 
 use crate::diagnose::Flavour;
 
-/// The names used by the command of one framework and by its sessions.
+/// The names that depend on the framework: those in the output of its command (`tfmemprof` or
+/// `jaxmemprof`) and those in the files that the command writes.
 pub(crate) struct Names {
-    /// The name of the framework.
+    /// The name of the framework in messages: `TensorFlow` or `JAX`.
     pub(crate) framework: &'static str,
     /// The name of the command, such as `tfmemprof`.
     pub(crate) program: &'static str,
-    /// The name that recorded sessions state as their source.
+    /// The value of the field `source` of recorded sessions, which names the program that recorded
+    /// them.
     pub(crate) session_source: &'static str,
-    /// Which form of the diagnose bundle the command writes.
+    /// The kind of bundle (directory of files) that the `diagnose` subcommand of the command
+    /// writes.
     pub(crate) flavour: Flavour,
 }
 
-/// The names for the command of a framework.
+/// The names for `tfmemprof` (TensorFlow) or `jaxmemprof` (JAX).
 pub(crate) fn names(framework: Framework) -> Names {
     match framework {
         Framework::TensorFlow => Names {
@@ -39,7 +42,7 @@ pub(crate) fn names(framework: Framework) -> Names {
     }
 }
 
-/// Converts bytes to megabytes.
+/// Converts bytes to megabytes of 2^20 bytes.
 pub(crate) fn megabytes(bytes: i64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }

@@ -19,7 +19,8 @@ use crate::machine::settle_statuses;
 /// while its numbers change.
 type Key = (String, Kind, Option<u32>, i64);
 
-/// Remembers which findings were already reported.
+/// Remembers which findings `query watch` has already printed, so that a finding is printed again
+/// only when it becomes more severe or its cause becomes known.
 #[derive(Default)]
 pub(super) struct Findings {
     /// The severity with which each finding was reported, and whether its cause was known.

@@ -1,4 +1,5 @@
-//! Prints the rows of a query for people and for programs.
+//! Prints the rows that a query found: as a table for people, or as JSON, JSONL or CSV for
+//! programs.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

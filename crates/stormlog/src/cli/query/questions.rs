@@ -1,4 +1,4 @@
-//! The queries and their flags, as clap parses them.
+//! The subcommands of `stormlog query` and their flags, as clap parses them.
 
 use clap::Args;
 use stormlog_analysis::issue::fingerprint::{ISSUE_KINDS, ISSUE_STATES};

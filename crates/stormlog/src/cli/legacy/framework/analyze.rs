@@ -21,7 +21,7 @@ use crate::cli::pictures::write_picture;
 use crate::cli::write_whole;
 use crate::console::Console;
 
-/// The default file name of the timeline picture.
+/// The file name of the picture that `analyze --visualize` draws, if no other name is given.
 pub(crate) const PICTURE: &str = "memory_timeline.png";
 
 const MOST_RECOMMENDATIONS: usize = 5;
@@ -65,14 +65,15 @@ pub(crate) struct Picture<'a> {
 /// The largest size in bytes of a recorded file; larger files are not read.
 const LARGEST: u64 = 1 << 30;
 
-/// The content of a recorded file.
+/// The samples in a file that `track` or `monitor` of `tfmemprof` or `jaxmemprof` wrote.
 struct Recording {
     /// Memory in use in megabytes, one value per sample.
     usage: Vec<f64>,
     /// The times of the samples in seconds since the Unix epoch.
     times: Vec<f64>,
     seconds: f64,
-    /// The peak in megabytes, as stored in the file.
+    /// The highest memory use in megabytes, as stored in the file; `None` if the file has no such
+    /// value.
     peak: Option<f64>,
     average: Option<f64>,
 }
@@ -136,7 +137,7 @@ impl Recording {
     }
 }
 
-/// The results of the requested analyses.
+/// The results of `analyze`: leaks and patterns with `--detect-leaks`, the score with `--optimize`.
 struct Findings {
     leaks: Vec<Map>,
     patterns: Vec<Map>,

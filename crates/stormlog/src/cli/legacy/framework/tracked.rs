@@ -26,11 +26,11 @@ const EVENTS_PER_SAMPLE: usize = 4;
 
 /// The device or process whose memory is recorded.
 pub(crate) enum Subject {
-    /// The GPU with this index, through its driver.
+    /// The GPU with this index, whose memory use is read from the GPU driver.
     Gpu(u32),
     /// The GPU with this index, or the recording process on a machine without a GPU.
     GpuOrProcess(u32),
-    /// The recording process.
+    /// The process of `tfmemprof` or `jaxmemprof` itself.
     Process,
 }
 
@@ -52,14 +52,15 @@ impl Subject {
     }
 }
 
-/// Where the recorded numbers come from.
+/// Whether the recorded memory sizes are those of a GPU, from its driver, or those of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Driver,
     Process,
 }
 
-/// What a command records, and with which settings.
+/// The settings of `track` and `monitor`: the device to record, the interval between samples, and
+/// where events are stored.
 pub(crate) struct Tracking {
     pub(crate) framework: Framework,
     pub(crate) subject: Subject,
@@ -67,13 +68,14 @@ pub(crate) struct Tracking {
     pub(crate) threshold_mb: Option<f64>,
     pub(crate) identity: DistributedIdentity,
     pub(crate) sink: Option<SinkConfig>,
-    /// How many samples are kept in memory.
+    /// How many of the latest samples are kept in memory; the output file contains only these.
     pub(crate) max_history: usize,
-    /// How many events are kept in memory for a bundle.
+    /// How many of the latest events an out-of-memory bundle contains; `None` when no bundles are
+    /// written.
     pub(crate) bundle_events: Option<usize>,
 }
 
-/// A recording that is prepared but not started.
+/// A recorder that is configured but not started yet; [`Recording::run`] starts it.
 pub(crate) struct Recording {
     pub(crate) recorder: Arc<Recorder>,
     signals: Signals,
@@ -114,7 +116,7 @@ impl Tracking {
 }
 
 impl Recording {
-    /// The name of the runtime as it is stored in bundles.
+    /// The value for `backend` in out-of-memory bundles: `cpu`, `jax` or `cuda`.
     pub(crate) fn backend(&self) -> &'static str {
         match (self.framework, self.source) {
             (_, Source::Process) => "cpu",
@@ -155,7 +157,7 @@ impl Recording {
     }
 }
 
-/// The time of a sample and the bytes in use on the device.
+/// The time of a sample in seconds since the Unix epoch, and the bytes in use on the device.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     time: f64,
@@ -198,7 +200,8 @@ fn crossings(samples: &[Sample], threshold_mb: f64) -> Vec<Value> {
     alerts
 }
 
-/// The results of a recording in the units of `tfmemprof` and `jaxmemprof`.
+/// The samples and alerts of a finished recording, from which the printed summary and the output
+/// file are made.
 pub(crate) struct Tracked {
     framework: Framework,
     source: Source,
@@ -218,7 +221,7 @@ impl Tracked {
         sum / self.samples.len().max(1) as f64
     }
 
-    /// Prints the results of the recording as text.
+    /// Prints the peak, the average, and the numbers of samples and alerts.
     pub(crate) fn print(&self, console: &mut Console<'_>) -> anyhow::Result<()> {
         writeln!(console.out, "--------------------")?;
         writeln!(console.out, "Peak Memory: {:.2} MB", self.peak())?;
@@ -228,7 +231,7 @@ impl Tracked {
         Ok(())
     }
 
-    /// Writes the output file with the keys and units of stormlog 0.3.9.
+    /// Writes the file of `--output`, a JSON object with the keys and units of stormlog 0.3.9.
     pub(crate) fn write(&self, path: &Path, recorder: &Recorder) -> anyhow::Result<()> {
         let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         let records = recorder.records();

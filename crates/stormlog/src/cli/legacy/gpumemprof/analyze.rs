@@ -61,10 +61,10 @@ enum FileFormat {
     Text,
 }
 
-/// The content of the input file.
+/// What the input contains: telemetry, with the report about it, or something else.
 enum Outcome {
     Analyzed(Box<Report>, Box<Analyses>, Vec<Loaded>),
-    /// JSON that is not telemetry, with its top-level keys.
+    /// The input has no telemetry. Contains the top-level keys if the input is a JSON object.
     Other(Vec<String>),
 }
 

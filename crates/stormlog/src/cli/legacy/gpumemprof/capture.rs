@@ -11,7 +11,7 @@ use stormlog_format::{DistributedIdentity, Map, Value};
 
 use crate::recording::{Capture, MAX_EVENTS, gpu_collectors, own_collector};
 
-/// What is recorded.
+/// Whose memory is recorded: that of a GPU, or that of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// A GPU.
@@ -21,7 +21,7 @@ pub(super) enum Mode {
 }
 
 impl Mode {
-    /// The name of the runtime as it is stored in bundles.
+    /// The value for `backend` in out-of-memory bundles: `cuda` or `cpu`.
     pub(super) fn backend(self) -> &'static str {
         match self {
             Self::Gpu => "cuda",
@@ -71,7 +71,7 @@ pub(super) fn recorder(
     Ok((capture.recorder_of(MAX_EVENTS, bundle_events), mode))
 }
 
-/// Reads a number from the statistics of the recorder.
+/// Reads a number such as `peak_memory` from the recorder's statistics; 0 if it is missing.
 pub(super) fn number(statistics: &Map, key: &str) -> i64 {
     statistics.get(key).and_then(Value::as_int).unwrap_or(0)
 }

@@ -14,7 +14,7 @@ use crate::console::Console;
 use crate::recording::{positive_seconds, until_end};
 use crate::signals::Signals;
 
-/// Time between two printed lines.
+/// How often `monitor` prints a line with the current memory use.
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
 /// Monitor memory usage for a while

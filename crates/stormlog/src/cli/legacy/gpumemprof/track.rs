@@ -22,7 +22,7 @@ use crate::recording::{IdentityArguments, MAX_EVENTS, positive_seconds, until_en
 use crate::services::Finished;
 use crate::signals::Signals;
 
-/// Time between two status lines.
+/// How often `track` prints a line with the current state of the recording.
 const STATUS_EVERY: Duration = Duration::from_secs(10);
 
 /// Track memory in real time, with alerts

@@ -4,7 +4,7 @@
 use crate::cli::diagnose::Device;
 use crate::cli::legacy::framework::tracked::Subject;
 
-/// The device that the user requested.
+/// The value of the option `--device` of `jaxmemprof`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Selector {
     /// The device with this index. On a machine without a GPU, index 0 is the CPU.
@@ -15,7 +15,8 @@ pub(super) enum Selector {
     Cpu,
 }
 
-/// Parses a device argument, or explains why it is invalid.
+/// Parses the value of `--device`: an index, `cpu` or `gpu`. The error says why the value is
+/// invalid.
 pub(super) fn selector(text: &str) -> Result<Selector, String> {
     if let Ok(index) = text.trim().parse() {
         return Ok(Selector::Index(index));
@@ -33,7 +34,7 @@ pub(super) fn selector(text: &str) -> Result<Selector, String> {
 }
 
 impl Selector {
-    /// What to record for this device argument.
+    /// The GPU or process whose memory `track` and `monitor` record for this `--device`.
     pub(super) fn subject(self) -> Subject {
         match self {
             Self::Cpu => Subject::Process,
@@ -43,7 +44,7 @@ impl Selector {
         }
     }
 
-    /// What to diagnose for this device argument.
+    /// The GPU that `diagnose` examines for this `--device`, or no GPU for the CPU.
     pub(super) fn device(self) -> Device {
         match self {
             Self::Cpu => Device::Cpu,

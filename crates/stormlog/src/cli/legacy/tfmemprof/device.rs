@@ -3,7 +3,7 @@
 use crate::cli::diagnose::Device;
 use crate::cli::legacy::framework::tracked::Subject;
 
-/// What to record for a TensorFlow device name.
+/// The GPU or process that `track` and `monitor` record for a TensorFlow device name.
 pub(super) fn subject(name: &str) -> Subject {
     match number(name) {
         Some(number) => Subject::GpuOrProcess(number),
@@ -11,7 +11,7 @@ pub(super) fn subject(name: &str) -> Subject {
     }
 }
 
-/// What to diagnose for a TensorFlow device name.
+/// The GPU that `diagnose` examines for a TensorFlow device name, or no GPU for the CPU.
 pub(super) fn device(name: &str) -> Device {
     match number(name) {
         Some(number) => Device::Preferred(number),
