@@ -22,6 +22,7 @@ mod record;
 pub mod rollup;
 pub mod scan;
 mod session;
+pub mod session_sources;
 mod sink_names;
 pub mod skeleton;
 pub mod spreadsheet;

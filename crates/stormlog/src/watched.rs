@@ -22,7 +22,7 @@ use std::time::Duration;
 use stormlog_analysis::{read_manifest, sinks_of_run};
 use stormlog_capture::collect::cgroup::{MemoryGroup, Roots};
 use stormlog_capture::store::publish;
-use stormlog_format::{DistributedIdentity, Map, SinkNames, Value};
+use stormlog_format::{DistributedIdentity, Map, SinkNames, Value, session_sources};
 
 use crate::address_space::share_one_pool;
 use crate::child;
@@ -36,9 +36,6 @@ use inbox::Inbox;
 
 /// The environment variable that turns off all recording.
 const DISABLE: &str = "STORMLOG_DISABLE";
-
-/// The source name of a session that was recorded from outside the program.
-const OUTSIDE: &str = "stormlog.run.outside";
 
 /// How a command ended.
 #[derive(Clone, Debug)]
@@ -291,7 +288,7 @@ fn publish_when_alone(root: &Path) {
         let mut sessions = manifest.into_iter().flat_map(|manifest| manifest.sessions);
         // The sessions are checked and not the file names, because a sink with the ordinary names
         // may contain the host memory of an earlier run.
-        sessions.any(|session| session.source != host::SOURCE)
+        sessions.any(|session| session.source != session_sources::RUN_HOST)
     });
     for (directory, names) in sinks {
         if !has_device && names == SinkNames::Host {

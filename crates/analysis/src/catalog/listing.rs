@@ -580,7 +580,7 @@ mod tests {
             rank,
             local_rank: rank,
             world_size: 2,
-            source: "stormlog.run".into(),
+            source: stormlog_format::session_sources::RUN.into(),
             recorder: None,
         }
     }

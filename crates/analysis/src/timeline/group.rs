@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use stormlog_format::{SessionSummary, Text};
+use stormlog_format::{SessionSummary, Text, session_sources};
 
 use super::read::run_id_of;
 use crate::columns::{EventRef, Events};
@@ -47,9 +47,9 @@ pub(crate) struct GroupedBy {
     pub(crate) artifact: usize,
     pub(crate) run_id: Option<Text>,
     pub(crate) job_id: Option<Text>,
-    /// Whether the session's source is `stormlog.run`, without a suffix such as in
-    /// `stormlog.run.host`.
-    pub(crate) is_of_run: bool,
+    /// Whether `stormlog run` recorded the session inside the program, not from outside like the
+    /// session of host memory.
+    pub(crate) is_inside_program: bool,
     pub(crate) rank: i64,
     pub(crate) pid: i64,
     pub(crate) started_at_ns: i64,
@@ -91,7 +91,7 @@ impl GroupedBy {
             artifact,
             run_id: None,
             job_id: summary.job_id.clone(),
-            is_of_run: summary.source == "stormlog.run",
+            is_inside_program: summary.source == session_sources::RUN,
             rank: summary.rank,
             pid: summary.pid,
             started_at_ns: summary.started_at_ns,
@@ -183,7 +183,7 @@ enum Key {
 /// rank in another process that begins after all earlier sessions have ended. Version 0.4.0 began
 /// each run with a session of host memory and recorded no run id.
 fn started_again(run: Vec<usize>, sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
-    let begins = |index: usize| sessions[index].is_of_run;
+    let begins = |index: usize| sessions[index].is_inside_program;
     let has_id = |index: usize| sessions[index].run_id.is_some();
     if run.iter().filter(|&&index| begins(index)).count() < 2 || run.iter().any(|&i| has_id(i)) {
         return vec![run];

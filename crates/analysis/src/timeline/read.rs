@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 use rayon::prelude::*;
 use stormlog_format::{
     EventType, Map, SessionStatus, SessionSummary, Text, Value, classify, metadata_keys,
+    session_sources,
 };
 
 use super::end::{Facts, RankEnd};
@@ -21,9 +22,6 @@ use super::windows::WindowEvidence;
 use crate::columns::{EventRef, Events, Origin};
 use crate::load::LoadedSession;
 
-/// The source of sessions that `stormlog run` records inside the program. The sources of its other
-/// sessions begin with this text, such as `stormlog.run.host`.
-const RUN_SOURCE: &str = "stormlog.run";
 /// Number of events at the beginning of a session among which the start event is searched.
 const FIRST_EVENTS: usize = 16;
 /// Maximum number of processes per run whose memory is tracked separately.
@@ -48,7 +46,7 @@ pub fn run_of(sessions: &[&LoadedSession]) -> Run {
             (tracks, processes)
         })
         .collect();
-    let is_by_run = sessions.iter().any(|session| is_of_run(session));
+    let is_by_run = sessions.iter().any(|session| recorded_by_run(session));
     let recorder = if is_by_run {
         Recorder::Run
     } else {
@@ -70,10 +68,11 @@ pub fn run_of(sessions: &[&LoadedSession]) -> Run {
     run
 }
 
-/// Whether `stormlog run` recorded the session.
-fn is_of_run(session: &LoadedSession) -> bool {
+/// Whether `stormlog run` recorded the session, inside or outside the program.
+fn recorded_by_run(session: &LoadedSession) -> bool {
     let source = session.summary.source.to_str_lossy();
-    source == RUN_SOURCE || source.starts_with("stormlog.run.")
+    let rest = source.strip_prefix(session_sources::RUN);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 fn ends(sessions: &[&LoadedSession], is_by_run: bool) -> Vec<RankEnd> {

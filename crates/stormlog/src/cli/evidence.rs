@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::Value;
 use stormlog_analysis::query::effective_status;
 use stormlog_analysis::{read_manifest, sinks_of_run};
-use stormlog_format::{Map, SessionStatus, SinkNames};
+use stormlog_format::{Map, SessionStatus, SinkNames, session_sources};
 use stormlog_report::bytes;
 use stormlog_report::escape::for_terminal;
 
@@ -136,7 +136,7 @@ fn running_sinks(run: &Path) -> anyhow::Result<Vec<PathBuf>> {
             continue;
         };
         let sessions = manifest.sessions.iter();
-        let sessions = sessions.filter(|session| session.source == "stormlog.run");
+        let sessions = sessions.filter(|session| session.source == session_sources::RUN);
         let statuses = sessions
             .map(|session| on_this_machine(|here| effective_status(session, None, Some(here))));
         let statuses: Vec<SessionStatus> = statuses.collect();

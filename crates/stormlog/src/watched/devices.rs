@@ -11,10 +11,10 @@ use stormlog_capture::collect::nvml::{self, Share};
 use stormlog_capture::collect::process_tree::descendants;
 use stormlog_capture::record::{Detail, Recorder};
 use stormlog_capture::store::{SinkConfig, Thinning};
-use stormlog_format::{DistributedIdentity, Map, SessionStatus};
+use stormlog_format::{DistributedIdentity, Map, SessionStatus, session_sources};
 
 use super::inbox;
-use super::{Ended, OUTSIDE, Plan, free_name};
+use super::{Ended, Plan, free_name};
 use crate::last_words;
 use crate::recording::{Capture, gpu_collectors};
 
@@ -105,7 +105,7 @@ fn start(
         collectors: gpu_collectors(gpus, Share::Tree(pid)).ok()?,
         interval,
         identity: identity.clone(),
-        session_source: OUTSIDE,
+        session_source: session_sources::RUN_OUTSIDE,
         pid,
         sink: Some(SinkConfig {
             thinning: Some(Thinning::default()),

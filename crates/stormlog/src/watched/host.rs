@@ -11,15 +11,13 @@ use stormlog_capture::store::{SinkConfig, Thinning};
 use stormlog_format::classify::KERNEL_OOM_KILL;
 use stormlog_format::{
     DistributedIdentity, EventType, Map, SessionStatus, SinkNames, Value, metadata_keys,
+    session_sources,
 };
 
 use super::inspect::Inspections;
 use super::{Ended, Exception, Plan, free_name};
 use crate::cli::FlightRecorder;
 use crate::recording::{Capture, MAX_EVENTS};
-
-/// The source name of the session that contains a run's host memory, start and end.
-pub(super) const SOURCE: &str = "stormlog.run.host";
 
 /// How many events a bundle for an out-of-memory error of host memory contains.
 const BUNDLE_EVENTS: usize = 600;
@@ -58,7 +56,7 @@ impl HostRecording {
             collectors: vec![Box::new(tree)],
             interval: plan.interval,
             identity: identity.clone(),
-            session_source: SOURCE,
+            session_source: session_sources::RUN_HOST,
             pid,
             sink: Some(sink),
             detail: Detail::Samples,
