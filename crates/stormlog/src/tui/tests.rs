@@ -480,6 +480,17 @@ fn collectors_tell_how_they_are() {
         assert!(shown.contains(text), "{text} in\n{shown}");
     }
     assert!(!shown.contains('\u{1b}'));
+    // The reason of an unhealthy collector is more urgent than that of a degraded one.
+    let mut failed = event(2, 61 * SECOND, "sample", GIB);
+    failed
+        .metadata
+        .insert("collector_health_status", "unhealthy");
+    failed
+        .metadata
+        .insert("collector_last_error", "nvml: no driver");
+    update(&mut model, Message::Watched(vec![failed]));
+    let shown = screen(&model, 120, 40);
+    assert!(shown.contains("rank 2: nvml: no driver"), "{shown}");
     // The key `j` selects the next lane (the samples of one device or host), which the timeline
     // then shows.
     press(&mut model, "jj");

@@ -257,8 +257,8 @@ fn health(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(lines), inner);
 }
 
-/// Describes the health of the collectors: how many have each status, and for the first rank whose
-/// collector is not healthy, the reason.
+/// Describes the health of the collectors: how many have each status, and the reason of the worst
+/// one, with its rank.
 fn collectors(model: &Model) -> Vec<Line<'static>> {
     let monitor = &model.monitor;
     if monitor.health.is_empty() {
@@ -285,11 +285,19 @@ fn collectors(model: &Model) -> Vec<Line<'static>> {
             Line::styled(text, style(status))
         })
         .collect();
-    let ill = monitor
+    let severity = |status: &str| match status {
+        "healthy" => 0,
+        "unhealthy" => 2,
+        _ => 1,
+    };
+    // `rev` makes the lowest rank win among collectors with the same status.
+    let worst = monitor
         .health
         .iter()
-        .find(|(_, health)| health.status != "healthy");
-    if let Some((rank, health)) = ill {
+        .rev()
+        .filter(|(_, health)| health.status != "healthy")
+        .max_by_key(|(_, health)| severity(&health.status));
+    if let Some((rank, health)) = worst {
         let reason = health.reason.as_deref().unwrap_or("no reason given");
         let text = format!("rank {rank}: {}", for_terminal(reason));
         lines.push(Line::styled(text, style(&health.status)));
