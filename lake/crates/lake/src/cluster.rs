@@ -30,7 +30,7 @@ pub(crate) struct ClusterArgs {
     /// How many workers
     #[arg(long, value_name = "N", default_value = "2")]
     workers: NonZeroUsize,
-    /// How many threads each has [default: the cores of this machine, shared out]
+    /// Number of threads of each worker [default: the cores, divided among the workers]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
 }

@@ -68,7 +68,7 @@ pub(crate) struct WasteArgs {
 pub(crate) struct OomsArgs {
     #[command(flatten)]
     common: Common,
-    /// One row per what
+    /// Whether each row is for a host, a job or a user
     #[arg(long, value_enum, default_value_t = By::Host)]
     by: By,
 }

@@ -131,7 +131,7 @@ struct Summary {
     /// What to compute
     #[arg(long, value_parser = Metric::ALL.map(Metric::as_str))]
     metric: String,
-    /// One value per what [default: session]
+    /// What to compute one value for [default: session]
     #[arg(long, value_parser = GroupBy::ALL.map(GroupBy::as_str))]
     group_by: Option<String>,
 }

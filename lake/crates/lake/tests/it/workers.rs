@@ -32,7 +32,7 @@ impl Workers {
         Self { cluster, addresses }
     }
 
-    /// An asker whose questions are shared out, however small the tables are.
+    /// An asker whose questions are divided among the workers, however small the tables are.
     pub(crate) async fn asker(&self, lake: &Path) -> Asker {
         let cluster = Cluster::at(&self.addresses).await.unwrap();
         assert!(cluster.warnings().is_empty(), "{:?}", cluster.warnings());
