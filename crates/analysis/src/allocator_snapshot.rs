@@ -38,7 +38,7 @@ const MOST_BYTES: u64 = 64 << 20;
 /// entries. 2^23 values take one gigabyte of memory.
 const MOST_VALUES: usize = 1 << 23;
 
-/// Why a snapshot cannot be read.
+/// Why the snapshot of a CUDA allocator cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapshotError {
@@ -48,7 +48,8 @@ pub enum SnapshotError {
     /// The snapshot file is larger than 64 MiB.
     #[error("it is larger than {} MiB", MOST_BYTES >> 20)]
     TooLarge,
-    /// The snapshot has so many values that it would fill the memory.
+    /// The pickle of the snapshot has more values (numbers, texts, lists) than are read, because
+    /// they would fill the memory.
     #[error("it has more than {MOST_VALUES} values")]
     TooManyValues,
     /// The snapshot refers to its values so often that reading it takes too long.
@@ -69,7 +70,7 @@ pub fn is_pickle(path: &Path) -> bool {
     read.is_ok() && start[0] == 0x80 && (2..=5).contains(&start[1])
 }
 
-/// Reads the bytes of a snapshot file, as input for [`Snapshot::parse`].
+/// Reads the bytes of a snapshot file, or of one in a pack, as input for [`Snapshot::parse`].
 pub fn read(path: &Path) -> Result<Vec<u8>, SnapshotError> {
     let path = pack::unpacked(path).map_err(io::Error::other)?;
     regular_file::read(&path, MOST_BYTES).map_err(|error| match Refused::of(&error) {

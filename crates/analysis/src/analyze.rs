@@ -14,9 +14,9 @@ use crate::timeline::{self, Member, RankCoverage, newest_first};
 /// Options of an analysis: which sessions to analyse, and how many hours to look ahead.
 #[derive(Clone, Debug)]
 pub struct AnalyzeOptions {
-    /// Analyse only this session.
+    /// The id of the only session to analyse; `None` for all sessions.
     pub session_id: Option<String>,
-    /// Analyse only this rank.
+    /// The only rank whose events are analysed; `None` for all ranks.
     pub rank: Option<i64>,
     /// Memory growth that fills the device within this many hours is reported as a risk.
     pub oom_horizon_hours: f64,
@@ -32,7 +32,7 @@ impl Default for AnalyzeOptions {
     }
 }
 
-/// The reason why there is nothing to analyse.
+/// Why there is nothing to analyse: the artifacts do not contain the requested session or rank.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the error message of a variant describes it")]
@@ -48,7 +48,7 @@ pub enum AnalyzeError {
 pub struct RunReport {
     /// The timeline of the run: its tracks, its command and how it ended.
     pub timeline: timeline::Run,
-    /// The job's id, if known.
+    /// The id that the scheduler gave the job, if recorded.
     pub job_id: Option<Text>,
     /// Number of ranks of the job: the declared world size or the highest recorded rank plus one,
     /// whichever is larger.
@@ -57,13 +57,13 @@ pub struct RunReport {
     pub sessions: Vec<SessionSummary>,
     /// The findings about the run.
     pub diagnosis: Diagnosis,
-    /// How much was recorded of each rank.
+    /// For each rank, how much of it was recorded.
     pub ranks: Vec<RankCoverage>,
-    /// Ranks without any recording.
+    /// Ranks of the job without any recording; empty when only one rank is analysed.
     pub missing_ranks: Vec<i64>,
 }
 
-/// The complete analysis of the given artifacts.
+/// The complete analysis of loaded artifacts, the result of [`analyze`].
 #[derive(Debug)]
 pub struct Report {
     /// The session that stormlog 0.3.9 would select for its analysis, if any.
@@ -75,9 +75,9 @@ pub struct Report {
     /// The findings as issues; an issue that occurs in several runs has the same fingerprint in
     /// each.
     pub issues: Vec<Issue>,
-    /// Number of events that were analysed.
+    /// Number of events of the analysed sessions.
     pub events: usize,
-    /// Damage found while loading the artifacts.
+    /// Lines and files that could not be read while loading the artifacts.
     pub damage: Vec<Damage>,
     /// Events that recorders deleted from their sinks by retention or thinning.
     pub removed: Removed,
@@ -90,7 +90,7 @@ impl Report {
     }
 }
 
-/// Analyses loaded artifacts.
+/// Groups the sessions of loaded artifacts into runs, and searches each run for problems.
 pub fn analyze(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Report, AnalyzeError> {
     analyze_alongside(artifacts, options, |_| ()).map(|(report, ())| report)
 }
@@ -127,10 +127,10 @@ pub fn analyze_alongside<R: Send>(
     });
     let is_selected =
         |member: &Member<'_>| selected.is_some_and(|one| std::ptr::eq(one, member.session));
-    let of_selected = runs.iter().find(|run| run.iter().any(is_selected));
-    let selected_run = of_selected.into_iter().flatten();
+    let run_of_selected = runs.iter().find(|run| run.iter().any(is_selected));
+    let selected_run = run_of_selected.into_iter().flatten();
     let selected_run: Vec<&LoadedSession> = selected_run.map(|member| member.session).collect();
-    let (other, reports) = rayon::join(
+    let (alongside_result, reports) = rayon::join(
         || alongside(&selected_run),
         || -> Vec<RunReport> {
             runs.par_iter()
@@ -159,12 +159,12 @@ pub fn analyze_alongside<R: Send>(
             .iter()
             .fold(Removed::default(), |all, loaded| all.plus(loaded.removed)),
     };
-    Ok((report, other))
+    Ok((report, alongside_result))
 }
 
-/// Sessions, each with the index of the artifact that it was loaded from.
+/// Sessions, each with the index, in the list of loaded artifacts, of the artifact it came from.
 pub(crate) type Numbered = Vec<(usize, LoadedSession)>;
-/// The selected sessions, and for each run the indices of its sessions.
+/// The sessions to analyse, and for each run the indices of its sessions in that list.
 pub(crate) type Selected = (Numbered, Vec<Vec<usize>>);
 
 /// The requested sessions, each with the index of its artifact, and for each run the indices of its
@@ -191,7 +191,8 @@ pub(crate) fn in_order(artifacts: &[Loaded]) -> Numbered {
     sessions
 }
 
-/// Removes all sessions but the requested session and rank.
+/// Removes the sessions and the events that do not belong to the session and rank of the options.
+/// Fails if nothing remains.
 fn choose(
     sessions: &mut Vec<(usize, LoadedSession)>,
     options: &AnalyzeOptions,

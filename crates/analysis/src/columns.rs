@@ -25,7 +25,7 @@ pub(crate) use row_set::RowSet;
 /// Marks an event type for which a filter has not been called yet; 1 means accepted, 0 rejected.
 const UNASKED: u8 = 2;
 
-/// Marks an event without a context text in the column of contexts.
+/// The value in [`Chunk::context`] for an event without a context, the text that describes it.
 const NO_CONTEXT: u32 = u32::MAX;
 
 /// The fields of an event that rarely change. Events in which all of them are equal share one
@@ -49,7 +49,7 @@ pub struct Origin {
     pub device_id: i64,
 }
 
-/// Integers, some of which may be unknown.
+/// One memory counter of all events of a chunk, in bytes; the value of an event may be unknown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NullableColumn {
     values: Vec<i64>,
@@ -82,7 +82,8 @@ impl NullableColumn {
     }
 }
 
-/// A sequence of events read from one part of one file.
+/// Events as one array per field (a column), with one element (a row) per event. A chunk has the
+/// events of a part of a file; larger artifacts have several chunks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Chunk {
     timestamp_ns: Vec<i64>,
@@ -109,17 +110,17 @@ impl Chunk {
         self.timestamp_ns.len()
     }
 
-    /// The distinct origins of the events.
+    /// The distinct origins (session, host, rank, device and so on) of the chunk's events.
     pub(crate) fn origins(&self) -> &[Origin] {
         &self.origins
     }
 
-    /// The timestamp of an event.
+    /// The timestamp of the event in a row, in nanoseconds since 1970.
     pub(crate) fn timestamp(&self, row: usize) -> i64 {
         self.timestamp_ns[row]
     }
 
-    /// The index of an event's origin in [`origins`](Self::origins).
+    /// The index in [`origins`](Self::origins) of the origin of the event in a row.
     pub(crate) fn origin_index(&self, row: usize) -> usize {
         self.origin[row] as usize
     }
@@ -131,14 +132,16 @@ pub(crate) struct Table {
     pub(crate) chunks: Vec<Arc<Chunk>>,
 }
 
-/// The position of an event in a [`Table`].
+/// The position of an event in memory: the index of its chunk in a [`Table`], and its row in the
+/// chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowId {
     pub(crate) chunk: u32,
     pub(crate) row: u32,
 }
 
-/// A sequence of events over shared columns, cheap to clone.
+/// A list of events, usually in the order of time. The columns with the data are shared between
+/// lists, so that a clone is cheap.
 #[derive(Clone, Default)]
 pub struct Events {
     pub(crate) table: Arc<Table>,
@@ -146,7 +149,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Creates columns from events that are already sorted by time.
+    /// Stores the given events, which are already sorted by time, in columns.
     pub fn from_events(events: &[Event]) -> Self {
         let mut builder = ChunkBuilder::with_capacity(events.len());
         for event in events {
@@ -155,7 +158,7 @@ impl Events {
         Self::of_chunk(builder.finish())
     }
 
-    /// The events of one chunk, in its order.
+    /// All events of one chunk, in the order of its rows.
     pub(crate) fn of_chunk(chunk: Chunk) -> Self {
         let rows = (0..chunk.len()).filter_map(|row| u32::try_from(row).ok());
         let rows = rows.map(|row| RowId { chunk: 0, row }).collect();
@@ -167,7 +170,7 @@ impl Events {
         }
     }
 
-    /// Merges several sequences of events by time. Events with equal timestamps keep the given
+    /// Merges several lists of events by time. Events with equal timestamps keep the given
     /// order.
     pub fn merged(parts: &[&Events]) -> Self {
         let joined = Self::joined(parts);
@@ -184,7 +187,7 @@ impl Events {
         }
     }
 
-    /// Concatenates several sequences of events.
+    /// Concatenates several lists of events, without sorting them by time.
     pub fn joined(parts: &[&Events]) -> Self {
         let [first, rest @ ..] = parts else {
             return Self::default();
@@ -237,7 +240,7 @@ impl Events {
         }
     }
 
-    /// The given events with another session id.
+    /// The same events, but with `session_id` as the session of all of them.
     #[must_use]
     pub fn of_session(&self, session_id: &Text) -> Self {
         let chunks = self.table.chunks.iter().map(|chunk| {
@@ -265,7 +268,8 @@ impl Events {
         self.rows.is_empty()
     }
 
-    /// Whether any event is a sample, ignoring the case of its type.
+    /// Whether any event is a sample, which is an event with the type `sample` in upper or lower
+    /// case.
     pub fn has_samples(&self) -> bool {
         self.iter().any(|event| {
             event
@@ -274,13 +278,13 @@ impl Events {
         })
     }
 
-    /// The event at an index.
-    pub fn get(&self, place: usize) -> Option<EventRef<'_>> {
-        let id = self.rows.get(place)?;
+    /// The event at an index of the list; `None` if the list is shorter.
+    pub fn get(&self, index: usize) -> Option<EventRef<'_>> {
+        let id = self.rows.get(index)?;
         Some(self.event(*id))
     }
 
-    /// The events in order.
+    /// All events, in the order of the list.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = EventRef<'_>> {
         self.rows.iter().map(|id| self.event(*id))
     }
@@ -316,7 +320,7 @@ impl Events {
         } else {
             (&[][..], &*self.rows)
         };
-        let number = |place: usize| u32::try_from(place).unwrap_or(u32::MAX);
+        let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
         let in_chunks = whole.iter().enumerate().flat_map(move |(chunk, of_chunk)| {
             let chunk = number(chunk);
             (0..number(of_chunk.len())).map(move |row| RowId { chunk, row })
@@ -351,7 +355,8 @@ impl Events {
         }
     }
 
-    /// The number of distinct origin numbers.
+    /// The number of origin numbers that [`of_type`](Self::of_type) assigns. Two numbers may have
+    /// equal origins, if these are in different chunks.
     pub fn origin_count(&self) -> usize {
         self.table
             .chunks
@@ -369,12 +374,12 @@ impl Events {
         bases.collect()
     }
 
-    /// The memory position of each event, in order.
+    /// The memory position of each event, in the order of the list.
     pub fn row_ids(&self) -> &[RowId] {
         &self.rows
     }
 
-    /// The event at a memory position.
+    /// The event at a memory position of the table that this list refers to.
     pub fn event(&self, id: RowId) -> EventRef<'_> {
         EventRef {
             chunk: &self.table.chunks[id.chunk as usize],
@@ -420,7 +425,7 @@ impl EventsBuilder {
     pub fn finish(self) -> Events {
         let mut chunks = self.full;
         chunks.push(Arc::new(self.builder.finish()));
-        let number = |place: usize| u32::try_from(place).unwrap_or(u32::MAX);
+        let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
         let rows = chunks.iter().enumerate().flat_map(|(chunk, of_chunk)| {
             let chunk = number(chunk);
             (0..number(of_chunk.len())).map(move |row| RowId { chunk, row })
@@ -441,7 +446,7 @@ impl std::fmt::Debug for Events {
     }
 }
 
-/// One event, read from the columns.
+/// One event in the columns of a chunk. Its fields are read when they are asked for.
 #[derive(Clone, Copy)]
 pub struct EventRef<'a> {
     chunk: &'a Chunk,
@@ -466,12 +471,12 @@ impl<'a> EventRef<'a> {
         &self.chunk.origins[self.chunk.origin[self.row] as usize]
     }
 
-    /// The type of the event.
+    /// The type of the event as text, such as `sample` or `start`.
     pub fn event_type(self) -> &'a [u8] {
         self.chunk.strings.get(self.chunk.event_type[self.row])
     }
 
-    /// The description of the event for users.
+    /// The text that describes the event to users (the key `context`), if it has one.
     pub fn context(self) -> Option<&'a [u8]> {
         match self.chunk.context[self.row] {
             NO_CONTEXT => None,
@@ -500,7 +505,7 @@ impl<'a> EventRef<'a> {
             .numbers(self.chunk.metadata[self.row])
     }
 
-    /// The event's metadata, parsed.
+    /// The event's metadata, parsed; empty if the text is not a JSON object.
     pub fn metadata(self) -> Map {
         match parse(&self.metadata_json()) {
             Ok(Value::Map(map)) => map,
@@ -533,12 +538,12 @@ impl<'a> EventRef<'a> {
         self.chunk.free.get(self.row)
     }
 
-    /// Size of the device.
+    /// Size of the device's memory, in bytes.
     pub fn total_bytes(self) -> Option<i64> {
         self.chunk.total.get(self.row)
     }
 
-    /// The memory counters of the event.
+    /// All memory counters of the event, such as allocated, reserved and used bytes.
     pub fn counters(self) -> Counters {
         let (chunk, row) = (self.chunk, self.row);
         Counters {
@@ -553,7 +558,7 @@ impl<'a> EventRef<'a> {
         }
     }
 
-    /// The event as an owned value.
+    /// A copy of the event that does not borrow from the columns.
     pub fn to_event(self) -> Event {
         let origin = self.origin().clone();
         Event {

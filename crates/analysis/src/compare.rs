@@ -88,21 +88,22 @@ pub struct LoneRank {
 /// The result of comparing the base side with the new side.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// The base side, which the new side is compared with.
+    /// The base side: the older or reference run, which the new side is compared with.
     pub base: Side,
-    /// The new side, in which changes are looked for.
+    /// The new side: the run in which changes are looked for.
     pub new: Side,
-    /// Ranks that both sides have.
+    /// The ranks that both sides have, with the differences of their numbers.
     pub ranks: Vec<RankComparison>,
     /// Ranks that only the base side has.
     pub only_in_base: Vec<LoneRank>,
     /// Ranks that only the new side has.
     pub only_in_new: Vec<LoneRank>,
-    /// Findings that are new, gone or present on both sides.
+    /// The findings of both sides, grouped into new, gone and shared ones.
     pub findings: FindingChanges,
-    /// The results of the gates that the user set.
+    /// The results of the gates, which are limits that the user set for the comparison.
     pub gates: Vec<GateOutcome>,
-    /// Remarks on the limits of the comparison, such as missing data.
+    /// Sentences for the user on what the comparison does not cover, such as missing data, and on
+    /// holders that hold more memory.
     pub notes: Vec<String>,
 }
 
@@ -127,7 +128,7 @@ impl Comparison {
         })
     }
 
-    /// Whether every gate passed.
+    /// Whether every gate (limit set by the user) passed. Without gates the result is true.
     pub fn passed(&self) -> bool {
         self.gates
             .iter()
@@ -142,7 +143,8 @@ impl Comparison {
     }
 }
 
-/// Compares the base side with the new side and evaluates the gates.
+/// Compares the numbers and findings of two runs, the base side and the new side, and evaluates the
+/// gates, the user's limits, on the result.
 #[must_use]
 pub fn compare(base: Side, new: Side, gates: &Gates) -> Comparison {
     let (ranks, only_in_base, only_in_new) = match_ranks(&base.profile, &new.profile);
@@ -189,7 +191,7 @@ type Matched<'a> = (
 /// Matches the ranks of both sides by number. A rank with one device on each side is matched even
 /// when the device numbers differ, because a scheduler may assign a different device in each run.
 fn match_ranks<'a>(base: &'a Profile, new: &'a Profile) -> Matched<'a> {
-    let of = |profile: &'a Profile, rank: u32| -> &'a [TrackLevels] {
+    let devices_of = |profile: &'a Profile, rank: u32| -> &'a [TrackLevels] {
         let ranks = &profile.ranks;
         let first = ranks.partition_point(|one| one.rank < rank);
         let end = ranks.partition_point(|one| one.rank <= rank);
@@ -203,21 +205,23 @@ fn match_ranks<'a>(base: &'a Profile, new: &'a Profile) -> Matched<'a> {
         .collect();
     let (mut both, mut only_base, mut only_new) = (Vec::new(), Vec::new(), Vec::new());
     for rank in all {
-        let (old, now) = (of(base, rank), of(new, rank));
-        if let ([old], [now]) = (old, now) {
-            both.push((old, now));
+        let (in_base, in_new) = (devices_of(base, rank), devices_of(new, rank));
+        if let ([in_base], [in_new]) = (in_base, in_new) {
+            both.push((in_base, in_new));
             continue;
         }
-        let on = |ranks: &'a [TrackLevels], device: i64| {
-            ranks.iter().find(|one| one.device_id == device)
+        let with_id = |devices: &'a [TrackLevels], id: i64| {
+            devices.iter().find(|device| device.device_id == id)
         };
-        for one in old {
-            match on(now, one.device_id) {
+        for one in in_base {
+            match with_id(in_new, one.device_id) {
                 Some(other) => both.push((one, other)),
                 None => only_base.push(one.place()),
             }
         }
-        let lone = now.iter().filter(|one| on(old, one.device_id).is_none());
+        let lone = in_new
+            .iter()
+            .filter(|one| with_id(in_base, one.device_id).is_none());
         only_new.extend(lone.map(TrackLevels::place));
     }
     (both, only_base, only_new)

@@ -36,7 +36,7 @@ pub mod rank_imbalance;
 pub mod step_change;
 pub mod transient_spike;
 
-// What the detectors share.
+// Code that all detectors use, and the diagnosis that runs them.
 mod answer;
 mod cause;
 mod diagnosis;
@@ -58,7 +58,8 @@ pub use evidence::levels::{
 pub use finding::{Finding, Kind, Severity};
 pub use options::Options;
 
-/// Creates a finding about a track, for tests of other modules.
+/// Creates a finding about a track (the samples of one rank on one device), for tests of other
+/// modules.
 #[cfg(test)]
 pub(crate) fn finding_of_track(kind: Kind, track: &Track) -> Finding {
     finding::draft::of_track(kind, Severity::Warning, track)

@@ -18,12 +18,12 @@ const TEMPORARY_SUFFIX: &str = ".tmp";
 /// How often writing a file is retried when another process deletes its temporary file.
 const REPLACE_TRIES: u32 = 3;
 
-/// Opens a regular file for reading.
+/// Opens a regular file for reading; fails for links, pipes and devices.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     open(path, OFlags::RDONLY)
 }
 
-/// Opens an existing regular file for reading and appending.
+/// Opens an existing regular file for reading and appending; fails for links, pipes and devices.
 pub(crate) fn open_to_append(path: &Path) -> io::Result<File> {
     open(path, OFlags::RDWR | OFlags::APPEND)
 }
@@ -59,7 +59,7 @@ pub(crate) fn is_regular(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|facts| facts.is_file())
 }
 
-/// Reads a regular file of at most `most_bytes` bytes.
+/// Reads a whole regular file; fails when the file is longer than `most_bytes` bytes.
 pub(crate) fn read_regular(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     let file = open_regular(path)?;
     let mut content = Vec::new();
@@ -94,14 +94,14 @@ pub(crate) fn create_temporary(directory: &Path, name: &str) -> io::Result<(Path
 /// process of another machine looks killed from this machine; when its temporary file is deleted,
 /// that process writes the file again.
 pub fn remove_leftovers(directory: &Path, name: &str) {
-    let own = rustix::process::getuid().as_raw();
+    let own_uid = rustix::process::getuid().as_raw();
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let file_name = entry.file_name();
         let pid = file_name.to_str().and_then(|found| owner_of(found, name));
         let is_left = pid.is_some_and(|pid| look(pid) == Looked::Gone)
             && entry
                 .metadata()
-                .is_ok_and(|facts| facts.is_file() && facts.uid() == own);
+                .is_ok_and(|facts| facts.is_file() && facts.uid() == own_uid);
         if is_left {
             let _ = std::fs::remove_file(entry.path());
         }

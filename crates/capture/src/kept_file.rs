@@ -10,7 +10,8 @@ use std::os::fd::IntoRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::time::SystemTime;
 
-/// An open file whose descriptor the program may have closed and reused.
+/// An open file of the recorder whose descriptor the watched program may have closed and may use
+/// for another file. Every use checks that the descriptor still belongs to the file.
 #[derive(Debug)]
 pub(crate) struct KeptFile {
     /// The open file; `None` only while the `KeptFile` is dropped.
@@ -51,7 +52,7 @@ impl KeptFile {
         }
     }
 
-    /// The open file, unless the program closed it.
+    /// The open file, or an error of kind `NotFound` when the program closed it.
     pub(crate) fn get(&self) -> io::Result<&File> {
         self.checked().map(|(file, _)| file)
     }

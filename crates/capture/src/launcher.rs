@@ -78,7 +78,8 @@ fn job_variable(env: &Map) -> Option<Value> {
         .map(Value::Text)
 }
 
-/// Parses an integer from the text of an environment variable.
+/// Parses the integer in the value of an environment variable. The errors name `field`, such as
+/// `rank`.
 fn integer_text(field: &str, value: &Value) -> Result<i64, RecordError> {
     let text = value
         .as_text()

@@ -28,7 +28,8 @@ const CLASSES: usize = 15;
 /// only the parent has.
 const PATIENCE: u32 = 10_000;
 
-/// The system's allocator, with a small memory reserve as a fallback.
+/// An allocator for Rust's `#[global_allocator]`: it allocates with the system's allocator, and
+/// from a small memory reserve when the system has no memory left.
 #[derive(Clone, Copy, Debug)]
 pub struct WithReserve;
 

@@ -1,4 +1,5 @@
-//! Identifies processes through the kernel's files.
+//! Finds out through `/proc` whether a process runs, and identifies it by its pid, its start time,
+//! its pid namespace and the machine's boot id.
 
 use rustix::process::{Pid, test_kill_process};
 use stormlog_format::{ProcessIdentity, Text};
@@ -9,13 +10,13 @@ pub enum Looked {
     /// No process has the pid, or only a zombie has it: a process that has ended and that its
     /// parent has not waited for.
     Gone,
-    /// The process with this pid.
+    /// A process has the pid and runs.
     Found(ProcessIdentity),
     /// The system does not reveal whether a process has the pid.
     Unknown,
 }
 
-/// Looks up a process by its pid.
+/// Finds out whether a process with the pid runs, and which process it is.
 pub fn look(pid: i64) -> Looked {
     if sees_own_ids()
         && let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat"))
@@ -34,11 +35,11 @@ pub fn look(pid: i64) -> Looked {
 /// Whether `/proc` exists and shows the pid namespace of this process. After `unshare --pid`,
 /// `/proc` may still show the processes of the outer namespace.
 fn sees_own_ids() -> bool {
-    let own = std::fs::read_link("/proc/self").ok();
-    own.is_some_and(|own| own.to_str() == Some(&std::process::id().to_string()))
+    let proc_self = std::fs::read_link("/proc/self").ok();
+    proc_self.is_some_and(|link| link.to_str() == Some(&std::process::id().to_string()))
 }
 
-/// The identity of this process, if the system provides it.
+/// The identity of this process; `None` when `/proc` does not show it.
 pub fn own_identity() -> Option<ProcessIdentity> {
     match look(i64::from(std::process::id())) {
         Looked::Found(identity) => Some(identity),
@@ -75,7 +76,7 @@ fn parsed(pid: i64, stat: &str) -> Looked {
     }
 }
 
-/// The pid namespace of this process and the boot id of the machine.
+/// The number of the pid namespace of this process, and the boot id of the machine.
 fn machine() -> Option<(i64, Text)> {
     let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;

@@ -41,37 +41,40 @@ use statistics::Tally;
 
 pub use wording::human as human_bytes;
 
-/// The longest time that the end of a session waits for the disk.
+/// The longest time that the end of a session waits until the sink has written all events to disk.
 const SINK_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The longest time that a call waits for the collectors while another thread reads them. After
 /// that, an event is recorded with the counters of the last event.
 const READING_PATIENCE: Duration = Duration::from_millis(50);
 
-/// Options of a recorder.
+/// How a [`Recorder`] samples, what it keeps, and where it stores its events.
 #[derive(Clone, Debug)]
 pub struct RecordOptions {
-    /// Time between samples.
+    /// The time from the start of one sample to the start of the next.
     pub interval: Duration,
-    /// How many events the recorder keeps in memory.
+    /// How many of its last events the recorder keeps in memory, for queries and statistics.
     pub max_events: usize,
-    /// How many events an out-of-memory bundle contains; `None` when no bundles are written.
+    /// How many of the last events an out-of-memory bundle contains; `None` when no bundles are
+    /// written.
     pub bundle_events: Option<usize>,
-    /// Whether the conditions for alerts are checked at every sample.
+    /// Whether every sample is checked for alerts, such as high memory use.
     pub alerts: bool,
-    /// The rank and the job of the process.
+    /// The job id, rank, local rank and world size of the process, which every event contains.
     pub identity: DistributedIdentity,
-    /// The name of the recording program, for the session's summary.
+    /// The name of the part of Stormlog that records, such as `stormlog.demo`, for the session's
+    /// summary.
     pub session_source: Text,
     /// The name of the machine that the session is recorded on.
     pub host: Text,
-    /// The pid of the process that the session belongs to.
+    /// The pid of the recorded process, which every event contains.
     pub pid: i64,
-    /// The sink that every session is written to; `None` when events are not stored.
+    /// Where and how the events of every session are written to disk; `None` when events are not
+    /// stored.
     pub sink: Option<SinkConfig>,
     /// Which events the recorder makes from a reading of the counters.
     pub detail: Detail,
-    /// Metadata for the first event of every session.
+    /// Metadata that the recorder adds to the `start` events of every session.
     pub start_metadata: Map,
 }
 
@@ -89,11 +92,12 @@ pub enum Detail {
 
 /// Receives each alert, on the thread that found the alert, while no lock is held.
 pub trait AlertListener: Send + Sync {
-    /// Receives an alert after it has been recorded.
+    /// Receives an alert after it has been recorded. The argument `origin` has the fields that all
+    /// events of the session share.
     fn alert(&self, event: &TrackedEvent, origin: &Origin);
 }
 
-/// Why recording cannot start.
+/// Why a recorder cannot start a session.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -102,7 +106,7 @@ pub enum StartError {
     Thread(#[from] std::io::Error),
 }
 
-/// Selects events.
+/// Selects events from the recorder's memory. An event must meet all conditions that are set.
 #[derive(Clone, Debug, Default)]
 pub struct EventQuery {
     /// Selects only events of the given type.
@@ -115,7 +119,8 @@ pub struct EventQuery {
     pub last: Option<i64>,
 }
 
-/// Records sessions, one after another.
+/// Samples the memory counters of its collectors and records them as events, in one session at a
+/// time, from [`start`](Self::start) to [`stop`](Self::stop).
 pub struct Recorder {
     options: RecordOptions,
     listener: Option<Arc<dyn AlertListener>>,
@@ -125,7 +130,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Makes a recorder that samples the given collectors.
+    /// Makes a recorder that samples the given collectors; nothing is recorded until
+    /// [`start`](Self::start). The `listener` receives every alert.
     pub fn new(
         options: RecordOptions,
         collectors: Vec<Box<dyn Collector>>,
@@ -150,7 +156,7 @@ impl Recorder {
         &self.options
     }
 
-    /// Starts a session; does nothing when one is running.
+    /// Starts a session and its sampling thread; does nothing when a session is running.
     pub fn start(self: &Arc<Self>) -> Result<(), StartError> {
         if self.is_tracking() {
             return Ok(());
@@ -200,12 +206,12 @@ impl Recorder {
         Ok(())
     }
 
-    /// Ends the running session; does nothing when none is running.
+    /// Ends the running session with the given status; does nothing when none is running.
     pub fn stop(&self, status: SessionStatus) {
         self.stop_with(status, &Map::new());
     }
 
-    /// Ends the running session and adds metadata to its last event.
+    /// Ends the running session and adds metadata to its `stop` events, one for each collector.
     pub fn stop_with(&self, status: SessionStatus, metadata: &Map) {
         let Some(sampler) = self.state().sampler.take() else {
             return;
@@ -270,12 +276,12 @@ impl Recorder {
         self.state().sampler.is_some()
     }
 
-    /// Whether every collector has ended, for example because the watched process ended.
+    /// Whether no collector can be read any more, for example because the watched process ended.
     pub fn sources_are_gone(&self) -> bool {
         self.state().source_gone
     }
 
-    /// The summary of the running session, or of the last session.
+    /// The summary of the running session, or of the last session; `None` before the first session.
     pub fn session(&self) -> Option<SessionSummary> {
         let state = self.state();
         let mut session = state.session.clone()?;
@@ -283,12 +289,14 @@ impl Recorder {
         Some(session)
     }
 
-    /// The fields that all events of the session share.
+    /// The fields that all events of the running session share, or of the last session; `None`
+    /// before the first session.
     pub fn origin(&self) -> Option<Origin> {
         self.state().origin.clone()
     }
 
-    /// The state of the running session's sink, if the session has one.
+    /// The state of the sink, which writes the running session to disk; `None` when no session is
+    /// running or events are not stored.
     pub fn sink_status(&self) -> Option<SinkStatus> {
         self.state().sink.as_ref().map(|sink| sink.status())
     }
@@ -307,7 +315,7 @@ impl Recorder {
         self.state().stored.as_ref()?.problem.clone()
     }
 
-    /// Removes and returns the log messages of the sink.
+    /// The log messages of the sink since the last call of this function.
     pub fn take_notices(&self) -> Vec<String> {
         let mut state = self.state();
         let mut notices = std::mem::take(&mut state.notices);
@@ -324,7 +332,9 @@ impl Recorder {
         sink.is_none_or(|sink| sink.flush(patience))
     }
 
-    /// Takes one sample of every collector.
+    /// Takes one sample of every collector, on the sampling thread. The `generation` is that of the
+    /// session for which the sampling thread was started; the samples are dropped if that session
+    /// has ended.
     fn beat(&self, generation: u64) -> Beat {
         // While memory is short no sample is taken: a missing sample is only a sampling gap, but a
         // failed allocation in the recorder could end the program.
@@ -421,7 +431,8 @@ impl Recorder {
         seen
     }
 
-    /// Begins a phase; does nothing before the first session of the recorder.
+    /// Begins a phase of the program, such as `forward`, and records a `phase_enter` event; does
+    /// nothing before the first session of the recorder.
     pub fn enter_phase(
         &self,
         name: &Text,
@@ -433,7 +444,8 @@ impl Recorder {
         })
     }
 
-    /// Ends a phase; does nothing before the first session of the recorder.
+    /// Ends the phase with the id `scope_id` and records a `phase_exit` event; does nothing before
+    /// the first session of the recorder.
     pub fn exit_phase(
         &self,
         scope_id: &Text,
@@ -476,7 +488,7 @@ impl Recorder {
         Some(Ok(boundary))
     }
 
-    /// The events in the recorder's memory that match the query.
+    /// The events in the recorder's memory that match the query, oldest first.
     pub fn events(&self, query: &EventQuery) -> Vec<Arc<TrackedEvent>> {
         let state = self.state();
         let matching = state.history.iter().filter(|event| {
@@ -497,7 +509,8 @@ impl Recorder {
         events
     }
 
-    /// The events in the recorder's memory, as records of a sink.
+    /// The events in the recorder's memory, oldest first, in the form in which a sink writes them
+    /// to disk.
     pub fn records(&self) -> Vec<Event> {
         let events = self.events(&EventQuery::default());
         let Some(origin) = self.origin() else {
@@ -514,7 +527,8 @@ impl Recorder {
         state.tally = Tally::default();
     }
 
-    /// Frees memory of the recorder that was reserved for future events.
+    /// Frees the memory that the recorder's queues of events have reserved beyond their current
+    /// length.
     pub fn release_spare_memory(&self) {
         let mut state = self.state();
         state.history.shrink();

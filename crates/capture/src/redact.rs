@@ -25,10 +25,10 @@ pub use lines::LineFilter;
 pub use names::is_secret;
 use names::is_secret_name;
 
-/// The text that replaces a secret.
+/// The text that is written in place of a secret.
 pub const HIDDEN: &str = "[redacted]";
 
-/// Names of JSON values that contain a command line.
+/// Keys in JSON objects whose value, if it is a text, is read as a command line.
 const COMMAND_LINES: [&str; 5] = ["command_line", "cmdline", "command", "cmd", "argv"];
 
 /// Replaces everything in a JSON value that looks like a secret. Numbers are not replaced, because
@@ -177,7 +177,7 @@ fn may_hold_secret(line: &str) -> bool {
                 || without_secrets_in(line, Origin::Command).is_some()))
 }
 
-/// Replaces the bytes from `start` to `end` of a text.
+/// The text with `[redacted]` in place of the bytes from `start` to `end`.
 fn with_hidden(text: &str, start: usize, end: usize) -> String {
     [&text[..start], HIDDEN, &text[end..]].concat()
 }

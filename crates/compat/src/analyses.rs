@@ -14,11 +14,14 @@ use crate::cross_rank::{self, CrossRank, FirstCause};
 /// The results of stormlog 0.3.9's analyses of one run.
 #[derive(Debug)]
 pub struct Analyses {
-    /// Findings about the gap between used and reserved memory, each with its phase.
+    /// Findings about the gap between the memory used on the device and the memory reserved by the
+    /// allocator, each with the phase of the program in which it occurred.
     pub gaps: Vec<(GapFinding, Option<PhaseAttribution>)>,
-    /// Gaps attributed to collective communication.
+    /// The time spans in which a gap is attributed to collective communication, such as an
+    /// all-reduce.
     pub collectives: Vec<CollectiveAttribution>,
-    /// The comparison of ranks, if the run has at least two ranks.
+    /// The ranks on a common time line, and the ranks whose memory rose first; `None` for a run
+    /// with a single rank.
     pub ranks: Option<(CrossRank, FirstCause)>,
 }
 

@@ -94,7 +94,8 @@ struct Spike {
     markers: Vec<i64>,
 }
 
-/// Attributes the gaps in the given events to collective communication.
+/// Finds the time spans in which the gap of a rank probably comes from collective communication.
+/// The function `resolve` returns the phase of the program at a time.
 pub fn attribute(
     events: &Events,
     config: &CollectiveConfig,
@@ -144,7 +145,7 @@ pub fn attribute(
 }
 
 fn samples_by_rank(events: &Events) -> BTreeMap<i64, Vec<Sample>> {
-    let mut places: HashMap<i64, usize> = HashMap::new();
+    let mut index_by_rank: HashMap<i64, usize> = HashMap::new();
     let mut ranks: Vec<(i64, Vec<Sample>)> = Vec::new();
     let mut of_origin: Vec<Option<usize>> = vec![None; events.origin_count()];
     for (index, event, origin) in events.of_type(is_sample) {
@@ -154,7 +155,7 @@ fn samples_by_rank(events: &Events) -> BTreeMap<i64, Vec<Sample>> {
         let gap = gap.max(0);
         let rank = *of_origin[origin].get_or_insert_with(|| {
             let rank = event.origin().rank;
-            *places.entry(rank).or_insert_with(|| {
+            *index_by_rank.entry(rank).or_insert_with(|| {
                 ranks.push((rank, Vec::new()));
                 ranks.len() - 1
             })
@@ -186,7 +187,7 @@ fn is_significant(sample: &Sample, config: &CollectiveConfig) -> bool {
         || sample.gap as f64 >= config.min_gap_bytes
 }
 
-/// The times of events that mention collective communication, by rank and in order.
+/// For each rank, the sorted times of its events whose texts mention collective communication.
 fn markers_by_rank(events: &Events) -> HashMap<i64, Vec<i64>> {
     let mut search = TokenSearch::default();
     let mut by_rank: HashMap<i64, Vec<i64>> = HashMap::new();
@@ -226,7 +227,7 @@ fn spikes(samples: &[Sample], markers: &[i64], config: &CollectiveConfig) -> Vec
         .collect()
 }
 
-/// The times within a window around `at_ns`; `times` must be sorted.
+/// The part of `times`, which must be sorted, that is at most `window_ns` before or after `at_ns`.
 fn near(times: &[i64], at_ns: i64, window_ns: f64) -> &[i64] {
     let apart = |time: i64| time.saturating_sub(at_ns) as f64;
     let first = times.partition_point(|time| apart(*time) < -window_ns);
@@ -281,7 +282,8 @@ fn median(mut values: Vec<f64>) -> f64 {
     f64::midpoint(lower, upper)
 }
 
-/// All spikes in order of time, for finding ranks with simultaneous spikes.
+/// The spikes of all ranks as pairs of time and rank, in order of time, to count how many ranks
+/// spike together.
 struct Synchrony {
     spikes: Vec<(i64, i64)>,
     window_ns: f64,
@@ -390,16 +392,16 @@ fn score(
     })
 }
 
-/// A value as a share of the required value, at most 1.
-fn share(value: f64, asked: f64) -> f64 {
-    if asked <= 0.0 {
+/// The value divided by the value that is required, at most 1.
+fn share(value: f64, required: f64) -> f64 {
+    if required <= 0.0 {
         1.0
     } else {
-        (value / asked).min(1.0)
+        (value / required).min(1.0)
     }
 }
 
-/// Joins overlapping time spans of a rank into one attribution.
+/// Joins attributions of the same rank whose time spans overlap into one.
 fn merge_overlapping(mut found: Vec<CollectiveAttribution>) -> Vec<CollectiveAttribution> {
     found.sort_by_key(|one| (one.rank, one.interval_start_ns, one.interval_end_ns));
     let mut merged: Vec<CollectiveAttribution> = Vec::new();

@@ -26,7 +26,8 @@ struct RankSamples {
     samples: Vec<Sample>,
 }
 
-/// A sample on the time line that all ranks share.
+/// A sample of one rank, with its time on the common time line of all ranks
+/// (`aligned_timestamp_ns`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct TimelinePoint {
@@ -39,7 +40,8 @@ pub struct TimelinePoint {
     pub allocator_change_bytes: Option<i64>,
 }
 
-/// The ranks of a run on a common time line.
+/// The samples of all ranks of a run on a common time line, on which the first samples of all ranks
+/// have the same time.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct CrossRank {
@@ -62,7 +64,7 @@ const MOST_MISSING_RANKS: i64 = 1 << 20;
 
 const NO_SAMPLES: &str = "No sample telemetry events were available for distributed analysis.";
 
-/// Compares the ranks in the given events.
+/// Puts the samples of all ranks in the given events on a common time line.
 pub fn merge(events: &Events) -> CrossRank {
     let mut cross = CrossRank {
         job_id: None,
@@ -156,7 +158,7 @@ impl CrossRank {
     /// Shifts every rank so that its first sample coincides with that of the lowest rank.
     fn align(&mut self) {
         let first = |of_rank: &RankSamples| of_rank.samples.first().map(|s| s.timestamp_ns);
-        // Ranks are sorted, so rank 0 is the anchor if it is present.
+        // The ranks are sorted, so the lowest rank is the anchor to which the others are aligned.
         let Some(anchor) = self.ranks.values().next().and_then(first) else {
             return;
         };
@@ -186,10 +188,11 @@ impl CrossRank {
     }
 }
 
-/// Returns the phase at a time, given the time, session and rank.
+/// Returns the phase of the program at a time (nanoseconds since the epoch), in a session and on a
+/// rank.
 pub type ResolvePhase<'a> = dyn Fn(i64, &Text, i64) -> Option<PhaseAttribution> + 'a;
 
-/// Formats numbers as a comma-separated list for users.
+/// The numbers as a text for messages, such as `0, 2, 5`.
 fn listed(numbers: &[i64]) -> String {
     let texts: Vec<String> = numbers.iter().map(i64::to_string).collect();
     texts.join(", ")
@@ -233,12 +236,12 @@ impl<'a> Census<'a> {
         // The lists get room for a typical number of samples, so that they need no reallocation if
         // origins have similar numbers of samples.
         let typical = events.len() / count.max(1) + 1;
-        let mut places: Vec<Option<usize>> = vec![None; count];
+        let mut index_by_origin: Vec<Option<usize>> = vec![None; count];
         let mut origins: Vec<(&'a Origin, Vec<Sample>)> = Vec::new();
         let mut samples = 0;
         for (id, event, origin) in all {
             samples += 1;
-            let of_origin = *places[origin].get_or_insert_with(|| {
+            let of_origin = *index_by_origin[origin].get_or_insert_with(|| {
                 origins.push((event.origin(), Vec::with_capacity(typical)));
                 origins.len() - 1
             });
@@ -257,15 +260,15 @@ impl<'a> Census<'a> {
     }
 }
 
-/// Distinct values in the order of their first occurrence, with their counts.
+/// Counts how often each value occurs; the values are in the order of their first occurrence.
 struct Tally<T>(Vec<(T, usize)>);
 
 impl<T: Copy + Eq + std::hash::Hash> Tally<T> {
     fn of(counted: impl Iterator<Item = (T, usize)>) -> Self {
-        let mut places: HashMap<T, usize> = HashMap::new();
+        let mut indices: HashMap<T, usize> = HashMap::new();
         let mut tally: Vec<(T, usize)> = Vec::new();
         for (value, count) in counted {
-            let index = *places.entry(value).or_insert_with(|| {
+            let index = *indices.entry(value).or_insert_with(|| {
                 tally.push((value, 0));
                 tally.len() - 1
             });

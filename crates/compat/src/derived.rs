@@ -12,7 +12,7 @@ const DEGRADED_COLLECTORS: [&str; 5] = [
     "legacy.unknown",
 ];
 
-/// The values derived from one event.
+/// Values that are computed from the counters of one event.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct EventFields {
     /// Bytes that the allocator reserved but that are not allocated.
@@ -28,14 +28,15 @@ pub struct EventFields {
 /// The size of a device in bytes, in the number type used in records.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum DeviceTotal {
-    /// A whole number of bytes.
+    /// A number of bytes that the record contains as an integer.
     Bytes(i64),
-    /// A floating-point number.
+    /// A number of bytes that the record contains as a floating-point number.
     Number(f64),
 }
 
 impl EventFields {
-    /// Computes the values from an event's counters.
+    /// Computes the values from an event's allocated, reserved and total bytes and the name of its
+    /// collector.
     pub fn of(
         allocated: i64,
         reserved: i64,
@@ -52,14 +53,14 @@ impl EventFields {
     }
 }
 
-/// The values derived from all events of a session.
+/// Values that are computed from all events of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SessionFields {
-    /// The highest utilization ratio of any event.
+    /// The highest utilization ratio of any event; `None` when no event has one.
     pub peak_utilization_ratio: Option<f64>,
     /// The mean fragmentation ratio of the events that have one.
     pub avg_fragmentation_ratio: Option<f64>,
-    /// Whether the last event is not a stop event.
+    /// Whether the recording broke off: the last event is not a `stop` event.
     pub is_session_interrupted: bool,
 }
 

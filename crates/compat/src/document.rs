@@ -47,7 +47,8 @@ pub struct ReportDocument<'a> {
 }
 
 impl<'a> ReportDocument<'a> {
-    /// The document of a report.
+    /// The JSON document for the results of `analyze`: `report` has the results of Stormlog,
+    /// `analyses` those of the rules of stormlog 0.3.9.
     pub fn of(report: &'a Report, analyses: &'a Analyses) -> Self {
         let ranks = analyses.ranks.as_ref();
         Self {

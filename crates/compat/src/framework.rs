@@ -16,7 +16,7 @@ const EDGE: usize = 5;
 /// Minimum number of values that a series needs for a trend.
 const FEWEST_FOR_TREND: usize = 10;
 
-/// The framework that advice is worded for.
+/// The framework of the profiled program. The advice names functions and options of this framework.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framework {
     /// TensorFlow.
@@ -26,7 +26,7 @@ pub enum Framework {
 }
 
 impl Framework {
-    /// Parses the import name of a framework.
+    /// The framework with the import name `tensorflow` or `jax`; `None` for other names.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "tensorflow" => Some(Self::TensorFlow),
@@ -36,7 +36,7 @@ impl Framework {
     }
 }
 
-/// A profiled function.
+/// The totals of all calls of one function in a profile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FunctionProfile {
     /// The name of the function.
@@ -54,7 +54,7 @@ pub struct FunctionProfile {
 /// Fragmentation: the share of reserved memory that is not in use, over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Fragmentation {
-    /// The mean share of reserved memory that is not in use.
+    /// The mean share of reserved memory that is not in use, from 0 to 1.
     pub score: f64,
     /// The unused share at the end minus the unused share at the beginning.
     pub trend: f64,
@@ -63,7 +63,8 @@ pub struct Fragmentation {
 }
 
 impl Fragmentation {
-    /// Computes the fragmentation from snapshots of megabytes in use and reserved.
+    /// Computes the fragmentation from snapshots in order of time; each is a pair of the megabytes
+    /// in use and the megabytes reserved.
     pub fn of(snapshots: &[(f64, f64)]) -> Self {
         if snapshots.len() < 2 {
             return Self::default();
@@ -126,7 +127,8 @@ fn tier(value: f64, high: (f64, f64), low: (f64, f64)) -> f64 {
     reached.next().map_or(0.0, |(_, cost)| cost)
 }
 
-/// Memory and time per call of every called function, with recommendations.
+/// The part of the report about functions: memory and time per call of every function that was
+/// called, with recommendations.
 pub fn performance(framework: Framework, functions: &[FunctionProfile]) -> Map {
     let mut by_name = Vec::new();
     let mut advice = Vec::new();

@@ -6,7 +6,7 @@ use stormlog_format::byte_text;
 
 use crate::analyses::Analyses;
 
-/// The advice of stormlog 0.3.9 on a class of gap findings.
+/// The three pieces of advice that stormlog 0.3.9 gives on gap findings of a class.
 pub(crate) fn remediation(class: GapClass) -> [&'static str; 3] {
     match class {
         GapClass::TransientSpike => [
@@ -29,7 +29,7 @@ pub(crate) fn remediation(class: GapClass) -> [&'static str; 3] {
     }
 }
 
-/// The lines that are printed after the file's name and size.
+/// The lines about gaps and ranks, which `analyze` prints after the name and size of the file.
 pub fn lines(analyses: &Analyses) -> Vec<String> {
     let mut lines = vec![format!("Gap findings: {}", analyses.gaps.len())];
     let phase = analyses

@@ -13,7 +13,7 @@ pub use insights::{Insight, insights};
 pub use patterns::{Pattern, patterns};
 pub use score::{Recommendation, Score, recommendations, score};
 
-/// One profiled function call.
+/// One call of a function, as the profiler of stormlog 0.3.9 measures it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProfiledCall {
     /// The name of the called function.
@@ -63,7 +63,7 @@ impl Default for ProfileThresholds {
     }
 }
 
-/// The summary of all profiled calls, in a report.
+/// The totals of all profiled calls, for the key `summary` of a report.
 pub fn summary(calls: &[ProfiledCall]) -> Map {
     let total: i64 = calls.iter().map(|call| call.allocated).sum();
     let seconds = if calls.is_empty() {
@@ -85,10 +85,10 @@ pub fn summary(calls: &[ProfiledCall]) -> Map {
 
 /// The calls of each function, with the functions in the order of their first calls.
 fn by_function(calls: &[ProfiledCall]) -> Vec<(&Text, Vec<&ProfiledCall>)> {
-    let mut places: HashMap<&Text, usize> = HashMap::new();
+    let mut indices: HashMap<&Text, usize> = HashMap::new();
     let mut functions: Vec<(&Text, Vec<&ProfiledCall>)> = Vec::new();
     for call in calls {
-        let index = *places.entry(&call.function).or_insert_with(|| {
+        let index = *indices.entry(&call.function).or_insert_with(|| {
             functions.push((&call.function, Vec::new()));
             functions.len() - 1
         });
@@ -97,7 +97,8 @@ fn by_function(calls: &[ProfiledCall]) -> Vec<(&Text, Vec<&ProfiledCall>)> {
     functions
 }
 
-/// The quantile of the values, with linear interpolation.
+/// The value below which the given share of the values lies (0.5 is the median), with linear
+/// interpolation; NaN when there are no values.
 fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -6,14 +6,14 @@ use std::collections::HashSet;
 use stormlog_format::json::{Layout, NonFinite, Writer};
 use stormlog_format::{EventType, Map, Text, Value, metadata_keys, python_str};
 
-/// The version of the projected record's format.
+/// The version of the format of [`Projected`] records.
 pub const PROJECTION_VERSION: i64 = 1;
 
-/// Names of backends that an event's metadata may contain.
+/// Backends that are recognised as the value of the key `backend` in an event's metadata.
 const BACKENDS: [&str; 5] = ["cpu", "cuda", "rocm", "mps", "tensorflow"];
 
 /// Names of backends that a collector's name may contain, in the order of the search.
-const COLLECTED: [&str; 5] = ["cuda", "rocm", "mps", "cpu", "tensorflow"];
+const COLLECTOR_BACKENDS: [&str; 5] = ["cuda", "rocm", "mps", "cpu", "tensorflow"];
 
 /// The names of measured attributes in a projected record, each with the key of the original record
 /// that it is copied from.
@@ -38,36 +38,38 @@ const MEASURED: [(&str, &str); 9] = [
     ("memory.device.total_bytes", "device_total_bytes"),
 ];
 
-/// A record in the form that telemetry tools expect.
+/// An event record in the form that telemetry tools expect, made by [`project`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Projected {
-    /// When the recorded event happened, in nanoseconds.
+    /// When the recorded event happened, in nanoseconds since the Unix epoch.
     pub timestamp_ns: i64,
-    /// When the event was observed, in nanoseconds.
+    /// The time of observation that the caller of [`project`] gave, otherwise the time of the
+    /// event, in nanoseconds.
     pub observed_timestamp_ns: i64,
-    /// The session that the record belongs to.
+    /// The id of the recording session that the record belongs to.
     pub session_id: Text,
-    /// The kind of source: a backend, `gpu` or `other`.
+    /// The backend whose memory was measured, such as `cuda`. If it is unknown, `gpu` for an event
+    /// of a device and `other` for any other event.
     pub source_kind: &'static str,
-    /// The event type of the record.
+    /// The type of the event, such as `sample` or `error`.
     pub event_type: Text,
-    /// The phase of the program at the time of the event.
+    /// The name of the program's phase in which the event happened, if the metadata contains it.
     pub stage: Option<Text>,
-    /// The severity of the event, in lower case.
+    /// The severity of the event in lower case, from its metadata or otherwise from its type.
     pub severity: Option<Text>,
-    /// The severity of the event as the recorder wrote it.
+    /// The value of the key `severity_text` in the event's metadata.
     pub severity_text: Option<Text>,
-    /// The context text of the record.
+    /// The value of the record's key `context`, a text about the event.
     pub body: Option<Text>,
-    /// The source of the record, such as host, process and device.
+    /// The source of the record: collector, host, process, device, job and rank.
     pub resource: Map,
     /// The measurements and the metadata of the record.
     pub attributes: Map,
-    /// The session, job and phase of the record.
+    /// The ids of the session, job, rank and phase of the record.
     pub correlation: Map,
 }
 
-/// Why a record cannot be projected.
+/// Why [`project`] rejects a record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the error messages document the variants")]
@@ -132,7 +134,8 @@ pub fn project(record: &Map, observed: Option<&Value>) -> Result<Projected, Proj
     })
 }
 
-/// The indices of the maps that differ from all previous ones.
+/// The indices of the maps whose JSON text, with sorted keys, differs from that of every earlier
+/// map.
 pub fn distinct<'a>(maps: impl IntoIterator<Item = &'a Map>) -> Vec<usize> {
     let mut seen = HashSet::new();
     let maps = maps.into_iter().enumerate();
@@ -185,7 +188,7 @@ fn source_kind(record: &Map, metadata: &Map) -> &'static str {
     }
     if let Some(collector) = lower(record, "collector") {
         let collector = collector.to_str_lossy();
-        if let Some(known) = COLLECTED
+        if let Some(known) = COLLECTOR_BACKENDS
             .into_iter()
             .find(|known| collector.contains(known))
         {

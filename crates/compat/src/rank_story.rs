@@ -1,4 +1,4 @@
-//! The timeline of several ranks, in the form that stormlog 0.3.9 draws it.
+//! Makes the memory timeline of several ranks, with the title and the marks of stormlog 0.3.9.
 
 use stormlog_analysis::detect::Severity;
 use stormlog_analysis::{Events, LoadedSession};

@@ -5,7 +5,7 @@ use std::fmt;
 
 use ureq::http::Uri;
 
-/// An address to which requests can be sent.
+/// The `http` or `https` URL of a receiver of alerts or metrics.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address(Uri);
 
@@ -30,7 +30,7 @@ pub enum AddressError {
 }
 
 impl Address {
-    /// Parses a URL.
+    /// Parses the URL of a receiver; white space around it is ignored.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let uri: Uri = text.trim().parse().map_err(|_| AddressError::NotAUrl)?;
         match uri.scheme_str() {
@@ -47,7 +47,7 @@ impl Address {
         Ok(Self(uri))
     }
 
-    /// The host.
+    /// The host name or IP address in the URL, without the port.
     pub fn host(&self) -> &str {
         self.0.host().unwrap_or_default()
     }

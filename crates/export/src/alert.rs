@@ -16,10 +16,10 @@ const SOURCE: &str = "stormlog";
 /// The content type of an alert's request body, which is JSON in both formats.
 pub const CONTENT_TYPE: &str = "application/json";
 
-/// The format in which an alert is sent.
+/// The format of the request body in which an alert is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AlertFormat {
-    /// A JSON document with the finding and all its numbers.
+    /// The JSON object [`AlertDocument`], which contains the finding with all its numbers.
     Json,
     /// A message in the format of Slack's incoming webhooks. Mattermost, Rocket.Chat and Discord's
     /// `/slack` addresses accept this format too.
@@ -56,9 +56,9 @@ pub struct Subject {
 /// A finding about a run, as it is sent to a receiver.
 #[derive(Clone, Copy, Debug)]
 pub struct Alert<'a> {
-    /// The run.
+    /// The run that the finding is about.
     pub subject: &'a Subject,
-    /// The finding.
+    /// The finding, such as a memory leak.
     pub finding: &'a Finding,
     /// When the finding was detected, in nanoseconds since the Unix epoch.
     pub at_ns: i64,

@@ -9,22 +9,22 @@ use stormlog_analysis::detect::{Diagnosis, Finding, Kind, Severity};
 /// The shortest and the longest time between two analyses of a running job. The time between two
 /// analyses grows with the age of the run, so that a finding must persist over a share of the run
 /// and not only over a few more samples.
-const SHORTEST: Duration = Duration::from_secs(5);
-const LONGEST: Duration = Duration::from_mins(1);
+const SHORTEST_INTERVAL: Duration = Duration::from_secs(5);
+const LONGEST_INTERVAL: Duration = Duration::from_mins(1);
 
 /// The time between two analyses is the age of the run divided by this number, but at least 5
 /// seconds and at most one minute.
-const SHARE: u32 = 4;
+const AGE_DIVISOR: u32 = 4;
 
 /// The pause after an analysis is at least 50 times as long as the analysis took, so that analyses
 /// cost at most 2 % of one core.
-const PAUSE_OF_COST: u32 = 50;
+const PAUSE_FACTOR: u32 = 50;
 
 /// The time until the next analysis, from the age of the run and the duration of the last analysis.
 #[must_use]
 pub fn next_look(age: Duration, cost: Duration) -> Duration {
-    let by_age = (age / SHARE).clamp(SHORTEST, LONGEST);
-    by_age.max(cost * PAUSE_OF_COST)
+    let by_age = (age / AGE_DIVISOR).clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL);
+    by_age.max(cost * PAUSE_FACTOR)
 }
 
 /// Identifies the same problem in successive analyses, by its kind, rank and device.
@@ -55,7 +55,9 @@ impl Confirmation {
         for finding in findings {
             let key = key(finding);
             let before = self.before.get(&key);
-            if before.is_some_and(|before| stays(before, finding)) && self.alerted.insert(key) {
+            if before.is_some_and(|before| is_confirmed(before, finding))
+                && self.alerted.insert(key)
+            {
                 confirmed.push(finding);
             }
             now.insert(
@@ -97,11 +99,11 @@ fn key(finding: &Finding) -> Key {
 
 /// Whether the previous analysis confirms a finding. A leak must have lasted longer and grown since
 /// the previous analysis; a finding of another kind only has to be found again.
-fn stays(before: &Seen, finding: &Finding) -> bool {
-    let went_on = finding.end_ns.is_none() || finding.end_ns > before.end_ns;
-    let grows = matches!(
+fn is_confirmed(before: &Seen, finding: &Finding) -> bool {
+    let lasted_longer = finding.end_ns.is_none() || finding.end_ns > before.end_ns;
+    let must_grow = matches!(
         finding.kind,
         Kind::AllocatorLeak | Kind::HiddenDrift | Kind::HostLeak
     );
-    !grows || (went_on && finding.magnitude_bytes > before.magnitude_bytes)
+    !must_grow || (lasted_longer && finding.magnitude_bytes > before.magnitude_bytes)
 }

@@ -16,14 +16,14 @@ use ureq::tls::{RootCerts, TlsConfig, TlsProvider};
 use crate::address::Address;
 
 /// The time limit for one HTTP request including its response.
-const REQUEST: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The longest wait before a body is sent again, even if the receiver asks for a longer wait.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
 /// The largest number of response bytes that are read. Responses are read only because a connection
 /// can be reused after that; after a longer response, the connection is closed.
-const MOST_ANSWERED: u64 = 16 << 10;
+const MOST_RESPONSE_BYTES: u64 = 16 << 10;
 
 /// Which request body is dropped when the queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub enum WhenFull {
     DropOldest,
 }
 
-/// The limits of one [`Delivery`].
+/// How many request bodies a [`Delivery`] keeps in its queue, and how often it tries to send each.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
     /// The largest number of bodies that wait in the queue.
@@ -66,7 +66,7 @@ impl Policy {
     };
 }
 
-/// How many bodies were delivered and dropped so far.
+/// How many request bodies a [`Delivery`] has sent and dropped so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delivered {
     /// Bodies that the receiver accepted.
@@ -79,7 +79,7 @@ pub struct Delivered {
     pub problem: Option<String>,
 }
 
-/// Sends bodies to one address.
+/// Sends HTTP request bodies to one address on a background thread.
 pub struct Delivery {
     shared: Arc<Shared>,
 }
@@ -100,7 +100,8 @@ struct State {
 }
 
 impl Delivery {
-    /// Starts the sending thread.
+    /// Starts the thread that sends each body to `address` as a POST request with the given content
+    /// type and headers.
     pub fn start(
         address: Address,
         content_type: &'static str,
@@ -125,7 +126,8 @@ impl Delivery {
         Ok(Self { shared })
     }
 
-    /// Queues a body. Never waits.
+    /// Adds a request body to the queue without waiting. If the queue is full, this body or the
+    /// oldest one is dropped; after [`finish`](Self::finish), every new body is dropped.
     pub fn offer(&self, body: Vec<u8>) {
         let policy = self.shared.policy;
         let mut state = self.shared.lock();
@@ -165,10 +167,10 @@ impl Delivery {
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         state.is_closed = true;
-        let left = state.queue.len() as u64 + u64::from(state.is_sending);
+        let unsent = state.queue.len() as u64 + u64::from(state.is_sending);
         state.queue.clear();
-        state.delivered.dropped += left;
-        if left > 0 && state.delivered.problem.is_none() {
+        state.delivered.dropped += unsent;
+        if unsent > 0 && state.delivered.problem.is_none() {
             state.delivered.problem = Some("no answer in time".into());
         }
         self.shared.changed.notify_all();
@@ -198,7 +200,7 @@ fn agent() -> Agent {
         .build();
     let config = Agent::config_builder()
         .tls_config(tls)
-        .timeout_global(Some(REQUEST))
+        .timeout_global(Some(REQUEST_TIMEOUT))
         // Redirects are not followed: the receiver could redirect to any other address, such as an
         // internal service of the cloud.
         .max_redirects(0)
@@ -209,7 +211,7 @@ fn agent() -> Agent {
     Agent::new_with_config(config)
 }
 
-/// The result of one attempt to send a body.
+/// The result of one attempt to send a request body.
 enum Outcome {
     Accepted,
     /// The receiver refused the body, and another attempt would be refused too.
@@ -276,16 +278,16 @@ impl Worker {
         loop {
             let was_finishing = self.shared.lock().is_finishing;
             tries += 1;
-            let (problem, asked) = match self.post(body) {
+            let (problem, retry_after) = match self.post(body) {
                 Outcome::Accepted => return Ok(()),
                 Outcome::Refused(problem) => return Err(problem),
-                Outcome::Failed(problem, asked) => (problem, asked),
+                Outcome::Failed(problem, retry_after) => (problem, retry_after),
             };
             if tries >= policy.attempts || was_finishing {
                 return Err(problem);
             }
             self.shared.lock().delivered.problem = Some(problem);
-            self.pause(asked.unwrap_or(wait).min(LONGEST_WAIT));
+            self.pause(retry_after.unwrap_or(wait).min(LONGEST_WAIT));
             wait = (wait * 2).min(LONGEST_WAIT);
             if self.shared.lock().is_closed {
                 return Err("the program ended".into());
@@ -293,9 +295,9 @@ impl Worker {
         }
     }
 
-    /// Waits for `time`, or until the delivery is closed if that comes first.
-    fn pause(&self, time: Duration) {
-        let until = Instant::now() + time;
+    /// Waits for `duration`, but only until the delivery is finishing or closed.
+    fn pause(&self, duration: Duration) {
+        let until = Instant::now() + duration;
         let mut state = self.shared.lock();
         while !state.is_finishing && !state.is_closed {
             let left = until.saturating_duration_since(Instant::now());
@@ -320,19 +322,19 @@ impl Worker {
             Err(error) => return Outcome::Failed(reason(&error), None),
         };
         let status = response.status();
-        let asked = response.headers().get("retry-after");
-        let asked = asked.and_then(|seconds| seconds.to_str().ok()?.parse().ok());
-        let asked = asked.map(Duration::from_secs);
+        let retry_after = response.headers().get("retry-after");
+        let retry_after = retry_after.and_then(|seconds| seconds.to_str().ok()?.parse().ok());
+        let retry_after = retry_after.map(Duration::from_secs);
         // If the response cannot be read to its end, the connection is closed and nothing else is
         // lost, so this error is ignored.
-        let body = response.body_mut().with_config().limit(MOST_ANSWERED);
+        let body = response.body_mut().with_config().limit(MOST_RESPONSE_BYTES);
         let _ = body.read_to_vec();
         match status {
             status if status.is_success() => Outcome::Accepted,
             StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => {
-                Outcome::Failed(answered(status), asked)
+                Outcome::Failed(answered(status), retry_after)
             }
-            status if status.is_server_error() => Outcome::Failed(answered(status), asked),
+            status if status.is_server_error() => Outcome::Failed(answered(status), retry_after),
             status => Outcome::Refused(answered(status)),
         }
     }

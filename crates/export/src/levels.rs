@@ -8,7 +8,7 @@ use stormlog_format::{Event, Text, Value, metadata_keys};
 
 use crate::bounded::shortened;
 
-/// The kind of a metric.
+/// How the value of a metric can change: up and down, or only up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The value of a gauge goes up and down.
@@ -19,7 +19,7 @@ pub enum Kind {
 
 macro_rules! metrics {
     ($($name:ident: $kind:ident, $text:literal, $unit:literal, $help:literal;)*) => {
-        /// A measured quantity.
+        /// A metric that Stormlog exports, such as the used memory of a device.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Metric {
             $(#[doc = $help] $name,)*
@@ -130,10 +130,10 @@ impl Labels {
         self.0.iter().map(|(name, value)| (*name, value.as_str()))
     }
 
-    /// The value of the label `name`.
+    /// The value of the label `name`; `None` if there is no such label.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.iter()
-            .find_map(|(own, value)| (own == name).then_some(value))
+            .find_map(|(label, value)| (label == name).then_some(value))
     }
 }
 
@@ -160,7 +160,7 @@ impl DeviceId {
     }
 }
 
-/// The latest value of every metric of the running recordings.
+/// The latest value of every metric of the running recordings, for each set of labels.
 #[derive(Clone, Debug, Default)]
 pub struct Levels {
     points: BTreeMap<Metric, BTreeMap<Labels, Point>>,
@@ -177,8 +177,8 @@ impl Levels {
         }
     }
 
-    /// Sets the value of a series to a number of bytes or a count, if it is known. A negative number
-    /// is invalid and counts as unknown.
+    /// Sets the value of a series to a number of bytes or a count, if it is known. A negative
+    /// number is invalid and counts as unknown.
     fn set_known(&mut self, metric: Metric, labels: &Labels, value: Option<i64>, at_ns: i64) {
         if let Some(value) = value.filter(|value| *value >= 0) {
             self.set(metric, labels.clone(), Number::Int(value), at_ns);
@@ -190,7 +190,8 @@ impl Levels {
         self.points.get(&metric).into_iter().flatten()
     }
 
-    /// Adds the values of all counters in a sample.
+    /// Sets the metrics that a sample contains: those of a device, or those of the host if the
+    /// device id is negative.
     pub fn add_sample(&mut self, event: &Event, device: &DeviceId) {
         let at = event.timestamp_ns;
         let sample = Sample { event };
@@ -219,7 +220,7 @@ impl Levels {
         self.set_known(Metric::DeviceFree, &of_device, free, at);
         self.set_known(Metric::DeviceTotal, &of_device, total, at);
         let labels = device.labels(program, event.device_id);
-        let own = sample.count("process_device_used_bytes");
+        let process_used = sample.count("process_device_used_bytes");
         for (pid, bytes) in sample.other_processes() {
             let host = event.host.to_str_lossy();
             self.add_share(&host, device, event.device_id, (pid, bytes), at);
@@ -228,7 +229,7 @@ impl Levels {
         let reserved = counters.allocator_reserved_bytes;
         let allocated = known("allocator_allocated_bytes", allocated);
         let reserved = known("allocator_reserved_bytes", reserved);
-        self.set_known(Metric::ProcessDevice, &labels, own, at);
+        self.set_known(Metric::ProcessDevice, &labels, process_used, at);
         self.set_known(Metric::Allocated, &labels, allocated, at);
         self.set_known(Metric::Reserved, &labels, reserved, at);
         let peak = sample.count("allocator_peak_bytes");
@@ -275,12 +276,12 @@ impl Levels {
     }
 }
 
-/// Nanoseconds since the epoch as seconds.
+/// Converts nanoseconds since the Unix epoch to seconds, with a resolution of one microsecond.
 pub(crate) fn seconds(at_ns: i64) -> Number {
     Number::Float((at_ns / 1000) as f64 / 1e6)
 }
 
-/// The labels that identify a recorded program.
+/// The labels that identify the recorded program of an event: host, job, rank and process id.
 pub(crate) fn program_labels(event: &Event) -> Labels {
     process_labels(event, event.pid)
 }
@@ -293,7 +294,7 @@ fn process_labels(event: &Event, pid: i64) -> Labels {
         .with("pid", pid)
 }
 
-/// Reads values from the metadata of a sample.
+/// A sample whose metadata is read for metrics.
 struct Sample<'a> {
     event: &'a Event,
 }

@@ -20,7 +20,7 @@ use crate::address::{Address, AddressError};
 use crate::levels::{Kind, Labels, Levels, Metric, Number, Point};
 use crate::prometheus::largest;
 
-/// The content type of the request body with metrics.
+/// The HTTP content type of a request with metrics in the OpenTelemetry protocol.
 pub const CONTENT_TYPE: &str = "application/x-protobuf";
 
 /// The path that is appended to a collector's address to send metrics.
@@ -46,7 +46,8 @@ pub fn render(levels: &Levels, since_ns: i64) -> Vec<u8> {
     request(levels, since_ns).encode_to_vec()
 }
 
-/// Identifies one metric of one OpenTelemetry resource.
+/// One metric of one OpenTelemetry resource: the attributes of the resource (names and values), and
+/// the index of the metric in [`Metric::ALL`].
 type Key = (Vec<(&'static str, String)>, usize);
 
 fn request(levels: &Levels, since_ns: i64) -> ExportMetricsServiceRequest {

@@ -32,11 +32,12 @@ const STALE_INTERVALS: i64 = 20;
 pub struct Recordings {
     devices: HashMap<(Text, i64), DeviceId>,
     /// Ids of the sessions whose first segment was already read.
-    known: BTreeSet<String>,
+    read_sessions: BTreeSet<String>,
 }
 
 impl Recordings {
-    /// Adds the current values of all sinks below a directory.
+    /// Adds the current metrics of all sinks, the directories into which recorders write, below
+    /// `root`.
     pub fn read_below(&mut self, root: &Path, now_ns: i64, levels: &mut Levels) {
         for sink in artifacts_at(root).unwrap_or_default() {
             self.read_sink(&sink, now_ns, levels);
@@ -59,7 +60,11 @@ impl Recordings {
             self.read_beginning(&session.session_id, &manifest, &segments);
         }
         let mut events = tail_of(&segments);
-        events.retain(|event| running.iter().any(|one| one.session_id == event.session_id));
+        events.retain(|event| {
+            running
+                .iter()
+                .any(|session| session.session_id == event.session_id)
+        });
         let fresh = self.add_latest(&events, now_ns, levels);
         for session in running {
             if fresh.contains(&session.session_id) {
@@ -99,27 +104,32 @@ impl Recordings {
         fresh
     }
 
-    /// Stores the id of a device of a session.
+    /// Stores the driver's unique id of a session's device, for the labels of its metrics.
     pub fn know_device(&mut self, session_id: &Text, index: i64, uuid: String) {
         let device = DeviceId { uuid: Some(uuid) };
         self.devices.insert((session_id.clone(), index), device);
     }
 
     fn read_beginning(&mut self, session: &Text, manifest: &Manifest, segments: &[PathBuf]) {
-        if !self.known.insert(session.to_str_lossy().into_owned()) {
+        if !self
+            .read_sessions
+            .insert(session.to_str_lossy().into_owned())
+        {
             return;
         }
         let mut of_session = manifest.segments.iter();
-        let first = of_session.find(|one| one.session_id.as_ref() == Some(session));
+        let first = of_session.find(|segment| segment.session_id.as_ref() == Some(session));
         let name = first.map(|segment| segment.filename.to_str_lossy());
         let is_first = |path: &&PathBuf| {
-            let own = path.file_name().map(|own| own.to_string_lossy());
-            name.is_none() || own == name
+            let file_name = path
+                .file_name()
+                .map(|file_name| file_name.to_string_lossy());
+            name.is_none() || file_name == name
         };
         let Some(path) = segments.iter().find(is_first) else {
             // The first segment of the session was not found. It may be so new that the manifest
             // does not list it yet, so the next call tries again.
-            self.known.remove(&*session.to_str_lossy());
+            self.read_sessions.remove(&*session.to_str_lossy());
             return;
         };
         let events = part_of(path, SeekFrom::Start(0), HEAD).unwrap_or_default();
@@ -139,7 +149,7 @@ fn tail_of(segments: &[PathBuf]) -> Vec<Event> {
     let mut parts = Vec::new();
     let mut left = TAIL;
     for segment in segments.iter().rev().take(2) {
-        let size = segment.metadata().map_or(0, |facts| facts.len());
+        let size = segment.metadata().map_or(0, |metadata| metadata.len());
         let start = SeekFrom::Start(size.saturating_sub(left));
         parts.push(part_of(segment, start, left).unwrap_or_default());
         left = left.saturating_sub(size);
@@ -187,7 +197,7 @@ fn add_counts(session: &SessionSummary, manifest: &Manifest, now_ns: i64, levels
     );
 }
 
-/// The labels that identify a session.
+/// The labels of a session's metrics: host, job, rank, process id and source.
 #[must_use]
 pub fn session_labels(session: &SessionSummary) -> Labels {
     Labels::new()

@@ -65,17 +65,20 @@ pub const INTEGER_COLUMNS: [&str; 20] = [
     "total_memory",
 ];
 
-/// The version of the format that a record follows.
+/// The version of the format of a record. Older records, of version 2 or without a version, are
+/// read as version 3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Version {
-    /// Version 3, in which the four main counters are always known.
+    /// Version 3, in which the counters of allocated, reserved, changed and used bytes are always
+    /// known.
     V3,
-    /// Version 4, in which the four main counters may be unknown.
+    /// Version 4, in which the counters of allocated, reserved, changed and used bytes may be
+    /// unknown.
     V4,
 }
 
 impl Version {
-    /// The number in `schema_version`.
+    /// The number of the version, which a record has under the key `schema_version`.
     pub const fn number(self) -> i64 {
         match self {
             Self::V3 => 3,
@@ -110,7 +113,7 @@ pub struct Event {
     pub metadata: Map,
 }
 
-/// The memory counters of an event, in bytes.
+/// The memory counters of an event, in bytes; `None` for a counter that is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(
     missing_docs,
@@ -238,33 +241,33 @@ struct Line<'a>(&'a mut String);
 
 impl Line<'_> {
     #[inline]
-    fn integer(&mut self, lead: &str, value: i64) {
-        self.0.push_str(lead);
+    fn integer(&mut self, prefix: &str, value: i64) {
+        self.0.push_str(prefix);
         push_integer(self.0, value);
     }
 
     #[inline]
-    fn counter(&mut self, lead: &str, value: Option<i64>) {
+    fn counter(&mut self, prefix: &str, value: Option<i64>) {
         match value {
-            Some(value) => self.integer(lead, value),
-            None => self.null(lead),
+            Some(value) => self.integer(prefix, value),
+            None => self.null(prefix),
         }
     }
 
     #[inline]
-    fn text(&mut self, lead: &str, value: Option<&Text>) {
+    fn text(&mut self, prefix: &str, value: Option<&Text>) {
         match value {
             Some(value) => {
-                self.0.push_str(lead);
+                self.0.push_str(prefix);
                 push_text(self.0, value);
             }
-            None => self.null(lead),
+            None => self.null(prefix),
         }
     }
 
     #[inline]
-    fn null(&mut self, lead: &str) {
-        self.0.push_str(lead);
+    fn null(&mut self, prefix: &str) {
+        self.0.push_str(prefix);
         self.0.push_str("null");
     }
 }

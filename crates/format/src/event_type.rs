@@ -6,7 +6,7 @@ use crate::text::Text;
 /// as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
-    /// A regular reading of the counters.
+    /// The memory counters at one of the regular sampling times.
     Sample,
     /// A training step ended.
     Step,
@@ -20,21 +20,21 @@ pub enum EventType {
     Deallocation,
     /// Allocated memory reached a new peak.
     Peak,
-    /// A less severe alert.
+    /// An alert that is less severe than [`Critical`](Self::Critical).
     Warning,
-    /// A severe alert.
+    /// An alert about a severe problem, such as memory that is almost full.
     Critical,
     /// An error, such as running out of memory.
     Error,
-    /// Cached memory was released.
+    /// The framework's cached memory was released.
     Cleanup,
     /// A collector can no longer read all of its counters.
     CollectorDegraded,
     /// A collector can read all of its counters again.
     CollectorRecovered,
-    /// A phase began.
+    /// A phase of the program, such as `train`, began.
     PhaseEnter,
-    /// A phase ended.
+    /// A phase of the program ended.
     PhaseExit,
     /// A process of the watched process tree started.
     ProcessStart,
@@ -72,7 +72,8 @@ crate::names!(EventType {
 });
 
 impl EventType {
-    /// The event type that a text names exactly, including case.
+    /// The event type with the name `text`, such as `sample`; `None` if no type has exactly this
+    /// name.
     pub fn of(text: &[u8]) -> Option<Self> {
         let mut all = Self::ALL.into_iter();
         all.find(|known| known.as_str().as_bytes() == text)

@@ -7,11 +7,13 @@
 pub const MANIFEST: &str = "manifest.json";
 /// The name of the manifest of a host sink, the sink of a run's host memory.
 pub const HOST_MANIFEST: &str = "host.json";
-/// The name of the file with the rollups of a sink.
+/// The name of the file with the rollups of a sink: totals and peaks that answer queries without
+/// reading the events.
 pub const ROLLUPS: &str = "rollups.json";
-/// The name of the file with the samples of a diagnose bundle.
+/// The name of the file with the samples of a diagnose bundle, the folder that `stormlog diagnose`
+/// writes.
 pub const TIMELINE: &str = "telemetry_timeline.json";
-/// The name of the file with the summary of a diagnose bundle.
+/// The name of the file with the results of a diagnose bundle in short form.
 pub const SUMMARY: &str = "diagnostic_summary.json";
 /// The name of the file with the report of a diagnose bundle.
 pub const REPORT: &str = "report.json";

@@ -5,16 +5,16 @@ use crate::record::{RecordError, at_least, name};
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// The identity of one process in a distributed run.
+/// The job and the ranks that identify one process in a distributed run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DistributedIdentity {
     /// The id of the job that the processes share, if any.
     pub job_id: Option<Text>,
-    /// The number of the process among all processes of the job.
+    /// The index of the process among all processes of the job, from 0.
     pub rank: i64,
-    /// The number of the process among the job's processes on its host.
+    /// The index of the process among the job's processes on its host, from 0.
     pub local_rank: i64,
-    /// The number of processes.
+    /// The number of processes of the job.
     pub world_size: i64,
 }
 
@@ -45,7 +45,8 @@ impl IdentityInput<'_> {
     }
 }
 
-/// Determines the identity of a process from explicit values, metadata and the launcher.
+/// Determines the identity of a process from explicit values, metadata and the launcher, in this
+/// order. By default, the rank is 0 and the world size 1.
 pub fn resolve(input: &IdentityInput<'_>) -> Result<DistributedIdentity, RecordError> {
     let find = |index: usize| input.given(index).or(input.launched[index].as_ref());
     let job_id = find(0).map(|value| name("job_id", value)).transpose()?;

@@ -4,7 +4,7 @@
 use crate::digits::decimal_digit;
 use crate::text::{Text, is_python_space};
 
-/// The normalised label of a blank text.
+/// The result of [`normalize_text`] for a blank text.
 pub const UNKNOWN: &str = "unknown";
 
 /// Normalises a label: lower case, placeholders for addresses and numbers, and single spaces. A

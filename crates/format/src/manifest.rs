@@ -17,17 +17,17 @@ pub const SINK_FORMAT: &str = "stormlog.append_only_telemetry_sink";
 /// The version of the manifest that Stormlog writes.
 pub const MANIFEST_VERSION: i64 = 2;
 
-/// The contents of a sink's `manifest.json`.
+/// The contents of `manifest.json` in a sink, the directory of a recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Manifest {
     /// The version of the manifest; manifests of version 1 list no sessions.
     pub schema_version: i64,
-    /// The format name.
+    /// The name of the format, which is [`SINK_FORMAT`] if the manifest does not contain one.
     pub format: Text,
     /// The sessions recorded in the sink.
     #[serde(serialize_with = "with_recorders")]
     pub sessions: Vec<SessionSummary>,
-    /// The segment files.
+    /// The segments: the files of the sink that contain the events.
     pub segments: Vec<Segment>,
     /// How many events could not be recorded. The key `dropped_event_count` is written only when
     /// the number is not zero.
@@ -179,14 +179,14 @@ fn count_in(map: &Map, key: &str) -> i64 {
     count.map_or(0, |count| count.max(0))
 }
 
-/// One segment file of a sink.
+/// A segment: one of the files of a sink that contain its events, one event per line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Segment {
     /// The file name of the segment inside the sink.
     pub filename: Text,
     /// The number of events in the segment.
     pub event_count: i64,
-    /// Size in bytes.
+    /// The size of the segment's file in bytes.
     pub size_bytes: i64,
     /// Whether the segment is complete, so that no more events are appended.
     pub closed: bool,
@@ -318,7 +318,8 @@ impl Manifest {
     }
 }
 
-/// Serializes sessions with the processes that record them.
+/// Serializes session summaries for a manifest: a running session also names the process that
+/// records it.
 fn with_recorders<S: Serializer>(
     sessions: &[SessionSummary],
     serializer: S,

@@ -1,10 +1,10 @@
 //! Keys of event metadata that several crates read or write.
 
-/// The severity of the event.
+/// The severity of the event, such as `warning`.
 pub const SEVERITY: &str = "severity";
 /// The accelerator backend of the process, such as `cuda`.
 pub const BACKEND: &str = "backend";
-/// The health of the collector at the time of the event.
+/// The health of the collector at the time of the event, such as `healthy` or `degraded`.
 pub const COLLECTOR_HEALTH_STATUS: &str = "collector_health_status";
 /// Names of the counters that the collector could not read. A record of version 3 contains zeros in
 /// place of the counters that the collector could not read.
@@ -13,7 +13,7 @@ pub const COLLECTOR_PARTIAL_FIELDS: &str = "collector_partial_fields";
 pub const OOM_REASON: &str = "oom_reason";
 /// The path of the OOM bundle that the recorder wrote for the error.
 pub const OOM_DUMP_PATH: &str = "oom_dump_path";
-/// The phase that begins or ends with the event.
+/// The phase that begins or ends with the event: an object with its name, its path and its ids.
 pub const PHASE_SCOPE: &str = "phase_scope";
 /// The number of the training step.
 pub const STEP: &str = "step";

@@ -1,4 +1,5 @@
-//! Defines enums whose variants have names in files, flags and documents.
+//! A macro that gives the variants of an enum the names that files, command-line flags and JSON
+//! output contain.
 
 /// Gives the variants of an enum their names in one list, from which `ALL`, `as_str`, `parse`,
 /// serde's output and the JSON schema are made.
@@ -23,7 +24,7 @@ macro_rules! names {
             #[allow(dead_code, reason = "not every list is walked through")]
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
 
-            /// The name of the variant in files, flags and documents.
+            /// The name of the variant in files, command-line flags and JSON output.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {
@@ -31,7 +32,7 @@ macro_rules! names {
                 }
             }
 
-            /// Parses the name.
+            /// The variant with the given name; `None` if there is none.
             #[allow(dead_code, reason = "not every list is read")]
             pub fn parse(name: &str) -> Option<Self> {
                 Self::ALL.into_iter().find(|known| known.as_str() == name)

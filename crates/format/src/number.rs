@@ -29,7 +29,8 @@ pub(crate) fn python_int(value: &Value) -> Result<i64, IntegerError> {
     }
 }
 
-/// Truncates the fraction.
+/// Converts a number to an integer without its fraction, like Python's `int`. NaN is invalid, and a
+/// number that does not fit into 64 bits is too large.
 pub fn truncate(value: f64) -> Result<i64, IntegerError> {
     if value.is_nan() {
         return Err(IntegerError::Invalid);

@@ -21,9 +21,9 @@ use crate::value::{Map, Value};
 pub struct RecordDefaults {
     /// Whether records without a `schema_version` are accepted and upgraded.
     pub permissive_legacy: bool,
-    /// The collector of legacy records that name no collector.
+    /// The collector of legacy records (those without a `schema_version`) that name no collector.
     pub collector: Value,
-    /// The sampling interval of legacy records that contain no interval.
+    /// The sampling interval, in milliseconds, of legacy records that contain no interval.
     pub sampling_interval_ms: Value,
     /// The session id of records that contain no session id.
     pub session_id: Option<Value>,
@@ -81,11 +81,11 @@ fn event_of_valid(record: &Map, version: Version) -> Result<Event, RecordError> 
 /// The session id of a record: the id in the record, in its metadata or the default, or else an id
 /// derived from other fields.
 fn session_id_of(record: &Map, metadata: Option<&Map>, defaults: &RecordDefaults) -> Value {
-    let own = record
+    let recorded = record
         .get("session_id")
         .filter(|value| !value.is_null())
         .or_else(|| metadata.and_then(|metadata| metadata.get("session_id")));
-    if let Some(Value::Text(text)) = own
+    if let Some(Value::Text(text)) = recorded
         && !text.is_blank()
     {
         return text.clone().into();
@@ -94,8 +94,8 @@ fn session_id_of(record: &Map, metadata: Option<&Map>, defaults: &RecordDefaults
         return default.clone();
     }
     let first = |keys: &[&str], default: Value| {
-        let own = keys.iter().find_map(|key| record.get(key));
-        let value = own.unwrap_or(&default);
+        let found = keys.iter().find_map(|key| record.get(key));
+        let value = found.unwrap_or(&default);
         (!value.is_null()).then(|| python_str(value))
     };
     let parts = [

@@ -14,7 +14,7 @@ use crate::event::{FIELDS, Version};
 use crate::json::{RawString, Reader};
 use crate::skeleton::{Matcher, Numbered};
 
-/// A validated record whose texts are slices of the file.
+/// A validated record whose strings are slices of the text that was scanned.
 #[derive(Clone, Debug)]
 #[expect(
     missing_docs,
@@ -60,15 +60,18 @@ pub struct Scanner<'a> {
     /// For each value of a record, the text before the value and the field that the value belongs
     /// to.
     steps: Vec<(&'a [u8], Field)>,
-    /// The text between the last value and the end of the record.
+    /// The text after the last value up to the end of the record, such as `}`.
     tail: &'a [u8],
-    /// The strings of the last record, indexed by field.
+    /// The strings of the last record, indexed by field. They are compared with the next record
+    /// first.
     strings: [&'a [u8]; FIELDS.len()],
     /// The metadata of the record last passed to [`took`](Self::took).
     metadata: &'a [u8],
-    /// Metadata of earlier records without their integers.
+    /// Remembers the metadata of earlier records, to recognise metadata that differ only in their
+    /// integers.
     matcher: Matcher,
-    /// Whether the metadata of the last record matched an earlier one.
+    /// Whether the metadata of the last record differed only in its integers from earlier metadata
+    /// that `matcher` remembers.
     is_matched: bool,
     /// Whether each record must be on a single line.
     one_line: bool,
@@ -162,11 +165,11 @@ impl<'a> Scanner<'a> {
         let mut values = Values::default();
         self.is_matched = false;
         for step in 0..self.steps.len() {
-            let (lead, field) = self.steps[step];
-            if !text.get(offset..)?.starts_with(lead) {
+            let (before, field) = self.steps[step];
+            if !text.get(offset..)?.starts_with(before) {
                 return None;
             }
-            offset = self.value(text, offset + lead.len(), field, &mut values)?;
+            offset = self.value(text, offset + before.len(), field, &mut values)?;
         }
         if !text[offset..].starts_with(self.tail) {
             return None;
@@ -181,7 +184,8 @@ impl<'a> Scanner<'a> {
         self.metadata = record.metadata;
     }
 
-    /// Parses one value of a record and returns the offset after it.
+    /// Parses the value of `field` at an offset in the text, stores it in `values`, and returns the
+    /// offset after it.
     fn value(
         &mut self,
         text: &'a [u8],
@@ -202,7 +206,7 @@ impl<'a> Scanner<'a> {
                     values.metadata = &rest[..length];
                 } else if rest.first() == Some(&b'{') {
                     values.metadata = Reader::at(text, offset).skip_value().ok()?;
-                    self.stays_on_the_line(values.metadata)?;
+                    self.check_single_line(values.metadata)?;
                     self.matcher.learn(values.metadata);
                 } else {
                     return None;
@@ -269,7 +273,7 @@ impl<'a> Scanner<'a> {
             return None;
         }
         let mut seen = 0_u32;
-        let mut lead_start = start;
+        let mut before_start = start;
         loop {
             let key = reader.key().ok()?;
             let field = FIELDS
@@ -280,11 +284,11 @@ impl<'a> Scanner<'a> {
             }
             seen |= 1 << field;
             reader.skip_space();
-            let lead = &text[lead_start..reader.position()];
-            self.stays_on_the_line(lead)?;
-            steps.push((lead, field));
+            let before = &text[before_start..reader.position()];
+            self.check_single_line(before)?;
+            steps.push((before, field));
             reader.skip_value().ok()?;
-            lead_start = reader.position();
+            before_start = reader.position();
             if !reader.more(b'}').ok()? {
                 break;
             }
@@ -292,15 +296,15 @@ impl<'a> Scanner<'a> {
         if !is_complete(seen) {
             return None;
         }
-        self.tail = &text[lead_start..reader.position()];
-        self.stays_on_the_line(self.tail)?;
+        self.tail = &text[before_start..reader.position()];
+        self.check_single_line(self.tail)?;
         self.steps = steps;
         Some(())
     }
 
     /// Checks that a part of a record has no line end; strings have none, so only the metadata and
     /// the text between values must be checked.
-    fn stays_on_the_line(&self, part: &[u8]) -> Option<()> {
+    fn check_single_line(&self, part: &[u8]) -> Option<()> {
         let breaks = self.one_line && memchr::memchr2(b'\n', b'\r', part).is_some();
         (!breaks).then_some(())
     }
@@ -335,7 +339,7 @@ pub fn fields_of<'k>(keys: impl Iterator<Item = &'k str>) -> Option<Vec<usize>> 
     is_complete(seen).then_some(fields)
 }
 
-/// Whether all required fields of a record are present.
+/// Whether all required fields of a record are present. Bit `n` of `seen` stands for field `n`.
 fn is_complete(seen: u32) -> bool {
     let optional = OPTIONAL.iter().fold(0, |bits, field| bits | 1 << field);
     seen | optional == (1 << FIELDS.len()) - 1

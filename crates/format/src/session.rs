@@ -24,11 +24,11 @@ use crate::value::{Map, Value};
 pub enum SessionStatus {
     /// The session ended normally.
     Completed,
-    /// The process of the session ended without closing the session.
+    /// The recording process ended without closing the session, for example because it was killed.
     Interrupted,
     /// The session ended, but not all of its events could be recorded.
     Incomplete,
-    /// The session was not closed yet.
+    /// The session has not been closed: it is still being recorded, or its process died unnoticed.
     Running,
 }
 
@@ -40,7 +40,7 @@ crate::names!(SessionStatus {
 });
 
 impl SessionStatus {
-    /// Reads the status of a session, ignoring case and surrounding white space.
+    /// Reads the status of a session from a JSON value, ignoring case and surrounding white space.
     pub fn of_value(value: &Value) -> Result<Self, SessionError> {
         let text = value
             .as_text()
@@ -88,7 +88,8 @@ pub enum SessionError {
     IntegerTooLarge(&'static str),
 }
 
-/// The summary of a session without its events.
+/// What a manifest says about a session: its id, status, times, process and source, without its
+/// events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[expect(
     missing_docs,
@@ -113,7 +114,7 @@ pub struct SessionSummary {
 }
 
 impl SessionSummary {
-    /// Parses a session summary from a manifest or another file.
+    /// Reads a session summary from a JSON object of a manifest or another file.
     pub fn from_map(map: &Map) -> Result<Self, SessionError> {
         let name = |key: &'static str| match map.get(key) {
             Some(Value::Text(text)) if !text.is_blank() => Ok(text.clone()),
@@ -155,7 +156,8 @@ impl SessionSummary {
         })
     }
 
-    /// The session summary as files contain it, with its keys in order.
+    /// The session summary as a JSON object, with its keys in the order of the fields and without
+    /// the recording process.
     pub fn to_map(&self) -> Map {
         map_of(self)
     }
@@ -182,7 +184,8 @@ impl SessionSummary {
     }
 }
 
-/// Converts the value of a summary's field to an integer like Python's `int`.
+/// Converts the value of a session summary's field to an integer like Python's `int`. The errors
+/// contain the name `field`.
 pub fn session_integer(field: &'static str, value: &Value) -> Result<i64, SessionError> {
     python_int(value).map_err(|error| match error {
         IntegerError::WrongType => SessionError::WrongType(field),

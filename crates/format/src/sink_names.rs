@@ -1,4 +1,4 @@
-//! The names of the files in a sink.
+//! The names of the files in a sink, the directory of a recording: its manifest and its segments.
 
 use crate::file_names;
 
@@ -12,10 +12,10 @@ pub const SEGMENT_PREFIX: &str = "segment-";
 /// the numbers of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SinkNames {
-    /// `manifest.json` and `segment-000001.jsonl`.
+    /// The names in ordinary sinks: `manifest.json` and `segment-000001.jsonl`.
     #[default]
     Ordinary,
-    /// `host.json` and `segment-000001.ndjson`.
+    /// The names in host sinks, which record host memory: `host.json` and `segment-000001.ndjson`.
     Host,
 }
 
@@ -40,7 +40,7 @@ impl SinkNames {
         }
     }
 
-    /// The file name of the segment with a given number.
+    /// The file name of the segment with the number `index`, such as `segment-000001.jsonl`.
     pub fn segment(self, index: u64) -> String {
         format!("{SEGMENT_PREFIX}{index:06}{}", self.segment_suffix())
     }
@@ -63,13 +63,15 @@ impl SinkNames {
         Some(format!("{SEGMENT_PREFIX}{stem}{}", other.segment_suffix()))
     }
 
-    /// The naming scheme that a segment's file name belongs to.
+    /// The naming scheme that a segment's file name belongs to; `None` if it is not the name of a
+    /// segment.
     pub fn of_segment(name: &str) -> Option<Self> {
         let mut kinds = Self::ALL.into_iter();
         kinds.find(|names| names.segment_stem(name).is_some())
     }
 
-    /// The naming scheme that a manifest's file name belongs to.
+    /// The naming scheme that a manifest's file name belongs to; `None` if it is not the name of a
+    /// manifest.
     pub fn of_manifest(name: &str) -> Option<Self> {
         let mut kinds = Self::ALL.into_iter();
         kinds.find(|names| names.manifest() == name)

@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use crate::scan::integer;
 
-/// The length in bytes of the longest text that is remembered.
-const LONGEST: usize = 4096;
+/// The length in bytes of the longest JSON text that is remembered for comparison.
+const LONGEST_TEXT: usize = 4096;
 
-/// A JSON text without some of its integers.
+/// A JSON text without its integers of up to 64 bits, for recognising texts that differ from it
+/// only in these integers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skeleton {
     /// The text before, between and after the integers, concatenated.
@@ -25,7 +26,7 @@ impl Skeleton {
     /// Remembers a JSON text without the integers at the given ranges, which are in order.
     /// The result is `None` when the text is too long.
     fn of(text: &[u8], integers: &[Range<usize>]) -> Option<Self> {
-        if text.len() > LONGEST {
+        if text.len() > LONGEST_TEXT {
             return None;
         }
         let mut skeleton = Self::default();
@@ -71,7 +72,7 @@ impl Skeleton {
     }
 }
 
-/// A JSON text as its skeleton and its integers.
+/// A JSON text, represented by its skeleton and its integers.
 #[derive(Clone, Copy, Debug)]
 pub struct Numbered<'a> {
     /// The text without its integers.
@@ -94,7 +95,7 @@ impl Numbered<'_> {
         text
     }
 
-    /// About the number of bytes in the text.
+    /// An estimate of the number of bytes in the text, for reserving memory.
     pub fn size(&self) -> usize {
         self.skeleton.constants.len() + 12 * self.integers.len()
     }
@@ -116,7 +117,7 @@ impl Matcher {
         self.layouts.read(|known| known.read(text, integers))
     }
 
-    /// Remembers a text that did not match.
+    /// Remembers a JSON text for which [`matches`](Self::matches) returned `None`.
     pub fn learn(&mut self, text: &[u8]) {
         self.layouts.learn(|| {
             let skeleton = Skeleton::of(text, &integers_of(text))?;
@@ -124,7 +125,7 @@ impl Matcher {
         });
     }
 
-    /// The text that was matched last, if it has integers.
+    /// The JSON text that was matched last; `None` if it has no integers.
     pub fn matched(&self) -> Option<Numbered<'_>> {
         let skeleton = self.layouts.recent.first()?;
         let integers = &self.integers;
@@ -148,7 +149,7 @@ const MOST_LEARNED: usize = 64;
 /// The layouts of the last few texts: their skeletons, with what the caller knows about each.
 #[derive(Debug)]
 pub struct Layouts<T> {
-    /// The layout that fitted last is the first.
+    /// The remembered layouts. The layout that fitted last is the first.
     recent: Vec<T>,
     /// How many layouts were remembered, including those that were replaced.
     learned: usize,
@@ -212,7 +213,7 @@ fn is_of_number(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E')
 }
 
-/// The offset after the string that begins at an offset.
+/// The offset after the closing quote of the string whose opening quote is at `start`.
 fn after_string(json: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(step) = memchr::memchr2(b'"', b'\\', json.get(at..).unwrap_or_default()) {
@@ -307,6 +308,6 @@ mod tests {
 
     #[test]
     fn long_texts_are_not_remembered() {
-        assert!(Skeleton::of(&vec![b' '; LONGEST + 1], &[]).is_none());
+        assert!(Skeleton::of(&vec![b' '; LONGEST_TEXT + 1], &[]).is_none());
     }
 }

@@ -35,25 +35,25 @@ pub fn push_row<C: AsRef<str>>(
 
 /// The first characters of spreadsheet formulas, including the full-width forms that some
 /// spreadsheets accept.
-const STARTS: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
+const FORMULA_STARTS: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
 
 /// The character that is put before a text so that a spreadsheet does not execute the text.
-const MARK: char = '\'';
+const QUOTE_MARK: char = '\'';
 
 /// The text, with a quote mark before it if a spreadsheet would execute it as a formula.
 /// [`unprotected`] removes the mark.
 pub fn protected(text: &str) -> Cow<'_, str> {
-    if is_formula(text.trim_start_matches(MARK)) {
-        Cow::Owned(format!("{MARK}{text}"))
+    if is_formula(text.trim_start_matches(QUOTE_MARK)) {
+        Cow::Owned(format!("{QUOTE_MARK}{text}"))
     } else {
         Cow::Borrowed(text)
     }
 }
 
-/// The text of a cell without the mark of [`protected`].
+/// The text of a cell without the quote mark that [`protected`] put before it.
 pub fn unprotected(cell: &str) -> &str {
-    match cell.strip_prefix(MARK) {
-        Some(text) if is_formula(text.trim_start_matches(MARK)) => text,
+    match cell.strip_prefix(QUOTE_MARK) {
+        Some(text) if is_formula(text.trim_start_matches(QUOTE_MARK)) => text,
         _ => cell,
     }
 }
@@ -62,7 +62,8 @@ pub fn unprotected(cell: &str) -> &str {
 /// a formula, and drop a tab or line end at the start of a cell.
 fn is_formula(text: &str) -> bool {
     let skipped = |ch: char| ch.is_whitespace() || ch.is_control();
-    text.starts_with(['\t', '\r', '\n']) || text.trim_start_matches(skipped).starts_with(STARTS)
+    text.starts_with(['\t', '\r', '\n'])
+        || text.trim_start_matches(skipped).starts_with(FORMULA_STARTS)
 }
 
 #[cfg(test)]

@@ -206,12 +206,12 @@ impl Map {
         Some(self.0.remove(index).1)
     }
 
-    /// The entries in order.
+    /// The keys and values of the object, in their order.
     pub fn iter(&self) -> impl Iterator<Item = (&Text, &Value)> {
         self.0.iter().map(|(key, value)| (key, value))
     }
 
-    /// Number of entries.
+    /// The number of keys in the object.
     pub fn len(&self) -> usize {
         self.0.len()
     }

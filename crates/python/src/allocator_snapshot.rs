@@ -7,7 +7,8 @@ use stormlog_report::{AllocatorLimits, Theme, allocator_page, allocator_still};
 
 use crate::errors::raise;
 
-/// Draws one device of a snapshot as an interactive HTML page.
+/// Draws one device of a PyTorch allocator snapshot as an interactive HTML page and returns its
+/// text.
 #[pyfunction]
 pub(crate) fn allocator_snapshot_page(
     py: Python<'_>,

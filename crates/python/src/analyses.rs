@@ -71,7 +71,7 @@ pub(crate) fn gap_findings<'py>(
             }
         }
         let (class, severity) = (finding.class.as_str(), finding.severity.as_str());
-        let (at, place) = (finding.timestamp_ns, finding.place);
+        let (at, index) = (finding.timestamp_ns, finding.place);
         Ok((
             class,
             severity,
@@ -79,7 +79,7 @@ pub(crate) fn gap_findings<'py>(
             evidence,
             finding.description,
             at,
-            place,
+            index,
         ))
     });
     fields.collect()
@@ -231,7 +231,7 @@ pub(crate) fn check_collective_fields(py: Python<'_>, fields: Vec<String>) -> Py
         .map_err(|error| invalid_config(py, &error))
 }
 
-/// Rejects invalid limits.
+/// Raises an error for limits of the attribution to collective operations that are out of range.
 #[pyfunction]
 pub(crate) fn check_collective_limits(py: Python<'_>, limits: [f64; 9]) -> PyResult<()> {
     CollectiveConfig::of_values(limits)

@@ -11,14 +11,16 @@ use crate::convert::{Reading, scalar};
 use crate::errors::wrong_type;
 use crate::rows::EventRows;
 
-/// Makes columns of events from event objects or mappings, without validating the events.
+/// Stores event objects or mappings in columns. The rules for records are not checked, only the
+/// types of the fields.
 #[pyfunction]
 pub(crate) fn rows_from_events(events: Vec<Bound<'_, PyAny>>) -> PyResult<EventRows> {
     let events: Vec<Event> = events.iter().map(event).collect::<PyResult<_>>()?;
     Ok(EventRows(Events::from_events(&events)))
 }
 
-/// Events for an analysis that also accepts events with missing fields.
+/// The events that Python passes to an analysis: valid events in columns, or event objects and
+/// mappings in which fields may be missing.
 pub(crate) enum AnyEvents {
     Rows(Events),
     Loose(Vec<LooseEvent>),
@@ -162,12 +164,12 @@ pub(crate) fn phase_origin(
     let metadata = field(object, "metadata")?;
     let either =
         |name: &Bound<'_, PyString>, usable: fn(&Value) -> bool| -> PyResult<Option<Value>> {
-            let own = value(object, &name.to_cow()?)?.filter(usable);
-            match (own, &metadata) {
+            let direct = value(object, &name.to_cow()?)?.filter(usable);
+            match (direct, &metadata) {
                 (None, Some(metadata)) if metadata.cast::<PyMapping>().is_ok() => {
                     Ok(value(metadata, &name.to_cow()?)?.filter(usable))
                 }
-                (own, _) => Ok(own),
+                (direct, _) => Ok(direct),
             }
         };
     let is_integer = |value: &Value| matches!(value, Value::Int(_));

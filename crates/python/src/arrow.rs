@@ -10,8 +10,8 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use stormlog_analysis::{EventRef, Events};
 use stormlog_format::Text;
 
-/// Rows per batch.
-const BATCH: usize = 1 << 16;
+/// The number of events in each record batch of the Arrow stream; the last batch may be smaller.
+const EVENTS_PER_BATCH: usize = 1 << 16;
 
 /// The schema of the Arrow stream. In the Arrow stream, columns of repeated texts are dictionaries,
 /// and metadata is JSON text.
@@ -41,13 +41,13 @@ pub(crate) fn schema() -> SchemaRef {
 
 /// An Arrow stream of the events, which keeps their columns alive.
 pub(crate) fn stream(events: Events) -> FFI_ArrowArrayStream {
-    let starts = (0..events.len()).step_by(BATCH);
+    let starts = (0..events.len()).step_by(EVENTS_PER_BATCH);
     let batches = starts.map(move |start| batch(&events, start));
     FFI_ArrowArrayStream::new(Box::new(RecordBatchIterator::new(batches, schema())))
 }
 
 fn batch(events: &Events, start: usize) -> Result<RecordBatch, ArrowError> {
-    let rows = start..(start + BATCH).min(events.len());
+    let rows = start..(start + EVENTS_PER_BATCH).min(events.len());
     let rows: Vec<EventRef<'_>> = rows.filter_map(|row| events.get(row)).collect();
     let mut columns: Vec<ArrayRef> = vec![
         integers(&rows, |row| row.origin().version.number()),

@@ -13,12 +13,14 @@ use crate::errors::raise;
 /// prefix of unpaired surrogates.
 const KEY_HANDLE: &[u8] = b"\xed\xbf\xbf\xed\xbf\xbe";
 
-/// The Python objects of the caller behind [`Value::Opaque`] handles.
+/// The Python objects that were not converted. The number in a [`Value::Opaque`] is the index of
+/// such an object.
 #[derive(Default)]
 pub(crate) struct Objects<'py>(Vec<Bound<'py, PyAny>>);
 
 impl<'py> Objects<'py> {
-    /// Converts a scalar object to a value; any other object becomes a handle.
+    /// Converts `None`, a boolean, a number or a string to a value; any other object becomes a
+    /// handle.
     pub(crate) fn shallow(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Value> {
         match scalar(object)? {
             Some(value) => Ok(value),
@@ -192,7 +194,7 @@ impl<'py> Objects<'py> {
     }
 }
 
-/// The fields of a document as a new dictionary.
+/// Converts a serializable struct or map to a new Python dictionary.
 pub(crate) fn dict_of<'py>(
     py: Python<'py>,
     document: &impl Serialize,
@@ -200,7 +202,7 @@ pub(crate) fn dict_of<'py>(
     Objects::default().map_to_python(py, &json::map_of(document))
 }
 
-/// Documents as fresh dictionaries.
+/// Converts serializable structs or maps to new Python dictionaries.
 pub(crate) fn dicts_of(
     py: Python<'_>,
     documents: impl IntoIterator<Item = impl Serialize>,
@@ -209,7 +211,8 @@ pub(crate) fn dicts_of(
     dicts.map(|document| dict_of(py, &document)).collect()
 }
 
-/// How to convert Python values that JSON cannot express.
+/// How [`deep_map`](Self::deep_map) converts keys that are not strings, sets and other objects that
+/// JSON cannot express.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {
     /// Converts values as the id of a record requires: keys and sets become their text.
@@ -223,10 +226,15 @@ impl Reading {
     /// Converts a mapping at every depth to JSON values; objects without a JSON form become their
     /// text. The converted mapping is `None` when the object is not a mapping.
     pub(crate) fn deep_map(self, object: &Bound<'_, PyAny>) -> PyResult<Option<Map>> {
-        self.map(object, 0, Place::Map)
+        self.map(object, 0, Container::Map)
     }
 
-    fn at_depth(self, object: &Bound<'_, PyAny>, depth: usize, place: Place) -> PyResult<Value> {
+    fn at_depth(
+        self,
+        object: &Bound<'_, PyAny>,
+        depth: usize,
+        container: Container,
+    ) -> PyResult<Value> {
         if let Some(value) = scalar(object)? {
             return Ok(value);
         }
@@ -236,22 +244,28 @@ impl Reading {
         }
         // For the id of a record, only real dictionaries inside lists are converted, and no other
         // mappings.
-        let opens =
-            place == Place::Map || self == Self::Dimensions || object.is_instance_of::<PyDict>();
-        if opens && let Some(map) = self.map(object, depth + 1, place)? {
+        let opens = container == Container::Map
+            || self == Self::Dimensions
+            || object.is_instance_of::<PyDict>();
+        if opens && let Some(map) = self.map(object, depth + 1, container)? {
             return Ok(Value::Map(map));
         }
         if self.is_list(object) {
             let items = object.try_iter()?;
             let in_tuple = object.is_instance_of::<PyTuple>();
-            let place = if in_tuple { place } else { Place::List };
-            let items = items.map(|item| self.at_depth(&item?, depth + 1, place));
+            let container = if in_tuple { container } else { Container::List };
+            let items = items.map(|item| self.at_depth(&item?, depth + 1, container));
             return Ok(Value::List(items.collect::<PyResult<_>>()?));
         }
         Ok(Value::Text(text_from_python(&object.str()?)?))
     }
 
-    fn map(self, object: &Bound<'_, PyAny>, depth: usize, place: Place) -> PyResult<Option<Map>> {
+    fn map(
+        self,
+        object: &Bound<'_, PyAny>,
+        depth: usize,
+        container: Container,
+    ) -> PyResult<Option<Map>> {
         let Some(entries) = entries(object)? else {
             return Ok(None);
         };
@@ -262,7 +276,7 @@ impl Reading {
                 Self::Dimensions if key.is_instance_of::<PyString>() => key_text(key)?,
                 Self::Dimensions => Text::default(),
             };
-            map.push((key, self.at_depth(value, depth, place)?));
+            map.push((key, self.at_depth(value, depth, container)?));
         }
         Ok(Some(Map::from_entries(map)))
     }
@@ -277,9 +291,10 @@ impl Reading {
     }
 }
 
-/// Whether a value is inside a list, at any depth of a record.
+/// Whether a value that is being converted is inside a list, directly or at any depth; tuples do
+/// not count.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Container {
     Map,
     List,
 }

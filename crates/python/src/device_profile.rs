@@ -14,7 +14,7 @@ use crate::recorder::os_error;
 /// of its allocations and their bytes.
 type Sample = (Vec<String>, Vec<i64>);
 
-/// Reads the allocations of a device memory profile.
+/// Reads a file with a device memory profile of JAX, and returns its allocations by call stack.
 #[pyfunction]
 pub(crate) fn read_device_profile(py: Python<'_>, path: PathBuf) -> PyResult<Vec<Sample>> {
     let read = py.detach(|| device_profile::read(&path));
@@ -25,14 +25,14 @@ pub(crate) fn read_device_profile(py: Python<'_>, path: PathBuf) -> PyResult<Vec
             raise(py, "InvalidArtifactError", message)
         }
     })?;
-    let sample = |one: Allocation| {
-        let stack = one.stack.iter().map(ToString::to_string).collect();
-        (stack, one.values)
+    let sample = |allocation: Allocation| {
+        let stack = allocation.stack.iter().map(ToString::to_string).collect();
+        (stack, allocation.values)
     };
     Ok(allocations.into_iter().map(sample).collect())
 }
 
-/// Draws an HTML page of the functions that hold memory.
+/// Draws the functions that hold device memory as an HTML page and returns its text.
 #[pyfunction]
 pub(crate) fn device_profile_page(py: Python<'_>, samples: Vec<Sample>) -> PyResult<String> {
     let allocation = |(stack, values): Sample| Allocation {

@@ -11,7 +11,7 @@ use stormlog_format::SessionSummary;
 use crate::convert::{Objects, Reading};
 use crate::errors::{invalid_session, raise, wrong_type};
 
-/// A diagnose bundle that is being written.
+/// A diagnose bundle (a folder with a short recording and its analysis) while it is being written.
 #[pyclass(module = "stormlog._core")]
 pub(crate) struct DiagnoseBundle(Option<Bundle>);
 
@@ -76,7 +76,7 @@ impl DiagnoseBundle {
         }
     }
 
-    /// Sets the session that is being recorded into the bundle.
+    /// Writes the summary of the session that is now being recorded to the bundle's manifest.
     fn session_has_begun(&mut self, py: Python<'_>, summary: &Bound<'_, PyDict>) -> PyResult<()> {
         let map = Reading::Dimensions.deep_map(summary)?.unwrap_or_default();
         let summary =
@@ -126,7 +126,8 @@ impl DiagnoseBundle {
     }
 }
 
-/// The memory use of a GPU, as the framework's counters report it.
+/// Computes sizes in bytes and ratios, such as the fragmentation, from the framework's memory
+/// counters of a GPU.
 #[pyfunction]
 pub(crate) fn gpu_fragmentation<'py>(
     py: Python<'py>,

@@ -29,14 +29,14 @@ impl Entries {
     ) -> Self {
         let mut numbered: Vec<(usize, Entry)> = keys
             .enumerate()
-            .map(|(index, (number, key))| {
+            .map(|(index, (position, key))| {
                 let key = key.clone().unbind();
                 let value = None;
-                (number, Entry { key, index, value })
+                (position, Entry { key, index, value })
             })
             .collect();
-        let at_index = numbered.iter().map(|(number, _)| *number).collect();
-        numbered.sort_unstable_by_key(|(number, _)| *number);
+        let at_index = numbered.iter().map(|(position, _)| *position).collect();
+        numbered.sort_unstable_by_key(|(position, _)| *position);
         Self {
             entries: numbered.into_iter().map(|(_, entry)| entry).collect(),
             at_index,
@@ -65,8 +65,8 @@ impl Entries {
             // thread is attached to the interpreter and runs no Python code until then, because it
             // drops only objects of types without code of their own.
             let found = unsafe {
-                let places = (&raw mut position, &raw mut key, &raw mut value);
-                ffi::PyDict_Next(dict.as_ptr(), places.0, places.1, places.2)
+                let pointers = (&raw mut position, &raw mut key, &raw mut value);
+                ffi::PyDict_Next(dict.as_ptr(), pointers.0, pointers.1, pointers.2)
             };
             if found == 0 || entry.key.as_ptr() != key {
                 return None;
@@ -109,7 +109,7 @@ impl Entries {
     }
 }
 
-/// Whether an object is of an immutable type.
+/// Whether an object is `None`, a number, a boolean or a string, and therefore cannot change.
 fn cannot_change(object: &Bound<'_, PyAny>) -> bool {
     object.is_exact_instance_of::<PyInt>()
         || object.is_exact_instance_of::<PyString>()

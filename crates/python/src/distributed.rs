@@ -21,7 +21,7 @@ type GatheredFields<'py> = (
     Vec<String>,
 );
 
-/// Loads all artifacts at the given paths.
+/// Loads the sessions of all recordings at the given paths, and selects `session_id` or a default.
 #[pyfunction]
 #[pyo3(signature = (paths, session_id))]
 pub(crate) fn gather_artifacts<'py>(
@@ -42,7 +42,8 @@ pub(crate) fn gather_artifacts<'py>(
     ))
 }
 
-/// The ranks of events as a table, with the field names of `DistributedDiagnosticsModel`.
+/// Compares the ranks in events, one table row per rank. The keys are the field names of
+/// `DistributedDiagnosticsModel`.
 #[pyfunction]
 #[pyo3(signature = (rows, ranks))]
 pub(crate) fn distributed_model<'py>(
@@ -54,7 +55,7 @@ pub(crate) fn distributed_model<'py>(
     model_fields(py, &model)
 }
 
-/// Selects the ranks that a filter text names.
+/// The available ranks that a filter text such as `0,2-4` or `all` selects.
 #[pyfunction]
 pub(crate) fn parse_rank_filter(
     py: Python<'_>,

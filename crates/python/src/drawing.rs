@@ -28,7 +28,8 @@ enum What {
     FunctionDashboard,
 }
 
-/// A drawing that can be rendered in any size and format.
+/// A chart of a run or of profiled functions, which can be rendered in any size as SVG, PNG or
+/// HTML.
 #[pyclass(frozen, module = "stormlog._core")]
 pub(crate) struct Drawing {
     what: What,
@@ -39,7 +40,7 @@ pub(crate) struct Drawing {
 
 #[pymethods]
 impl Drawing {
-    /// Draws events in columns.
+    /// Draws a chart of events; `kind` is the name of the chart, such as `timeline`.
     #[staticmethod]
     fn of_rows(
         py: Python<'_>,
@@ -58,7 +59,7 @@ impl Drawing {
         Self::of_story(py, story, "ranks", None)
     }
 
-    /// Draws the run whose artifacts are at the given paths.
+    /// Draws the run that is recorded in the artifacts at the given paths.
     #[staticmethod]
     fn of_paths(
         py: Python<'_>,
@@ -76,7 +77,7 @@ impl Drawing {
         Self::of_story(py, story, kind, title)
     }
 
-    /// Draws samples of a profiler.
+    /// Draws the memory samples of a profiler as a timeline.
     #[staticmethod]
     fn of_points(py: Python<'_>, points: Vec<PointFields>, title: String) -> PyResult<Self> {
         let story = Story::of_tracks(vec![DrawnTrack::from_points(points)]);
@@ -108,7 +109,7 @@ impl Drawing {
         })
     }
 
-    /// Draws samples and calls of a profiler on one HTML page.
+    /// Draws the memory samples and the function calls of a profiler together, as one HTML page.
     #[staticmethod]
     fn of_profile(points: Vec<PointFields>, calls: Vec<CallFields>) -> Self {
         Self {
@@ -119,7 +120,7 @@ impl Drawing {
         }
     }
 
-    /// The heading.
+    /// The heading of the chart.
     #[getter]
     fn title(&self) -> &str {
         &self.title

@@ -5,7 +5,7 @@ use stormlog_analysis::issue::fingerprint::FingerprintError;
 use stormlog_compat::projection::ProjectionError;
 use stormlog_format::{RecordError, SessionError};
 
-/// The exception for an invalid record.
+/// The exception that Python code gets for an invalid event record.
 pub(crate) fn invalid_record(py: Python<'_>, error: &RecordError) -> PyErr {
     let class = match error {
         RecordError::IntegerTooLarge(_) => "OutOfRangeError",
@@ -33,7 +33,8 @@ pub(crate) fn invalid_projection(py: Python<'_>, error: &ProjectionError) -> PyE
     raise(py, class, error.to_string())
 }
 
-/// The exception for a value from which no fingerprint can be computed.
+/// The exception for a kind, state or property of an issue from which no fingerprint (the id of an
+/// issue) can be computed.
 pub(crate) fn invalid_fingerprint(py: Python<'_>, error: &FingerprintError) -> PyErr {
     raise(py, "InvalidValueError", error.to_string())
 }
@@ -43,12 +44,14 @@ pub(crate) fn wrong_type(py: Python<'_>, message: &str) -> PyErr {
     raise(py, "InvalidTypeError", message)
 }
 
-/// Makes an exception of `stormlog.errors` with a message.
+/// Makes an exception with a message; `class` is the name of a class in the module
+/// `stormlog.errors`.
 pub(crate) fn raise(py: Python<'_>, class: &str, message: impl Into<String>) -> PyErr {
     raise_with(py, class, (message.into(),))
 }
 
-/// Makes an exception of `stormlog.errors` with the given arguments.
+/// Makes an exception with the given constructor arguments; `class` is the name of a class in the
+/// module `stormlog.errors`.
 pub(crate) fn raise_with<'py, A>(py: Python<'py>, class: &str, arguments: A) -> PyErr
 where
     A: pyo3::call::PyCallArgs<'py>,

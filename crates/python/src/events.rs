@@ -10,7 +10,7 @@ use stormlog_format::Version;
 static VERSION_3: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 static VERSION_4: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
-/// Makes an event object from fields that are known to be valid.
+/// Makes a Python `TelemetryEventV3` or `TelemetryEventV4` from fields that are known to be valid.
 pub(crate) fn event_object<'py>(
     py: Python<'py>,
     version: Version,

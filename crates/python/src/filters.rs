@@ -15,7 +15,7 @@ use crate::errors::raise;
 pub(crate) struct Wanted(Map);
 
 impl Wanted {
-    /// Reads the conditions from the attributes of a filter object.
+    /// Reads the conditions from a mapping with the attributes of a Python filter object.
     pub(crate) fn of(attributes: &Bound<'_, PyAny>) -> PyResult<Self> {
         let wanted = Reading::Record.deep_map(attributes)?;
         Ok(Self(wanted.unwrap_or_default()))

@@ -8,7 +8,8 @@ use stormlog_format::Value;
 use crate::convert::{dict_of, dicts_of, scalar, text_from_python};
 use crate::errors::raise;
 
-/// The profile of a function: name, calls, seconds, total megabytes, peak megabytes.
+/// The profile of a function from Python: name, number of calls, total seconds, total megabytes,
+/// peak megabytes.
 type FunctionFields<'py> = (Bound<'py, PyString>, i64, f64, f64, f64);
 
 fn functions(fields: Vec<FunctionFields<'_>>) -> PyResult<Vec<FunctionProfile>> {
@@ -24,7 +25,7 @@ fn functions(fields: Vec<FunctionFields<'_>>) -> PyResult<Vec<FunctionProfile>> 
     fields.into_iter().map(profile).collect()
 }
 
-fn named(py: Python<'_>, name: &str) -> PyResult<Framework> {
+fn framework_of(py: Python<'_>, name: &str) -> PyResult<Framework> {
     let unknown = || {
         raise(
             py,
@@ -85,11 +86,11 @@ pub(crate) fn framework_performance<'py>(
     name: &str,
     profiles: Vec<FunctionFields<'py>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let map = framework::performance(named(py, name)?, &functions(profiles)?);
+    let map = framework::performance(framework_of(py, name)?, &functions(profiles)?);
     dict_of(py, &map)
 }
 
-/// Suggestions for a profile.
+/// Suggests how a profiled TensorFlow or JAX program can use less memory.
 #[pyfunction]
 pub(crate) fn framework_suggestions(
     py: Python<'_>,
@@ -100,7 +101,7 @@ pub(crate) fn framework_suggestions(
     profiles: Vec<FunctionFields<'_>>,
 ) -> PyResult<Vec<String>> {
     let functions = functions(profiles)?;
-    let framework = named(py, name)?;
+    let framework = framework_of(py, name)?;
     let (peak, share) = (peak_mb, fragmentation);
     let advice = framework::suggestions(framework, peak, growth, share, &functions);
     Ok(advice)

@@ -36,7 +36,7 @@ pub(crate) fn fields<'py>(py: Python<'py>, issue: &Issue) -> PyResult<Bound<'py,
     Ok(dict)
 }
 
-/// Makes the Python objects of an issue's links to evidence.
+/// Converts an issue's links to its evidence, such as events and files, to Python objects.
 #[derive(Default)]
 struct Links<'a, 'py> {
     /// The metadata of the last link to evidence, which the next link usually repeats.

@@ -7,7 +7,8 @@ use stormlog_format::{Text, Value};
 
 use crate::convert::text_to_python;
 
-/// Parses the text of a JSON object to a dictionary.
+/// Parses JSON text that is known to be valid, such as the metadata of an event, to a Python
+/// dictionary.
 pub(crate) fn object<'py>(py: Python<'py>, json: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     let mut build = BuildObjects { py, failed: None };
     let value = Reader::new(json).value(&mut build);

@@ -11,7 +11,7 @@ use stormlog_format::{Text, Value};
 
 use crate::convert::text_from_python;
 
-/// A line of JSON that is being written.
+/// The JSON text of one record, to which Python values are appended.
 #[derive(Default)]
 pub(crate) struct Line {
     pub(crate) out: String,
@@ -59,7 +59,8 @@ impl Line {
         Ok(Written::Other)
     }
 
-    /// Enters a container; a call of [`leave`](Self::leave) must follow.
+    /// Begins a dictionary, list or tuple; raises an exception if it contains itself or is nested
+    /// too deeply. A call of [`leave`](Self::leave) must follow.
     pub(crate) fn enter(&mut self, container: &Bound<'_, PyAny>) -> PyResult<()> {
         let address = container.as_ptr() as usize;
         if self.ancestors.contains(&address) {
@@ -72,7 +73,7 @@ impl Line {
         Ok(())
     }
 
-    /// Leaves the container that was entered last.
+    /// Ends the dictionary, list or tuple that was entered last.
     pub(crate) fn leave(&mut self) {
         self.ancestors.pop();
     }
@@ -201,16 +202,17 @@ impl Line {
 
 /// The session id in a record; `None` when the record contains no session id.
 pub(crate) fn record_session(record: &Bound<'_, PyAny>) -> PyResult<Option<Text>> {
-    let named = match record.cast_exact::<PyDict>() {
+    let session_id = match record.cast_exact::<PyDict>() {
         Ok(dict) => dict.get_item(pyo3::intern!(record.py(), "session_id"))?,
         Err(_) => Some(record.call_method1("get", ("session_id",))?),
     };
-    let Some(named) = named.filter(|named| !named.is_none()) else {
+    let Some(session_id) = session_id.filter(|session_id| !session_id.is_none()) else {
         return Ok(None);
     };
-    // Python's `ValueError` is raised here because stormlog 0.3.9 raises it, see `crate::sink`.
-    let named = named
+    // Python's `ValueError` is raised here because stormlog 0.3.9 raises it, too; see
+    // `crate::sink`.
+    let session_id = session_id
         .cast_into::<PyString>()
         .map_err(|_| PyValueError::new_err("telemetry sink record session_id must be a string"))?;
-    text_from_python(&named).map(Some)
+    text_from_python(&session_id).map(Some)
 }

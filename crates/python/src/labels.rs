@@ -10,7 +10,7 @@ use crate::convert::{Objects, Reading, dict_of, scalar, text_of, text_to_python}
 use crate::errors::{invalid_fingerprint, wrong_type};
 use crate::sessions::session_integer;
 
-/// Whether an event is an alert.
+/// Whether an event is an alert, by its type or by the severity in its metadata.
 #[pyfunction]
 pub(crate) fn is_alert_event(
     event_type: &Bound<'_, PyAny>,
@@ -19,7 +19,7 @@ pub(crate) fn is_alert_event(
     Ok(classify::is_alert(&word(event_type)?, &labels(metadata)?))
 }
 
-/// The severity of an event.
+/// The severity of an event, from its metadata or otherwise from its type.
 #[pyfunction]
 pub(crate) fn event_severity<'py>(
     event_type: &Bound<'py, PyAny>,
@@ -29,7 +29,7 @@ pub(crate) fn event_severity<'py>(
     text_to_python(event_type.py(), &severity)
 }
 
-/// Whether an event is an out-of-memory error.
+/// Whether an event of this type and with this metadata is an out-of-memory error.
 #[pyfunction]
 pub(crate) fn is_oom_event(
     event_type: &Bound<'_, PyAny>,
@@ -61,7 +61,8 @@ pub(crate) fn event_backend<'py>(metadata: &Bound<'py, PyAny>) -> PyResult<Bound
     text_to_python(metadata.py(), &issue::backend(&known))
 }
 
-/// Computes the numbers that are derived from an event's counters.
+/// Computes the gap and the ratios, such as the fragmentation, that are derived from the counters
+/// of one event.
 #[pyfunction]
 pub(crate) fn event_fields<'py>(
     py: Python<'py>,
@@ -80,7 +81,8 @@ type Counters<'py> = (
     Bound<'py, PyAny>,
 );
 
-/// Computes the numbers that are derived from all events of a session.
+/// Computes the ratios that are derived from the counters of all events of a session, such as the
+/// highest utilization.
 #[pyfunction]
 pub(crate) fn session_fields<'py>(
     py: Python<'py>,
@@ -101,7 +103,8 @@ pub(crate) fn issue_kind(kind: &Bound<'_, PyAny>) -> PyResult<&'static str> {
     fingerprint::issue_kind(&text_of(kind)?).map_err(|error| invalid_fingerprint(kind.py(), &error))
 }
 
-/// The state of an issue as files spell it.
+/// The state of an issue, spelled as in files; the argument may have any case and white space
+/// around it.
 #[pyfunction]
 pub(crate) fn issue_state(state: &Bound<'_, PyAny>) -> PyResult<&'static str> {
     let py = state.py();
@@ -145,7 +148,7 @@ pub(crate) fn normalize_dimensions<'py>(
 pub(crate) fn normalize_text<'py>(
     value: &Bound<'py, PyAny>,
 ) -> PyResult<Option<Bound<'py, PyString>>> {
-    let Some(text) = said(value)? else {
+    let Some(text) = text_unless_blank(value)? else {
         return Ok(None);
     };
     text_to_python(value.py(), &label::normalize_text(&text)).map(Some)
@@ -154,19 +157,19 @@ pub(crate) fn normalize_text<'py>(
 /// The category of an alert, derived from its text.
 #[pyfunction]
 pub(crate) fn alert_category<'py>(context: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {
-    let text = said(context)?.unwrap_or_default();
+    let text = text_unless_blank(context)?.unwrap_or_default();
     text_to_python(context.py(), &fingerprint::alert_category(&text))
 }
 
-/// The part of an error text that identifies the error.
+/// The part of an error text that identifies the error: the text before the first colon.
 #[pyfunction]
 pub(crate) fn error_stem<'py>(error: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {
-    let text = said(error)?.unwrap_or_default();
+    let text = text_unless_blank(error)?.unwrap_or_default();
     text_to_python(error.py(), &fingerprint::error_stem(&text))
 }
 
 /// The text of a value; `None` when the value is `None` or blank.
-fn said(value: &Bound<'_, PyAny>) -> PyResult<Option<Text>> {
+fn text_unless_blank(value: &Bound<'_, PyAny>) -> PyResult<Option<Text>> {
     if value.is_none() {
         return Ok(None);
     }

@@ -23,7 +23,8 @@ pub(crate) type DamageFields = (
     Option<String>,
 );
 
-/// The fields of a session for Python: summary, rows of events, sources, damage.
+/// The fields of a session for Python: summary, events, the files it was read from, and the damaged
+/// parts of these files.
 pub(crate) type SessionFields<'py> = (
     Bound<'py, PyDict>,
     EventRows,
@@ -53,7 +54,7 @@ pub(crate) fn load_sessions(
     Ok((sessions.collect::<PyResult<_>>()?, fields(&loaded.damage)))
 }
 
-/// A loaded session as fields for Python.
+/// Converts a loaded session to the fields that Python gets.
 pub(crate) fn session_fields(
     py: Python<'_>,
     session: stormlog_analysis::LoadedSession,
@@ -142,7 +143,7 @@ fn load<T: Send>(
 }
 
 fn fields(damage: &[Damage]) -> Vec<DamageFields> {
-    let one = |damage: &Damage| {
+    let damage_fields = |damage: &Damage| {
         let bytes = damage.bytes.as_ref().map(|bytes| (bytes.start, bytes.end));
         (
             damage.file.clone(),
@@ -152,7 +153,7 @@ fn fields(damage: &[Damage]) -> Vec<DamageFields> {
             damage.field.clone(),
         )
     };
-    damage.iter().map(one).collect()
+    damage.iter().map(damage_fields).collect()
 }
 
 pub(crate) fn load_error(py: Python<'_>, error: &LoadError) -> PyErr {
@@ -187,7 +188,8 @@ pub(crate) fn load_error(py: Python<'_>, error: &LoadError) -> PyErr {
     }
 }
 
-/// Deletes unpacked packs.
+/// Deletes the temporary folders into which this process has unpacked packs (runs in one compressed
+/// file).
 #[pyfunction]
 pub(crate) fn close_packs(py: Python<'_>) {
     py.detach(stormlog_analysis::pack::close_all);

@@ -35,7 +35,8 @@ pub(crate) fn requested_bytes(message: &str) -> Option<i64> {
     oom::requested_bytes(message)
 }
 
-/// The content of an OOM bundle, as Python passes it.
+/// The content of an OOM bundle, the folder with details of an out-of-memory error, as Python
+/// passes it.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct DumpFields<'py> {
@@ -88,7 +89,7 @@ pub(crate) fn write_oom_bundle(py: Python<'_>, fields: DumpFields<'_>) -> PyResu
     written.map_err(|error| os_error(&error.source, &error.path))
 }
 
-/// Adds details to an OOM bundle that is already written.
+/// Adds the exception, the context and further facts to an OOM bundle that is already written.
 #[pyfunction]
 pub(crate) fn amend_oom_bundle(
     py: Python<'_>,
@@ -122,7 +123,7 @@ pub(crate) fn attach_history_to_oom_bundle(
     attached.map_err(|error| os_error(&error.source, &error.path))
 }
 
-/// Deletes the oldest OOM bundles until the remaining bundles are within the limits.
+/// Deletes the oldest OOM bundles in the folder `root` until the others are within the limits.
 #[pyfunction]
 pub(crate) fn prune_oom_bundles(py: Python<'_>, root: PathBuf, max_dumps: i64, max_total_mb: i64) {
     let retention = Retention {
@@ -132,7 +133,7 @@ pub(crate) fn prune_oom_bundles(py: Python<'_>, root: PathBuf, max_dumps: i64, m
     py.detach(|| oom::prune(&root, retention));
 }
 
-/// The resident and the virtual size of this process, in bytes.
+/// The resident and the virtual size of this process, in bytes; `None` if they cannot be read.
 #[pyfunction]
 pub(crate) fn process_sizes() -> Option<(u64, u64)> {
     let sizes = host::sizes_of_this_process()?;

@@ -19,7 +19,7 @@ type Fields<'py> = (
     Vec<Bound<'py, PyString>>,
 );
 
-/// The open phases by session, rank and thread.
+/// The phases of the program that have begun and not ended yet, nested by session, rank and thread.
 #[pyclass(frozen, module = "stormlog._core")]
 #[derive(Default)]
 pub(crate) struct PhaseStacks(Mutex<phases::PhaseStacks>);
@@ -59,12 +59,12 @@ impl PhaseStacks {
         scope_id: &Bound<'py, PyString>,
         thread_id: i64,
     ) -> PyResult<Fields<'py>> {
-        let left = self.lock().exit(
+        let exited = self.lock().exit(
             &phase_owner(&owner)?,
             &text_from_python(scope_id)?,
             thread_id,
         );
-        fields(py, &left.map_err(|error| phase_error(py, &error))?)
+        fields(py, &exited.map_err(|error| phase_error(py, &error))?)
     }
 }
 

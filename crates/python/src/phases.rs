@@ -11,10 +11,10 @@ use stormlog_format::Text;
 use crate::any_events::{AnyEvents, field, loose_event, phase_origin};
 use crate::convert::{text_from_python, text_to_python};
 
-/// A session and a rank, and the spans of their phases.
+/// A session id and a rank, and the spans of time of their phases as Python `PhaseSpan` objects.
 type SpanGroup<'py> = ((Bound<'py, PyAny>, i64), Vec<Bound<'py, PyAny>>);
 
-/// The phases of a run's events as spans of time.
+/// The phases of a program (such as `train`) as spans of time, computed from the events of a run.
 #[pyclass(frozen, module = "stormlog._core")]
 pub(crate) struct PhaseReplay(pub(crate) phases::PhaseReplay);
 
@@ -34,7 +34,7 @@ type SpanFields<'py> = (
 
 #[pymethods]
 impl PhaseReplay {
-    /// Finds the phases of events; the events are columns, event objects or mappings.
+    /// Finds the phases that begin and end in the given events.
     #[staticmethod]
     fn of_events(events: AnyEvents) -> Self {
         Self(match events {
@@ -65,7 +65,7 @@ impl PhaseReplay {
         session_id: &Bound<'py, PyAny>,
         rank: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Vec<SpanFields<'py>>> {
-        let Some((session_id, rank)) = place(session_id, rank)? else {
+        let Some((session_id, rank)) = session_and_rank(session_id, rank)? else {
             return Ok(Vec::new());
         };
         let spans = self.0.spans_for(&session_id, rank);
@@ -84,7 +84,7 @@ impl PhaseReplay {
         session_id: &Bound<'py, PyAny>,
         rank: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Vec<SpanFields<'py>>> {
-        let Some((session_id, rank)) = place(session_id, rank)? else {
+        let Some((session_id, rank)) = session_and_rank(session_id, rank)? else {
             return Ok(Vec::new());
         };
         let spans = self.0.active_spans(timestamp_ns, &session_id, rank);
@@ -105,7 +105,7 @@ impl PhaseReplay {
         origin_thread_id: Option<&Bound<'py, PyAny>>,
         origin_phase_scope_id: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let Some((session_id, rank)) = place(session_id, rank)? else {
+        let Some((session_id, rank)) = session_and_rank(session_id, rank)? else {
             return Ok(None);
         };
         let origin = origin(origin_thread_id, origin_phase_scope_id)?;
@@ -115,7 +115,8 @@ impl PhaseReplay {
             .transpose()
     }
 
-    /// The phase in which an event happened.
+    /// The phase in which an event happened; `None` if there is none or fields of the event are
+    /// missing.
     fn resolve_event<'py>(
         &self,
         event: &Bound<'py, PyAny>,
@@ -191,7 +192,7 @@ pub(crate) fn attribute_phase<'py>(
         .transpose()
 }
 
-/// Merges two attributions to phases into one.
+/// Merges two attributions, which say in which phase something happened, into one.
 #[pyfunction]
 pub(crate) fn merge_phases<'py>(
     first: &Bound<'py, PyAny>,
@@ -202,7 +203,7 @@ pub(crate) fn merge_phases<'py>(
     attribution_fields(first.py(), &merged)
 }
 
-/// The attribution to a phase as one line of text.
+/// The phase to which a finding is attributed, as one line of text.
 #[pyfunction]
 pub(crate) fn phase_label<'py>(
     attribution: &Bound<'py, PyAny>,
@@ -225,7 +226,7 @@ fn origin(
 }
 
 /// A session and a rank for looking up phases; `None` when they cannot match any phase.
-fn place(
+fn session_and_rank(
     session_id: &Bound<'_, PyAny>,
     rank: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Option<(Text, Option<i64>)>> {
@@ -287,7 +288,8 @@ fn optional_text(object: &Bound<'_, PyAny>) -> PyResult<Option<Text>> {
     }
 }
 
-/// Reads an attribution to a phase from an object that has its fields.
+/// Reads the phase to which something is attributed from a Python object with the fields of
+/// `PhaseAttribution`.
 pub(crate) fn attribution_of(object: &Bound<'_, PyAny>) -> PyResult<PhaseAttribution> {
     let summary = object.getattr("phase_summary")?;
     let paths = object.getattr("phase_paths")?.try_iter()?;

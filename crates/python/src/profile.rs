@@ -21,7 +21,7 @@ type CallFields<'py> = (
     i64,
 );
 
-/// A list of calls.
+/// Profiled calls that Python passes as a sequence of tuples, see `CallFields`.
 pub(crate) struct Calls(Vec<ProfiledCall>);
 
 impl<'py> FromPyObject<'_, 'py> for Calls {
@@ -60,18 +60,19 @@ impl<'py> FromPyObject<'_, 'py> for Calls {
 }
 
 fn limits(thresholds: [f64; 6]) -> ProfileThresholds {
-    let [leak, fragmentation, inefficient, slow, hungry, calls] = thresholds;
+    let [leak, fragmentation, inefficient, slow, high_memory, calls] = thresholds;
     ProfileThresholds {
         memory_leak_ratio: leak,
         fragmentation_ratio: fragmentation,
         inefficient_allocation_ratio: inefficient,
         slow_function_percentile: slow,
-        high_memory_percentile: hungry,
+        high_memory_percentile: high_memory,
         min_calls_for_analysis: calls,
     }
 }
 
-/// Finds patterns of profiled calls and returns the fields of `MemoryPattern` by name.
+/// Finds patterns of wasted memory, such as leaks, in profiled calls. Each is returned as the
+/// fields of `MemoryPattern` by name.
 #[pyfunction]
 pub(crate) fn profile_patterns(
     py: Python<'_>,
@@ -91,7 +92,8 @@ pub(crate) fn profile_insights(
     dicts_of(py, optimization::insights(&calls.0, &limits(thresholds)))
 }
 
-/// The summary of a report on profiled calls.
+/// The summary of a report on profiled calls: the numbers of functions and calls, the allocated
+/// bytes and the total time.
 #[pyfunction]
 pub(crate) fn profile_summary(py: Python<'_>, calls: Calls) -> PyResult<Bound<'_, PyDict>> {
     dict_of(py, &optimization::summary(&calls.0))

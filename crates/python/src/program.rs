@@ -9,7 +9,8 @@ use stormlog::{Console, Dialect};
 
 use crate::services::PythonServices;
 
-/// Runs a command of the program `stormlog` and returns its exit code.
+/// Runs the program under the name `dialect`, such as `stormlog` or `gpumemprof`, with the given
+/// arguments and returns its exit code.
 #[pyfunction]
 pub(crate) fn main(py: Python<'_>, dialect: &str, arguments: Vec<OsString>) -> PyResult<u8> {
     let dialect = Dialect::ALL
@@ -40,7 +41,8 @@ pub(crate) fn is_command(word: &str) -> bool {
     stormlog::is_command(word)
 }
 
-/// A text stream of Python, to which only complete UTF-8 characters are written.
+/// Python's `sys.stdout` or `sys.stderr` as a Rust writer. Python gets only complete UTF-8
+/// characters.
 struct Stream {
     object: Py<PyAny>,
     pending: Vec<u8>,
@@ -48,7 +50,7 @@ struct Stream {
 }
 
 /// How many bytes of output are collected before Python is called to write them.
-const PIECE: usize = 1 << 16;
+const MOST_PENDING: usize = 1 << 16;
 
 impl Stream {
     fn of(sys: &Bound<'_, PyModule>, name: &str) -> PyResult<Self> {
@@ -81,7 +83,7 @@ impl Write for Stream {
         self.pending.extend_from_slice(bytes);
         let ends_a_character = std::str::from_utf8(&self.pending).is_ok();
         let is_line = self.pending.ends_with(b"\n");
-        if ends_a_character && (self.pending.len() >= PIECE || self.is_terminal && is_line) {
+        if ends_a_character && (self.pending.len() >= MOST_PENDING || self.is_terminal && is_line) {
             self.send()?;
         }
         Ok(bytes.len())

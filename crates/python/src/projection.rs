@@ -9,7 +9,8 @@ use stormlog_format::{Map, Text, Value};
 use crate::convert::{Objects, Reading, text_of};
 use crate::errors::{invalid_projection, wrong_type};
 
-/// The fields of a record's projection.
+/// Converts a record to the form that `stormlog.telemetry_model` defines, and returns its fields by
+/// name.
 #[pyfunction]
 pub(crate) fn project<'py>(
     py: Python<'py>,
@@ -36,9 +37,9 @@ pub(crate) fn project<'py>(
     fields.insert("event_type", projected.event_type);
     fields.insert("stage", projected.stage);
     fields.insert("severity", projected.severity);
-    let severity_text = own_text(&objects, severity_text, projected.severity_text)?;
+    let severity_text = python_text(&objects, severity_text, projected.severity_text)?;
     fields.insert("severity_text", severity_text);
-    let body = own_text(&objects, view.get("context"), projected.body)?;
+    let body = python_text(&objects, view.get("context"), projected.body)?;
     fields.insert("body", body);
     fields.insert("resource", Value::Map(projected.resource));
     fields.insert("attributes", Value::Map(projected.attributes));
@@ -61,7 +62,7 @@ pub(crate) fn distinct(py: Python<'_>, mappings: Vec<Bound<'_, PyAny>>) -> PyRes
 }
 
 /// The text of a value; for an opaque Python object, the text that Python's `str` returns.
-fn own_text(
+fn python_text(
     objects: &Objects<'_>,
     value: Option<&Value>,
     text: Option<Text>,

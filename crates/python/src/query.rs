@@ -16,10 +16,10 @@ use crate::filters::Wanted;
 use crate::issues;
 use crate::rows::event_of;
 
-/// The rows of a query as Python gets them.
+/// The result of a query: one dictionary per row, or an exception.
 pub(crate) type Rows<'py> = PyResult<Vec<Bound<'py, PyDict>>>;
 
-/// The artifacts at the given paths, ready for queries.
+/// Answers queries about the recordings and bundles at the given paths.
 #[pyclass(frozen, module = "stormlog._core")]
 pub(crate) struct QueryStore(pub(crate) Arc<Store>);
 
@@ -30,7 +30,8 @@ impl QueryStore {
         Self(Arc::new(py.detach(|| Store::open(&paths))))
     }
 
-    /// The catalog of the store: sources, bundles, attachments and run envelopes.
+    /// Lists everything that was found at the paths: sources of events, OOM bundles, attachments
+    /// and run envelopes (files that describe a run).
     fn catalog<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let catalog = self.0.catalog();
         let dict = PyDict::new(py);
@@ -43,7 +44,7 @@ impl QueryStore {
         Ok(dict)
     }
 
-    /// All warnings of the queries so far.
+    /// All warnings so far: those from opening the paths, then those from queries.
     fn warnings<'py>(&self, py: Python<'py>) -> Rows<'py> {
         dicts_of(py, self.0.warnings())
     }
@@ -225,7 +226,8 @@ pub(crate) fn is_run_envelope(payload: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(payload.is_some_and(|payload| query::RunEnvelope::is_one(&payload)))
 }
 
-/// The fields of a run envelope; `None` when the envelope is invalid.
+/// Reads a run envelope (a JSON object that describes a run) and returns its fields; `None` when
+/// the envelope is invalid.
 #[pyfunction]
 pub(crate) fn read_run_envelope<'py>(
     py: Python<'py>,
@@ -237,7 +239,7 @@ pub(crate) fn read_run_envelope<'py>(
     envelope.map(|envelope| dict_of(py, &envelope)).transpose()
 }
 
-/// Events of many artifacts, in order of time.
+/// The events that a query found in any number of artifacts, in order of time.
 #[pyclass(frozen, module = "stormlog._core")]
 pub(crate) struct QueriedEvents(query::EventRows);
 

@@ -5,29 +5,30 @@ use pyo3::prelude::*;
 
 /// Texts in the error messages of frameworks that mean that memory has run out: host memory, or the
 /// memory of a device for which the framework offers no out-of-memory callback.
-const TEXTS: [&str; 2] = ["DefaultCPUAllocator", "RESOURCE_EXHAUSTED"];
+const OOM_TEXTS: [&str; 2] = ["DefaultCPUAllocator", "RESOURCE_EXHAUSTED"];
 
 /// A callable that the interpreter calls for every exception that is raised; to be fast, it checks
 /// the type, and the text only for a `RuntimeError`.
 #[pyclass(frozen, module = "stormlog._core")]
 pub(crate) struct MemoryErrors {
-    then: Py<PyAny>,
+    callback: Py<PyAny>,
 }
 
 #[pymethods]
 impl MemoryErrors {
-    /// Calls a function with each exception that means that memory ran out.
+    /// Makes a callable that calls `then` with each exception that means that memory ran out.
     #[new]
     fn new(then: Py<PyAny>) -> Self {
-        Self { then }
+        Self { callback: then }
     }
 
-    /// An exception that the called function raises is ignored.
+    /// Called by the interpreter for each raised exception. An exception in the function `then` is
+    /// ignored.
     fn __call__(&self, _code: &Bound<'_, PyAny>, _offset: i64, error: &Bound<'_, PyAny>) {
         let is_of_memory = error.is_instance_of::<PyMemoryError>()
             || (error.is_instance_of::<PyRuntimeError>() && is_of_memory(error));
         if is_of_memory {
-            let _ = self.then.call1(error.py(), (error,));
+            let _ = self.callback.call1(error.py(), (error,));
         }
     }
 }
@@ -37,5 +38,5 @@ impl MemoryErrors {
 fn is_of_memory(error: &Bound<'_, PyAny>) -> bool {
     let first = error.getattr("args").and_then(|args| args.get_item(0));
     let text = first.and_then(|first| Ok(first.cast::<pyo3::types::PyString>()?.to_string()));
-    text.is_ok_and(|text| TEXTS.iter().any(|part| text.contains(part)))
+    text.is_ok_and(|text| OOM_TEXTS.iter().any(|part| text.contains(part)))
 }

@@ -9,10 +9,11 @@ use stormlog_capture::store::record_lines::{self, Keeps, MOST_KEYS, Objects, Wri
 use crate::dict_entries::Entries;
 use crate::json_text::Line;
 
-/// Lines of dictionaries.
+/// Converts Python dictionaries one after another to lines of JSON, reusing text of the previous
+/// line.
 pub(crate) type Lines = record_lines::Lines<Line>;
 
-/// Writes the line of a record, which may be any Python mapping.
+/// Converts a record, which may be any Python mapping, to the next line.
 pub(crate) fn take(lines: &mut Lines, record: &Bound<'_, PyAny>) -> PyResult<()> {
     if let Ok(dict) = record.cast_exact::<PyDict>() {
         return lines.take(dict);

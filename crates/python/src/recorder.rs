@@ -24,7 +24,7 @@ use crate::sink::sink_config;
 use crate::sources::collector_of;
 use crate::torch_source::StepHook;
 
-/// The options of a recorder, as Python passes them.
+/// The options of a recorder, as Python passes them in a dictionary.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Options<'py> {
@@ -194,7 +194,7 @@ impl Recorder {
         scope(py, &entered.map_err(|error| phase_error(py, &error))?)
     }
 
-    /// Ends a phase.
+    /// Ends the phase with the given scope id, which `enter_phase` returned.
     fn exit_phase(
         &self,
         py: Python<'_>,
@@ -204,12 +204,12 @@ impl Recorder {
     ) -> PyResult<()> {
         let scope_id = text_from_python(scope_id)?;
         let attributes = attributes.map(whole_map).transpose()?;
-        let left = py.detach(|| {
+        let exited = py.detach(|| {
             self.core
                 .exit_phase(&scope_id, thread_id, attributes.as_ref())
         });
-        let left = left.unwrap_or(Err(PhaseError::NoStack));
-        left.map(drop).map_err(|error| phase_error(py, &error))
+        let exited = exited.unwrap_or(Err(PhaseError::NoStack));
+        exited.map(drop).map_err(|error| phase_error(py, &error))
     }
 
     /// The events in the recorder's memory, each as the fields of a tracking event.
@@ -239,7 +239,7 @@ impl Recorder {
         dicts_of(py, &payloads)
     }
 
-    /// The events in the recorder's memory, as records of a sink.
+    /// The events in the recorder's memory, as records in the form that is written to files.
     fn records<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let records = py.detach(|| self.core.records());
         dicts_of(py, records.iter().map(stormlog_format::Event::to_record))
@@ -312,7 +312,8 @@ impl Recorder {
             .map_err(|error| os_error(&error, &path))
     }
 
-    /// The fields of the summary of the running session or the last one.
+    /// The fields of the summary of the running session, otherwise of the last one; `None` before
+    /// the first session.
     fn session<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let session = py.detach(|| self.core.session());
         session.map(|session| dict_of(py, &session)).transpose()
@@ -360,7 +361,7 @@ pub(crate) fn os_error(error: &std::io::Error, path: &std::path::Path) -> PyErr 
     }
 }
 
-/// Calls a Python function for every alert of the recorder.
+/// Passes every alert of the recorder to a Python function.
 struct PythonListener {
     function: Py<PyAny>,
 }

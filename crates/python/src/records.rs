@@ -10,14 +10,14 @@ use crate::convert::Objects;
 use crate::errors::invalid_record;
 use crate::events::event_object;
 
-/// Raises an exception if the record is invalid for its version.
+/// Raises an exception if the record breaks a rule of its `schema_version`.
 #[pyfunction]
 pub(crate) fn validate_record(py: Python<'_>, record: &Bound<'_, PyAny>) -> PyResult<()> {
     let record = record_of(&mut Objects::default(), record)?;
     stormlog_format::validate(&record).map_err(|error| invalid_record(py, &error))
 }
 
-/// Converts a record of any version to an event.
+/// Converts a record of any version to a Python event object, with defaults for what is missing.
 #[pyfunction]
 pub(crate) fn event_from_record<'py>(
     py: Python<'py>,

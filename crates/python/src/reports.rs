@@ -15,10 +15,10 @@ use crate::errors::raise;
 use crate::json_objects::object;
 use crate::load::load_error;
 
-/// The JSON document and the text of a report.
+/// A report for Python: as a dictionary with the content of its JSON form, and as text.
 type Rendered<'py> = (Bound<'py, PyAny>, String);
 
-/// Analyzes the runs whose artifacts are at the given paths.
+/// Analyzes the run that is recorded in the artifacts at the given paths, and returns the report.
 #[pyfunction]
 pub(crate) fn analyze_runs(
     py: Python<'_>,
@@ -32,13 +32,14 @@ pub(crate) fn analyze_runs(
     let gathered = py.detach(|| gather(&paths, &loading(skip_damaged)));
     let gathered = gathered.map_err(|(_, error)| load_error(py, &error))?;
     let outcome = py.detach(|| Analyses::with_report(&gathered.loaded, &choice));
-    let (report, analyses) = outcome.map_err(|error| nothing_there(py, &error))?;
+    let (report, analyses) = outcome.map_err(|error| analyze_error(py, &error))?;
     let document = to_value(&ReportDocument::of(&report, &analyses)).to_string();
     let text = analyzed::to_text(&report, Terminal::PLAIN);
     Ok((object(py, document.as_bytes())?, text))
 }
 
-/// Compares two runs and evaluates the gates of the comparison.
+/// Compares the run `new` with the run `base`, and checks the limits (gates) for the growth of
+/// memory.
 #[pyfunction]
 #[expect(
     clippy::too_many_arguments,
@@ -79,7 +80,7 @@ pub(crate) fn compare_runs<'py>(
     Ok((object(py, document.as_bytes())?, text))
 }
 
-/// Saves the metrics of a run as a baseline for later comparisons.
+/// Writes the metrics of a run to a baseline file, with which later runs can be compared.
 #[pyfunction]
 pub(crate) fn save_baseline(
     py: Python<'_>,
@@ -125,12 +126,12 @@ fn side(
     match read {
         Ok((side, _)) => Ok(side),
         Err(SideError::Load { error, .. }) => Err(load_error(py, &error)),
-        Err(SideError::Analyze { error, .. }) => Err(nothing_there(py, &error)),
+        Err(SideError::Analyze { error, .. }) => Err(analyze_error(py, &error)),
         Err(error) => Err(raise(py, "InvalidArtifactError", error.to_string())),
     }
 }
 
-fn nothing_there(py: Python<'_>, error: &AnalyzeError) -> PyErr {
+fn analyze_error(py: Python<'_>, error: &AnalyzeError) -> PyErr {
     raise(py, "InvalidValueError", error.to_string())
 }
 

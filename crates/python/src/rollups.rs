@@ -1,4 +1,4 @@
-//! Rollups for Python: implements `stormlog.telemetry_rollups` with the format and analysis crates.
+//! Rollups (totals and peaks of recorded events) for Python, for `stormlog.telemetry_rollups`.
 
 use std::path::PathBuf;
 
@@ -47,7 +47,7 @@ pub(crate) fn session_rollups<'py>(
     dicts_of(py, &rollups)
 }
 
-/// Validates the fields of a rollup file.
+/// Checks a mapping with the contents of a rollup file, and returns its fields as a new dictionary.
 #[pyfunction]
 pub(crate) fn rollups_from_mapping<'py>(
     py: Python<'py>,
@@ -66,7 +66,7 @@ pub(crate) fn read_rollups(py: Python<'_>, path: PathBuf) -> PyResult<Option<Bou
     fields.transpose()
 }
 
-/// The path of a sink's rollup file.
+/// The path of a sink's rollup file, for any path into the sink.
 #[pyfunction]
 pub(crate) fn rollup_path(path: PathBuf) -> PathBuf {
     stormlog_analysis::rollup_path(&path)

@@ -14,7 +14,7 @@ use crate::errors::invalid_record;
 use crate::events::event_object;
 use crate::json_objects;
 
-/// Events in columns.
+/// The events of a session or a run, stored in columns to save memory.
 #[pyclass(frozen, module = "stormlog._core")]
 pub(crate) struct EventRows(pub(crate) Events);
 
@@ -39,7 +39,7 @@ impl EventRows {
         event_of(py, self.get(index)?)
     }
 
-    /// The events as an Arrow stream.
+    /// The events as an Arrow stream, for the Arrow PyCapsule interface.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -51,7 +51,7 @@ impl EventRows {
         PyCapsule::new_with_value(py, arrow::stream(self.0.clone()), c"arrow_array_stream")
     }
 
-    /// The schema of the Arrow stream.
+    /// The schema of the Arrow stream, for the Arrow PyCapsule interface.
     #[expect(
         clippy::unused_self,
         reason = "the protocol requires a method of an object"
@@ -71,7 +71,7 @@ impl EventRows {
     }
 }
 
-/// Makes columns of events from records, which must be valid.
+/// Stores records in columns; raises an exception for an invalid record.
 #[pyfunction]
 pub(crate) fn rows_from_records<'py>(
     py: Python<'py>,

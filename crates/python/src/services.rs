@@ -22,7 +22,7 @@ impl Services for PythonServices {
             let settings = dict_of(py, &request.settings)?;
             call(py, "check", (request.service.key(), settings)).map(drop)
         })
-        .map_err(words)
+        .map_err(message_of)
     }
 
     fn log(
@@ -35,7 +35,7 @@ impl Services for PythonServices {
             let objects = Objects::default();
             let settings = objects.map_to_python(py, &request.settings)?;
             let service = request.service.key();
-            let place = match finished {
+            let logged_at = match finished {
                 Finished::Diagnosis(directory) => {
                     let arguments = (service, settings, command, directory);
                     call(py, "log_diagnosis", arguments)?
@@ -52,9 +52,9 @@ impl Services for PythonServices {
                     call(py, "log_tracking", arguments)?
                 }
             };
-            place.extract()
+            logged_at.extract()
         })
-        .map_err(words)
+        .map_err(message_of)
     }
 }
 
@@ -68,8 +68,8 @@ fn call<'py>(
         .call1(arguments)
 }
 
-/// An exception as text.
-fn words(error: PyErr) -> String {
+/// The message of an exception, or the name of its class if it has no message.
+fn message_of(error: PyErr) -> String {
     Python::attach(|py| {
         if error.is_instance_of::<PyKeyboardInterrupt>(py) {
             return "interrupted".to_owned();
@@ -111,7 +111,7 @@ pub(crate) fn sendable_document(
     document.transpose()
 }
 
-/// Replaces what looks like a secret in a text.
+/// Replaces the parts of a text that look like secrets, before the text is sent to a tracker.
 #[pyfunction]
 pub(crate) fn sendable_text<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyString>> {
     let hidden = stormlog_capture::redact::redacted_text(text_from_python(text)?);

@@ -11,8 +11,8 @@ use stormlog_format::{
 use crate::convert::{Objects, dict_of, scalar, text_of, text_to_python};
 use crate::errors::invalid_session;
 
-/// The fields of a session summary that are numbers.
-const NUMBERS: [&str; 6] = [
+/// The keys of the integers in a session summary.
+const INTEGER_KEYS: [&str; 6] = [
     "started_at_ns",
     "ended_at_ns",
     "pid",
@@ -40,21 +40,23 @@ pub(crate) fn stable_legacy_session_id<'py>(
     text_to_python(py, &stormlog_format::stable_legacy_session_id(&parts))
 }
 
-/// The status of a session as files spell it.
+/// The status of a session, spelled as in files; the argument may have any case and white space
+/// around it.
 #[pyfunction]
 pub(crate) fn normalize_session_status(status: &Bound<'_, PyAny>) -> PyResult<&'static str> {
     Ok(parse_status(status)?.as_str())
 }
 
-/// Converts a field of a session summary to an integer.
+/// Converts a value to an integer like Python's `int`; errors name the field `field` of a session
+/// summary.
 #[pyfunction]
 pub(crate) fn session_integer(value: &Bound<'_, PyAny>, field: &str) -> PyResult<i64> {
-    let known = NUMBERS.into_iter().find(|known| *known == field);
+    let known = INTEGER_KEYS.into_iter().find(|known| *known == field);
     stormlog_format::session_integer(known.unwrap_or("value"), &number(value)?)
         .map_err(|error| invalid_session(value.py(), &error))
 }
 
-/// Reads the fields of a session summary from a mapping.
+/// Checks a mapping with a session summary, and returns its fields as a new dictionary.
 #[pyfunction]
 pub(crate) fn session_from_mapping<'py>(
     py: Python<'py>,
@@ -64,7 +66,7 @@ pub(crate) fn session_from_mapping<'py>(
     let mut map = objects
         .flat(payload)?
         .ok_or_else(|| invalid_session(py, &SessionError::NotAnObject))?;
-    for key in NUMBERS {
+    for key in INTEGER_KEYS {
         if map.contains(key) {
             map.insert(key, number(&payload.get_item(key)?)?);
         }

@@ -46,7 +46,8 @@ pub(crate) fn every_fork_is_announced() {
     store::every_fork_is_announced();
 }
 
-/// A sink on a directory; the base class of Python's `AppendOnlyTelemetrySink`.
+/// Writes the events of a recording to a directory; the base class of Python's
+/// `AppendOnlyTelemetrySink`.
 #[pyclass(frozen, subclass, module = "stormlog._core", weakref, dict)]
 pub(crate) struct Sink {
     sink: store::Sink,
@@ -77,7 +78,7 @@ impl Sink {
         dict_of(py, &started.map_err(|error| sink_error(&error))?)
     }
 
-    /// The fields of the active session; `None` when no session is active.
+    /// The fields of the active session's summary; `None` when no session is active.
     fn current<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let session = py.detach(|| self.sink.current_session());
         session.map(|session| dict_of(py, &session)).transpose()
@@ -120,7 +121,8 @@ impl Sink {
             .map_err(|error| sink_error(&error))
     }
 
-    /// Write buffered records if a flush is due, or always when forced.
+    /// Write buffered records to the file if a flush is due by the configured limits, or always
+    /// when forced.
     #[pyo3(signature = (force = false))]
     fn flush(&self, py: Python<'_>, force: bool) -> PyResult<()> {
         py.detach(|| self.sink.flush(force))
@@ -145,7 +147,8 @@ impl Sink {
         })
     }
 
-    /// Counts of rollovers, deleted segments, and remaining segments.
+    /// Counts by name: changes to a new segment file, deleted segments, and the segments that are
+    /// left.
     fn diagnostics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let counts = py.detach(|| self.sink.diagnostics());
         let dict = PyDict::new(py);
@@ -155,7 +158,7 @@ impl Sink {
         Ok(dict)
     }
 
-    /// The directory of the sink.
+    /// The directory into which the sink writes.
     #[getter]
     fn directory(&self) -> PathBuf {
         self.sink.directory()
@@ -193,7 +196,7 @@ pub(crate) fn sink_config(config: &Bound<'_, PyAny>) -> PyResult<SinkConfig> {
     })
 }
 
-/// Rounds a limit, which is positive, up to an integer.
+/// Rounds a positive limit from the configuration, such as a number of bytes, up to an integer.
 fn whole(limit: f64) -> u64 {
     stormlog_format::whole(limit.ceil()).unsigned_abs()
 }

@@ -85,7 +85,8 @@ impl StepHook {
         self.shared.attention.attend();
     }
 
-    /// The exception after which the watcher is no longer called.
+    /// The message of the exception that the watcher raised, after which it is never called again;
+    /// `None` while it has raised none.
     #[getter]
     fn watcher_error(&self) -> Option<String> {
         self.watcher.error()
@@ -97,7 +98,7 @@ impl StepHook {
         self.shared.attention.take_rise()
     }
 
-    /// How many optimizer steps the program has made.
+    /// How many optimizer steps the program has made since the hook was created.
     #[getter]
     fn steps(&self) -> u64 {
         self.shared.steps.count()

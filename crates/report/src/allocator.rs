@@ -29,20 +29,24 @@ const STYLE: &str = include_str!("../assets/allocator.css");
 /// The largest number of entries that a page shows of each part of a snapshot.
 #[derive(Clone, Copy, Debug)]
 pub struct AllocatorLimits {
-    /// Points of the timeline.
+    /// The largest number of allocator events that the timeline shows. Of a longer history, the
+    /// events with the most and the least allocated memory in each interval are shown.
     pub timeline_points: usize,
-    /// The largest number of allocations that get a mark on the timeline.
+    /// The largest number of allocations, and of out-of-memory errors, that get a mark on the
+    /// timeline.
     pub marks: usize,
-    /// The largest number of listed lines of the program that hold memory.
+    /// The largest number of rows in the table of holders: the lines of the program that allocated
+    /// memory.
     pub holders: usize,
-    /// Live blocks.
+    /// The largest number of rows in the table of live blocks (allocations that were not freed).
     pub live: usize,
-    /// Segments on the map.
+    /// The largest number of segments (pieces of device memory that PyTorch has reserved) that are
+    /// drawn.
     pub segments: usize,
 }
 
 impl AllocatorLimits {
-    /// The limits for an interactive page of a snapshot.
+    /// The limits that [`allocator_page`] uses.
     pub const PAGE: Self = Self {
         timeline_points: 20_000,
         marks: 20,
@@ -80,7 +84,8 @@ struct Still<'a> {
     sections: &'a str,
 }
 
-/// Draws a snapshot as a page without JavaScript, which other pages embed.
+/// Draws a snapshot as a self-contained page without JavaScript. If the snapshot contains no
+/// history of allocator events, the page has no timeline.
 pub fn allocator_still(account: &Account, limits: &AllocatorLimits) -> Result<String, DrawError> {
     let (light, dark) = if account.moments.is_empty() {
         (String::new(), String::new())

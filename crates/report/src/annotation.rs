@@ -3,12 +3,13 @@
 
 use crate::escape::is_active;
 
-/// Escapes the message of an annotation.
+/// Escapes the message of a GitHub annotation, the text after its second `::`.
 pub(crate) fn message(text: &str) -> String {
     escaped(text, |_| None)
 }
 
-/// Escapes a property of an annotation, such as its title.
+/// Escapes a property of a GitHub annotation, such as its title. Unlike in a message, `:` and `,`
+/// are escaped too, because they would end the property.
 pub(crate) fn property(text: &str) -> String {
     escaped(text, |ch| match ch {
         ':' => Some("%3A"),

@@ -17,7 +17,7 @@ pub(crate) fn unit_for(bytes: f64) -> (&'static str, f64) {
     (UNITS[0], 1.0)
 }
 
-/// An amount of memory: `1.50 GiB`, `640 MiB`, `12 B`.
+/// Formats a number of bytes with a binary unit: `1.50 GiB`, `640 MiB`, `12 B`.
 pub fn human(bytes: i64) -> String {
     human_bytes(bytes as f64)
 }

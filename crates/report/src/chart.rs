@@ -18,7 +18,8 @@ pub(crate) const BELOW: f64 = 44.0;
 const PHASE_ROW: f64 = 16.0;
 /// The largest number of rows of phase bands. More deeply nested phases are not drawn.
 const PHASE_ROWS: usize = 3;
-/// Text size, row height and largest number of rows of the verdict.
+/// Text size in pixels, row height in pixels and largest number of rows of the verdict, the text
+/// below the heading that states what was found in a run.
 const VERDICT: f64 = 13.0;
 const VERDICT_ROW: f64 = 17.0;
 const VERDICT_LINES: usize = 4;
@@ -89,7 +90,8 @@ pub(crate) fn verdict_below(
     y + 12.0
 }
 
-/// The height that the verdict needs in a given width.
+/// The height in pixels that the verdict needs when it is wrapped to a width in pixels; 0 without a
+/// verdict.
 pub(crate) fn verdict_height(verdict: Option<&(Severity, String)>, width: f64) -> f64 {
     verdict.map_or(0.0, |(_, text)| {
         let style = TextStyle::new(VERDICT, Theme::Light.text()).bold();
@@ -121,7 +123,7 @@ pub(crate) fn wrapped(text: &str, style: TextStyle, width: f64, most: usize) -> 
     lines
 }
 
-/// An entry of a legend.
+/// An entry of a chart's legend: a colour sample and its text.
 pub(crate) struct Key {
     pub(crate) ink: Ink,
     pub(crate) text: String,
@@ -136,7 +138,7 @@ pub(crate) enum Look {
     Patch,
 }
 
-/// Draws a legend in rows; returns the area below it.
+/// Draws a legend at the top of the area, in as many rows as it needs; returns the area below it.
 pub(crate) fn legend(scene: &mut Scene, area: Area, theme: Theme, keys: &[Key]) -> Area {
     let style = TextStyle::new(12.5, theme.text());
     let (mut x, mut y) = (area.x, area.y + 12.0);
@@ -203,7 +205,8 @@ pub(crate) fn byte_axis(
     scale
 }
 
-/// Draws the time axis below a plot.
+/// Draws the time axis below a plot. The ticks count from the point in time `zero_ns`, which is
+/// printed below them.
 pub(crate) fn time_axis(scene: &mut Scene, plot: Area, theme: Theme, span: Span, zero_ns: i64) {
     let scale = time_scale(plot, span);
     let count = (plot.width / 90.0).round().clamp(2.0, 14.0) as usize;
@@ -237,7 +240,7 @@ pub(crate) fn time_scale(plot: Area, span: Span) -> TimeScale {
     }
 }
 
-/// Shades the sampling gaps in the plot.
+/// Shades the sampling gaps (times without samples) in the plot.
 pub(crate) fn sampling_gaps(
     scene: &mut Scene,
     plot: Area,
@@ -265,7 +268,7 @@ pub(crate) fn sampling_gaps(
     }
 }
 
-/// The height of all rows of phase bands.
+/// The height in pixels of all rows of phase bands above a plot; 0 if there are no phases.
 pub(crate) fn phases_height(phases: &[Phase]) -> f64 {
     let deepest = phases.iter().map(|phase| phase.depth).max();
     deepest.map_or(0.0, |depth| {

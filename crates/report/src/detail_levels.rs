@@ -18,7 +18,7 @@ use crate::track::UNKNOWN;
 
 /// The number of entries in a block, few enough that a page can unpack a block between two frames.
 const BLOCK: usize = 16_384;
-/// How many times fewer entries a level has than the next finer level.
+/// Each entry of a level summarizes this number of entries of the next finer level.
 const STEP: usize = 16;
 /// A level with at most this many entries becomes the coarsest level, which a page unpacks before
 /// it draws anything.
@@ -31,13 +31,14 @@ pub(crate) struct Columns<'a> {
     pub(crate) series: Vec<&'a [i64]>,
 }
 
-/// One level of detail, in which each entry summarizes `bucket` samples.
+/// One level of detail of a track, in which each entry summarizes `bucket` consecutive samples.
 pub(crate) struct Level {
     pub(crate) bucket: usize,
     pub(crate) blocks: Vec<Block>,
 }
 
-/// A compressed block of consecutive entries of a level.
+/// A compressed block of `count` consecutive entries of a level, whose samples were taken in the
+/// time range from `from` to `to`.
 pub(crate) struct Block {
     pub(crate) count: usize,
     pub(crate) from: i64,
@@ -79,8 +80,8 @@ fn pack_block(columns: &Columns<'_>, bucket: usize, entries: std::ops::Range<usi
     }
     if bucket > 1 {
         for entry in entries.clone() {
-            let places = samples(entry);
-            let length = columns.times[places.end - 1] - columns.times[places.start];
+            let range = samples(entry);
+            let length = columns.times[range.end - 1] - columns.times[range.start];
             put(&mut plain, length.max(0) as u64);
         }
     }
@@ -150,7 +151,7 @@ fn put(out: &mut Vec<u8>, mut number: u64) {
 
 fn deflate(plain: &[u8]) -> Vec<u8> {
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::new(6));
-    // Writing to a vector does not fail.
+    // The encoder writes to a vector, which does not fail.
     let written = encoder.write_all(plain);
     debug_assert!(written.is_ok());
     encoder.finish().unwrap_or_default()

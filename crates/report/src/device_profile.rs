@@ -7,7 +7,7 @@ use crate::bytes::human;
 use crate::error::DrawError;
 use crate::html::policy;
 
-/// The largest number of functions listed on a page.
+/// The largest number of functions listed on a page, starting with those that hold the most memory.
 const MOST_FUNCTIONS: usize = 50;
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;\
@@ -36,7 +36,8 @@ struct Row {
     share: String,
 }
 
-/// A self-contained page with the functions that hold memory, the largest first.
+/// Renders a self-contained HTML page with a table of the functions whose allocations are still in
+/// use, those with the most bytes first.
 pub fn device_profile_page(allocations: &[Allocation]) -> Result<String, DrawError> {
     let total: i64 = allocations
         .iter()
@@ -86,12 +87,12 @@ mod tests {
         ];
         let page = device_profile_page(&allocations).unwrap();
         assert!(!page.contains("<script>"));
-        let place = |text: &str| {
+        let offset = |text: &str| {
             page.find(text)
                 .unwrap_or_else(|| panic!("{text} in {page}"))
         };
-        assert!(place("<td>main") < place("<td>load"));
-        assert!(place("<td>load") < place("script&#"));
+        assert!(offset("<td>main") < offset("<td>load"));
+        assert!(offset("<td>load") < offset("script&#"));
         assert!(
             page.contains("100.0 %") && page.contains("3.00 MiB"),
             "{page}"

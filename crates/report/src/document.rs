@@ -20,7 +20,7 @@ pub fn to_value(document: &impl Serialize) -> Value {
 ///
 /// Like [`to_value`].
 pub fn pretty(document: &impl Serialize) -> String {
-    // The `Display` of a value writes the same text, but takes longer.
+    // `format!("{:#}", value)` would write the same text, but takes longer.
     let text = serde_json::to_string_pretty(&to_value(document));
     text.expect("values have text as keys") + "\n"
 }

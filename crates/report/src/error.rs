@@ -1,6 +1,6 @@
-//! Errors that occur while a picture is drawn.
+//! Errors that occur while a chart or an HTML page is drawn.
 
-/// Why a picture cannot be drawn.
+/// Why a chart or an HTML page cannot be drawn.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the error message of a variant describes it")]

@@ -1,4 +1,5 @@
-//! The font that Stormlog ships, and the width of text in this font.
+//! The font in which all text of charts is drawn (Roboto, part of the program), and the width of
+//! text in this font.
 
 use std::sync::LazyLock;
 
@@ -24,7 +25,8 @@ pub(crate) enum Weight {
 const TABLED: usize = 0x460;
 
 struct Widths {
-    /// Widths of characters as a share of the font size (one em).
+    /// The width of each character below [`TABLED`] as a share of the font size (one em); the index
+    /// is the code of the character.
     advance: Vec<f32>,
 }
 
@@ -49,7 +51,7 @@ impl Widths {
 static REGULAR_WIDTHS: LazyLock<Widths> = LazyLock::new(|| Widths::of(REGULAR));
 static BOLD_WIDTHS: LazyLock<Widths> = LazyLock::new(|| Widths::of(BOLD));
 
-/// The width of a text in pixels.
+/// The width of a text in pixels, for a font size in pixels.
 pub(crate) fn width(text: &str, size: f64, weight: Weight) -> f64 {
     let widths = match weight {
         Weight::Regular => &REGULAR_WIDTHS,

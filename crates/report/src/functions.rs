@@ -23,15 +23,15 @@ pub struct FunctionRow {
     pub name: String,
     /// How long the call took, in seconds.
     pub seconds: f64,
-    /// Bytes it allocated.
+    /// Bytes that the call allocated.
     pub allocated: i64,
-    /// Bytes it freed.
+    /// Bytes that the call freed.
     pub freed: i64,
     /// The highest memory use in bytes during the call.
     pub peak: i64,
 }
 
-/// The number by which bars compare functions.
+/// The number of each function that a bar chart shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FunctionBars {
     /// Mean allocated bytes per call.
@@ -61,7 +61,7 @@ struct Function {
     peak: i64,
 }
 
-/// Calls of profiled functions, summed up by function.
+/// The calls of profiled functions, and the sums of their times and bytes for each function.
 #[derive(Clone, Debug)]
 pub struct FunctionTable {
     rows: Vec<FunctionRow>,
@@ -71,11 +71,11 @@ pub struct FunctionTable {
 impl FunctionTable {
     /// Groups calls by function and sums them up.
     pub fn new(rows: Vec<FunctionRow>) -> Self {
-        let mut places: BTreeMap<String, usize> = BTreeMap::new();
+        let mut indices: BTreeMap<String, usize> = BTreeMap::new();
         let mut functions: Vec<(String, Function)> = Vec::new();
         for row in &rows {
             let name = clean(&row.name);
-            let index = *places.entry(name.clone()).or_insert_with(|| {
+            let index = *indices.entry(name.clone()).or_insert_with(|| {
                 functions.push((name, Function::default()));
                 functions.len() - 1
             });
@@ -89,12 +89,12 @@ impl FunctionTable {
         Self { rows, functions }
     }
 
-    /// Whether there are no calls.
+    /// Whether the table contains no calls.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Draws one number of each function as bars, the largest first.
+    /// Draws the number that `what` selects as one bar per function, the largest first.
     pub fn bars(&self, what: FunctionBars, canvas: Canvas) -> Scene {
         let rows = self.functions.len().min(MOST_BARS) as u32;
         let height = canvas.height.unwrap_or(110 + rows * 28);
@@ -167,7 +167,7 @@ impl FunctionTable {
         scene
     }
 
-    /// Puts a drawing of profiled functions on an HTML page.
+    /// Renders an HTML page around a drawing that was made by one of the other functions.
     pub fn page_of(scene: &Scene, title: &str, theme: Theme) -> Result<String, DrawError> {
         html::picture_page(scene, title, theme)
     }

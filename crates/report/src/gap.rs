@@ -34,7 +34,8 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     Ok(scene)
 }
 
-/// The tracks with the most hidden memory, in order of rank.
+/// The tracks to draw, in order of rank: those that reach the most hidden memory in the time span,
+/// at most [`MOST_LINES`].
 pub(crate) fn widest(tracks: &[DrawnTrack], span: Span) -> Vec<&DrawnTrack> {
     let mut known: Vec<(i64, &DrawnTrack)> = tracks
         .iter()
@@ -85,7 +86,7 @@ fn ink(index: usize, is_only: bool, theme: Theme) -> crate::theme::Ink {
     }
 }
 
-/// Draws the plot of hidden memory with its axes and marks.
+/// Draws the plot of hidden memory, one line per track, with its axes and marks.
 pub(crate) fn panel(
     scene: &mut Scene,
     area: Area,

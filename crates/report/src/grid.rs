@@ -22,14 +22,14 @@ impl Grid {
         Self { columns, rows }
     }
 
-    /// The known values of all ranks in one time column, sorted.
+    /// The known values of all ranks in one time column, in ascending order.
     pub(crate) fn sorted_column(&self, column: usize) -> Vec<i64> {
         let mut values: Vec<i64> = self.rows.iter().filter_map(|row| row[column]).collect();
         values.sort_unstable();
         values
     }
 
-    /// The highest value of the grid.
+    /// The highest value of all cells; 0 if no value is known.
     pub(crate) fn peak(&self) -> i64 {
         let values = self.rows.iter().flatten().flatten();
         values.copied().max().unwrap_or(0)
@@ -37,8 +37,8 @@ impl Grid {
 }
 
 fn row(track: &DrawnTrack, measure: Measure, span: Span, columns: usize) -> Vec<Option<i64>> {
-    let places = track.within(span);
-    let own = TimeScale {
+    let range = track.within(span);
+    let own_scale = TimeScale {
         span: Span::new(
             span.from.saturating_sub(track.skew_ns),
             span.to.saturating_sub(track.skew_ns),
@@ -46,8 +46,8 @@ fn row(track: &DrawnTrack, measure: Measure, span: Span, columns: usize) -> Vec<
         left: 0.0,
         width: columns as f64,
     };
-    let times = &track.times()[places.clone()];
-    let found = reduce::columns(times, &track.values(measure)[places], own, columns);
+    let times = &track.times()[range.clone()];
+    let found = reduce::columns(times, &track.values(measure)[range], own_scale, columns);
     let mut row: Vec<Option<i64>> = found
         .iter()
         .map(|cell| cell.map(|(_, most)| most))
@@ -55,13 +55,13 @@ fn row(track: &DrawnTrack, measure: Measure, span: Span, columns: usize) -> Vec<
     // The value of a sample also fills the following time columns until the next sample, unless the
     // distance is a sampling gap.
     let column_ns = (span.length() / columns as i64).max(1);
-    let holds = (track.gap_ns() / column_ns).min(columns as i64) as usize;
+    let most_columns = (track.gap_ns() / column_ns).min(columns as i64) as usize;
     let mut last: Option<usize> = None;
     for index in 0..columns {
         if row[index].is_none() {
             continue;
         }
-        if let Some(last) = last.filter(|last| index - last <= holds + 1) {
+        if let Some(last) = last.filter(|last| index - last <= most_columns + 1) {
             let value = row[last];
             row[last + 1..index].fill(value);
         }

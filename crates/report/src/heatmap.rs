@@ -52,7 +52,7 @@ pub(crate) fn range(grid: &Grid) -> (i64, i64) {
     }
 }
 
-/// Draws the heat map with its axes and the colour scale.
+/// Draws the heat map of a measure, one row per track, with its axes and the colour scale.
 pub(crate) fn panel(
     scene: &mut Scene,
     area: Area,
@@ -67,16 +67,16 @@ pub(crate) fn panel(
     // When there are more ranks than pixels, neighbouring ranks share a row, which shows the
     // highest value among them.
     let lines = tracks.len().min(plot.height as usize).max(1);
-    let share = |rank: usize| rank * lines / tracks.len().max(1);
+    let row_of = |rank: usize| rank * lines / tracks.len().max(1);
     let mut merged: Vec<Vec<Option<i64>>> = vec![vec![None; grid.columns]; lines];
     for (rank, row) in grid.rows.iter().enumerate() {
-        for (cell, value) in merged[share(rank)].iter_mut().zip(row) {
+        for (cell, value) in merged[row_of(rank)].iter_mut().zip(row) {
             *cell = (*cell).max(*value);
         }
     }
     scene.rect(plot, theme.grid());
     cells(scene, plot, &merged, range);
-    rank_axis(scene, plot, theme, tracks, share, lines);
+    rank_axis(scene, plot, theme, tracks, row_of, lines);
     scale_of_colours(scene, plot, theme, range, &merged);
     chart::time_axis(scene, plot, theme, span, span.from);
 }
@@ -125,14 +125,14 @@ fn rank_axis(
     plot: Area,
     theme: Theme,
     tracks: &[DrawnTrack],
-    share: impl Fn(usize) -> usize,
+    row_of: impl Fn(usize) -> usize,
     lines: usize,
 ) {
     let style = TextStyle::new(12.0, theme.muted()).anchored(Anchor::End);
     let height = plot.height / lines as f64;
     let mut free_from = plot.y;
     for (index, track) in tracks.iter().enumerate() {
-        let y = plot.y + (share(index) as f64 + 0.5) * height + 4.0;
+        let y = plot.y + (row_of(index) as f64 + 0.5) * height + 4.0;
         if y - 4.0 < free_from {
             continue;
         }

@@ -24,10 +24,10 @@ const LETTER: f64 = 6.3;
 /// The largest number of boxes in one flame graph. The number of boxes is limited because a file
 /// may contain more than the 24 stacks of 12 frames that Stormlog's recorder writes.
 const MOST_BOXES: usize = 1000;
-/// The number of box colours that the style sheet defines.
+/// The number of colours for the boxes of a flame graph; the style sheet has a class for each.
 const COLOURS: u32 = 6;
 
-/// One flame graph with its title.
+/// A flame graph of what holds memory, with its title.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HeldGraph {
     title: String,
@@ -38,7 +38,8 @@ pub(crate) struct HeldGraph {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Node {
     name: String,
-    /// The text of the tooltip of a box.
+    /// Text that the tooltip of the box shows after its name and size: the source line; may be
+    /// empty.
     detail: String,
     bytes: i64,
     children: Vec<Node>,
@@ -76,7 +77,8 @@ impl Node {
     }
 }
 
-/// Builds the flame graphs of a run.
+/// Builds flame graphs of what holds memory on the devices of a run, at most [`MOST_GRAPHS`]; empty
+/// if nothing was recorded about it.
 pub(crate) fn graphs(run: &Run) -> Vec<HeldGraph> {
     let mut found = Vec::new();
     let several = run.tracks.iter().any(|track| track.rank > 0);
@@ -190,7 +192,7 @@ pub(crate) fn sections(graphs: &[HeldGraph]) -> String {
         let mut drawing = Drawing {
             out: &mut out,
             all: graph.root.bytes,
-            left: MOST_BOXES,
+            boxes_left: MOST_BOXES,
         };
         drawing.add(&graph.root, (0.0, 0), WIDTH);
         out.push_str("</svg></section>");
@@ -198,13 +200,13 @@ pub(crate) fn sections(graphs: &[HeldGraph]) -> String {
     out
 }
 
-/// The state of a flame graph while its boxes are written.
+/// A flame graph while its boxes are written as SVG.
 struct Drawing<'a> {
     out: &'a mut String,
-    /// The number of bytes that the whole flame graph shows.
+    /// The bytes of all boxes together, of which each box shows its percentage.
     all: i64,
     /// How many more boxes may be written before the limit of the flame graph is reached.
-    left: usize,
+    boxes_left: usize,
 }
 
 impl Drawing<'_> {
@@ -212,10 +214,10 @@ impl Drawing<'_> {
     /// level of the box. The script `held.js`, which lays the boxes out again when the reader
     /// zooms, expects each box before the boxes below it.
     fn add(&mut self, node: &Node, at: (f64, usize), width: f64) {
-        if self.left == 0 {
+        if self.boxes_left == 0 {
             return;
         }
-        self.left -= 1;
+        self.boxes_left -= 1;
         let (x, level) = at;
         let y = LEVEL * level as f64;
         let percent = node.bytes as f64 / self.all.max(1) as f64 * 100.0;
@@ -246,10 +248,10 @@ impl Drawing<'_> {
             x + 3.0,
             y + LEVEL - 6.0
         );
-        let letters = ((width - 6.0) / LETTER).floor();
-        if letters >= 4.0 {
+        let fitting_characters = ((width - 6.0) / LETTER).floor();
+        if fitting_characters >= 4.0 {
             let text = format!("{}, {size}", node.name);
-            let shown: String = text.chars().take(letters as usize).collect();
+            let shown: String = text.chars().take(fitting_characters as usize).collect();
             escape(self.out, &shown);
         }
         self.out.push_str("</text></g>");

@@ -33,9 +33,9 @@ struct Page<'a> {
     theme: &'static str,
     style: &'a str,
     script: &'static str,
-    /// The picture that is shown when the browser runs no scripts.
+    /// The chart as SVG, which is shown when the browser runs no scripts.
     picture: &'a str,
-    /// Further HTML below the plots.
+    /// Further HTML below the plots, such as flame graphs and tables.
     more: &'a str,
     /// JSON data of the page, in which no character can end the HTML element that contains it.
     spec: &'a str,
@@ -53,17 +53,17 @@ struct Picture<'a> {
     drawing: &'a str,
 }
 
-/// Content of a page in addition to the plots of its story.
+/// What [`page_with`] adds to a page besides the plots.
 pub(crate) struct Addition<'a> {
     pub(crate) style: &'a str,
-    /// HTML for the page, in which every text is already escaped.
+    /// HTML that is placed below the plots, in which every text is already escaped.
     pub(crate) body: &'a str,
     /// The texts below the heading; an ordinary page shows the host, the ranks and the number of
     /// samples there.
     pub(crate) subtitle: Vec<String>,
 }
 
-/// Makes an interactive page of a story.
+/// Renders a story (the content of a chart) as an interactive HTML page.
 pub fn html_page(story: &Story, kind: PictureKind, theme: Theme) -> Result<String, DrawError> {
     let mut subtitle = vec![story.subtitle()];
     subtitle.extend(story.skew_note());
@@ -126,7 +126,8 @@ pub(crate) fn by_step(story: &Story) -> Result<Option<String>, DrawError> {
     )))
 }
 
-/// Makes an interactive page of a story, with additional content below the plots.
+/// Renders a story (the content of a chart) as an interactive HTML page, with additional content
+/// below the plots.
 pub(crate) fn page_with(
     story: &Story,
     kind: PictureKind,
@@ -165,7 +166,7 @@ pub(crate) fn page_with(
     .map_err(|error| DrawError::Page(error.to_string()))
 }
 
-/// Makes a page without scripts around a finished drawing.
+/// Renders an HTML page without scripts that contains only a finished drawing.
 pub(crate) fn picture_page(scene: &Scene, title: &str, theme: Theme) -> Result<String, DrawError> {
     let style = style();
     Picture {
@@ -179,7 +180,7 @@ pub(crate) fn picture_page(scene: &Scene, title: &str, theme: Theme) -> Result<S
     .map_err(|error| DrawError::Page(error.to_string()))
 }
 
-/// The prefix of all CSS rules for the dark theme.
+/// The selector in `plot.css` of the rule that sets the colours of the dark theme.
 const DARK: &str = ":root[data-theme=\"dark\"] ";
 
 /// The CSS of all pages. The rules for the dark theme also apply when the page follows the reader's

@@ -7,7 +7,7 @@ use stormlog_analysis::issue::{Change, ChangedIssue, Issue};
 use crate::escape::for_terminal;
 use crate::{annotation, time};
 
-/// Renders issues as text, two lines each.
+/// Renders issues (problems that were recognised across runs) as text, two lines each.
 pub fn text(issues: &[Issue]) -> String {
     if issues.is_empty() {
         return "no issues\n".into();
@@ -56,12 +56,12 @@ pub fn changes_text(changes: &[ChangedIssue]) -> String {
     out
 }
 
-/// The issues that changed, without those that stayed the same.
+/// The issues that changed between two sets of runs, without those that stayed the same.
 fn listed(changes: &[ChangedIssue]) -> impl Iterator<Item = &ChangedIssue> {
     changes.iter().filter(|one| one.change != Change::Same)
 }
 
-/// Renders issues as a Markdown table.
+/// Renders issues as a Markdown table, one row each.
 pub fn markdown(issues: &[Issue]) -> String {
     let mut out = String::from("| severity | state | issue | hits | last seen | id |\n");
     out.push_str("|---|---|---|---|---|---|\n");
@@ -80,7 +80,7 @@ pub fn markdown(issues: &[Issue]) -> String {
     out
 }
 
-/// Renders changed issues as a Markdown table.
+/// Renders the issues that changed between two sets of runs as a Markdown table, one row each.
 pub fn changes_markdown(changes: &[ChangedIssue]) -> String {
     let mut out = String::from("| change | severity | issue | hits | before | id |\n");
     out.push_str("|---|---|---|---|---|---|\n");
@@ -102,7 +102,8 @@ pub fn changes_markdown(changes: &[ChangedIssue]) -> String {
     out
 }
 
-/// Renders one annotation per issue, each with a given word before its title.
+/// Renders one GitHub annotation per issue; the word that comes with an issue is printed before its
+/// title.
 pub fn github<'a>(issues: impl Iterator<Item = (&'a str, &'a Issue)>) -> String {
     issues
         .map(|(word, issue)| annotated(command(issue), word, issue))

@@ -31,10 +31,10 @@ pub struct LedgerLines {
     pub unknown: Option<String>,
 }
 
-/// One user of the device's memory, such as PyTorch's pool or another process.
+/// One user of the device's memory, such as PyTorch's pool or another process, with the amount.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LedgerLine {
-    /// How much memory the user holds, as text with its unit.
+    /// How much memory the user holds, such as `1.50 GiB`, or `unknown`.
     pub size: String,
     /// The name of the user, such as `CUDA context of this process` or `process 4711 (python)`.
     pub name: String,
@@ -43,7 +43,7 @@ pub struct LedgerLine {
 }
 
 impl LedgerLines {
-    /// Renders the list of what uses the device in one line of text.
+    /// Renders the title, all lines and what could not be read as one line of text.
     pub fn sentence(&self) -> String {
         let lines = self.lines.iter();
         let lines = lines.map(|line| format!("{} {}", line.size, line.name));

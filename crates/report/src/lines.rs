@@ -1,4 +1,4 @@
-//! Draws lines and shaded areas of tracks inside a plot.
+//! Draws the memory of a track over time inside a plot, as lines and as shaded areas.
 
 use crate::reduce;
 use crate::scale::{Span, TimeScale, ValueScale};
@@ -14,23 +14,23 @@ pub(crate) fn pieces(
     time: TimeScale,
     value: ValueScale,
 ) -> Vec<Vec<Point>> {
-    let places = track.within(time.span);
-    let times = &track.times()[places.clone()];
-    let values = &track.values(measure)[places];
-    let own = own_scale(track, time);
+    let range = track.within(time.span);
+    let times = &track.times()[range.clone()];
+    let values = &track.values(measure)[range];
+    let own_scale = own_scale(track, time);
     let to_pixels = |piece: Vec<(i64, i64)>| {
         piece
             .into_iter()
-            .map(|(at, bytes)| (own.x(at), value.y(bytes)))
+            .map(|(at, bytes)| (own_scale.x(at), value.y(bytes)))
             .collect()
     };
-    reduce::pieces(times, values, own, track.gap_ns())
+    reduce::pieces(times, values, own_scale, track.gap_ns())
         .into_iter()
         .map(to_pixels)
         .collect()
 }
 
-/// Draws a measure as a line.
+/// Draws a measure of a track (such as the allocated bytes) over time as a line.
 pub(crate) fn line(
     scene: &mut Scene,
     track: &DrawnTrack,
@@ -53,14 +53,14 @@ pub(crate) fn between(
     fill: Ink,
 ) {
     let edges = edges(track, upper, lower, time);
-    let mut run: Vec<(f64, f64, f64)> = Vec::new();
+    let mut open: Vec<(f64, f64, f64)> = Vec::new();
     for edge in edges {
         match edge {
-            Some((x, high, low)) => run.push((x, value.y(high), value.y(low.min(high)))),
-            None => close(scene, &mut run, fill),
+            Some((x, high, low)) => open.push((x, value.y(high), value.y(low.min(high)))),
+            None => close(scene, &mut open, fill),
         }
     }
-    close(scene, &mut run, fill);
+    close(scene, &mut open, fill);
 }
 
 /// The edges of a filled area in order of time, as x position, upper value and lower value; `None`
@@ -109,13 +109,14 @@ fn own_scale(track: &DrawnTrack, time: TimeScale) -> TimeScale {
     }
 }
 
-/// Draws consecutive edges as one filled polygon.
-fn close(scene: &mut Scene, run: &mut Vec<(f64, f64, f64)>, fill: Ink) {
-    if run.iter().any(|(_, high, low)| high < low) {
-        let above = run.iter().map(|(x, high, _)| (*x, *high));
-        let below = run.iter().rev().map(|(x, _, low)| (*x, *low));
+/// Draws the collected edges (x position, upper y and lower y in pixels) as one filled polygon, and
+/// clears them.
+fn close(scene: &mut Scene, edges: &mut Vec<(f64, f64, f64)>, fill: Ink) {
+    if edges.iter().any(|(_, high, low)| high < low) {
+        let above = edges.iter().map(|(x, high, _)| (*x, *high));
+        let below = edges.iter().rev().map(|(x, _, low)| (*x, *low));
         let points: Vec<Point> = above.chain(below).collect();
         scene.polygon(points, fill);
     }
-    run.clear();
+    edges.clear();
 }

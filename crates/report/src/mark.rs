@@ -28,11 +28,11 @@ pub enum MarkKind {
     Oom,
     /// The collector could no longer read its source (such as NVML), or can read it again.
     Collector,
-    /// A finding of the analysis.
+    /// A memory problem that the analysis found, or the peak in the history of an allocator.
     Finding,
-    /// The rank where a problem probably began.
+    /// A finding that names the rank where a problem probably began.
     Suspect,
-    /// The moment from which several ranks were affected.
+    /// The moment from which a problem affected several ranks.
     Onset,
 }
 
@@ -45,12 +45,13 @@ stormlog_format::names!(MarkKind {
     Onset => "onset",
 });
 
-/// A moment or a time span with a label.
+/// A moment or a time span that is marked on a chart with a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// When the mark begins, on the clock of its rank.
+    /// When the marked event happened or the marked time span begins, in nanoseconds on the clock
+    /// of its rank.
     pub time_ns: i64,
-    /// When the mark ends, if it covers a time span.
+    /// When the marked time span ends, in nanoseconds; `None` for a single moment.
     pub end_ns: Option<i64>,
     /// The rank that the mark concerns; `None` for all ranks.
     pub rank: Option<i64>,
@@ -58,9 +59,9 @@ pub struct Mark {
     pub severity: Severity,
     /// The label of the mark, in a few words.
     pub label: String,
-    /// The full sentence of the mark, shown where there is enough space.
+    /// A full sentence that explains the marked finding, shown where there is enough space.
     pub detail: Option<String>,
-    /// What the mark shows.
+    /// Which kind of event or finding the mark shows.
     pub kind: MarkKind,
     /// Whether the mark concerns host memory and not a device.
     pub on_host: bool,
@@ -99,7 +100,7 @@ pub fn marks_of(sessions: &[&LoadedSession]) -> Vec<Mark> {
     marks
 }
 
-/// Creates the marks for the findings of a diagnosis.
+/// Creates a mark for each finding of a diagnosis for which it is known when the problem began.
 pub fn marks_of_diagnosis(diagnosis: &Diagnosis) -> Vec<Mark> {
     let mark = |finding: &Finding| {
         Some(Mark {
@@ -145,10 +146,11 @@ fn short_label(finding: &Finding) -> String {
     }
 }
 
-/// Marks with the same text, drawn as one mark with a number.
+/// Marks whose labels differ only in numbers, drawn with one label that ends in their count: `High
+/// fragmentation: 51.2% ×2`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MarkGroup {
-    /// The first mark of the group.
+    /// The first mark of the group, whose label the group has.
     pub(crate) first: Mark,
     /// The times of all marks of the group.
     pub(crate) times: Vec<i64>,
@@ -173,17 +175,17 @@ impl MarkGroup {
 /// Groups marks that differ only in their numbers, such as alerts that fire on every sample.
 pub(crate) fn grouped(marks: &[Mark]) -> Vec<MarkGroup> {
     let mut groups: Vec<MarkGroup> = Vec::new();
-    let mut places = HashMap::new();
+    let mut indices = HashMap::new();
     for mark in marks {
         let words: String = mark.label.chars().filter(|c| !c.is_ascii_digit()).collect();
         let key = (words, mark.kind, mark.severity, mark.rank, mark.on_host);
-        let known = places.get(&key).filter(|_| mark.kind != MarkKind::Finding);
+        let known = indices.get(&key).filter(|_| mark.kind != MarkKind::Finding);
         if let Some(index) = known {
             let group: &mut MarkGroup = &mut groups[*index];
             group.times.push(mark.time_ns);
             continue;
         }
-        places.entry(key).or_insert(groups.len());
+        indices.entry(key).or_insert(groups.len());
         groups.push(MarkGroup {
             first: mark.clone(),
             times: vec![mark.time_ns],

@@ -1,4 +1,4 @@
-//! Escapes texts from artifacts for Markdown.
+//! Escapes texts from artifacts (files of recordings) for Markdown.
 
 use crate::escape::is_active;
 

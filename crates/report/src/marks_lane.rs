@@ -16,7 +16,7 @@ const ROWS: usize = 4;
 /// different marks.
 const MOST_ROWS: usize = 12;
 const LABEL: f64 = 12.0;
-/// The width of the widest label, as a share of the plot's width.
+/// The largest width of a label, as a share of the plot's width; a longer label is cut.
 const WIDEST: f64 = 0.42;
 /// The largest number of lines drawn for one group of marks; more lines would hide the plot.
 const MOST_LINES: usize = 400;
@@ -53,7 +53,8 @@ impl Taken {
 }
 
 impl Lane {
-    /// Places the labels of marks, the most severe first.
+    /// Chooses a row and a position for the label of each group of marks, beginning with the most
+    /// severe.
     pub(crate) fn new(marks: &[Mark], scale: TimeScale) -> Self {
         let groups = grouped(marks);
         let style = TextStyle::new(LABEL, Theme::Light.text());
@@ -137,7 +138,7 @@ impl Lane {
         }
     }
 
-    /// The height that the rows of labels need above the plot.
+    /// The height in pixels that the rows of labels need above the plot.
     pub(crate) fn height(&self) -> f64 {
         match self.rows {
             0 => 0.0,
@@ -154,7 +155,8 @@ impl Lane {
         }
     }
 
-    /// Draws the lines of marks through a plot, and their labels above it.
+    /// Draws a vertical line through the plot for each group of marks, and the rows of labels above
+    /// the plot, the first of them at the y position `top`.
     pub(crate) fn draw(
         &self,
         scene: &mut Scene,

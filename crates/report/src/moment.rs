@@ -1,4 +1,4 @@
-//! Parses points in time of a session as people write them.
+//! Parses a point in time of a session as users type it: `12.5`, `2m30s` or a time stamp.
 
 use jiff::Timestamp;
 

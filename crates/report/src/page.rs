@@ -24,12 +24,13 @@ use crate::story::{PictureKind, Story};
 use crate::timeline::{panels_of, series_of};
 use crate::track::{DrawnTrack, Measure, UNKNOWN, track_name};
 
-/// The largest number of host memory lines; more lines could not be distinguished.
+/// The largest number of lines in the panel of host memory, which has one line per rank; more lines
+/// could not be distinguished.
 const MOST_HOSTS: usize = 8;
 /// The numbers of columns and rows of a heat map on a page.
 const HEAT_COLUMNS: usize = 1200;
 const HEAT_ROWS: usize = 256;
-/// The largest number of marks on a page.
+/// The largest number of groups of marks on a page, of marks in one group, and of phases.
 const MOST_MARKS: usize = 2000;
 
 /// The data of a page: a description as JSON, and the samples as compressed blocks in two byte
@@ -41,7 +42,7 @@ pub(crate) struct PageData {
     pub(crate) detail: Vec<u8>,
 }
 
-/// One line of a panel: its name, its colour and its values.
+/// One line of a panel (a plot on the page): its name, its colour and its values.
 struct Line {
     name: String,
     colour: Colour,
@@ -161,24 +162,24 @@ impl Builder {
     fn timelines(&mut self, story: &Story) {
         let several_devices = story.ranks().len() < story.tracks.len();
         for track in panels_of(story) {
-            let places = track.within(self.span);
+            let range = track.within(self.span);
             let mut lines: Vec<Line> = series_of(track)
                 .into_iter()
                 .map(|series| Line {
                     name: series.name,
                     colour: Colour::Measure(series.measure),
-                    values: track.values(series.measure)[places.clone()].to_vec(),
+                    values: track.values(series.measure)[range.clone()].to_vec(),
                     peak: track.peak(series.measure, self.span),
                 })
                 .collect();
             for measure in [Measure::Hidden, Measure::Others, Measure::Capacity] {
-                let is_known = track.extremes(measure, places.clone()).is_some();
+                let is_known = track.extremes(measure, range.clone()).is_some();
                 let is_of_device = matches!(measure, Measure::Hidden | Measure::Others);
                 if is_known && !(is_of_device && track.is_host()) {
                     lines.push(Line {
                         name: measure.name().into(),
                         colour: Colour::Measure(measure),
-                        values: track.values(measure)[places.clone()].to_vec(),
+                        values: track.values(measure)[range.clone()].to_vec(),
                         peak: track.peak(measure, self.span),
                     });
                 }
@@ -254,11 +255,11 @@ impl Builder {
         }
         for (index, track) in view.lines.iter().enumerate() {
             let name = track_name(track, several_devices);
-            let places = track.within(self.span);
+            let range = track.within(self.span);
             let line = Line {
                 name: name.clone(),
                 colour: Colour::Rank(index),
-                values: track.values(view.measure)[places].to_vec(),
+                values: track.values(view.measure)[range].to_vec(),
                 peak: track.peak(view.measure, self.span),
             };
             ids.push(self.track(track, &name, &[line]));
@@ -335,17 +336,15 @@ impl Builder {
     /// Adds the samples of a track in the shown time range to the page; returns the index of the
     /// added track.
     fn track(&mut self, track: &DrawnTrack, label: &str, lines: &[Line]) -> i64 {
-        let places = track.within(self.span);
-        let times = track.times()[places.clone()]
+        let range = track.within(self.span);
+        let times = track.times()[range.clone()]
             .iter()
             .map(|time| {
                 time.saturating_add(track.skew_ns)
                     .saturating_sub(self.span.from)
             })
             .collect();
-        let notes = places
-            .filter_map(|index| track.note(index))
-            .map(Value::text);
+        let notes = range.filter_map(|index| track.note(index)).map(Value::text);
         let notes: Vec<Value> = notes.collect();
         let id = self.columns(times, lines, label, Some(track.rank), track.gap_ns(), notes);
         if let Some(Value::Map(entry)) = self.tracks.last_mut() {

@@ -1,6 +1,6 @@
 //! Colours of text on a terminal.
 
-/// Whether text is coloured.
+/// Colours text for a terminal, or leaves it unchanged if `colours` is false.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paint {
     pub(crate) colours: bool,

@@ -6,7 +6,8 @@ use stormlog_format::Text;
 
 use crate::label::clean;
 
-/// A phase of a run: a time span with a name.
+/// A phase of a run: a time span that the program has given a name, such as `train`. Phases can be
+/// nested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phase {
     /// When the phase begins, in nanoseconds on the clock of its rank.
@@ -17,9 +18,10 @@ pub struct Phase {
     pub rank: i64,
     /// The nesting depth; the outermost phase has 0.
     pub depth: usize,
-    /// The name of this phase alone.
+    /// The name of this phase, without the names of the phases that contain it.
     pub name: String,
-    /// The names of all phases from the outermost to this one.
+    /// The names of all phases that contain this one and its own name, the outermost first, joined
+    /// to one text.
     pub path: String,
 }
 

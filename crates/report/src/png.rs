@@ -1,4 +1,5 @@
-//! Rasterises a drawing, using only the font that Stormlog ships.
+//! Renders a drawing as a PNG file. The only font is the one in the program, so that the picture
+//! looks the same on every machine.
 
 use std::sync::{Arc, LazyLock};
 

@@ -18,9 +18,11 @@ use crate::track::{DrawnTrack, Measure, track_name};
 
 /// The largest number of ranks with a line each; more ranks are drawn as an envelope.
 pub(crate) const MOST_LINES: usize = 16;
-/// The largest number of ranks outside the envelope that get a line.
+/// The largest number of ranks outside the envelope (the band that contains most ranks) that get a
+/// line of their own.
 const MOST_OUTLIERS: usize = 6;
-/// The number of time columns of the envelope.
+/// The number of columns of equal width into which the time axis is divided; the envelope has one
+/// value per column.
 const ENVELOPE_COLUMNS: usize = 480;
 
 pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
@@ -39,17 +41,18 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     Ok(scene)
 }
 
-/// The band that contains most ranks, computed for each time column.
+/// The range of the memory of all ranks, computed for each time column and drawn as bands.
 pub(crate) struct Envelope {
     /// For each time column: the minimum, 10th percentile, median, 90th percentile and maximum over
     /// all ranks; `None` where no rank has a value.
     pub(crate) columns: Vec<Option<[i64; 5]>>,
 }
 
-/// The lines, the envelope and the marks that are drawn for all ranks.
+/// What the chart of all ranks shows: a line for each rank, or an envelope and the lines of the
+/// ranks outside it.
 pub(crate) struct View<'a> {
     pub(crate) envelope: Option<Envelope>,
-    /// Ranks with their own line.
+    /// The tracks of the ranks that get a line.
     pub(crate) lines: Vec<&'a DrawnTrack>,
     pub(crate) measure: Measure,
     several_devices: bool,
@@ -169,8 +172,8 @@ impl<'a> View<'a> {
         let Some(track) = self.lines.iter().find(of_rank) else {
             return;
         };
-        let own = mark.time_ns.saturating_sub(track.skew_ns);
-        let index = track.times().partition_point(|at| *at < own);
+        let own_time_ns = mark.time_ns.saturating_sub(track.skew_ns);
+        let index = track.times().partition_point(|at| *at < own_time_ns);
         let Some(bytes) = track.values(self.measure).get(index) else {
             return;
         };

@@ -10,24 +10,25 @@ use crate::theme::Theme;
 use crate::track::DrawnTrack;
 use stormlog_analysis::detect::Severity;
 
-/// Width of a bar in pixels.
+/// Width in pixels of the bar that shows a failed allocation.
 const WIDTH: f64 = 18.0;
 /// The smallest height of a bar in pixels, so that it is visible even for a small request.
 const LEAST_HEIGHT: f64 = 4.0;
-/// Distance in pixels between the diagonal lines in a bar.
+/// Distance in pixels between the diagonal lines with which a bar is hatched.
 const HATCH: f64 = 6.0;
 /// The largest number of failed allocations that are drawn, starting with the first. The number is
 /// limited because a program that catches out-of-memory errors may have very many failed
 /// allocations.
 const MOST: usize = 16;
 
-/// An allocation of device memory that failed.
+/// An allocation of device memory that failed because the device was out of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FailedRequest {
     pub(crate) rank: i64,
     pub(crate) device_id: i64,
     pub(crate) time_ns: i64,
-    /// Bytes in live tensors when the allocation failed.
+    /// Bytes in live tensors when the allocation failed; if this number is unknown, the bytes that
+    /// the allocator or all processes held.
     pub(crate) in_use: i64,
     pub(crate) requested: i64,
     /// The memory limit of the process, if it is lower than the memory of the device.
@@ -140,7 +141,7 @@ fn overlap(one: Area, other: Area) -> bool {
         && other.y < one.bottom()
 }
 
-/// Computes diagonal lines that cross an area and stay inside it.
+/// Computes the diagonal lines that hatch an area; each line ends at the edges of the area.
 fn hatch(area: Area) -> Vec<Vec<Point>> {
     let mut lines = Vec::new();
     let mut offset = HATCH;

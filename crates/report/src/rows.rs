@@ -17,13 +17,13 @@ use table::{Table, Widths};
 /// cell of a later row that is wider than its column moves the rest of its line to the right.
 const MEASURED: usize = 4096;
 
-/// The rows that a query returns.
+/// The rows that a query returns, with the columns in which they are printed.
 #[derive(Debug)]
 pub struct Rows<I> {
     /// The names of the columns that are printed first, in the order of this list.
     columns: Vec<String>,
     maps: I,
-    /// A JSON document that is printed instead of the list of rows.
+    /// A JSON object that is printed instead of the list of rows when the output format is JSON.
     document: Option<Map>,
     /// Whether there may be more rows than fit into memory. All rows of a stream that may not fit
     /// into memory have the same keys.
@@ -31,7 +31,7 @@ pub struct Rows<I> {
 }
 
 impl<I: Iterator<Item = Map>> Rows<I> {
-    /// Creates rows with a predefined list of columns.
+    /// Creates rows that are printed with a predefined list of columns, such as [`Columns::RUNS`].
     #[must_use]
     pub fn new(columns: Columns, rows: I) -> Self {
         Self::named(columns.names(), rows)
@@ -55,7 +55,8 @@ impl<I: Iterator<Item = Map>> Rows<I> {
         self
     }
 
-    /// Sets a JSON document that is printed instead of the list of rows.
+    /// Sets a JSON object that is printed instead of the list of rows when the output format is
+    /// JSON.
     #[must_use]
     pub fn with_document(mut self, document: Map) -> Self {
         self.document = Some(document);
@@ -63,7 +64,7 @@ impl<I: Iterator<Item = Map>> Rows<I> {
     }
 }
 
-/// The output format of rows.
+/// The format in which the rows of a query are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// A JSON list of the rows, or the JSON document that was set for them.
@@ -81,14 +82,15 @@ pub enum Form {
 pub struct Printer {
     /// The output format of the rows.
     pub form: Form,
-    /// Whether numbers are printed exactly and text is not escaped.
+    /// Whether values are printed as they are: in a table, numbers without units and no cell cut;
+    /// in CSV, text without the protection against spreadsheet formulas.
     pub raw: bool,
     /// The width of the terminal in characters; `None` when the output is not a terminal.
     pub terminal_width: Option<usize>,
 }
 
 impl Printer {
-    /// Prints the rows.
+    /// Prints the rows to `out` in the chosen format.
     pub fn print<I: Iterator<Item = Map>>(
         self,
         rows: Rows<I>,
@@ -111,10 +113,10 @@ impl Printer {
             Form::Csv => self.csv(&rows.columns, rows.maps, out),
             Form::Table => {
                 let terminal_width = self.terminal_width.filter(|_| !self.raw);
-                let is_asked = is_asked_for_effective_status(&rows.columns);
+                let shows_status = has_effective_status(&rows.columns);
                 let mut maps = rows
                     .maps
-                    .map(|row| if is_asked { row } else { for_table(row) });
+                    .map(|row| if shows_status { row } else { for_table(row) });
                 let measured = if rows.is_stream { MEASURED } else { usize::MAX };
                 let first: Vec<Map> = maps.by_ref().take(measured).collect();
                 let mut maps = maps.peekable();
@@ -141,10 +143,10 @@ impl Printer {
         rows: impl Iterator<Item = Map>,
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        let is_asked = is_asked_for_effective_status(columns);
+        let shows_status = has_effective_status(columns);
         let mut rows = rows
             .map(|mut row| {
-                if !is_asked {
+                if !shows_status {
                     row.remove(EFFECTIVE_STATUS);
                 }
                 row
@@ -191,7 +193,7 @@ impl Printer {
 /// contains the status that the manifest states.
 const EFFECTIVE_STATUS: &str = "effective_status";
 
-fn is_asked_for_effective_status(columns: &[String]) -> bool {
+fn has_effective_status(columns: &[String]) -> bool {
     columns.iter().any(|name| name == EFFECTIVE_STATUS)
 }
 

@@ -28,7 +28,7 @@ impl Span {
     }
 }
 
-/// Maps times in nanoseconds to x positions in pixels.
+/// Maps times in nanoseconds to x positions in pixels: the time span fills the width of the plot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimeScale {
     pub(crate) span: Span,
@@ -49,13 +49,14 @@ impl TimeScale {
         self.left + part.clamp(-0.01, 1.01) * self.width
     }
 
-    /// Nanoseconds per pixel.
+    /// The length of time that one pixel of the plot's width represents.
     pub(crate) fn ns_per_pixel(self) -> f64 {
         self.span.length() as f64 / self.width.max(1.0)
     }
 }
 
-/// Maps values to y positions in pixels.
+/// Maps values in bytes to y positions in pixels: `low` to the lower edge of the plot, `high` to
+/// the upper edge.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ValueScale {
     pub(crate) low: f64,
@@ -71,7 +72,7 @@ impl ValueScale {
     }
 }
 
-/// A position on an axis with its label.
+/// A tick of an axis: its value (bytes or nanoseconds) and the number printed beside it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tick {
     pub(crate) value: f64,

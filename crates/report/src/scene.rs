@@ -17,7 +17,7 @@ pub(crate) enum Anchor {
     End,
 }
 
-/// How a line is drawn.
+/// How a line is drawn: its colour, its width in pixels, and whether it is dashed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stroke {
     pub(crate) ink: Ink,
@@ -43,7 +43,7 @@ impl Stroke {
     }
 }
 
-/// One shape to draw.
+/// One shape of a scene.
 #[derive(Clone, Debug)]
 pub(crate) enum Shape {
     Rect {
@@ -56,7 +56,7 @@ pub(crate) enum Shape {
         areas: Vec<Area>,
         fill: Ink,
     },
-    /// Several separate lines with the same stroke.
+    /// Several separate lines with the same stroke; each piece is the points of one line.
     Lines {
         pieces: Vec<Vec<Point>>,
         stroke: Stroke,
@@ -78,14 +78,15 @@ pub(crate) enum Shape {
     },
 }
 
-/// The style of a text.
+/// How a text is drawn: its size in pixels, its weight, its colour, and how it lies at its
+/// position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TextStyle {
     pub(crate) size: f64,
     pub(crate) weight: Weight,
     pub(crate) anchor: Anchor,
     pub(crate) ink: Ink,
-    /// Whether the text is rotated to read upwards.
+    /// Whether the text is rotated so that it runs from bottom to top, as beside a y axis.
     pub(crate) upwards: bool,
 }
 
@@ -124,7 +125,7 @@ impl TextStyle {
     }
 }
 
-/// A rectangle of the canvas.
+/// A rectangle of the canvas, in pixels: its upper left corner and its size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Area {
     pub(crate) x: f64,
@@ -156,7 +157,8 @@ impl Area {
         Self::new(self.x, y, self.width, self.bottom() - y)
     }
 
-    /// One of several strips of equal height, counted from the top.
+    /// Divides the area into horizontal strips of a given height, and returns the strip with this
+    /// index, counted from the top.
     pub(crate) fn strip(self, index: usize, height: f64) -> Self {
         Self::new(self.x, self.y + index as f64 * height, self.width, height)
     }
@@ -172,13 +174,13 @@ impl Area {
     }
 }
 
-/// A finished drawing.
+/// A drawing: the shapes and the size of its canvas.
 #[derive(Clone, Debug)]
 pub struct Scene {
     pub(crate) width: u32,
     pub(crate) height: u32,
     pub(crate) background: Ink,
-    /// A description for readers who cannot see the picture.
+    /// A description for readers who cannot see the picture, written as the title of the SVG.
     pub(crate) description: String,
     pub(crate) shapes: Vec<Shape>,
 }
@@ -225,7 +227,8 @@ impl Scene {
         });
     }
 
-    /// Draws a text with its base line at the position `at`.
+    /// Adds a text to the drawing. The position `at` is on the base line of the text, and at the
+    /// start, middle or end of the text as its style says.
     pub(crate) fn text(&mut self, at: Point, text: impl Into<String>, style: TextStyle) {
         let text = text.into();
         if !text.is_empty() {

@@ -21,7 +21,8 @@ pub fn page_style() -> String {
     format!("{}{}", html::style(), html::PICTURES)
 }
 
-/// The data of a chart as JSON: `{"spec": …, "overview": "…", "detail": "…"}`.
+/// The data of a chart as JSON: `{"spec": …, "overview": "…", "detail": "…"}`. `spec` describes the
+/// chart; `overview` and `detail` are the compressed samples in base64.
 pub fn drawing_json(story: &Story, kind: PictureKind) -> Result<String, DrawError> {
     Ok(to_json(&page::data(story, kind)?))
 }

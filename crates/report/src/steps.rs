@@ -12,7 +12,7 @@ use crate::theme::Theme;
 use crate::timeline::MOST_PANELS;
 use crate::track::{DrawnTrack, Measure, track_name};
 
-/// Height of one plot in pixels.
+/// Height in pixels of the plot of one track.
 const PANEL: u32 = 300;
 
 pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
@@ -125,7 +125,7 @@ fn panel(
     step_axis(scene, plot, theme, scale);
 }
 
-/// Draws the step numbers below a plot.
+/// Draws the x axis below a plot, with ticks at round numbers of training steps.
 fn step_axis(scene: &mut Scene, plot: Area, theme: Theme, scale: TimeScale) {
     let style = TextStyle::new(12.0, theme.muted()).anchored(Anchor::Middle);
     let mut marks = vec![vec![(plot.x, plot.bottom()), (plot.right(), plot.bottom())]];

@@ -23,21 +23,21 @@ use crate::{dashboard, gap, heatmap, ranks, steps, timeline};
 /// Marks up to this many nanoseconds after the last sample are always included in the chart.
 const LONGEST_END_NS: i64 = 2_000_000_000;
 
-/// The kind of a picture.
+/// The kind of a chart: what it shows and how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PictureKind {
-    /// The memory of each rank over time, with all events.
+    /// The memory of each rank over time in a plot of its own, with alerts and findings as marks.
     #[default]
     Timeline,
     /// The memory of all ranks in one plot, with times on a shared clock.
     Ranks,
-    /// The memory of ranks over time as a heat map.
+    /// The memory of ranks over time as a heat map, with one row per rank.
     Heatmap,
-    /// Hidden memory alone.
+    /// Hidden memory alone: device memory in use outside the framework's allocator.
     Gap,
     /// The memory in use at the end of each training step, and the highest use during each step.
     Steps,
-    /// Several pictures of the other kinds on one page, with the verdict.
+    /// Several plots of the other kinds below each other, with the verdict.
     Dashboard,
 }
 
@@ -57,7 +57,7 @@ pub struct Canvas {
     pub width: u32,
     /// Height in pixels; `None` means the height that the kind of chart needs.
     pub height: Option<u32>,
-    /// The colour theme.
+    /// The colour theme, light or dark.
     pub theme: Theme,
 }
 
@@ -79,20 +79,21 @@ const MOST_LEDGERS: usize = 8;
 pub struct Story {
     /// The heading; `None` means a heading that names the job or the session.
     pub title: Option<String>,
-    /// The verdict in a sentence, with its severity.
+    /// What the analysis found in the run, in a sentence, with the severity of the worst finding;
+    /// `None` if the run was not analyzed.
     pub verdict: Option<(Severity, String)>,
-    /// What to do about the most severe finding.
+    /// What to do about the most severe finding; `None` without a finding that needs action.
     pub advice: Option<String>,
     /// The line of code and the holder that caused the most severe finding, as lines of text.
     pub cause: Vec<String>,
-    /// Notes on the run, as lines of text.
+    /// Facts about the run that are worth knowing but are no problem, one line of text each.
     pub notes: Vec<String>,
-    /// What uses each device.
+    /// For each device, the list of what uses its memory (its ledger).
     pub(crate) ledgers: Vec<LedgerLines>,
     /// Flame graphs of the memory that is held, by call stack and by holder.
     pub(crate) held: Vec<HeldGraph>,
     pub(crate) tracks: Vec<DrawnTrack>,
-    /// Host memory of ranks that have a device.
+    /// The host memory of ranks that also have the memory of a device in `tracks`.
     pub(crate) hosts: Vec<DrawnTrack>,
     /// Allocations that failed because the device was out of memory.
     pub(crate) requests: Vec<FailedRequest>,
@@ -115,7 +116,7 @@ impl Story {
     /// Creates the story of a run from its timeline and its sessions.
     pub fn of_run(run: &Run, sessions: &[&LoadedSession]) -> Self {
         let mut facts = Vec::new();
-        // A session that was not loaded from files has no status.
+        // The status of a session is only known if the session was loaded from files.
         if let [session] = sessions
             && !session.sources.is_empty()
         {
@@ -163,7 +164,7 @@ impl Story {
         self.span = self.whole_span();
     }
 
-    /// Adds marks to the chart, such as those for findings.
+    /// Adds marks to the chart, such as marks for findings.
     pub fn add_marks(&mut self, marks: impl IntoIterator<Item = Mark>) {
         let is_whole = self.span == self.whole_span();
         self.marks.extend(marks.into_iter().map(|mark| Mark {
@@ -194,7 +195,8 @@ impl Story {
         self.notes = notes.map(|line| clean_paragraph(&line)).collect();
     }
 
-    /// Keeps only the ranks that `keep` accepts, with their marks and phases.
+    /// Removes the tracks, marks, phases and failed allocations of all ranks for which `keep`
+    /// returns false.
     pub fn keep_ranks(&mut self, keep: impl Fn(i64) -> bool) {
         self.tracks.retain(|track| keep(track.rank));
         self.marks.retain(|mark| mark.rank.is_none_or(&keep));
@@ -204,12 +206,13 @@ impl Story {
         self.settle();
     }
 
-    /// The tracks, in order of rank.
+    /// The tracks (the memory of one device or host over time), in order of rank.
     pub fn tracks(&self) -> &[DrawnTrack] {
         &self.tracks
     }
 
-    /// The marks in order of time, with their times on the shared clock.
+    /// The marks inside the shown time range in order of time, with their times on the shared clock
+    /// of all ranks.
     pub fn marks(&self) -> Vec<Mark> {
         self.shown_marks()
     }
@@ -227,7 +230,7 @@ impl Story {
         ranks
     }
 
-    /// The time of the first sample.
+    /// The time of the first sample, in nanoseconds on the shared clock of all ranks.
     pub fn start_ns(&self) -> Option<i64> {
         self.whole_span().map(|span| span.from)
     }
@@ -242,7 +245,8 @@ impl Story {
         self.tracks.iter().map(|track| track.times().len()).sum()
     }
 
-    /// Restricts the chart to a time range.
+    /// Restricts the chart to a time range; fails if the range contains no samples. `None` means
+    /// the start or the end of the recording.
     pub fn between(&mut self, from_ns: Option<i64>, to_ns: Option<i64>) -> Result<(), DrawError> {
         let whole = self.whole_span().ok_or(DrawError::NoSamples)?;
         let span = Span::new(
@@ -328,14 +332,15 @@ impl Story {
             .collect()
     }
 
-    /// The heading of the chart.
+    /// The heading of the chart: the title, if one is set, or the name of the kind of chart
+    /// (`kind`) with the id of the job.
     pub(crate) fn heading(&self, kind: &str) -> String {
         if let Some(title) = &self.title {
             return clean(title);
         }
         let job = self.tracks.iter().find_map(|track| track.job_id.as_deref());
         match job {
-            // torchrun gives the name `none` to a job without a name.
+            // torchrun gives the id `none` to a job for which the user gave no id.
             None | Some("none") => kind.to_owned(),
             Some(job) => format!("{kind}: {job}"),
         }
@@ -391,7 +396,7 @@ impl Story {
     }
 }
 
-/// Draws a story as one kind of chart.
+/// Draws a story as a chart of the given kind; fails if the story has no samples.
 pub fn draw(story: &Story, kind: PictureKind, canvas: Canvas) -> Result<Scene, DrawError> {
     if story.tracks.is_empty() {
         return Err(DrawError::NoSamples);

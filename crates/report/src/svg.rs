@@ -7,7 +7,7 @@ use crate::font::{FAMILY, Weight};
 use crate::scene::{Anchor, Area, Point, Scene, Shape, Stroke, TextStyle};
 use crate::theme::Ink;
 
-/// Renders the drawing as an SVG document.
+/// Renders a drawing as an SVG document.
 pub fn to_svg(scene: &Scene) -> String {
     let mut out = String::with_capacity(scene.shapes.len() * 120);
     let (width, height) = (scene.width, scene.height);

@@ -9,7 +9,7 @@ use crate::track::Measure;
 /// A light theme, a dark theme, or the setting of the reader's system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Theme {
-    /// Dark text on white.
+    /// The light theme: dark text on white.
     #[default]
     Light,
     /// The dark theme: light text on a background that is nearly black.
@@ -97,7 +97,7 @@ impl Theme {
         self.pick(0x5c_67_75, 0x9a_a6_b5)
     }
 
-    /// The colour of a measure's line.
+    /// The colour of the line of a measure, such as the allocated bytes.
     pub(crate) fn measure(self, measure: Measure) -> Ink {
         match measure {
             Measure::Allocated => self.pick(0x1f_6f_b4, 0x63_b3_ed),
@@ -109,11 +109,12 @@ impl Theme {
         }
     }
 
-    /// The colour of the line of the n-th rank.
-    pub(crate) fn rank(self, place: usize) -> Ink {
+    /// The colour of the line of the n-th rank in a chart, counted from 0; after eight ranks the
+    /// colours repeat.
+    pub(crate) fn rank(self, index: usize) -> Ink {
         Ink::solid(match self {
-            Self::Light | Self::System => RANKS_LIGHT[place % RANKS_LIGHT.len()],
-            Self::Dark => RANKS_DARK[place % RANKS_DARK.len()],
+            Self::Light | Self::System => RANKS_LIGHT[index % RANKS_LIGHT.len()],
+            Self::Dark => RANKS_DARK[index % RANKS_DARK.len()],
         })
     }
 
@@ -125,16 +126,17 @@ impl Theme {
         }
     }
 
-    /// The background colour of the n-th phase.
-    pub(crate) fn phase(self, place: usize) -> Ink {
+    /// The colour of the bands of the n-th phase name in a chart, counted from 0; after six names
+    /// the colours repeat.
+    pub(crate) fn phase(self, index: usize) -> Ink {
         const LIGHT: [u32; 6] = [
             0xcf_e3_f5, 0xfb_e3_c4, 0xcf_ec_dc, 0xec_d6_ea, 0xf1_ea_bf, 0xd9_dc_ee,
         ];
         const DARK: [u32; 6] = [
             0x24_44_5f, 0x5a_40_1c, 0x20_4c_3a, 0x52_2f_50, 0x51_48_17, 0x35_38_5e,
         ];
-        let place = place % LIGHT.len();
-        self.pick(LIGHT[place], DARK[place])
+        let index = index % LIGHT.len();
+        self.pick(LIGHT[index], DARK[index])
     }
 }
 

@@ -1,4 +1,4 @@
-//! Formats times and durations for people.
+//! Formats times and durations in nanoseconds as text for people.
 
 use jiff::Timestamp;
 

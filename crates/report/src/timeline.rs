@@ -1,4 +1,5 @@
-//! Draws the memory of each rank over time: allocator, device and events.
+//! Draws the memory of each rank over time: the counters of the allocator and of the device as
+//! lines, and events and findings as marks.
 
 use crate::bytes::human;
 use crate::chart::{self, BELOW, Key, LEFT, Look, RIGHT};
@@ -17,7 +18,7 @@ use crate::track::{DrawnTrack, Measure, UNKNOWN, track_name};
 
 /// The largest number of ranks that get a panel. Ranks without a panel are named below the title.
 pub(crate) const MOST_PANELS: usize = 4;
-/// Height in pixels of the lane that shows host memory.
+/// Height in pixels of the plot of host memory below the plots of devices.
 const HOST_HEIGHT: u32 = 210;
 
 /// A line of a timeline. One line is drawn for several measures if their values are equal.
@@ -56,7 +57,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
         .iter()
         .map(|track| story.requests_for(track))
         .collect();
-    // All panels have the same scale, so that they can be compared.
+    // The y axes of all panels end at the same number of bytes, so that the panels can be compared.
     let tops = shown.iter().zip(&requests);
     let top = tops
         .map(|(track, requests)| peak_of(track, requests, span))
@@ -126,7 +127,7 @@ pub(crate) fn marks_for(marks: &[Mark], track: &DrawnTrack, is_first: bool) -> V
     marks.iter().filter(mine).cloned().collect()
 }
 
-/// The phases of a track's rank, on the shared clock.
+/// The phases of a track's rank, with their times on the shared clock of all ranks.
 pub(crate) fn phases_for(phases: &[Phase], track: &DrawnTrack) -> Vec<Phase> {
     let mine = phases.iter().filter(|phase| phase.rank == track.rank);
     mine.map(|phase| Phase {
@@ -140,8 +141,8 @@ pub(crate) fn phases_for(phases: &[Phase], track: &DrawnTrack) -> Vec<Phase> {
 /// The lines to draw for a track: one per known measure; measures with equal values share a line.
 pub(crate) fn series_of(track: &DrawnTrack) -> Vec<Series> {
     let is_known = |measure: &Measure| {
-        let places = 0..track.times().len();
-        track.extremes(*measure, places).is_some()
+        let all_samples = 0..track.times().len();
+        track.extremes(*measure, all_samples).is_some()
     };
     if track.is_host() {
         // Host memory is drawn as one line: the memory that the kernel cannot reclaim.
@@ -234,11 +235,11 @@ pub(crate) fn keys_of(tracks: &[&DrawnTrack], span: Span, theme: Theme) -> Vec<K
 
 /// The highest number of bytes that the allocator held in its cache: reserved minus allocated.
 fn most_cached(track: &DrawnTrack, span: Span) -> Option<i64> {
-    let places = track.within(span);
-    let reserved = &track.values(Measure::Reserved)[places.clone()];
+    let range = track.within(span);
+    let reserved = &track.values(Measure::Reserved)[range.clone()];
     let pairs = reserved
         .iter()
-        .zip(&track.values(Measure::Allocated)[places]);
+        .zip(&track.values(Measure::Allocated)[range]);
     let known =
         pairs.filter(|(reserved, allocated)| **reserved != UNKNOWN && **allocated != UNKNOWN);
     known
@@ -246,7 +247,7 @@ fn most_cached(track: &DrawnTrack, span: Span) -> Option<i64> {
         .max()
 }
 
-/// The opacity of the filled band below the line of a measure.
+/// The opacity (0 to 1) of the filled band below the line of a measure.
 fn opacity_of(measure: Measure) -> f32 {
     match measure {
         Measure::Allocated => 0.22,
@@ -256,7 +257,7 @@ fn opacity_of(measure: Measure) -> f32 {
     }
 }
 
-/// The plot of one rank with its axis, bands and marks.
+/// The plot of one track: the memory of one device, or of the host, of a rank over time.
 pub(crate) struct Panel<'a> {
     pub(crate) track: &'a DrawnTrack,
     pub(crate) marks: &'a [Mark],
@@ -282,8 +283,8 @@ impl Panel<'_> {
 
         let own_peak = || peak_of(self.track, self.requests, self.span);
         let peak = self.top.unwrap_or_else(own_peak);
-        let places = self.track.within(self.span);
-        let capacity = self.track.extremes(Measure::Capacity, places);
+        let range = self.track.within(self.span);
+        let capacity = self.track.extremes(Measure::Capacity, range);
         let capacity = capacity.map(|(_, high)| high);
         let fits = capacity.filter(|capacity| *capacity <= peak.saturating_mul(3) / 2);
         let top = byte_ceiling(peak.max(fits.unwrap_or(0)) as f64, 8);
@@ -320,7 +321,7 @@ impl Panel<'_> {
         value: ValueScale,
     ) {
         let series = series_of(self.track);
-        let own = if self.track.knows_own() {
+        let used_measure = if self.track.knows_own() {
             Measure::Own
         } else {
             Measure::Used
@@ -332,7 +333,7 @@ impl Panel<'_> {
                 Measure::Reserved,
                 Some(Measure::Allocated),
             ),
-            (Measure::Hidden, own, Some(Measure::Reserved)),
+            (Measure::Hidden, used_measure, Some(Measure::Reserved)),
             (Measure::Others, Measure::Used, Some(Measure::Own)),
         ];
         let is_host = self.track.is_host();

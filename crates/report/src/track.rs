@@ -1,4 +1,5 @@
-//! The memory of a rank over time, stored as columns of values to draw.
+//! The memory of a rank's device or host over time, stored for drawing: the times of the samples,
+//! and a column of values for each measure.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +11,13 @@ use crate::scale::{Span, TimeScale};
 /// The number that represents an unknown value; an unknown value is never drawn as zero.
 pub const UNKNOWN: i64 = i64::MIN;
 
-/// The kind of memory that a line shows.
+/// The kind of memory that a line of a chart shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Measure {
     /// Bytes in live tensors.
     Allocated,
-    /// Bytes that the framework's allocator holds.
+    /// Bytes that the framework's allocator has reserved from the device, for live tensors and its
+    /// cache.
     Reserved,
     /// Bytes in use on the device by all processes.
     Used,
@@ -56,7 +58,7 @@ impl Measure {
         }
     }
 
-    fn place(self) -> usize {
+    fn index(self) -> usize {
         match self {
             Self::Allocated => 0,
             Self::Reserved => 1,
@@ -73,13 +75,13 @@ impl Measure {
 /// time.
 #[derive(Clone, Debug, Default)]
 pub struct DrawnTrack {
-    /// The session of the samples.
+    /// The id of the session (the recording) that contains the samples.
     pub session_id: String,
     /// The name of the machine on which the samples were taken.
     pub host: String,
     /// The id of the job, if the session belongs to one.
     pub job_id: Option<String>,
-    /// The rank.
+    /// The rank of the recorded process in its job.
     pub rank: i64,
     /// The index of the device; -1 means host memory.
     pub device_id: i64,
@@ -87,25 +89,27 @@ pub struct DrawnTrack {
     pub skew_ns: i64,
     times: Vec<i64>,
     columns: [Vec<i64>; 7],
-    /// A description of each sample, if the source of the samples has one.
+    /// For tracks made by [`Self::from_points`], a description of each point; otherwise empty.
     notes: Vec<String>,
     gap_ns: i64,
-    /// The sampling gaps, as times on the track's own clock.
+    /// The start and the end of each sampling gap, in nanoseconds on the clock of the track's rank.
     gaps: Vec<(i64, i64)>,
-    /// The training steps at whose end a sample was taken.
+    /// The training steps at whose end a sample was taken, in order of time.
     steps: Vec<Step>,
-    /// The memory in use when allocations failed, with the times of the failures.
+    /// For each failed allocation, its time on the clock of the track's rank and the memory in use
+    /// at that time.
     failures: Vec<(i64, Peaks)>,
-    /// The pid of the process.
+    /// The pid of the recorded process.
     pub pid: i64,
-    /// Whether the device memory of this process alone is known.
+    /// Whether the driver reports how much device memory the recorded process uses itself
+    /// ([`Measure::Own`]).
     knows_own: bool,
     /// Whether host memory is the sum of anonymous and shared memory and not the resident size.
     pub(crate) has_parts: bool,
 }
 
 impl DrawnTrack {
-    /// The last recorded limit of the track's resource in bytes.
+    /// The last recorded size of the device's memory, or limit of the host memory, in bytes.
     pub fn limit(&self) -> Option<i64> {
         let known = self.values(Measure::Capacity).iter().rev();
         known.copied().find(|value| *value != UNKNOWN)
@@ -197,17 +201,19 @@ impl DrawnTrack {
         }
     }
 
-    /// The times of the samples, on the rank's own clock.
+    /// The times of the samples in ascending order, in nanoseconds on the clock of the track's
+    /// rank.
     pub fn times(&self) -> &[i64] {
         &self.times
     }
 
-    /// The values of a measure, one for each time in [`Self::times`].
+    /// The values of a measure in bytes, one for each time in [`Self::times`]; [`UNKNOWN`] where
+    /// the value was not recorded.
     pub fn values(&self, measure: Measure) -> &[i64] {
-        &self.columns[measure.place()]
+        &self.columns[measure.index()]
     }
 
-    /// The times of the first and the last sample, on the shared clock.
+    /// The times of the first and the last sample, in nanoseconds on the shared clock of all ranks.
     pub fn first_and_last_ns(&self) -> Option<(i64, i64)> {
         self.span().map(|span| (span.from, span.to))
     }
@@ -221,8 +227,8 @@ impl DrawnTrack {
         count: usize,
     ) -> Vec<Option<(i64, i64)>> {
         let span = Span::new(from_ns, to_ns);
-        let places = self.within(span);
-        let own = TimeScale {
+        let range = self.within(span);
+        let own_scale = TimeScale {
             span: Span::new(
                 span.from.saturating_sub(self.skew_ns),
                 span.to.saturating_sub(self.skew_ns),
@@ -230,22 +236,23 @@ impl DrawnTrack {
             left: 0.0,
             width: count as f64,
         };
-        let times = &self.times[places.clone()];
-        crate::reduce::columns(times, &self.values(measure)[places], own, count)
+        let times = &self.times[range.clone()];
+        crate::reduce::columns(times, &self.values(measure)[range], own_scale, count)
     }
 
-    /// The index of the sample nearest to a time on the shared clock.
+    /// The index of the sample nearest to a time on the shared clock of all ranks; `None` if there
+    /// are no samples.
     pub fn nearest(&self, at_ns: i64) -> Option<usize> {
-        let own = at_ns.saturating_sub(self.skew_ns);
-        let after = self.times.partition_point(|time| *time < own);
-        let away = |place: &usize| self.times[*place].saturating_sub(own).saturating_abs();
+        let own_ns = at_ns.saturating_sub(self.skew_ns);
+        let after = self.times.partition_point(|time| *time < own_ns);
+        let distance = |index: &usize| self.times[*index].saturating_sub(own_ns).saturating_abs();
         let near = after.saturating_sub(1)..(after + 1).min(self.times.len());
-        near.min_by_key(away)
+        near.min_by_key(distance)
     }
 
-    /// The description of a sample, if it has one.
-    pub(crate) fn note(&self, place: usize) -> Option<&str> {
-        let note = self.notes.get(place)?;
+    /// The description of the sample with this index, if it has one.
+    pub(crate) fn note(&self, index: usize) -> Option<&str> {
+        let note = self.notes.get(index)?;
         (!note.is_empty()).then_some(note)
     }
 
@@ -264,7 +271,7 @@ impl DrawnTrack {
         ))
     }
 
-    /// The indices of the samples inside a time span of the shared clock.
+    /// The range of indices of the samples inside a time span of the shared clock.
     pub(crate) fn within(&self, span: Span) -> std::ops::Range<usize> {
         let from = span.from.saturating_sub(self.skew_ns);
         let to = span.to.saturating_sub(self.skew_ns);
@@ -277,9 +284,9 @@ impl DrawnTrack {
     pub(crate) fn extremes(
         &self,
         measure: Measure,
-        places: std::ops::Range<usize>,
+        range: std::ops::Range<usize>,
     ) -> Option<(i64, i64)> {
-        let values = self.values(measure)[places].iter();
+        let values = self.values(measure)[range].iter();
         let known = values.filter(|value| **value != UNKNOWN);
         known.fold(None, |extremes, &value| match extremes {
             None => Some((value, value)),
@@ -325,7 +332,8 @@ impl DrawnTrack {
             .collect()
     }
 
-    /// Whether the device memory of this process alone is known.
+    /// Whether the driver reports how much device memory the recorded process uses itself
+    /// ([`Measure::Own`]).
     pub(crate) fn knows_own(&self) -> bool {
         self.knows_own
     }

@@ -1,11 +1,11 @@
-//! Wraps text between words.
+//! Breaks long lines of text between words, so that they fit a terminal.
 
 /// The properties of a terminal, or of a file that is read on a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terminal {
-    /// Whether severities and headlines are coloured.
+    /// Whether severities and headlines of reports are printed in colour.
     pub colours: bool,
-    /// The column at which text is wrapped.
+    /// The largest length of a line in characters; longer text is wrapped.
     pub width: usize,
 }
 

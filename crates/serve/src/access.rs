@@ -17,11 +17,11 @@ use axum::response::{IntoResponse, Response};
 
 use crate::token::Token;
 
-/// The query parameter of a URL that contains the token.
+/// The name of the query parameter in which a URL contains the token: `/?token=...`.
 const PARAMETER: &str = "token";
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// The access rules of one server.
+/// What decides whether a server answers a request: its token, and whether reading needs the token.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     token: Token,
@@ -44,7 +44,7 @@ impl Access {
         }
     }
 
-    /// Whether the headers of a request contain the token, and in which form.
+    /// Whether the headers of a request contain the right token, and in which form.
     fn presented(&self, headers: &HeaderMap) -> Presented {
         let bearer =
             text(headers, &header::AUTHORIZATION).and_then(|it| it.strip_prefix("Bearer "));
@@ -78,7 +78,8 @@ enum Presented {
     Bearer,
 }
 
-/// Passes a request on to its page, or refuses it.
+/// Passes a request on to the page that handles it, or responds with status 403 if the client may
+/// not read or change anything.
 pub(crate) async fn check(
     State(access): State<Access>,
     mut request: Request,
@@ -146,7 +147,7 @@ fn refuse(why: &'static str) -> Response {
     (StatusCode::FORBIDDEN, format!("{why}\n")).into_response()
 }
 
-/// The token in a URL, and the URL without the token.
+/// The token in the query of a URL, and the URL without the token; `None` if the URL has none.
 fn token_in(uri: &Uri) -> Option<(String, String)> {
     let query = uri.query()?;
     let mut secret = None;

@@ -24,7 +24,7 @@ use crate::{events, metrics, pages};
 const MOST_KEPT_BYTES: usize = 64 << 20;
 const MOST_KEPT: usize = 16;
 
-/// The state that all requests share.
+/// The state of the server, which the handlers of all requests share.
 pub(crate) struct App {
     pub(crate) runs: Runs,
     pub(crate) digests: Arc<Digests>,
@@ -39,7 +39,8 @@ pub(crate) struct App {
     loading: Mutex<()>,
 }
 
-/// A cached response for one state of the files of a run.
+/// A cached response, which is valid as long as the files of the run have not changed: `state` is a
+/// hash of their state when the response was made.
 struct Kept {
     key: String,
     state: u64,
@@ -92,7 +93,8 @@ impl App {
         Ok(view)
     }
 
-    /// Finds a run by its id, with the current state of its files.
+    /// Finds a run by its id in URLs; `stamp` in the result is the current state of the run's
+    /// files.
     pub(crate) fn entry(&self, id: &str) -> Option<Entry> {
         let mut entry = Entry::clone(&*self.runs.find(id)?);
         entry.stamp = entry.state();
@@ -162,7 +164,7 @@ pub(crate) async fn reading<T: Send + 'static>(
     })
 }
 
-/// Converts a rendered template to an HTTP response.
+/// Renders a template as an HTTP response with an HTML page.
 pub(crate) fn rendered(template: &impl askama::Template) -> Response {
     match template.render() {
         Ok(text) => Html(text).into_response(),

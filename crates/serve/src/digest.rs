@@ -17,7 +17,7 @@ use crate::machine::Machine;
 use crate::runs::Entry;
 use crate::view::View;
 
-/// The number of points in the small curve of a run.
+/// The number of points in the small memory curve that the list shows for each run.
 const POINTS: usize = 48;
 /// The shortest time between two reads of a run that is being recorded; the time is also at least
 /// ten times as long as the last read took.
@@ -30,7 +30,8 @@ const MOST_WAITING: usize = 4096;
 /// scripts has no event stream, so only its request shows that somebody looks at it.
 const ATTENTION: Duration = Duration::from_secs(5);
 
-/// A summary of a run for the list of runs.
+/// Facts about a run for the list of runs that are only known after its recordings were loaded,
+/// such as the verdict and the peak.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Digest {
     pub(crate) verdict: Option<(Severity, String)>,
@@ -43,7 +44,7 @@ pub(crate) struct Digest {
     pub(crate) curve: Vec<Option<i64>>,
     pub(crate) span_ns: Option<(i64, i64)>,
     pub(crate) ranks: usize,
-    /// Why the run could not be read.
+    /// Why the run could not be read; all other facts are then unknown.
     pub(crate) error: Option<String>,
 }
 
@@ -108,18 +109,18 @@ struct Kept {
 struct State {
     kept: HashMap<String, Kept>,
     waiting: VecDeque<Arc<Entry>>,
-    /// When a page last requested digests of runs.
+    /// When a list of runs last requested digests of the runs that it shows.
     asked: Option<Instant>,
 }
 
-/// The digests of all runs, and the thread that makes them.
+/// The digests of all runs that were read so far, and the queue of runs that a thread reads next.
 pub(crate) struct Digests {
     state: Mutex<State>,
     wake: Condvar,
     stop: AtomicBool,
     /// Counts the digests that were made, so that a page notices when there are new ones.
     made: AtomicU64,
-    /// The number of open event streams; each visible page has one.
+    /// The number of event streams (server-sent events) that are open; each visible page has one.
     pub(crate) streams: AtomicUsize,
     live: Arc<LiveRuns>,
 }
@@ -138,10 +139,10 @@ impl Digests {
             streams: AtomicUsize::new(0),
             live,
         });
-        let own = Arc::clone(&digests);
+        let for_thread = Arc::clone(&digests);
         std::thread::Builder::new()
             .name("stormlog-digest".to_owned())
-            .spawn(move || own.work(&*machine))?;
+            .spawn(move || for_thread.work(&*machine))?;
         Ok(digests)
     }
 
@@ -150,7 +151,8 @@ impl Digests {
         self.wake.notify_all();
     }
 
-    /// How many digests were made so far.
+    /// How many digests were made since the server started; a page that sees a new number loads the
+    /// list again.
     pub(crate) fn made(&self) -> u64 {
         self.made.load(Ordering::Relaxed)
     }
@@ -189,7 +191,7 @@ impl Digests {
         self.wake.notify_one();
     }
 
-    /// Removes the digests of runs that no longer exist.
+    /// Removes the digests of all runs except the given ones, which are all runs that still exist.
     pub(crate) fn keep(&self, entries: &[Arc<Entry>]) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.kept.len() <= entries.len() {
@@ -200,7 +202,8 @@ impl Digests {
         state.kept.retain(|id, _| known.contains(id.as_str()));
     }
 
-    /// Stores the digest of a run that was loaded for a page.
+    /// Stores the digest of a run that was just loaded; `took` is how long that took, which limits
+    /// how often the run is read again.
     pub(crate) fn put(&self, entry: &Entry, digest: Digest, took: Duration) {
         let kept = Kept {
             digest: Arc::new(digest),
@@ -230,7 +233,7 @@ impl Digests {
         }
     }
 
-    /// Chooses the run to read next; returns `None` while no page is open.
+    /// Takes the next run to read from the queue; returns `None` while no page is open.
     fn wanted(&self, state: &mut State) -> Option<Arc<Entry>> {
         let is_open = self.streams.load(Ordering::SeqCst) > 0;
         let was_asked = state.asked.is_some_and(|at| at.elapsed() < ATTENTION);

@@ -12,7 +12,7 @@ use crate::runs::Entry;
 const MOST_RUNS: usize = 4;
 const MOST_BYTES: u64 = 512 << 20;
 
-/// The running recordings that were read last, the latest first.
+/// The ids of the running recordings that were read last, with their loaded data, the latest first.
 #[derive(Default)]
 pub(crate) struct LiveRuns(Mutex<Vec<(String, LiveSessions)>>);
 
@@ -40,7 +40,7 @@ impl LiveRuns {
         Some(loaded)
     }
 
-    /// Removes all recordings from memory.
+    /// Drops the loaded data of all recordings, because no page is open any more.
     pub(crate) fn clear(&self) {
         self.0
             .lock()

@@ -3,7 +3,7 @@
 
 use stormlog_analysis::query::Surroundings;
 
-/// The machine that the server runs on.
+/// What the server asks about the machine that it runs on.
 pub trait Machine: Send + Sync {
     /// The current time in nanoseconds since the Unix epoch.
     fn now_ns(&self) -> i64;

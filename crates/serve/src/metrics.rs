@@ -1,4 +1,5 @@
-//! Serves `/metrics`, which Prometheus reads.
+//! Serves `/metrics`: the current memory use of running recordings, in the text format that
+//! Prometheus reads.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,7 +13,7 @@ use stormlog_export::{Levels, Recordings, prometheus};
 use crate::app::{App, reading};
 use crate::runs::FIRST_WHOLE;
 
-/// A function that renders the current metrics as text.
+/// A function that renders the current metrics in the text format of Prometheus.
 pub type Render = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// A router that responds to `/metrics` with the rendered metrics. Rendering the metrics reads

@@ -1,4 +1,4 @@
-//! The pages of the server, one file each.
+//! The pages of `stormlog serve`, one file each.
 
 pub(crate) mod assets;
 pub(crate) mod compare;
@@ -19,14 +19,14 @@ struct Message<'a> {
     text: &'a str,
 }
 
-/// The response for an address where no page exists.
+/// The response with status 404 for a URL where no page exists, or whose run does not exist.
 pub(crate) async fn not_found() -> Response {
     let text = "Nothing is served under this address. The run may have been moved or deleted. \
         Right after the start, folders are still being looked through: reload in a moment.";
     message(StatusCode::NOT_FOUND, "Not found", text)
 }
 
-/// A page that contains one sentence.
+/// A page that shows only a title and a short text, such as an error message.
 pub(crate) fn message(status: StatusCode, title: &str, text: &str) -> Response {
     let page = crate::app::rendered(&Message { title, text });
     (status, page).into_response()

@@ -37,7 +37,7 @@ pub(crate) enum Peak {
     AtMost(i64),
 }
 
-/// A run as its manifests describe it.
+/// A run in the list of runs, as the manifests of its recordings describe it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entry {
     /// The id of the run in URLs: a hash that does not reveal the path.
@@ -47,7 +47,8 @@ pub(crate) struct Entry {
     /// The artifacts to load. A sink inside another sink is not listed, because it is loaded with
     /// the outer sink.
     pub(crate) paths: Vec<PathBuf>,
-    /// All folders and files that are written while the run is being recorded.
+    /// All folders and files of the run to which a recorder may still write; their state shows
+    /// whether the run has changed.
     pub(crate) watched: Vec<PathBuf>,
     /// The ids of the sessions in the artifacts that belong to this run; empty if no manifest lists
     /// sessions.
@@ -170,7 +171,7 @@ pub(crate) struct Listing {
     pub(crate) warnings: Vec<String>,
     /// A hash of the listing that changes when anything in the listing changes.
     pub(crate) value: u64,
-    /// Whether the search of all folders was finished.
+    /// Whether the search was finished; otherwise the list contains the runs found so far.
     pub(crate) is_complete: bool,
 }
 
@@ -179,7 +180,7 @@ impl Listing {
         self.runs.iter().find(|run| run.id == id).cloned()
     }
 
-    /// The run that a session belongs to.
+    /// The run that contains the session with this id, if a manifest lists it.
     pub(crate) fn of_session(&self, id: &Text) -> Option<&Arc<Entry>> {
         self.runs.iter().find(|run| run.sessions.contains(id))
     }
@@ -192,7 +193,10 @@ impl Listing {
             .collect();
         let mut files: BTreeMap<PathBuf, Vec<PathBuf>> = BTreeMap::new();
         for path in seen.unlisted.into_iter().chain(seen.oom_bundles) {
-            files.entry(together(&path)).or_default().push(path);
+            files
+                .entry(path_without_rank(&path))
+                .or_default()
+                .push(path);
         }
         let files = files.into_iter();
         runs.extend(files.map(|(key, paths)| Entry::of_files(&key, paths, roots)));
@@ -232,7 +236,7 @@ fn folder_of<'a>(directory: &'a Path, roots: &[PathBuf]) -> &'a Path {
 
 /// The path of a file without the number of its rank, so that the files of all ranks in one folder
 /// get the same path.
-fn together(path: &Path) -> PathBuf {
+fn path_without_rank(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let shared = without_rank(&name).filter(|_| path.is_file());
     shared.map_or_else(|| path.to_path_buf(), |shared| path.with_file_name(shared))
@@ -274,13 +278,15 @@ fn distinguish(runs: &mut [Entry]) {
     }
 }
 
-struct Looked {
+/// The last search of the served folders: what is remembered of their files, when the search ended
+/// and how long it took.
+struct LastSearch {
     catalog: catalog::Listing,
     at: Option<Instant>,
     took: Duration,
 }
 
-/// The runs in the served folders.
+/// Searches the served folders for runs, and keeps the result of the last search.
 pub(crate) struct Runs {
     pub(crate) roots: Vec<PathBuf>,
     machine: Arc<dyn Machine>,
@@ -289,7 +295,7 @@ pub(crate) struct Runs {
     news: Condvar,
     /// A lock that is held while the folders are searched, so that only one request searches at a
     /// time.
-    looking: Mutex<Looked>,
+    search: Mutex<LastSearch>,
 }
 
 impl Runs {
@@ -298,7 +304,7 @@ impl Runs {
             machine,
             known: Mutex::default(),
             news: Condvar::new(),
-            looking: Mutex::new(Looked {
+            search: Mutex::new(LastSearch {
                 catalog: catalog::Listing::new(roots.clone()),
                 at: None,
                 took: Duration::ZERO,
@@ -319,8 +325,8 @@ impl Runs {
     /// found so far.
     pub(crate) fn at_once(&self, first: Duration) -> Arc<Listing> {
         let known = self.known_or_after(first, |listing| listing.is_complete);
-        let is_quick = match self.looking.try_lock() {
-            Ok(state) => state.took < QUICK,
+        let is_quick = match self.search.try_lock() {
+            Ok(search) => search.took < QUICK,
             Err(_) => false,
         };
         if known.is_complete && is_quick {
@@ -351,31 +357,31 @@ impl Runs {
     /// Searches the folders for runs unless the last search is recent. If another thread is
     /// searching, returns the runs that are already known.
     pub(crate) fn look(&self) -> Arc<Listing> {
-        let Ok(mut state) = self.looking.try_lock() else {
+        let Ok(mut search) = self.search.try_lock() else {
             return self.known();
         };
-        let interval = LEAST_INTERVAL.max(state.took * SHARE);
-        if state.at.is_some_and(|at| at.elapsed() < interval) {
+        let interval = LEAST_INTERVAL.max(search.took * SHARE);
+        if search.at.is_some_and(|at| at.elapsed() < interval) {
             return self.known();
         }
-        self.refresh(&mut state)
+        self.refresh(&mut search)
     }
 
     /// Searches the folders for the first time and then once more. The second search is faster,
     /// because the system has most files in its cache; the duration of this search determines how
     /// often the folders are searched.
     pub(crate) fn look_first(&self) {
-        let mut state = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
-        self.refresh(&mut state);
-        self.refresh(&mut state);
+        let mut search = self.search.lock().unwrap_or_else(PoisonError::into_inner);
+        self.refresh(&mut search);
+        self.refresh(&mut search);
     }
 
-    fn refresh(&self, state: &mut Looked) -> Arc<Listing> {
+    fn refresh(&self, search: &mut LastSearch) -> Arc<Listing> {
         let begun = Instant::now();
-        let mut shown_after = state.at.is_none().then_some(FIRST_SHOWN);
+        let mut shown_after = search.at.is_none().then_some(FIRST_SHOWN);
         let mut seen = RunsSeen::default();
         self.machine.surroundings(&mut |here| {
-            seen = state.catalog.refresh_with(here, &mut |so_far| {
+            seen = search.catalog.refresh_with(here, &mut |so_far| {
                 if shown_after.is_none_or(|after| begun.elapsed() < after) {
                     return;
                 }
@@ -388,8 +394,8 @@ impl Runs {
             });
         });
         let listing = self.publish(Listing::of(seen, &self.roots, true));
-        state.took = begun.elapsed();
-        state.at = Some(Instant::now());
+        search.took = begun.elapsed();
+        search.at = Some(Instant::now());
         listing
     }
 

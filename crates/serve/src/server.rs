@@ -85,7 +85,7 @@ impl Binding {
         })
     }
 
-    /// The bound address, with the port that the system chose.
+    /// The bound IP address and port; if port 0 was requested, the port that the system chose.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -96,17 +96,18 @@ impl Binding {
         self.address.ip().is_loopback()
     }
 
-    /// The URL of the server with its token, to be printed once.
+    /// The URL that opens the server in a browser. It contains the token, so it should be printed
+    /// only once.
     pub fn url(&self) -> String {
         format!("http://{}/?token={}", self.address, self.token.secret())
     }
 
-    /// The token, for programs that read from the server.
+    /// The token that requests must present, for programs that send requests to the server.
     pub fn token(&self) -> &Token {
         &self.token
     }
 
-    /// A handle that long-running responses use to end when the server stops.
+    /// A handle with which a response that is still being sent learns that the server stops.
     pub fn stopping(&self) -> Stopping {
         Stopping(self.stop.subscribe())
     }
@@ -145,7 +146,7 @@ impl Binding {
     }
 }
 
-/// Lets a task wait until the server is stopped.
+/// A handle with which an asynchronous task can wait until the server is stopped.
 #[derive(Clone, Debug)]
 pub struct Stopping(watch::Receiver<bool>);
 
@@ -167,7 +168,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Whether the server ended without being stopped.
+    /// Whether the server has ended by itself, without a call of [`Self::stop`].
     pub fn is_finished(&self) -> bool {
         self.serving.is_finished()
     }

@@ -14,7 +14,7 @@ const LEAST_LENGTH: usize = 16;
 pub struct Token(String);
 
 impl Token {
-    /// A new random token of 122 bits.
+    /// Creates a random token with 122 random bits, written as 32 hexadecimal digits.
     pub fn random() -> Self {
         Self(uuid::Uuid::new_v4().simple().to_string())
     }

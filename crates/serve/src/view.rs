@@ -20,7 +20,8 @@ pub(crate) struct View {
     pub(crate) diagnosis: Diagnosis,
     pub(crate) story: Story,
     pub(crate) damage: Vec<Damage>,
-    /// The folders that contain the files of the run.
+    /// The folders that contain the files of the run, in which snapshots of PyTorch's allocator may
+    /// lie too.
     pub(crate) folders: Vec<PathBuf>,
     pub(crate) is_running: bool,
 }
@@ -82,7 +83,7 @@ impl View {
         })
     }
 
-    /// The verdict on the run with its severity.
+    /// What the analysis found in the run, in a sentence, with the severity of the worst finding.
     pub(crate) fn verdict(&self) -> (Severity, String) {
         let known = self.story.verdict.clone();
         known.unwrap_or((Severity::Info, "no samples were recorded".to_owned()))

@@ -15,6 +15,6 @@ pub(crate) fn share_one_pool() {
     }
 }
 
-/// Does nothing, because C libraries other than glibc have only one pool.
+/// Does nothing, because only glibc gives each thread a memory pool of its own.
 #[cfg(not(target_env = "gnu"))]
 pub(crate) fn share_one_pool() {}

@@ -85,7 +85,8 @@ pub(crate) fn wait(
     }
 }
 
-/// Whether the terminal sends this signal to every process of its foreground group.
+/// Whether a terminal sends this signal to every process of its foreground group, such as SIGINT
+/// after Ctrl+C.
 fn comes_from_terminal(signal: i32) -> bool {
     matches!(signal, SIGINT | SIGQUIT | SIGWINCH)
 }
@@ -106,7 +107,7 @@ pub(crate) fn exit_of(status: ExitStatus) -> Exit {
     Exit::Child(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
 
-/// How a child ended, as text.
+/// Describes how a child process ended: `exit code 1` or `killed by signal 9 (SIGKILL)`.
 pub(crate) fn describe(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit code {code}"),

@@ -91,12 +91,12 @@ enum Command {
     Lake(lake::Arguments),
 }
 
-/// Whether a word is the name of a `stormlog` command.
+/// Whether a word is the name of a subcommand of `stormlog`, such as `analyze`.
 pub(crate) fn is_command(word: &str) -> bool {
     Stormlog::command().find_subcommand(word).is_some()
 }
 
-/// Parses the arguments and runs the command.
+/// Parses the command line of `stormlog` or of one of the older programs, and runs its subcommand.
 pub(crate) fn run(
     dialect: Dialect,
     arguments: Vec<OsString>,

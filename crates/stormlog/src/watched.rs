@@ -34,10 +34,10 @@ use host::HostRecording;
 pub(crate) use inbox::Exception;
 use inbox::Inbox;
 
-/// The environment variable that turns off all recording.
+/// The environment variable with which the user turns off all recording, by the value `1`.
 const DISABLE: &str = "STORMLOG_DISABLE";
 
-/// How a command ended.
+/// How the recorded command ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Ended {
     pub(crate) pid: u32,
@@ -46,7 +46,8 @@ pub(crate) struct Ended {
     pub(crate) signal: Option<i32>,
     /// The number of processes that the kernel killed for lack of memory while the command ran.
     pub(crate) oom_kills: u64,
-    /// The exception that ended the command's own process.
+    /// The Python exception that ended the command. If the command is a launcher that failed
+    /// because of a process that it started, the exception is that of this process.
     pub(crate) exception: Option<Exception>,
 }
 
@@ -57,7 +58,8 @@ impl Ended {
         format!("{}{why}", child::describe(self.status))
     }
 
-    /// Why the command, or a process that it started, was killed.
+    /// The end of a sentence that explains that the kernel killed the command, or a process that it
+    /// started, for lack of memory; `None` if it ended in another way.
     pub(crate) fn why(&self) -> Option<&'static str> {
         self.lost_to_the_kernel()
             .then_some(": out of memory in this container")
@@ -100,7 +102,7 @@ impl Ended {
     }
 }
 
-/// The command to run, and how to record it.
+/// The command that `stormlog` runs, and where and how often it is recorded.
 pub(crate) struct Plan<'a> {
     /// The directory of the recording, which is created if it does not exist.
     pub(crate) root: &'a Path,
@@ -110,7 +112,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) variables: &'a [(&'static str, OsString)],
 }
 
-/// Whether the user turned off recording.
+/// Whether the user turned off recording with `STORMLOG_DISABLE=1`.
 pub(crate) fn is_disabled() -> bool {
     std::env::var_os(DISABLE).is_some_and(|value| value == "1")
 }
@@ -169,7 +171,8 @@ struct Prepared {
     identity: DistributedIdentity,
     inbox: Inbox,
     variables: Vec<(&'static str, OsString)>,
-    /// The ids of sessions that were already open before the command started.
+    /// The ids of sessions in the directory of the recording that were already open before the
+    /// command started, so that they are not closed as sessions of this command.
     earlier: std::collections::HashSet<stormlog_format::Text>,
 }
 
@@ -233,7 +236,7 @@ impl Prepared {
     }
 }
 
-/// The identity of a process that was not started by a launcher.
+/// The rank and world size of a process that was not started by a launcher such as `torchrun`.
 fn alone() -> DistributedIdentity {
     DistributedIdentity {
         job_id: None,
@@ -243,7 +246,7 @@ fn alone() -> DistributedIdentity {
     }
 }
 
-/// A recording in progress.
+/// The parts of a recording while the command runs.
 struct Recording {
     host: Option<HostRecording>,
     devices: Option<OutsideDevices>,
@@ -269,13 +272,13 @@ impl Recording {
 /// The exception that ended a command. If the command is a launcher that failed because a process
 /// that it started has failed, the earliest exception of these processes is the cause.
 fn cause<'a>(exceptions: &'a [Exception], ended: &Ended) -> Option<&'a Exception> {
-    let own = exceptions.iter().find(|one| one.pid == ended.pid);
-    if let Some(own) = own.filter(|own| !own.is_of_child()) {
-        return Some(own);
+    let of_command = exceptions.iter().find(|one| one.pid == ended.pid);
+    if let Some(exception) = of_command.filter(|exception| !exception.is_of_child()) {
+        return Some(exception);
     }
     let mut others = exceptions.iter().filter(|one| !one.is_of_child());
     let first = others.next().filter(|_| !ended.status.success());
-    first.or(own)
+    first.or(of_command)
 }
 
 /// Renames the files of the host sink to the ordinary names of a sink if the run used no device, so

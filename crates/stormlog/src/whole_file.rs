@@ -1,4 +1,4 @@
-//! Writes files atomically.
+//! Writes files atomically, so that a reader finds either the complete new file or none of it.
 
 use std::fs::Permissions;
 use std::io;

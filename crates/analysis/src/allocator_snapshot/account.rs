@@ -17,7 +17,8 @@ use super::read::{Block, Segment, Snapshot};
 use super::spans::{Span, spans_of};
 use super::stack::shortened;
 
-/// Maximum number of live blocks that are listed; the largest blocks are kept.
+/// Maximum number of live blocks (blocks that tensors use) in [`Account::live`]; the largest blocks
+/// are kept.
 const MOST_LIVE: usize = 1000;
 
 /// The label for memory that was allocated before the history begins and has been freed since.
@@ -27,28 +28,33 @@ const BEFORE: &str = "allocated before the recorded history begins";
 const NO_LINE: &str = "allocated by no line of Python (a backward pass, or C++)";
 const NO_STACK: &str = "no stack recorded";
 
-/// The memory of one device in a snapshot.
+/// What a snapshot of PyTorch's allocator says about the memory of one device: how much is used,
+/// how that changed over time, and which lines of the program hold it.
 #[derive(Clone, Debug, Default)]
 pub struct Account {
-    /// The device.
+    /// The CUDA index of the device.
     pub device: i64,
-    /// Totals of the device's memory.
+    /// Sums over the device's segments and blocks, such as reserved and allocated bytes.
     pub totals: Totals,
-    /// The allocator's actions, in the order in which they happened.
+    /// The recorded allocations, frees and other actions of the allocator, in the order in which
+    /// they happened.
     pub moments: Vec<Moment>,
     /// Whether the snapshot records the times of the allocator's actions. Without times, only the
     /// order of the actions is known.
     pub has_times: bool,
-    /// Named time spans, such as optimizer steps.
+    /// Time spans that PyTorch recorded with a name, such as optimizer steps.
     pub spans: Vec<Span>,
-    /// The allocator's segments, the largest first.
+    /// The memory that the allocator has reserved on the device, as segments, the largest first.
     pub segments: Vec<SegmentUse>,
-    /// Live blocks, the largest first, at most a thousand.
+    /// The blocks that tensors use, the largest first, at most a thousand.
     pub live: Vec<LiveBlock>,
     /// The lines of the program that held the most memory at the peak, at most fifty.
     pub holders: Vec<Holder>,
+    /// The texts of all program lines that allocated memory; `holders` has only the largest.
     places: Vec<String>,
+    /// For the index of an allocation's entry in the trace, the index of its line in `places`.
     place_of_entry: HashMap<usize, usize>,
+    /// For the index of an allocation in `moments`, the name of the tensor that uses the memory.
     name_of_moment: HashMap<usize, String>,
 }
 
@@ -81,7 +87,8 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Reserved bytes that no block uses.
+    /// Bytes that the allocator has reserved on the device, but that no tensor uses and that are
+    /// not waiting to be freed.
     pub fn idle_bytes(&self) -> i64 {
         let used = self
             .allocated_bytes
@@ -91,7 +98,7 @@ impl Totals {
 }
 
 impl Account {
-    /// Computes the summary of one device from a snapshot.
+    /// Computes the summary of one device from a snapshot. The names of tensors come from `owners`.
     pub fn of(snapshot: &Snapshot<'_>, owners: &Owners, device: i64) -> Self {
         let segments = snapshot.segments_of(device);
         let trace = snapshot.trace(device);
@@ -131,7 +138,7 @@ impl Account {
             let line = lines.named(BEFORE.to_owned());
             lines.holders[line].at_peak_bytes = at_peak - known;
         }
-        totals.named_blocks = named(&segments, owners);
+        totals.named_blocks = count_named(&segments, owners);
         account.totals = totals;
         account.moments = history.moments;
         account.places = lines.holders.iter().map(|one| one.place.clone()).collect();
@@ -139,9 +146,10 @@ impl Account {
         account
     }
 
-    /// The name of the tensor that an allocation was made for, if the tensor is still alive.
-    pub fn name_at(&self, place: usize) -> Option<&str> {
-        self.name_of_moment.get(&place).map(String::as_str)
+    /// The name of the tensor that the allocation at an index of `moments` was made for, if the
+    /// tensor is still alive and its name is known.
+    pub fn name_at(&self, index: usize) -> Option<&str> {
+        self.name_of_moment.get(&index).map(String::as_str)
     }
 
     /// The line of the program that caused an action of the allocator, if known.
@@ -259,7 +267,7 @@ fn blocks_of<'a>(segments: &[&'a Segment<'a>]) -> impl Iterator<Item = &'a Block
     segments.iter().flat_map(|segment| &segment.blocks.0)
 }
 
-fn named(segments: &[&Segment<'_>], owners: &Owners) -> usize {
+fn count_named(segments: &[&Segment<'_>], owners: &Owners) -> usize {
     blocks_of(segments)
         .filter(|block| is_live(block))
         .filter(|block| owner_of(block, owners).is_some_and(|one| !one.names.is_empty()))

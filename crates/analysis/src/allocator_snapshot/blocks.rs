@@ -1,4 +1,5 @@
-//! The allocator's current memory: segments and their blocks.
+//! The memory that PyTorch's allocator held at the time of the snapshot: segments reserved on the
+//! device, and the blocks in them that are used or free.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -67,8 +68,9 @@ pub(super) fn is_live(block: &Block<'_>) -> bool {
 }
 
 pub(super) fn requested(block: &Block<'_>) -> i64 {
-    let asked = block.history.0.first().and_then(|one| one.real_size);
-    block.requested_size.or(asked).unwrap_or(block.size).max(0)
+    let earlier = block.history.0.first().and_then(|one| one.real_size);
+    let requested = block.requested_size.or(earlier);
+    requested.unwrap_or(block.size).max(0)
 }
 
 /// Address of a block. Older versions of PyTorch record the address only in the block's history.

@@ -7,18 +7,18 @@ use std::collections::HashMap;
 
 use super::read::Entry;
 
-/// An action of the allocator.
+/// The kind of an entry in the allocator's history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// A tensor allocated memory.
+    /// The program got memory from the allocator, usually for a tensor.
     Alloc,
-    /// A tensor freed memory.
+    /// The program returned memory to the allocator, which may keep it for later allocations.
     Free,
     /// The allocator reserved memory on the device.
     Grow,
-    /// The allocator returned memory to the device.
+    /// The allocator returned reserved memory to the device.
     Shrink,
-    /// An allocation failed because memory ran out.
+    /// An allocation failed because the device had too little free memory.
     Oom,
 }
 
@@ -45,26 +45,30 @@ pub struct Moment {
     pub time_ns: i64,
     /// The kind of action.
     pub action: Action,
-    /// Address of the memory.
+    /// Device address of the memory that was allocated, freed, reserved or returned; 0 when
+    /// unknown.
     pub address: u64,
-    /// Number of bytes that the action concerns.
+    /// Size that the entry records: the bytes that were allocated, freed, reserved or returned.
+    /// For [`Action::Oom`] it does not change the memory held.
     pub bytes: i64,
     /// Bytes requested by live tensors after the action.
     pub allocated_bytes: i64,
     /// Bytes reserved by the allocator after the action.
     pub reserved_bytes: i64,
-    /// Index of the action's entry in the trace.
+    /// Index of the action's entry in the snapshot's trace, which also has entries that are no
+    /// [`Action`].
     pub(super) entry: usize,
-    /// For an allocation, the index of the action that freed it.
+    /// For an allocation, the index in [`History::moments`] of the action that freed it; `None` if
+    /// the history does not contain it.
     pub(super) ended: Option<usize>,
 }
 
-/// Memory use over time.
+/// Memory use of one device over time, computed from the trace in a snapshot.
 #[derive(Debug, Default)]
 pub(super) struct History {
     pub(super) moments: Vec<Moment>,
     pub(super) has_times: bool,
-    /// Bytes that tensors held before the first entry of the history.
+    /// Bytes that tensors held before the first entry of the trace.
     pub(super) held_before: i64,
 }
 
@@ -128,7 +132,8 @@ impl History {
         }
     }
 
-    /// The index of the action after which tensors held the most memory.
+    /// The index in `moments` of the action after which tensors held the most memory; `None` if
+    /// there are no actions.
     pub(super) fn peak(&self) -> Option<usize> {
         let levels = self.moments.iter().enumerate();
         // When memory was equally high after several actions, the first of these actions is the

@@ -3,17 +3,17 @@
 
 use std::collections::HashMap;
 
-/// Maximum number of program lines that are listed.
+/// Maximum number of program lines that [`Lines::largest`] returns.
 const MOST_HOLDERS: usize = 50;
-/// Maximum number of tensor names that are listed per program line.
+/// Maximum number of tensor names in [`Holder::names`].
 const MOST_NAMES: usize = 3;
 
-/// A line of the program, and the memory that it allocated.
+/// A line of the program that allocated device memory, with the bytes of its allocations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The program line as text, or a label when the line is unknown.
+    /// The program line as text, such as `step (train.py:26)`, or a label when the line is unknown.
     pub place: String,
-    /// Bytes that the line held at the peak.
+    /// Bytes that the line held when tensors held the most memory in the recorded history.
     pub at_peak_bytes: i64,
     /// Bytes that the line holds at the time of the snapshot.
     pub now_bytes: i64,
@@ -21,12 +21,13 @@ pub struct Holder {
     pub allocations: usize,
     /// Sum of all allocations by the line in the recorded history, in bytes.
     pub allocated_bytes: i64,
-    /// Some names of the live tensors that the line allocated.
+    /// Names of live tensors that the line allocated, at most three.
     pub names: Vec<String>,
 }
 
 impl Holder {
-    /// Adds the name of a tensor that the line allocated.
+    /// Adds the name of a tensor that the line allocated, unless the list of names is full or
+    /// already has it.
     pub(super) fn add_name(&mut self, name: Option<&String>) {
         if let Some(name) = name
             && self.names.len() < MOST_NAMES
@@ -39,29 +40,31 @@ impl Holder {
 
 /// The lines of the program that allocated memory, each listed once.
 pub(super) struct Lines {
-    places: HashMap<String, usize>,
+    /// For the text of a line, its index in `holders`.
+    indices: HashMap<String, usize>,
     pub(super) holders: Vec<Holder>,
-    nowhere: &'static str,
+    /// The label of memory whose line is unknown.
+    unknown_label: &'static str,
 }
 
 impl Lines {
-    /// Creates an empty list of lines. Memory without a known line gets the label `words`.
-    pub(super) fn without_place(words: &'static str) -> Self {
+    /// Creates an empty list of lines. Memory without a known line gets the given label.
+    pub(super) fn without_place(unknown_label: &'static str) -> Self {
         Self {
-            places: HashMap::new(),
+            indices: HashMap::new(),
             holders: Vec::new(),
-            nowhere: words,
+            unknown_label,
         }
     }
 
-    /// The index of the entry for memory without a known line.
+    /// The index in `holders` of the entry for memory whose line is unknown.
     pub(super) fn nowhere(&mut self) -> usize {
-        self.named(self.nowhere.to_owned())
+        self.named(self.unknown_label.to_owned())
     }
 
     pub(super) fn named(&mut self, place: String) -> usize {
         let holders = &mut self.holders;
-        *self.places.entry(place).or_insert_with_key(|place| {
+        *self.indices.entry(place).or_insert_with_key(|place| {
             holders.push(Holder {
                 place: place.clone(),
                 at_peak_bytes: 0,

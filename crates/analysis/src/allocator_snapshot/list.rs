@@ -11,11 +11,12 @@ use deser::{Error, ErrorKind, State};
 /// half as many items.
 const MOST_KEPT: usize = 1 << 23;
 
-/// Number of list items kept so far.
+/// Number of list items that parsing a snapshot has kept so far, at most `MOST_KEPT`. The parser
+/// passes it from list to list in its [`State`].
 #[derive(Debug, Default)]
 struct Kept(usize);
 
-/// Counts one more list item, and fails when the limit is reached.
+/// Counts one more list item of the snapshot, and fails when there are more than `MOST_KEPT`.
 pub(super) fn count(state: &mut State) -> Result<(), Error> {
     let kept = state.get_mut::<Kept>();
     kept.0 += 1;
@@ -25,7 +26,8 @@ pub(super) fn count(state: &mut State) -> Result<(), Error> {
     Ok(())
 }
 
-/// A list whose items count towards the limit of the snapshot.
+/// A list of a snapshot. While it is parsed, each item counts towards `MOST_KEPT`, the limit of all
+/// lists together.
 #[derive(Debug)]
 pub(super) struct List<T>(pub(super) Vec<T>);
 

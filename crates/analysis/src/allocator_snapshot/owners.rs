@@ -8,12 +8,12 @@ use serde::Serialize;
 use stormlog_format::json::{self, JsonError};
 use stormlog_format::{Map, Value};
 
-/// Maximum number of tensor names kept per storage.
+/// Maximum number of names in [`Owner::names`].
 const MOST_NAMES: usize = 8;
 /// Longest tensor name in characters. Longer names are cut, because the names are repeated for
 /// every block of a storage.
 const LONGEST_TEXT: usize = 200;
-/// Maximum number of dimensions of a tensor's shape that are shown.
+/// Maximum number of dimensions in [`Owner::shape`]; further dimensions are left out.
 const MOST_DIMENSIONS: usize = 16;
 
 /// The tensors that share one storage.
@@ -27,12 +27,12 @@ pub struct Owner {
     pub dtype: Option<String>,
 }
 
-/// Tensors, by the address of their storage.
+/// For the device address of each known storage, the tensors that share the storage.
 #[derive(Clone, Debug, Default)]
 pub struct Owners(HashMap<u64, Owner>);
 
 impl Owners {
-    /// Parses the JSON document with the tensors; invalid entries are skipped.
+    /// Parses the content of `cuda_tensor_attribution.json`; invalid entries are skipped.
     pub fn parse(document: &[u8]) -> Result<Self, JsonError> {
         let document = json::parse(document)?;
         let entries = document
@@ -51,7 +51,7 @@ impl Owners {
         Ok(Self(owners.collect()))
     }
 
-    /// The tensors whose storage begins at an address.
+    /// The tensors whose storage begins at a device address; `None` when no storage does.
     pub fn at(&self, address: u64) -> Option<&Owner> {
         self.0.get(&address)
     }

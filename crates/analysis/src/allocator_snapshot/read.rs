@@ -20,7 +20,8 @@ const MOST_REPEATED: usize = 1 << 27;
 /// Maximum number of devices in a snapshot, which is the number that PyTorch supports.
 const MOST_DEVICES: usize = 128;
 
-/// A snapshot: the current memory and the history of the allocator.
+/// The parsed snapshot of a CUDA allocator: the memory that it held when the snapshot was written,
+/// and its recorded actions before.
 #[derive(Debug, Default, deser::Deserialize)]
 #[deser(default)]
 pub struct Snapshot<'a> {
@@ -42,7 +43,7 @@ pub(super) struct Segment<'a> {
     pub(super) blocks: List<Block<'a>>,
 }
 
-/// A block: a part of a segment.
+/// A block: a part of a segment that a tensor uses or that is free, as `state` says.
 #[derive(Debug, Default, deser::Deserialize)]
 #[deser(default)]
 pub(super) struct Block<'a> {
@@ -54,7 +55,8 @@ pub(super) struct Block<'a> {
     pub(super) history: List<Earlier<'a>>,
 }
 
-/// The history of a block, as recorded by older versions of PyTorch.
+/// An earlier allocation in a block. Older versions of PyTorch record the address, size and stack
+/// of an allocation here and not in [`Block`].
 #[derive(Debug, Default, deser::Deserialize)]
 #[deser(default)]
 pub(super) struct Earlier<'a> {
@@ -63,7 +65,7 @@ pub(super) struct Earlier<'a> {
     pub(super) frames: Stack<'a>,
 }
 
-/// One entry of the allocator's history: an action such as an allocation.
+/// One entry of the allocator's recorded history (the trace of a device), such as an allocation.
 #[derive(Debug, Default, deser::Deserialize)]
 #[deser(default)]
 pub(super) struct Entry<'a> {
@@ -121,12 +123,12 @@ impl<'a> Snapshot<'a> {
     /// The segments of a device in a snapshot. A segment without a device belongs to device 0, or
     /// to the requested device if the snapshot has only one device.
     pub(super) fn segments_of(&self, device: i64) -> Vec<&Segment<'a>> {
-        let is_alone = self.devices().len() < 2;
-        let is_ours = |segment: &&Segment<'_>| match segment.device {
+        let is_single_device = self.devices().len() < 2;
+        let is_of_device = |segment: &&Segment<'_>| match segment.device {
             Some(one) => one == device,
-            None => is_alone || device == 0,
+            None => is_single_device || device == 0,
         };
-        self.segments().iter().filter(is_ours).collect()
+        self.segments().iter().filter(is_of_device).collect()
     }
 
     fn segments(&self) -> &[Segment<'a>] {
@@ -144,7 +146,7 @@ impl<'a> Snapshot<'a> {
         self.device_traces.as_ref().map_or(&[], |traces| &traces.0)
     }
 
-    /// The devices that hold memory or have a history, in ascending order.
+    /// The indices of the devices that have segments or recorded actions, in ascending order.
     pub fn devices(&self) -> Vec<i64> {
         let holding = self.segments().iter();
         let holding = holding.map(|segment| segment.device.unwrap_or(0));

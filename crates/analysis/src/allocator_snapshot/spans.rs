@@ -13,7 +13,7 @@ const MOST_OPEN: usize = 64;
 /// entries.
 const MOST_ANNOTATIONS: usize = 200_000;
 
-/// A named time span.
+/// A time span that PyTorch recorded with a name, such as an optimizer step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
     /// The name of the time span.

@@ -12,7 +12,7 @@ use deser::{Error, State};
 
 use super::list;
 
-/// Maximum number of frames kept per stack.
+/// Maximum number of frames kept per call stack, with the exceptions in [`Stack::keep`].
 const MOST_FRAMES: usize = 12;
 
 /// Maximum number of bytes kept of a frame's texts: the first bytes of a function's name and the
@@ -33,11 +33,11 @@ const MACHINERY: [&str; 9] = [
     "at::(anonymous namespace)::",
 ];
 
-/// One frame of a call stack.
+/// One frame of the call stack of an allocation, in Python or C++.
 #[derive(Clone, Debug, Default, PartialEq, Eq, deser::Deserialize)]
 #[deser(default)]
 pub struct Frame<'a> {
-    /// The function's name.
+    /// The name of the function, for C++ with its namespace and argument types.
     pub name: &'a str,
     /// The path of the function's source file.
     pub filename: &'a str,
@@ -68,7 +68,7 @@ impl<'a> Frame<'a> {
     }
 
     /// Whether the frame belongs to the user's code and not to PyTorch.
-    fn is_own(&self) -> bool {
+    fn is_users(&self) -> bool {
         self.is_python() && !self.is_of_torch()
     }
 
@@ -101,10 +101,9 @@ impl<'a> Stack<'a> {
     /// innermost frame.
     pub(super) fn place(&self) -> Option<String> {
         let frames = &self.0;
-        let own = frames.iter().find(|frame| frame.is_own());
-        let found = own.or_else(|| frames.first());
-        let backward = found.filter(|frame| !frame.is_python());
-        if backward.is_some()
+        let of_user = frames.iter().find(|frame| frame.is_users());
+        let found = of_user.or_else(|| frames.first());
+        if found.is_some_and(|frame| !frame.is_python())
             && let Some(name) = frames.iter().find_map(|frame| backward_of(frame.name))
         {
             return Some(format!("backward pass ({})", shortened(name)));
@@ -112,6 +111,8 @@ impl<'a> Stack<'a> {
         found.map(Frame::label)
     }
 
+    /// Adds the next frame, from the innermost outwards, if it helps to find the line of the user
+    /// and the limits allow it.
     fn keep(&mut self, frame: Frame<'a>) {
         let frame = frame.within_bounds();
         let frames = &mut self.0;
@@ -121,7 +122,9 @@ impl<'a> Stack<'a> {
             (true, _) if frames.len() < MOST_FRAMES => frames.push(frame),
             // An allocation within PyTorch's modules may have many frames between the innermost one
             // and the user's line, so that line is kept beyond the limit.
-            (true, _) if frame.is_own() && !frames.iter().any(Frame::is_own) => frames.push(frame),
+            (true, _) if frame.is_users() && !frames.iter().any(Frame::is_users) => {
+                frames.push(frame);
+            }
             (false, None | Some(false))
                 if (frames.len() < MOST_FRAMES || backward_of(frame.name).is_some())
                     && frames.len() < 2 * MOST_FRAMES
@@ -134,11 +137,12 @@ impl<'a> Stack<'a> {
     }
 }
 
-/// Extracts `AddmmBackward0` from
-/// `torch::autograd::generated::AddmmBackward0_apply_functional(...)`.
+/// The autograd node in the name of a C++ function: `AddmmBackward0` in
+/// `torch::autograd::generated::AddmmBackward0_apply_functional(...)`. `None` for functions that
+/// are not part of a backward pass.
 fn backward_of(name: &str) -> Option<&str> {
     let name = name.strip_prefix("torch::autograd::generated::")?;
-    let end = name.find(|letter: char| !letter.is_alphanumeric());
+    let end = name.find(|character: char| !character.is_alphanumeric());
     let name = &name[..end.unwrap_or(name.len())];
     name.contains("Backward").then_some(name)
 }

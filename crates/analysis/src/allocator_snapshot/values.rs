@@ -10,7 +10,7 @@ pub(super) fn check(most: usize, pickle: &[u8]) -> Result<(), SnapshotError> {
     let mut rest = pickle;
     let mut values = 0;
     while let Some((opcode, after)) = rest.split_first() {
-        if is_laborious(*opcode) {
+        if is_costly(*opcode) {
             let text = "the snapshot has numbers or texts that only Python 2 writes";
             return Err(SnapshotError::Malformed(text.to_owned()));
         }
@@ -31,8 +31,8 @@ pub(super) fn check(most: usize, pickle: &[u8]) -> Result<(), SnapshotError> {
 
 /// Whether a pickle opcode creates a value that may be as long as the file, and that is parsed,
 /// checked or copied again at every reference.
-fn is_laborious(opcode: u8) -> bool {
-    // The opcodes INT, LONG, FLOAT, STRING, UNICODE, BINSTRING, SHORT_BINSTRING, LONG4.
+fn is_costly(opcode: u8) -> bool {
+    // The pickle opcodes INT, LONG, FLOAT, STRING, UNICODE, BINSTRING, SHORT_BINSTRING, LONG4.
     matches!(
         opcode,
         b'I' | b'L' | b'F' | b'S' | b'V' | b'T' | b'U' | 0x8b
@@ -76,7 +76,7 @@ fn operation(opcode: u8, after: &[u8]) -> Option<(usize, bool)> {
         | 0x85..=0x89
         | 0x8f
         | 0x91..=0x93 => (0, true),
-        // Numbers of fixed length: BININT1, BININT2, BININT, BINFLOAT.
+        // Opcodes whose argument is a number of fixed length: BININT1, BININT2, BININT, BINFLOAT.
         b'K' => (1, true),
         b'M' => (2, true),
         b'J' => (4, true),
@@ -85,7 +85,8 @@ fn operation(opcode: u8, after: &[u8]) -> Option<(usize, bool)> {
         b'C' | 0x8a | 0x8c => (counted(1)?, true),
         b'X' | b'B' => (counted(4)?, true),
         0x8d | 0x8e | 0x96 => (counted(8)?, true),
-        // Opcodes whose argument is a class: module and name, each on a line.
+        // The opcodes GLOBAL and INST, whose argument is a class: the module and the name, each
+        // ended by a newline.
         b'c' | b'i' => {
             let first = line()?;
             let second = memchr::memchr(b'\n', after.get(first..)?)? + 1;

@@ -17,14 +17,15 @@ use crate::regular_file::{Refused, special_kind};
 /// At most this many bytes of a file are read to find its first line.
 const LONGEST_FIRST_LINE: u64 = 1 << 16;
 
-/// The kind of a directory: a sink, a bundle or a plain directory.
+/// What a directory contains, decided by its manifests and the names of its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DirectoryKind {
-    /// A directory of segments, with or without a manifest.
+    /// A sink: the directory into which a recorder writes events, as segments (files of events) and
+    /// usually a manifest that lists them.
     Sink,
-    /// A bundle that the command `diagnose` writes.
+    /// A directory of files about a run that the command `diagnose` writes.
     DiagnoseBundle,
-    /// A bundle that the OOM flight recorder writes.
+    /// A directory of files about an out-of-memory error that the OOM flight recorder writes.
     OomBundle,
     /// A directory that is neither a sink nor a bundle.
     Plain,
@@ -37,19 +38,19 @@ pub(crate) struct Directory {
     pub(crate) kind: DirectoryKind,
     /// The directory's manifests, each with its content if the content is a JSON object.
     pub(crate) manifests: Vec<(PathBuf, Option<Map>)>,
-    /// The file that describes a run.
+    /// The path of `stormlog_run.json`, in which a user or a tool describes the run.
     pub(crate) run_file: Option<PathBuf>,
-    /// The file that lists attachments.
+    /// The path of `stormlog_attachments.json`, which links to data of other tools about the run.
     pub(crate) attachments: Option<PathBuf>,
     /// Files that may hold events according to their names, including segments.
     pub(crate) files: Vec<PathBuf>,
-    /// Packs, each of which holds one or more recordings.
+    /// Packs: archive files, each of which holds one or more recordings.
     pub(crate) packs: Vec<PathBuf>,
-    /// Subdirectories that the catalog walks into.
+    /// Subdirectories, except hidden ones and links.
     pub(crate) folders: Vec<PathBuf>,
     /// Entries that are not read: links that leave the given paths, FIFOs, devices.
     pub(crate) refused: Vec<(PathBuf, Refused)>,
-    /// The reason why the directory could not be listed.
+    /// The error message if the directory could not be listed; `None` if it was.
     pub(crate) closed: Option<String>,
 }
 
@@ -168,7 +169,7 @@ impl Directory {
     }
 }
 
-/// The content of a JSON file, if it is an object.
+/// The parsed content of a JSON file; `None` if it cannot be read or is not a JSON object.
 fn object(file: &Path) -> Option<Map> {
     match parse(&read_described(file).ok()?).ok()? {
         Value::Map(map) => Some(map),
@@ -213,7 +214,8 @@ enum Reach {
     Inside,
     /// The target is a file outside the roots.
     Outside,
-    /// The target is no file: it is missing, a directory or a FIFO.
+    /// The target is no regular file: it is missing, or something else, such as a directory or a
+    /// FIFO.
     NoFile,
 }
 

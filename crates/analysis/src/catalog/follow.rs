@@ -1,4 +1,5 @@
-//! Follows the lines that other processes append to sinks and to `.jsonl` files.
+//! Reads, at each poll, the events that recorders have appended since the last poll to sinks and to
+//! `.jsonl` files.
 
 use std::borrow::Cow;
 use std::fs::Metadata;
@@ -28,27 +29,28 @@ const RECENT_BYTES: u64 = 256 << 10;
 /// one segment is not enough, and reading all segments of a long run takes too long.
 const RECENT_SEGMENTS: usize = 64;
 
-/// Maximum number of damaged lines that are reported per file and poll.
+/// Maximum number of lines in [`Followed::damaged`] per file.
 const MOST_REPORTED: usize = 5;
 
 /// Which of the events that exist at the first poll the follower reads. Files that appear after the
 /// first poll are read from their beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FollowFrom {
-    /// All events that exist at the first poll.
+    /// Read all existing events.
     Start,
-    /// Recent events: the last 256 KiB of each of the newest 64 segments of a sink.
+    /// Read recent events: the last 256 KiB of each of the newest 64 segments of a sink.
     Recent,
-    /// No events that exist at the first poll.
+    /// Read no existing events, only those that are appended later.
     Now,
 }
 
-/// The results of a poll other than events.
+/// What [`Follower::poll`] returns in addition to the events, which it passes to a callback.
 #[derive(Debug, Default)]
 pub struct Followed {
-    /// Directories of OOM bundles that appeared since the last poll.
+    /// OOM bundles (directories that the flight recorder writes at an out-of-memory error) that
+    /// appeared since the last poll.
     pub oom_bundles: Vec<PathBuf>,
-    /// Lines that could not be read and the reason, at most five per file.
+    /// For each line that could not be read, its file and the reason, at most five per file.
     pub damaged: Vec<(PathBuf, String)>,
     /// Whether some files have more lines than one poll reads, so that the caller should poll again
     /// soon.
@@ -78,7 +80,7 @@ pub struct Follower {
     next: usize,
 }
 
-/// The position up to which a file has been read.
+/// How far a file has been read at the last poll.
 struct Offset {
     tail: Tail,
     /// Whether the last poll found another file under the same name. The next poll learns from the
@@ -86,10 +88,11 @@ struct Offset {
     is_replaced: bool,
 }
 
-/// A `.jsonl` file that is followed.
+/// An uncompressed file of events below the followed paths, as one poll found it.
 struct Candidate {
     file: PathBuf,
-    /// Whether the file is among the newest segments of its sink.
+    /// Whether the file is among the newest `RECENT_SEGMENTS` segments of its sink. Always true for
+    /// a file outside a sink.
     is_recent: bool,
     /// Whether thinning has rewritten the file. Thinning only removes events, so the new file has
     /// none that were not read before.
@@ -151,7 +154,7 @@ impl Follower {
             budget -= read.bytes.len() as u64;
             followed.is_behind |= read.bytes.len() as u64 == most;
             self.set(candidate, &facts, start + read.end as u64);
-            read.give(&candidate.file, visit, &mut followed.damaged);
+            read.visit_events(&candidate.file, visit, &mut followed.damaged);
         }
         self.is_first = false;
         followed
@@ -276,12 +279,13 @@ fn manifest_of_rewritten(directory: &Directory) -> Option<Manifest> {
     Some(settled(&directory.path, names, manifest))
 }
 
-/// A part of a file that one poll has read.
+/// The bytes that one poll has read of a file.
 struct Read {
     bytes: Vec<u8>,
-    /// The range of whole lines within `bytes`.
+    /// The range within `bytes` that has only whole lines, without the incomplete lines before and
+    /// after them.
     lines: std::ops::Range<usize>,
-    /// Number of bytes consumed; the next read begins after them.
+    /// Number of bytes at the start of `bytes` that are done; the next poll begins after them.
     end: usize,
 }
 
@@ -293,7 +297,8 @@ fn read_lines(file: &Path, start: u64, most: u64, is_cut: bool) -> std::io::Resu
     let mut bytes = Vec::new();
     file.take(most).read_to_end(&mut bytes)?;
     let whole = memchr::memrchr(b'\n', &bytes).map_or(0, |last| last + 1);
-    // A line that is longer than one read is skipped in several reads.
+    // A full read without a line end lies within a line that is longer than one read. Its bytes
+    // are skipped.
     let is_endless = whole == 0 && bytes.len() as u64 == most;
     let first = if is_cut {
         memchr::memchr(b'\n', &bytes).map_or(whole, |end| end + 1)
@@ -308,7 +313,7 @@ fn read_lines(file: &Path, start: u64, most: u64, is_cut: bool) -> std::io::Resu
 }
 
 impl Read {
-    fn give(
+    fn visit_events(
         &self,
         file: &Path,
         visit: &mut dyn FnMut(&Path, Event),

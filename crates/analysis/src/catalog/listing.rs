@@ -28,7 +28,8 @@ const UNSETTLED_NS: i64 = 2_000_000_000;
 /// At most this many bytes of a segment are read to find the event that begins its session.
 const LONGEST_START: u64 = 1 << 18;
 
-/// The highest values of the memory counters, from rollups.
+/// The highest memory use of a session or run, from the rollups of its sinks (a file with summaries
+/// of the events).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunPeaks {
     /// Highest number of bytes allocated by a device's allocator.
@@ -52,28 +53,28 @@ impl RunPeaks {
     }
 }
 
-/// A session as its manifest describes it.
+/// A session (the recording of one process) as the manifest of its sink describes it.
 #[derive(Clone, Debug)]
 pub struct ListedSession {
-    /// The session's entry in the manifest.
+    /// The session's entry in the manifest, such as its id, start time and rank.
     pub summary: SessionSummary,
     /// The current status of the session; the manifest's status is outdated when the process was
     /// killed.
     pub status: SessionStatus,
-    /// The sink that holds the session.
+    /// The directory of the sink that holds the session's events.
     pub sink: PathBuf,
-    /// Number of events according to the manifest.
+    /// Number of the session's events according to the manifest.
     pub event_count: i64,
-    /// Size in bytes according to the manifest.
+    /// Size of the session's segments (files of events) in bytes, according to the manifest.
     pub size_bytes: i64,
     /// The device of the session's first event, -1 for host memory; `None` if that event was
     /// deleted.
     pub device_id: Option<i64>,
-    /// The session's peaks, if the sink has rollups that match its manifest.
+    /// The session's highest memory use, if the sink has rollups that match its manifest.
     pub peaks: Option<RunPeaks>,
 }
 
-/// A run as described by its manifests and rollups.
+/// A run as the manifests and rollups of its sinks describe it, without its events.
 #[derive(Clone, Debug)]
 pub struct ListedRun {
     /// The run's own id, otherwise the id of its first session; the id does not change between
@@ -84,33 +85,33 @@ pub struct ListedRun {
     /// The run's status: the first of running, incomplete, interrupted and completed that any of
     /// its sessions has.
     pub status: SessionStatus,
-    /// Start time of the run's first session.
+    /// Start time of the run's first session, in nanoseconds since 1970.
     pub started_at_ns: i64,
     /// End time of the run's last session; `None` while the run continues or when the end of a
     /// session is unknown.
     pub ended_at_ns: Option<i64>,
     /// Time of the last write to the run's files; known only for sessions that were not closed.
     pub last_write_ns: Option<i64>,
-    /// The scheduler's id of the job.
+    /// The id that the scheduler gave the job, if any session recorded one.
     pub job_id: Option<Text>,
     /// The program and its command line, if `stormlog run` recorded them.
     pub program: Program,
     /// Names of the hosts of the run, sorted.
     pub hosts: BTreeSet<Text>,
-    /// Ranks that have a recording.
+    /// The ranks of the run's sessions.
     pub ranks: BTreeSet<i64>,
-    /// The number of ranks that the job declares.
+    /// The number of ranks that the job declares, the highest value of all sessions.
     pub world_size: i64,
     /// The run's sessions, the earliest first.
     pub sessions: Vec<ListedSession>,
     /// The highest values over all sessions; `None` unless all sessions of the run have rollups.
     pub peaks: Option<RunPeaks>,
-    /// The OOM bundles of the run.
+    /// Directories that the flight recorder wrote at out-of-memory errors of the run.
     pub oom_bundles: Vec<PathBuf>,
 }
 
 impl ListedRun {
-    /// The sinks of the run, for [`Follower`](super::Follower) and for loading.
+    /// The directories of the run's sinks, to load or to pass to a [`Follower`](super::Follower).
     pub fn sinks(&self) -> BTreeSet<&Path> {
         self.sessions
             .iter()
@@ -119,7 +120,7 @@ impl ListedRun {
     }
 }
 
-/// The result of a listing.
+/// What [`Listing::refresh`] found below the given paths.
 #[derive(Clone, Debug, Default)]
 pub struct RunsSeen {
     /// The runs, sorted by start time, the newest first.
@@ -129,7 +130,7 @@ pub struct RunsSeen {
     pub unlisted: Vec<PathBuf>,
     /// OOM bundles that belong to no listed run.
     pub oom_bundles: Vec<PathBuf>,
-    /// Paths that could not be read, and why.
+    /// Paths that could not be read, each with the reason.
     pub refused: Vec<(PathBuf, String)>,
 }
 
@@ -155,8 +156,9 @@ pub struct Listing {
     known: HashMap<PathBuf, Known>,
 }
 
-/// The cached content of a directory.
+/// What the last refresh has read from a directory.
 struct Known {
+    /// The state of the directory and its files at that time; empty if it must be read again.
     stamps: Vec<Stamp>,
     /// The directory, without the content of its manifests, to save memory.
     directory: Directory,
@@ -165,10 +167,10 @@ struct Known {
     bundle_session: Option<Text>,
 }
 
-/// The content of a sink's manifest and rollups.
+/// What a listing needs from the manifest and rollups of a sink.
 struct Sink {
     sessions: Vec<SessionInSink>,
-    /// The segment that was written last.
+    /// The segment (file of events) with the last name, which is the newest.
     newest_segment: Option<PathBuf>,
 }
 
@@ -180,14 +182,14 @@ struct SessionInSink {
     peaks: Option<RunPeaks>,
 }
 
-/// The content of the event that begins a session.
+/// What a listing needs from the first event of a session.
 struct Start {
     run_id: Option<Text>,
     program: Option<Program>,
     device_id: i64,
 }
 
-/// The intermediate result of a refresh that has not read all directories yet.
+/// The intermediate result of a [`Listing::refresh_with`] that has not read all directories yet.
 pub struct SoFar<'a> {
     known: &'a HashMap<PathBuf, Known>,
     here: &'a Surroundings<'a>,
@@ -207,7 +209,8 @@ impl SoFar<'_> {
 }
 
 impl Listing {
-    /// Creates a listing of the runs below the given paths.
+    /// Creates a listing of the runs below the given paths. Nothing is read before the first
+    /// refresh.
     pub fn new(roots: Vec<PathBuf>) -> Self {
         Self {
             roots,
@@ -215,7 +218,7 @@ impl Listing {
         }
     }
 
-    /// Lists the runs again, reading only what has changed.
+    /// Lists the runs. Only directories that have changed since the last refresh are read.
     pub fn refresh(&mut self, here: &Surroundings<'_>) -> RunsSeen {
         self.refresh_with(here, &mut |_| {})
     }
@@ -248,7 +251,7 @@ impl Listing {
             }
             let known = &mut self.known;
             let mut read = |path: &Path| {
-                let directory = look(known, path, &roots, here.now_ns);
+                let directory = cached_or_read(known, path, &roots, here.now_ns);
                 so_far(&SoFar {
                     known: &*known,
                     here,
@@ -302,8 +305,9 @@ impl Listing {
     }
 }
 
-/// Returns a directory, from the cache if it has not changed since.
-fn look(
+/// The entries of a directory, from the cache if the directory has not changed since it was read.
+/// Otherwise reads it and its sink and replaces the cache entry.
+fn cached_or_read(
     known: &mut HashMap<PathBuf, Known>,
     path: &Path,
     roots: &[PathBuf],
@@ -336,7 +340,9 @@ fn look(
     directory
 }
 
-/// Reads a sink whose manifest lists sessions; `None` for other directories.
+/// Reads the manifest and rollups of a sink; `None` if the directory is not a sink or its manifest
+/// lists no sessions. Sessions that `before` (an earlier result) has are not searched for their
+/// first event again.
 fn read_sink(directory: &Directory, before: Option<&Sink>) -> Option<Sink> {
     if directory.kind != DirectoryKind::Sink {
         return None;
@@ -357,19 +363,19 @@ fn read_sink(directory: &Directory, before: Option<&Sink>) -> Option<Sink> {
     };
     let sessions = manifest.sessions.iter().map(|summary| {
         let id = &summary.session_id;
-        let own = || {
+        let own_segments = || {
             let segments = manifest.segments.iter();
             segments.filter(|segment| segment.session_id.as_ref() == Some(id))
         };
         let start = known_start(id).or_else(|| {
-            let first = own().find_map(|segment| segment.filename.as_str())?;
+            let first = own_segments().find_map(|segment| segment.filename.as_str())?;
             let file = plain_or_compressed(&directory.path, first)?;
             Some(Arc::new(read_start(&directory.path, &file, id)?))
         });
         SessionInSink {
             summary: summary.clone(),
-            event_count: own().fold(0, |sum, one| sum.saturating_add(one.event_count)),
-            size_bytes: own().fold(0, |sum, one| sum.saturating_add(one.size_bytes)),
+            event_count: own_segments().fold(0, |sum, one| sum.saturating_add(one.event_count)),
+            size_bytes: own_segments().fold(0, |sum, one| sum.saturating_add(one.size_bytes)),
             start,
             peaks: peaks.get(id).copied(),
         }

@@ -1,4 +1,4 @@
-//! Classifies a path by its name.
+//! Decides by the name of a path what it may hold: events, a manifest, a compressed or hidden file.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -7,26 +7,26 @@ use stormlog_format::SinkNames;
 use super::sink::sink_manifest;
 use crate::load::rank_in_name;
 
-/// Suffixes of compressed files.
+/// Suffixes in the names of compressed files that can be read, for gzip and Zstandard.
 const COMPRESSED: [&str; 2] = [".gz", ".zst"];
 
 /// `.json` and `.csv` files hold events only if their name contains one of these words, as in
 /// stormlog 0.3.9.
 const WORDS: [&str; 3] = ["event", "track", "telemetry"];
 
-/// How a file stores events.
+/// The format in which a file stores events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileKind {
-    /// One JSON record per line (`.jsonl`).
+    /// One event per line, as a JSON object (`.jsonl`, and `.ndjson` for the segments of a sink).
     Lines,
-    /// A JSON document.
+    /// All events in one JSON document (`.json`).
     Document,
-    /// A CSV table.
+    /// One event per row of a CSV table (`.csv`).
     Table,
 }
 
 impl FileKind {
-    /// The kind of a file, decided by the suffix of its name.
+    /// The format of a file, decided by the suffix of its name; `None` for other suffixes.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let name = plain_name(path);
         match name.rsplit_once('.')?.1 {
@@ -43,11 +43,11 @@ impl FileKind {
     pub(crate) fn of_found(path: &Path) -> Option<Self> {
         let kind = Self::of(path)?;
         let name = plain_name(path);
-        let is_named_so = || {
+        let suggests_events = || {
             let mut words = WORDS.iter();
             words.any(|word| name.contains(word)) || rank_in_name(&name).is_some()
         };
-        (kind == Self::Lines || is_named_so()).then_some(kind)
+        (kind == Self::Lines || suggests_events()).then_some(kind)
     }
 }
 
@@ -68,13 +68,15 @@ pub(super) fn without_compression(name: &str) -> Option<&str> {
         .find_map(|suffix| name.strip_suffix(suffix))
 }
 
-/// A file name, followed by the names of the file's compressed copies.
+/// The names under which a file may be stored: its plain name, then the names with the suffixes of
+/// compressed files.
 pub(super) fn with_compressed(name: &str) -> impl Iterator<Item = String> + '_ {
     let suffixes = std::iter::once("").chain(COMPRESSED);
     suffixes.map(move |suffix| format!("{name}{suffix}"))
 }
 
-/// The file with a given name in a directory, or its compressed copy.
+/// The path of the file with a given name in a directory, or of its compressed copy; `None` if
+/// neither exists.
 pub(crate) fn plain_or_compressed(directory: &Path, name: &str) -> Option<PathBuf> {
     let mut files = with_compressed(name).map(|name| directory.join(name));
     // Entries other than regular files are found too, so that the attempt to read one reports what
@@ -82,7 +84,7 @@ pub(crate) fn plain_or_compressed(directory: &Path, name: &str) -> Option<PathBu
     files.find(|file| file.symlink_metadata().is_ok_and(|facts| !facts.is_dir()))
 }
 
-/// Whether the name of a directory entry marks it as hidden.
+/// Whether the name of a file or directory starts with a dot.
 pub(super) fn is_hidden(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default();
     name.as_encoded_bytes().starts_with(b".")

@@ -1,17 +1,17 @@
-//! Classifies a directory by its manifest.
+//! Decides from the keys of a manifest whether its directory is a sink or a bundle.
 
 use stormlog_format::{Map, SINK_FORMAT, Value};
 
 /// What a `manifest.json` describes; other programs use this file name too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// A bundle that the OOM flight recorder writes.
+    /// The files about an out-of-memory error that the OOM flight recorder writes.
     OomBundle,
-    /// A bundle that the command `diagnose` writes.
+    /// The files about a run that the command `diagnose` writes.
     DiagnoseBundle,
-    /// A sink, including one without segments.
+    /// A sink, the directory into which a recorder writes events. It may have no events yet.
     Sink,
-    /// A document of another program.
+    /// Something else: the manifest was written by another program.
     Unknown,
 }
 

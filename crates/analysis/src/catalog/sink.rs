@@ -1,4 +1,5 @@
-//! Finds the manifest and the segments of a sink.
+//! Finds the files of a sink, the directory into which a recorder writes events: its manifest and
+//! its segments (files of events).
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -75,7 +76,8 @@ fn identify_recorder(directory: &Path, manifest: &mut Manifest) {
         return;
     }
     let mut mark = [0; LONGEST_RECORDER_MARK];
-    // This fails when the mark is longer than the buffer.
+    // `getxattr` fails when the directory has no mark or the mark is longer than the buffer; the
+    // process then remains unknown.
     if let Ok(length) = rustix::fs::getxattr(directory, RECORDER_MARK, &mut mark) {
         apply_recorder_mark(&mut manifest.sessions, &mark[..length]);
     }
@@ -103,7 +105,8 @@ pub(crate) fn manifest_document(path: &Path) -> Option<Map> {
     }
 }
 
-/// Reads a sink's manifest; a manifest that cannot be read counts as absent.
+/// Reads the manifest at a path, corrected to describe the files that exist now. `None` if it
+/// cannot be read.
 pub fn read_manifest(path: &Path) -> Option<Manifest> {
     let manifest = Manifest::from_value(&Value::Map(manifest_document(path)?))?;
     let names = path.file_name().and_then(|name| name.to_str());
@@ -111,7 +114,7 @@ pub fn read_manifest(path: &Path) -> Option<Manifest> {
     Some(settled(folder_of(path), names, manifest))
 }
 
-/// The path of a sink's manifest, for any path within the sink.
+/// The path of a sink's manifest. The given path may be the sink's directory or a file in it.
 pub fn manifest_path(path: &Path) -> Option<PathBuf> {
     let path = &tidy(path);
     let directory = directory_of(path).or_else(|| path.parent())?;
@@ -123,7 +126,8 @@ pub fn manifest_path(path: &Path) -> Option<PathBuf> {
     Some(directory.join(SinkNames::Host.manifest()))
 }
 
-/// The segment files of a sink, for any path within the sink.
+/// The segments (files of events) of the sink at a path; the file itself if the path is a file with
+/// one event per line.
 pub fn segment_paths(path: &Path) -> Vec<PathBuf> {
     match Artifact::at(path) {
         Ok(Artifact::Sink { segments, .. }) => segments,
@@ -177,10 +181,10 @@ pub(crate) fn segments_in(
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let plain = without_compression(&name);
-        let stands_for = plain.unwrap_or(&name);
+        let uncompressed_name = plain.unwrap_or(&name);
         // A host sink may be about to be renamed to ordinary names, so it may have segments with
         // names of either kind.
-        let is_segment = match SinkNames::of_segment(stands_for) {
+        let is_segment = match SinkNames::of_segment(uncompressed_name) {
             Some(SinkNames::Ordinary) => true,
             Some(SinkNames::Host) => names != Some(SinkNames::Ordinary),
             None => false,
@@ -188,7 +192,9 @@ pub(crate) fn segments_in(
         let is_second_copy = plain.is_some_and(|plain| directory.join(plain).exists());
         let is_replaced = manifest.is_some_and(|manifest| {
             let replaced = &manifest.replaced;
-            replaced.iter().any(|replaced| *replaced == stands_for)
+            replaced
+                .iter()
+                .any(|replaced| *replaced == uncompressed_name)
         });
         if !is_segment || is_second_copy || is_replaced {
             continue;
@@ -215,7 +221,8 @@ pub(crate) fn segments_in(
 
 /// Where a segment that a manifest lists was found.
 enum Located {
-    /// The segment is in the sink, with this file name.
+    /// The segment is in the sink, with this file name, which may have the suffix of a compressed
+    /// file.
     Here(String),
     /// The segment does not exist.
     Missing,

@@ -51,12 +51,14 @@ impl Stamp {
 pub struct FilesState {
     /// A hash that changes when a file appears, disappears, grows or is replaced.
     pub value: u64,
-    /// Time of the last write to any of the files.
+    /// Time of the last write to any of the files, in nanoseconds since 1970; `None` if there are
+    /// no files.
     pub written_ns: Option<i64>,
 }
 
 impl FilesState {
-    /// Reads the state of the given files and folders.
+    /// Reads from the file system the state of the given files, and of the files directly in the
+    /// given folders.
     pub fn of<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Self {
         let mut written_ns = None;
         let mut hasher = DefaultHasher::new();

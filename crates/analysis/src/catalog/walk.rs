@@ -1,4 +1,5 @@
-//! Walks the directories below a path and finds the artifacts among them.
+//! Walks the directories below a path and finds what can be loaded: sinks, bundles and files of
+//! events.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use crate::pack::unpacked;
 /// the walk slow.
 const DEEPEST: usize = 64;
 
-/// The relation of a directory to the directories around it.
+/// How a directory found by a walk relates to the sinks and bundles above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// The directory was given by the user, or only plain directories lie between it and the given
@@ -48,7 +49,7 @@ impl Place {
 pub(crate) enum Scope {
     /// Only directories of recordings: no other directories below a sink or in a bundle.
     Recordings,
-    /// All directories below the root.
+    /// All directories below the root that are not hidden.
     Everything,
 }
 
@@ -58,7 +59,7 @@ pub(crate) fn walk(root: &Path, roots: &[PathBuf], scope: Scope) -> Vec<(Directo
     walk_with(root, scope, &mut |path| Directory::read(path, roots))
 }
 
-/// Like [`walk`], but calls `read` for each directory.
+/// Like [`walk`], but calls `read` to list each directory, so that the caller can use a cache.
 pub(super) fn walk_with(
     root: &Path,
     scope: Scope,
@@ -90,10 +91,10 @@ pub(super) fn walk_with(
     found
 }
 
-/// The artifacts found at a path.
+/// What can be loaded at and below a path.
 #[derive(Debug, Default)]
 pub struct Artifacts {
-    /// The artifacts, sorted by name.
+    /// The paths of sinks, bundles and files of events, sorted.
     pub paths: Vec<PathBuf>,
     /// Entries of a directory that are not read: links that leave it, FIFOs, devices, directories
     /// without permission.
@@ -117,7 +118,7 @@ pub fn find_artifacts(path: &Path) -> Result<Artifacts, LoadError> {
     find(path, Packs::Opened)
 }
 
-/// Whether packs below a path are opened.
+/// Whether a search for artifacts opens packs (archive files with recordings) below the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Packs {
     Opened,
@@ -180,7 +181,7 @@ impl Artifacts {
 
     fn add(&mut self, directory: Directory, place: Place) {
         if place == Place::Part {
-            // The sink inside a bundle is skipped, because loading the bundle reads it.
+            // The sink in a diagnose bundle is skipped, because loading the bundle reads the sink.
             return;
         }
         if directory.kind != DirectoryKind::Plain {

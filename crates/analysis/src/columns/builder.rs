@@ -1,4 +1,4 @@
-//! Fills a chunk of event columns row by row.
+//! Builds a [`Chunk`], which stores events as columns, from single events.
 
 use hashbrown::HashMap;
 use stormlog_format::json::{Layout, NonFinite, Writer};
@@ -56,7 +56,7 @@ impl ChunkBuilder {
         builder
     }
 
-    /// Number of events so far.
+    /// Number of events added to the current chunk so far.
     pub(crate) fn len(&self) -> usize {
         self.chunk.len()
     }
@@ -96,7 +96,8 @@ impl ChunkBuilder {
         );
     }
 
-    /// Adds an event that was parsed without the scanner.
+    /// Adds an event that is stored as a struct, because it was not read by the fast scanner of
+    /// records.
     pub(crate) fn push_event(&mut self, event: &Event) {
         let origin = self.origin(Origin {
             version: event.version,
@@ -128,7 +129,7 @@ impl ChunkBuilder {
         );
     }
 
-    /// Adds an event from other columns, with its metadata text unchanged.
+    /// Adds a copy of an event of another chunk, with its metadata text unchanged.
     pub(crate) fn push_row(&mut self, event: EventRef<'_>) {
         let origin = self.origin(event.origin().clone());
         let event_type = self.strings.intern(event.event_type());
@@ -147,7 +148,7 @@ impl ChunkBuilder {
         );
     }
 
-    /// Returns the finished chunk.
+    /// Returns the chunk with all events that were added since the last full chunk.
     pub(crate) fn finish(self) -> Chunk {
         let mut chunk = self.chunk;
         chunk.strings = self.strings.into_pool();

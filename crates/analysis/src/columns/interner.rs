@@ -1,9 +1,10 @@
-//! Stores each distinct text once and refers to it by a number.
+//! Stores many texts in one buffer, most of them only once, and refers to each text by a number.
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
 
-/// Concatenated texts, each identified by its index.
+/// Many texts, stored one after the other in one buffer. The number of a text is its index, in the
+/// order in which the texts were added.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TextPool {
     bytes: Vec<u8>,
@@ -11,7 +12,7 @@ pub(crate) struct TextPool {
 }
 
 impl TextPool {
-    /// Appends a text to the pool. The caller keeps the pool below 4 GiB.
+    /// Appends a text to the pool and returns its number. The caller keeps the pool below 4 GiB.
     pub(crate) fn push(&mut self, text: &[u8]) -> u32 {
         let id = u32::try_from(self.ends.len()).unwrap_or(u32::MAX);
         self.bytes.extend_from_slice(text);
@@ -20,7 +21,7 @@ impl TextPool {
         id
     }
 
-    /// The text with a given number.
+    /// The text with the number that [`push`](Self::push) returned for it.
     pub(crate) fn get(&self, id: u32) -> &[u8] {
         let id = id as usize;
         let start = if id == 0 {
@@ -35,7 +36,7 @@ impl TextPool {
         self.ends.len()
     }
 
-    /// All texts, concatenated.
+    /// All texts, concatenated without separators, for searching all of them at once.
     pub(crate) fn all(&self) -> &[u8] {
         &self.bytes
     }
@@ -45,7 +46,7 @@ impl TextPool {
         self.ends.partition_point(|end| *end as usize <= byte)
     }
 
-    /// The position in [`all`](Self::all) at which a text ends.
+    /// The offset in [`all`](Self::all) of the byte after the text with a given number.
     pub(crate) fn end(&self, id: usize) -> usize {
         self.ends
             .get(id)
@@ -70,11 +71,12 @@ pub(crate) struct Interner {
     lookups: usize,
 }
 
-/// After this many lookups, the share of repeated texts decides whether lookups continue.
+/// Number of texts that are always looked up. Then lookups continue only as long as at least half
+/// of the looked-up texts were already known.
 const TRIAL: usize = 1024;
 
 impl Interner {
-    /// The number of a text in the pool; a new text is added.
+    /// The number of a text. A text that is not in the pool, or is not looked up, is added.
     pub(crate) fn intern(&mut self, text: &[u8]) -> u32 {
         if self.lookups >= TRIAL && self.pool.len() * 2 > self.lookups {
             return self.pool.push(text);
@@ -96,14 +98,14 @@ impl Interner {
         self.pool.bytes.len()
     }
 
-    /// The texts, without the lookup table.
+    /// Returns the texts without the lookup table, which is needed only to add texts.
     pub(crate) fn into_pool(mut self) -> TextPool {
         self.pool.shrink();
         self.pool
     }
 }
 
-/// The strings of a chunk: event types and contexts.
+/// The texts of a chunk's columns of event types and contexts.
 pub(crate) type Strings = TextPool;
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Stores the metadata of events: as text, or as integers where texts differ only in these.
+//! Stores the metadata of events. Metadata are stored as JSON text or, if they differ from others
+//! only in their integers, as these integers and a shared skeleton (the text without them).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -7,14 +8,15 @@ use stormlog_format::skeleton::{Numbered, Skeleton};
 
 use super::interner::{Interner, TextPool};
 
-/// Set in the number of metadata that are stored as integers.
+/// The bit that is set in the number (id) of metadata that are stored as integers and a skeleton.
+/// The other bits are the index in [`MetadataPool::numbered`].
 const NUMBERED: u32 = 1 << 31;
 
 /// At most this many skeletons are compared with that of new metadata. Each scanner of a part of a
 /// file brings a few.
 const MOST_SKELETONS: usize = 16;
 
-/// The metadata of a chunk's events.
+/// The metadata of the events of a chunk. Events refer to their metadata by a number.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MetadataPool {
     pub(super) texts: TextPool,
@@ -26,7 +28,8 @@ pub(crate) struct MetadataPool {
 }
 
 impl MetadataPool {
-    /// The metadata with a given number, if they are stored as integers.
+    /// The skeleton and the integers of the metadata with a given number; `None` if they are stored
+    /// as text.
     pub(super) fn numbers(&self, id: u32) -> Option<Numbered<'_>> {
         let index = (id & !NUMBERED) as usize;
         if id & NUMBERED == 0 {
@@ -42,7 +45,7 @@ impl MetadataPool {
         })
     }
 
-    /// The JSON text of the metadata with a given number.
+    /// The complete JSON text of the metadata with a given number.
     pub(super) fn json(&self, id: u32) -> Cow<'_, [u8]> {
         match self.numbers(id) {
             Some(numbers) => numbers.to_text().into(),
@@ -75,7 +78,7 @@ impl MetadataPool {
     }
 }
 
-/// Collects the metadata of a chunk's events.
+/// Builds a [`MetadataPool`] from the metadata of single events.
 #[derive(Debug, Default)]
 pub(super) struct MetadataBuilder {
     pool: MetadataPool,
@@ -83,13 +86,13 @@ pub(super) struct MetadataBuilder {
 }
 
 impl MetadataBuilder {
-    /// The number of metadata that are given as text.
+    /// Adds metadata that are given as JSON text, and returns their number.
     pub(super) fn text(&mut self, json: &[u8]) -> u32 {
         self.texts.intern(json)
     }
 
-    /// The number of metadata that are given as integers, which are added; `None` when there are
-    /// too many different skeletons.
+    /// Adds metadata that are given as integers and a skeleton, and returns their number; `None`
+    /// when there are too many different skeletons.
     pub(super) fn numbers(&mut self, numbers: Numbered<'_>) -> Option<u32> {
         let skeleton = self.skeleton(numbers.skeleton)?;
         let pool = &mut self.pool;
@@ -115,7 +118,7 @@ impl MetadataBuilder {
         u32::try_from(index).ok()
     }
 
-    /// About the number of bytes of all metadata.
+    /// Approximate number of bytes that the metadata added so far take.
     pub(super) fn size(&self) -> usize {
         self.texts.size() + size_of_val(self.pool.integers.as_slice())
     }

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use super::interner::TextPool;
 use super::{Chunk, Events, RowId, Table, UNASKED};
 
-/// A set of rows of one event table.
+/// A set of rows (events) of one [`Table`].
 pub(crate) struct RowSet {
     table: Arc<Table>,
     /// For each chunk one flag per row, set when the row is in the set; empty when no row of the
@@ -38,12 +38,13 @@ impl RowSet {
         }
     }
 
-    /// Whether the set was made from the event table of `events`.
+    /// Whether `events` refers to the table whose rows are in this set, so that its row ids can be
+    /// looked up.
     pub(crate) fn is_of(&self, events: &Events) -> bool {
         Arc::ptr_eq(&self.table, &events.table)
     }
 
-    /// Whether a row is in the set.
+    /// Whether the event at a memory position is in the set.
     pub(crate) fn contains(&self, id: RowId) -> bool {
         let rows = &self.chunks[id.chunk as usize];
         rows.get(id.row as usize).copied().unwrap_or(false)

@@ -12,7 +12,7 @@ use super::profile::{KnownFinding, Profile};
 use super::side::Side;
 use crate::detect::{Levels, Measure, Metric, PhaseLevels, TrackLevels};
 
-/// The value of the key `format` in a baseline.
+/// The value of the key `format` in a baseline, by which the file is recognised.
 pub const BASELINE_FORMAT: &str = "stormlog.baseline";
 /// The version of the baseline format that is written, which is also the newest version that can be
 /// read.
@@ -52,7 +52,7 @@ pub struct Baseline<'a> {
     side: &'a Side,
 }
 
-/// Serializes a side as a baseline.
+/// The JSON text of a baseline file, which saves one side of a comparison.
 #[must_use]
 pub fn baseline_text(side: &Side) -> String {
     let baseline = Baseline {
@@ -64,7 +64,8 @@ pub fn baseline_text(side: &Side) -> String {
     Writer::new(Layout::Indented).to_string(&value) + "\n"
 }
 
-/// Reads a baseline; `None` when the file is not a baseline.
+/// Reads a baseline, the saved side of a comparison, from a file; `None` when the file is missing,
+/// too large or not a baseline.
 pub fn read_baseline(file: &Path) -> Result<Option<Side>, BaselineError> {
     let is_small = std::fs::metadata(file).is_ok_and(|it| it.is_file() && it.len() <= LARGEST);
     if !is_small {
@@ -77,7 +78,8 @@ pub fn read_baseline(file: &Path) -> Result<Option<Side>, BaselineError> {
     parse_baseline(file, &bytes)
 }
 
-/// Parses a baseline; `None` when the bytes are not a baseline.
+/// Parses the content of a baseline file; `None` when the bytes are not a baseline. The path is
+/// used only in errors.
 pub fn parse_baseline(file: &Path, bytes: &[u8]) -> Result<Option<Side>, BaselineError> {
     // A truncated baseline must be reported as a damaged baseline, not as a file of another format,
     // so the bytes are searched for the format's name before parsing.
@@ -123,7 +125,8 @@ fn not_json(error: &JsonError) -> String {
     format!("not JSON, {error}")
 }
 
-/// Whether the text begins like a baseline: an object with the key `format`.
+/// Whether the bytes begin like a baseline: as a JSON object whose first key is `format`, with the
+/// value [`BASELINE_FORMAT`].
 fn starts_as_baseline(bytes: &[u8]) -> bool {
     let head = &bytes[..bytes.len().min(256)];
     let head: Vec<u8> = head

@@ -9,7 +9,7 @@ use crate::detect::{Levels, Measure, Metric, TrackLevels, Unit};
 
 /// A change counts when it exceeds this many standard deviations of both sides' combined noise.
 const SIGMAS: f64 = 3.0;
-/// Changes below this many bytes are too small to matter.
+/// Changes of a rank's memory below this many bytes are too small to be reported.
 const SMALLEST_BYTES: f64 = 16.0 * 1_048_576.0;
 /// A change of at least that many bytes matters when it reaches this share of the device's memory.
 const SMALLEST_SHARE_OF_DEVICE: f64 = 0.005;
@@ -17,7 +17,8 @@ const SMALLEST_SHARE_OF_DEVICE: f64 = 0.005;
 /// to the rank's peak, a small process on a large device could double its memory without a report.
 const SMALLEST_SHARE_OF_PEAK: f64 = 0.05;
 
-/// How a number changed from the base side to the new side.
+/// How a number of a run, such as peak memory, changed from the base side of a comparison to the
+/// new side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
     /// The number differs by no more than the noise, or by too little to matter.
@@ -111,7 +112,8 @@ impl Amount {
 }
 
 impl Difference {
-    /// New value minus base value; `None` when a side is unknown.
+    /// The value on the new side minus the value on the base side; `None` when one of them is
+    /// unknown.
     #[must_use]
     pub fn change(&self) -> Option<f64> {
         Some(self.new?.value - self.base?.value)
@@ -155,7 +157,7 @@ pub(super) struct Yardstick {
     device: Option<f64>,
     /// The highest memory use of the rank on the base side, in bytes.
     peak: f64,
-    /// Recorded seconds of the shorter of the two sides.
+    /// Length of the recording in seconds, of the side that was recorded for less time.
     seconds: f64,
 }
 
@@ -188,12 +190,12 @@ impl Yardstick {
     }
 }
 
-/// The differences of all metrics of which at least one side is known.
+/// Compares every metric of a rank or phase, except metrics that are unknown on both sides.
 pub(super) fn all(base: &Levels, new: &Levels, yardstick: Yardstick) -> Vec<Difference> {
-    let known = Metric::ALL
+    let differences = Metric::ALL
         .into_iter()
         .map(|metric| difference(metric, base.get(metric), new.get(metric), yardstick));
-    known
+    differences
         .filter(|one| one.base.is_some() || one.new.is_some())
         .collect()
 }

@@ -22,8 +22,11 @@ pub struct FindingChanges {
 
 pub(super) fn changes(base: &Profile, new: &Profile) -> FindingChanges {
     let nothing_recorded = new.ranks.is_empty();
-    let asked_in_vain = &new.unanswered;
-    let (base, new) = (once(&base.findings), once(&new.findings));
+    let undecided_kinds = &new.unanswered;
+    let (base, new) = (
+        first_per_rank(&base.findings),
+        first_per_rank(&new.findings),
+    );
     // A finding of the new side is not new if the base side has one of the same kind for the same
     // rank or for the whole run.
     let covers = |known: &[KnownFinding], finding: &KnownFinding| {
@@ -38,8 +41,8 @@ pub(super) fn changes(base: &Profile, new: &Profile) -> FindingChanges {
         .partition(|finding| covers(&base, finding));
     let (unanswered, gone) = base
         .into_iter()
-        .filter(|finding| !new.iter().any(|other| is_about(other, finding)))
-        .partition(|finding| nothing_recorded || asked_in_vain.contains(&finding.kind));
+        .filter(|finding| !new.iter().any(|other| is_same_problem(other, finding)))
+        .partition(|finding| nothing_recorded || undecided_kinds.contains(&finding.kind));
     FindingChanges {
         new: only_new,
         gone,
@@ -50,16 +53,17 @@ pub(super) fn changes(base: &Profile, new: &Profile) -> FindingChanges {
 
 /// Whether two findings describe the same problem. A finding of the whole run matches a finding of
 /// any rank.
-fn is_about(new: &KnownFinding, base: &KnownFinding) -> bool {
+fn is_same_problem(new: &KnownFinding, base: &KnownFinding) -> bool {
     new.kind == base.kind && (new.rank == base.rank || new.rank.is_none() || base.rank.is_none())
 }
 
-fn once(findings: &[KnownFinding]) -> Vec<KnownFinding> {
+/// The first finding of each kind and rank.
+fn first_per_rank(findings: &[KnownFinding]) -> Vec<KnownFinding> {
     let mut seen = std::collections::BTreeSet::new();
-    let fresh = findings
+    let first = findings
         .iter()
         .filter(|finding| seen.insert((finding.kind.as_str(), finding.rank)));
-    fresh.cloned().collect()
+    first.cloned().collect()
 }
 
 #[cfg(test)]

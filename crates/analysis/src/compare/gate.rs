@@ -7,12 +7,12 @@ use super::{
 };
 use crate::detect::{Measure, Metric, TrackLevels};
 
-/// Conditions besides numeric limits that fail a comparison.
+/// A condition, set with `--fail-on`, under which a comparison fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailOn {
     /// The new side has a finding that the base side does not have.
     NewFindings,
-    /// The new side has a number that is higher than on the base side.
+    /// The new side has a number, such as peak memory, that is higher than on the base side.
     Higher,
 }
 
@@ -21,22 +21,23 @@ stormlog_format::names!(FailOn {
     Higher => "higher",
 });
 
-/// The limits and conditions that the user set.
+/// The limits and conditions that the user set for a comparison, each of which becomes a gate.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gates {
-    /// Largest growth of a rank's peak memory that passes the gate.
+    /// Largest growth of a rank's peak memory, from the base side to the new side, that passes.
     pub max_peak_growth: Option<GrowthLimit>,
-    /// Fastest growth of a rank's memory on the new side that passes the gate.
+    /// Fastest growth of a rank's memory over time on the new side that passes.
     pub max_slope: Option<SlopeLimit>,
     /// Maximum number of bytes that each step of a rank may leave allocated on the new side.
     pub max_leak_per_step: Option<StepLimit>,
-    /// Largest growth of hidden memory that passes the gate.
+    /// Largest growth of a rank's hidden memory (device memory in use outside the allocator), from
+    /// the base side to the new side, that passes.
     pub max_gap_growth: Option<GrowthLimit>,
-    /// Further conditions that fail the comparison.
+    /// Conditions that fail the comparison, in addition to the limits.
     pub fail_on: Vec<FailOn>,
 }
 
-/// The kind of a gate.
+/// The kind of a gate, named after the command-line flag that sets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateKind {
     /// The gate of the flag `--max-peak-growth`.
@@ -76,10 +77,10 @@ impl GateKind {
     }
 }
 
-/// The result of evaluating a gate.
+/// Whether a gate (a limit or condition that the user set for a comparison) passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateStatus {
-    /// The measured values stay within the limit.
+    /// All measured values stay within the limit, and enough was recorded of every rank.
     Passed,
     /// A measured value exceeds the limit.
     Failed,
@@ -96,33 +97,33 @@ stormlog_format::names!(GateStatus {
 /// Why a gate did not pass.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Miss {
-    /// A number grew by more than the limit.
+    /// A number of a rank grew from the base side to the new side, by more than the limit.
     Grew {
-        /// The rank.
+        /// The rank whose number grew.
         rank: u32,
         /// The device; set only when the rank has several devices.
         device_id: Option<i64>,
         /// The phase of the number that grew; `None` for the whole run.
         phase: Option<String>,
-        /// The number that grew.
+        /// The number that grew, with its values on both sides.
         difference: Difference,
     },
-    /// Memory grows faster than the limit.
+    /// The memory of a rank grows faster than the limit on the new side, per second or per step.
     Grows {
-        /// The rank.
+        /// The rank whose memory grows.
         rank: u32,
         /// The device; set only when the rank has several devices.
         device_id: Option<i64>,
-        /// The metric that grows.
+        /// The growth rate that exceeds the limit, such as [`Metric::AllocatedSlope`].
         metric: Metric,
-        /// Growth rate, in the unit of the metric, such as bytes per second.
+        /// The value of the growth rate, in bytes per second or per step.
         slope: Measure,
     },
     /// The new side has a finding that the base side does not have.
     Found(KnownFinding),
-    /// Too little was recorded of a rank on at least one side.
+    /// Too little was recorded of a rank to evaluate the gate.
     TooLittleOf {
-        /// The rank.
+        /// The rank of which too little was recorded.
         rank: u32,
         /// The device; set only when the rank has several devices.
         device_id: Option<i64>,
@@ -131,7 +132,8 @@ pub enum Miss {
     },
     /// No rank has samples on both sides.
     NoRank,
-    /// The recording on the new side is too short for the detectors.
+    /// The recording on the new side is too short for some detectors, so it may have findings that
+    /// are not known.
     NoDiagnosis,
 }
 
@@ -145,16 +147,16 @@ impl Miss {
     }
 }
 
-/// The result of evaluating one gate.
+/// A gate with its limit, whether it passed, and the reasons if it did not.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GateOutcome {
     /// The kind of the gate.
     pub kind: GateKind,
-    /// The limit of the gate, as the user wrote it.
+    /// The limit of the gate as text, such as `20%`; for `--fail-on`, its value.
     pub limit: String,
     /// Whether the measured values stay within the limit.
     pub status: GateStatus,
-    /// The reasons why the gate did not pass.
+    /// The reasons why the gate did not pass; empty if it passed.
     pub misses: Vec<Miss>,
 }
 
@@ -216,14 +218,14 @@ fn too_little_of(rank: &RankComparison) -> Miss {
     }
 }
 
-fn growth(comparison: &Comparison, limit: GrowthLimit, is_meant: fn(Metric) -> bool) -> Vec<Miss> {
+fn growth(comparison: &Comparison, limit: GrowthLimit, applies: fn(Metric) -> bool) -> Vec<Miss> {
     if comparison.ranks.is_empty() {
         return vec![Miss::NoRank];
     }
     let mut misses = Vec::new();
     for rank in &comparison.ranks {
-        let meant = rank.differences.iter().filter(|one| is_meant(one.metric));
-        let judged: Vec<(&Difference, bool)> = meant
+        let limited = rank.differences.iter().filter(|one| applies(one.metric));
+        let judged: Vec<(&Difference, bool)> = limited
             .filter_map(|one| Some((one, one.grew_beyond_noise()? && exceeds(one, limit)?)))
             .collect();
         if judged.is_empty() {
@@ -244,7 +246,8 @@ fn exceeds(difference: &Difference, limit: GrowthLimit) -> Option<bool> {
     let change = difference.change()?;
     Some(match limit {
         GrowthLimit::Bytes(bytes) => change > bytes,
-        // Growth from zero exceeds any limit given as a share.
+        // There is no ratio if the value on the base side is zero; growth from zero exceeds any
+        // limit given as a share.
         GrowthLimit::Share(share) => difference.ratio().is_none_or(|ratio| ratio > share),
     })
 }
@@ -295,7 +298,8 @@ fn slopes(comparison: &Comparison, limit: f64) -> Vec<Miss> {
     misses
 }
 
-/// The device of a rank; `None` when the rank has only one.
+/// The device of a rank for messages; `None` when the rank has only one device, which messages do
+/// not name.
 fn named_device(rank: &TrackLevels, ranks: &[TrackLevels]) -> Option<i64> {
     let same = ranks.iter().filter(|other| other.rank == rank.rank).count();
     (same > 1).then_some(rank.device_id)

@@ -10,26 +10,27 @@ use crate::detect::Finding;
 /// at least 1 MiB (or 1 MiB per second).
 const LEAST_RATIO: f64 = 1.1;
 const LEAST_BYTES: f64 = (1 << 20) as f64;
-/// Maximum number of notes about holders per comparison.
-const MOST: usize = 10;
+/// Maximum number of sentences that [`holds_more`] returns for a comparison.
+const MOST_NOTES: usize = 10;
 
 /// A holder of memory, or a line of code whose allocations stay in memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KnownHolder {
-    /// The rank of the process that holds the memory.
+    /// The rank of the process that holds the memory; `None` if the finding affects all ranks.
     pub rank: Option<u32>,
     /// The name of the holder in a sentence: "`aux` in `__main__`", or "what loss.py:8 allocates".
     pub name: String,
     /// The key for recognising the holder on the other side of the comparison. Numbers are removed
     /// from the key, because line numbers and counts change between runs.
     pub key: String,
-    /// Bytes held, or the growth in bytes per second.
+    /// Bytes that the holder holds or, if `is_rate` is set, by which it grows per second.
     pub bytes: f64,
     /// Whether `bytes` is a growth rate in bytes per second.
     pub is_rate: bool,
 }
 
-/// The holders and lines that a finding names.
+/// The holders of memory and the lines of code that the cause of a finding names; empty if the
+/// finding has no known cause.
 pub(super) fn holders_of(finding: &Finding) -> Vec<KnownHolder> {
     let Some(cause) = &finding.cause else {
         return Vec::new();
@@ -97,7 +98,7 @@ pub(super) fn holds_more(base: &Profile, new: &Profile) -> Vec<String> {
     }
     more.sort_by(|a, b| b.0.total_cmp(&a.0));
     more.into_iter()
-        .take(MOST)
+        .take(MOST_NOTES)
         .map(|(_, sentence)| sentence)
         .collect()
 }
@@ -122,12 +123,13 @@ fn sentence(now: &KnownHolder, before: Option<f64>) -> String {
     )
 }
 
-/// Replaces every number in a holder's key by `#`.
+/// Replaces every number in a text by `#`, so that keys of holders do not depend on line numbers
+/// and counts.
 fn without_numbers(text: &str) -> String {
     let mut key = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if !letter.is_ascii_digit() {
-            key.push(letter);
+    for character in text.chars() {
+        if !character.is_ascii_digit() {
+            key.push(character);
         } else if !key.ends_with('#') {
             key.push('#');
         }

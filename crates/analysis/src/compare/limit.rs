@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The error for a limit that cannot be parsed.
+/// The error for a text that is not a valid limit of a gate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{text}' is not a limit; use {like}")]
 pub struct BadLimit {
@@ -14,7 +14,7 @@ pub struct BadLimit {
 /// How much a number may grow from the base side to the new side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum GrowthLimit {
-    /// Growth as a share of the value on the base side.
+    /// Growth as a share of the value on the base side: 0.2 for 20%.
     Share(f64),
     /// Growth in bytes.
     Bytes(f64),

@@ -78,7 +78,8 @@ impl Profile {
     }
 }
 
-/// Computes the profile of the run in the given artifacts.
+/// Computes the profile of the run in the given artifacts. If `one_run` finds several runs in them,
+/// the newest is used, and a note says so.
 pub fn profile_of(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Profile, AnalyzeError> {
     let (sessions, runs) = select(in_order(artifacts), options)?;
     let runs: Vec<Vec<&LoadedSession>> = runs
@@ -133,7 +134,7 @@ fn one_run<'a>(
     notes: &mut Vec<String>,
 ) -> Vec<&'a LoadedSession> {
     runs.retain(|run| run.iter().any(|session| !session.events.is_empty()));
-    let nameless = runs
+    let has_no_job_id = runs
         .iter()
         .flatten()
         .all(|session| session.summary.job_id.is_none());
@@ -142,7 +143,7 @@ fn one_run<'a>(
         let ranks: BTreeSet<i64> = run.iter().map(|session| session.summary.rank).collect();
         ranks.into_iter().all(|rank| seen.insert(rank))
     });
-    if nameless && disjoint {
+    if has_no_job_id && disjoint {
         return runs.into_iter().flatten().collect();
     }
     if runs.len() > 1 {
@@ -191,13 +192,13 @@ fn join(a: TrackLevels, b: TrackLevels) -> TrackLevels {
         (b, a)
     };
     for metric in Metric::ALL.into_iter().filter(|metric| metric.is_peak()) {
-        let (own, other) = (longer.levels.get(metric), shorter.levels.get(metric));
-        let higher = match (own, other) {
-            (Some(own), Some(other)) if other.value > own.value => detect::Measure {
-                noise: own.noise.or(other.noise),
+        let of_longer = longer.levels.get(metric);
+        let higher = match (of_longer, shorter.levels.get(metric)) {
+            (Some(one), Some(other)) if other.value > one.value => detect::Measure {
+                noise: one.noise.or(other.noise),
                 ..other
             },
-            (Some(own), _) => own,
+            (Some(one), _) => one,
             (None, Some(other)) => other,
             (None, None) => continue,
         };

@@ -25,12 +25,12 @@ pub struct Side {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SideError {
-    /// An artifact cannot be loaded.
+    /// A recording at the path cannot be loaded.
     #[error("{error}")]
     Load {
-        /// The path that the user gave.
+        /// The path that cannot be loaded.
         path: PathBuf,
-        /// The reason why the artifact cannot be loaded.
+        /// The reason why the recording cannot be loaded.
         error: LoadError,
     },
     /// The loaded artifacts do not contain the requested session or rank.
@@ -41,10 +41,10 @@ pub enum SideError {
         /// The reason why the artifacts cannot be analysed.
         error: AnalyzeError,
     },
-    /// A baseline cannot be read.
+    /// The path is a saved baseline that cannot be read or is damaged.
     #[error(transparent)]
     Baseline(#[from] BaselineError),
-    /// A session was requested, but a baseline contains no separate sessions.
+    /// A session was requested, but the path is a saved baseline, which has no separate sessions.
     #[error("'{}' is a baseline, which has no sessions to choose from", .0.display())]
     NoSessions(PathBuf),
 }

@@ -19,7 +19,7 @@ const WORDING: Wording = Wording {
                      snapshots of tracemalloc some minutes apart and see which line grows",
 };
 
-/// Checks every rank for a leak.
+/// Checks on every rank whether the memory that live tensors hold between steps keeps growing.
 #[must_use]
 pub fn check(evidence: &Evidence) -> Answer {
     report_growth(evidence, Channel::Allocated, &WORDING)

@@ -1,8 +1,8 @@
-//! The three answers of a detector: clear, found, or not enough data.
+//! The result of a detector: no problem, problems, or not enough data to decide.
 
 use super::finding::Finding;
 
-/// The answer of a detector to its question about a run.
+/// The result of a detector, which searches a run for one kind of problem, such as a leak.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     /// The recording was long enough, and the detector found no problem.
@@ -24,7 +24,8 @@ impl Answer {
         }
     }
 
-    /// Combines the answers to the same question about two parts of a run.
+    /// Combines the answers of one detector about two parts of a run, such as host memory and
+    /// devices. `NotEnoughData` remains only if it is the answer for both parts.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {

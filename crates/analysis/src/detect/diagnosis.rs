@@ -1,4 +1,4 @@
-//! Runs all detectors on a run and summarizes the findings in one line.
+//! Runs all detectors on a run, collects their findings, and states the result in one line.
 
 mod companion;
 mod phase_peak;
@@ -23,15 +23,16 @@ pub use scope::Scope;
 /// The answers of all detectors, the part of the run that they covered, and how the run ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diagnosis {
-    /// One answer per kind, in the order of [`Kind::ALL`].
+    /// For each kind of problem the answer of its detector, in the order of [`Kind::ALL`].
     pub answers: Vec<(Kind, Answer)>,
     /// Whether only the memory in use on devices was recorded, and no counter of an allocator.
     pub is_from_outside: bool,
     /// The part of the run that the diagnosis covered: processes, ranks, devices and time.
     pub scope: Scope,
-    /// How the run ended.
+    /// How the run ended, such as with an exit code or by a signal.
     pub end: End,
-    /// Notes: observations that are not problems by themselves.
+    /// Notes on phases, such as evaluations, that need much more memory than training steps. They
+    /// are not problems by themselves.
     pub notes: Vec<PhasePeak>,
 }
 
@@ -104,7 +105,8 @@ impl Diagnosis {
         all
     }
 
-    /// Whether no detector had enough data to decide.
+    /// Whether no detector found anything or had enough data to decide, because the recording is
+    /// too short.
     #[must_use]
     pub fn is_too_short(&self) -> bool {
         // Even a short run shows that memory did not run out, so a clear answer about the OOM risk
@@ -161,10 +163,10 @@ impl Diagnosis {
                 let clear = self.clear(clear, has_end);
                 format!("{clear}. Note: {}{others}", note.explanation)
             }
-            Some(gravest) if shown == 1 => gravest.explanation.clone(),
-            Some(gravest) => format!(
+            Some(most_severe) if shown == 1 => most_severe.explanation.clone(),
+            Some(most_severe) => format!(
                 "{} (and {})",
-                gravest.explanation,
+                most_severe.explanation,
                 counted(shown - 1, "more finding")
             ),
         };
@@ -203,9 +205,9 @@ impl Diagnosis {
 const FOUND_NOTHING: &str = "No memory problem found";
 
 fn capitalized(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| {
-        first.to_uppercase().chain(letters).collect()
+    let mut characters = text.chars();
+    characters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(characters).collect()
     })
 }
 

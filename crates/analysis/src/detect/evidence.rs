@@ -41,7 +41,8 @@ const PEERS_FACTOR: f64 = 2.5;
 const MIN_OTHERS: usize = 3;
 const MAX_GARBAGE: f64 = 0.5;
 
-/// A quantity whose floor is tracked: allocated or hidden memory.
+/// A memory counter of a track whose floor (the level between steps) is checked for growth and
+/// jumps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Channel {
     /// Bytes in live tensors.
@@ -58,7 +59,8 @@ pub(super) struct Course {
 }
 
 impl Course {
-    /// Bytes by which growth and jump have raised the floor at time `t`.
+    /// Bytes by which the growth and the jump together have raised the floor at time `t`, in
+    /// seconds of the track.
     pub(super) fn lift(&self, t: f64) -> f64 {
         let grown = self.growth.map_or(0.0, |growth| growth.lift(t));
         let jumped = self
@@ -69,11 +71,13 @@ impl Course {
     }
 }
 
-/// One track, with the courses of its two floors: allocated and hidden memory.
+/// A track (the samples of one rank on one device) as detectors see it: with its signals, and with
+/// the growth and jumps of its allocated and hidden memory.
 #[derive(Debug)]
 pub(super) struct Subject<'a> {
     pub(super) signals: Signals<'a>,
-    /// Start time of the recording of the track's process, in nanoseconds.
+    /// Timestamp at which the recording of the track's process or of its launch began, in
+    /// nanoseconds. Times in sentences count from it.
     pub(super) origin_ns: i64,
     /// How the track's process ended.
     pub(super) end: End,
@@ -82,7 +86,7 @@ pub(super) struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// Whether the track records host memory.
+    /// Whether the track has samples of host memory and not of a device.
     pub(super) fn is_host(&self) -> bool {
         self.signals.track.device_id < 0
     }
@@ -120,7 +124,7 @@ impl Subject<'_> {
     }
 }
 
-/// The evidence of one run: its tracks with their signals, growth and jumps.
+/// What the detectors read of a run: its tracks with their signals, growth and jumps.
 #[derive(Debug)]
 pub struct Evidence<'a> {
     pub(super) subjects: Vec<Subject<'a>>,
@@ -211,8 +215,8 @@ impl Ends {
     }
 
     fn end_of(&self, track: &Track) -> End {
-        let own = self.by_process.get(&(track.rank, track.pid));
-        own.unwrap_or(&self.run).clone()
+        let of_process = self.by_process.get(&(track.rank, track.pid));
+        of_process.unwrap_or(&self.run).clone()
     }
 
     fn origin_of(&self, track: &Track) -> Option<i64> {
@@ -228,7 +232,7 @@ struct Candidates {
     /// Growth that remains when the jump is subtracted from the floor.
     growth_besides: Option<Growth>,
     /// Largest rise of the floor that was freed again later, in bytes.
-    tooth: f64,
+    freed_rise: f64,
 }
 
 fn courses(signals: &[Signals], channel: Channel) -> Vec<Course> {
@@ -318,7 +322,7 @@ fn candidates(signals: &Signals, channel: Channel) -> Candidates {
         growth,
         jump,
         growth_besides,
-        tooth: floor.tooth(signals.warm_end),
+        freed_rise: floor.tooth(signals.warm_end),
     }
 }
 
@@ -343,17 +347,17 @@ fn believable(candidates: &Candidates, tracks: usize) -> Course {
 fn garbage(candidates: &[Candidates], signals: &[Signals]) -> Vec<f64> {
     let mut sessions: BTreeMap<u32, (usize, f64)> = BTreeMap::new();
     for (signals, candidates) in signals.iter().zip(candidates) {
-        let (count, tooth) = sessions.entry(signals.track.rank).or_default();
-        (*count, *tooth) = (*count + 1, tooth.max(candidates.tooth));
+        let (count, freed_rise) = sessions.entry(signals.track.rank).or_default();
+        (*count, *freed_rise) = (*count + 1, freed_rise.max(candidates.freed_rise));
     }
     let usual = if sessions.len() > MIN_OTHERS {
-        median(&candidates.iter().map(|c| c.tooth).collect::<Vec<_>>())
+        median(&candidates.iter().map(|c| c.freed_rise).collect::<Vec<_>>())
     } else {
         0.0
     };
     let of_track = |signals: &Signals| {
         let of_rank = match sessions.get(&signals.track.rank) {
-            Some((2.., tooth)) => *tooth,
+            Some((2.., freed_rise)) => *freed_rise,
             _ => 0.0,
         };
         of_rank.max(usual) / MAX_GARBAGE

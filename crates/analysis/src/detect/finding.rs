@@ -1,4 +1,4 @@
-//! A finding: one problem of a run, with its kind and severity.
+//! A finding: a problem with the memory of a run that a detector found, with its kind and severity.
 
 pub(crate) mod confidence;
 pub(crate) mod draft;
@@ -16,7 +16,7 @@ use super::cause::Cause;
 /// The kind of problem that a detector looks for; the most urgent kind comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// The run ran out of memory, or growth will soon fill the device.
+    /// The run ran out of memory, or growing memory will soon fill the device.
     OomRisk,
     /// The floor of allocated memory (the memory held between steps) keeps growing.
     AllocatorLeak,
@@ -24,13 +24,14 @@ pub enum Kind {
     HiddenDrift,
     /// The host memory of a process keeps growing.
     HostLeak,
-    /// Reserved memory rises ever further above the highest allocation so far.
+    /// The memory that the allocator reserves rises ever further above the highest number of bytes
+    /// that were allocated at once.
     Fragmentation,
     /// The floor of allocated or hidden memory jumped once and did not fall back.
     StepChange,
     /// Memory rose above its normal peak for a short time.
     TransientSpike,
-    /// The rank on which a problem of all ranks began.
+    /// A leak, a drift or a jump of all ranks began on one rank clearly before the others.
     RankFirstCause,
     /// One rank permanently holds more memory than the others.
     RankImbalance,

@@ -42,7 +42,8 @@ const MAX_OF_LEAK: f64 = 1.5;
 const MIN_BEFORE: usize = 4;
 const MIN_AFTER: usize = 16;
 
-/// Checks every rank for fragmentation.
+/// Checks every rank for fragmentation of the allocator's reserved memory, and reports each rank
+/// that has it, or the whole run when all ranks have it.
 #[must_use]
 pub fn check(evidence: &Evidence) -> Answer {
     if evidence.has_too_few_samples() {
@@ -52,7 +53,7 @@ pub fn check(evidence: &Evidence) -> Answer {
     Answer::from_findings(draft::per_rank_or_run(evidence, found))
 }
 
-/// One sample of reserved memory.
+/// One sample: its time in seconds, and the memory that the allocator had reserved, in bytes.
 #[derive(Debug, Clone, Copy)]
 struct Point {
     t: f64,
@@ -61,7 +62,8 @@ struct Point {
     peak: f64,
 }
 
-/// A rise of reserved memory that no new highest allocation explains.
+/// A rise of reserved memory that no new highest allocation explains: its time in seconds and its
+/// size in bytes.
 #[derive(Debug, Clone, Copy)]
 struct Climb {
     t: f64,
@@ -147,13 +149,14 @@ fn points_of(signals: &Signals) -> Vec<Point> {
         .collect()
 }
 
-/// Growth of the highest allocation in increments of less than `sudden` bytes each.
+/// Bytes by which the highest allocation grew over `points`, counting only increments of less than
+/// `sudden` bytes each.
 fn gradual_growth(points: &[Point], sudden: f64) -> f64 {
     let records = points.windows(2).map(|w| w[1].peak - w[0].peak);
     records.filter(|&bytes| bytes < sudden).sum()
 }
 
-/// Median excess of reserved memory over the highest allocation, in bytes.
+/// Median over `points` of reserved memory minus the highest allocation so far, in bytes.
 fn excess(points: &[Point]) -> f64 {
     median(
         &points

@@ -42,7 +42,7 @@ const MIN_SPREAD: f64 = 0.15;
 /// knots (points of the floor) in the later part of the growth, its continuation is not checked.
 const EARLIER_PART: f64 = 0.55;
 const MIN_LATE_KNOTS: usize = 4;
-/// Share of the grown bytes after which the growth counts as begun.
+/// Growth counts as begun when this share of all its bytes has grown.
 const BEGUN: f64 = 0.03;
 
 /// A fit that leaves less than `GOOD_FIT` of the variation unexplained adds log-odds in favour of
@@ -56,15 +56,15 @@ const MAX_ODDS_OF_FIT: f64 = 4.0;
 /// because the tracks of one run are not independent.
 const CHANCE_OF_TRACK: f64 = 0.5;
 
-/// Log-odds assigned to growth along a straight line.
+/// Log-odds assigned to memory growth along a straight line, which counts as certain.
 const CERTAIN: f64 = 12.0;
 
-/// The limits that growth must meet to be reported.
+/// The limits that growth of a track's memory must meet to be reported.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Demand {
-    /// Minimum log-odds that growth needs, from the samples and the fit together.
+    /// Minimum log-odds in favour of growth, from the samples and the fitted trend together.
     odds: f64,
-    /// Smallest size of the growth in units of the floor's scatter.
+    /// Smallest size of the growth, as a multiple of the floor's random scatter.
     signal_to_noise: f64,
     /// Largest part of the growth that may be freed again, as a share. Garbage collection frees all
     /// of the growth, so it exceeds this limit.
@@ -80,7 +80,7 @@ pub(super) struct Demand {
     late_pace: f64,
 }
 
-/// Limits for growth of a rank that is judged by itself.
+/// Limits for memory growth of one rank that is judged without looking at the other ranks.
 pub(super) const ALONE: Demand = Demand {
     odds: 5.0,
     signal_to_noise: 5.0,
@@ -112,15 +112,15 @@ pub(super) enum Strength {
 /// Growth of a floor up to the end of its track, with the measures that [`Demand`] limits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Growth {
-    /// Start of the growth, in seconds of the track.
+    /// Start of the growth, in seconds since the track's first sample.
     pub(super) onset: f64,
     /// Bytes grown from the onset to the end of the track.
     pub(super) grown: f64,
     /// Growth rate at the end of the track, in bytes per second.
     pub(super) rate: f64,
-    /// Size of the growth in units of the floor's scatter.
+    /// Size of the growth, as a multiple of the floor's random scatter.
     pub(super) signal_to_noise: f64,
-    /// Largest share of the growth that was freed again at any time.
+    /// The largest part of the grown memory that was freed again at any time, as a share of it.
     pub(super) given_back: f64,
     /// Misfit of the fitted growth, as a share of the misfit of a flat floor.
     pub(super) unexplained: f64,
@@ -129,13 +129,13 @@ pub(super) struct Growth {
     /// Growth rate in the later part of the growth, as a share of the rate that the fitted trend
     /// has in that part.
     pub(super) late_pace: f64,
-    /// Log-odds of growth from the samples alone.
+    /// Log-odds in favour of growth from the samples alone, without the fitted trend.
     pub(super) odds: f64,
     /// Whether the growth is large, long and spread out enough to be reported.
     matters: bool,
-    /// How clearly the growth is a leak.
+    /// How clearly the growth is a leak, and not a cache that fills up or a load of data.
     pub(super) strength: Strength,
-    /// The trend that was fitted to the floor.
+    /// The trend (a constant level, then growth) that was fitted to the floor of the memory.
     pub(super) trend: Trend,
 }
 
@@ -167,7 +167,8 @@ impl Growth {
         (ODDS_PER_FOLD * closer.ln()).clamp(0.0, MAX_ODDS_OF_FIT)
     }
 
-    /// Growth along a straight line, which needs no further evidence.
+    /// The growth along `line` as a [`Growth`]. Its log-odds are set to [`CERTAIN`], because
+    /// straight growth needs no further evidence.
     pub(super) fn straight(line: &Line, strength: Strength, end: f64) -> Self {
         Self {
             onset: line.began,
@@ -192,7 +193,8 @@ impl Growth {
         }
     }
 
-    /// Bytes grown up to time `t`, according to the fitted trend.
+    /// Bytes by which the memory grew from the onset up to time `t` (in seconds), according to the
+    /// fitted trend.
     pub(super) fn lift(&self, t: f64) -> f64 {
         self.trend.lift(t)
     }

@@ -19,7 +19,8 @@ const WORDING: Wording = Wording {
                      allocate for themselves, memory maps and threads created again and again",
 };
 
-/// Checks every rank for growth of hidden memory.
+/// Checks every rank for growth of hidden memory (bytes in use outside the framework's allocator)
+/// up to the end of the run.
 #[must_use]
 pub fn check(evidence: &Evidence) -> Answer {
     report_growth(evidence, Channel::Hidden, &WORDING)

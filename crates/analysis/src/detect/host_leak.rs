@@ -12,7 +12,7 @@ use super::finding::{Finding, Kind, Severity, confidence, draft, words};
 use super::growth::straight::{self, Line};
 use crate::timeline::{End, Process, Resource, Role, Run, Track, float};
 
-/// Minimum number of samples of a process needed to judge its memory.
+/// Minimum number of samples of a process needed to judge whether its host memory grows.
 const MIN_SAMPLES: usize = 48;
 /// Numbers of time blocks that the samples are divided into, tried in this order; memory must rise
 /// in nearly every block.
@@ -50,7 +50,7 @@ pub(super) struct HostGrowth<'a> {
     process: Option<&'a Process>,
     part: Part,
     pub(super) line: Line,
-    /// Timestamp of the first sample, from which the seconds of `line` count.
+    /// Timestamp of the first sample; the times in `line` are seconds since then.
     start_ns: i64,
     steps: Option<f64>,
     /// Bytes left until the memory limit of the process is reached, and that limit in bytes.
@@ -90,7 +90,7 @@ pub(super) struct HostEvidence<'a> {
 }
 
 impl<'a> HostEvidence<'a> {
-    /// Examines the host memory that `stormlog run` recorded.
+    /// Looks for growing processes in the host memory samples that `stormlog run` recorded.
     pub(super) fn of(run: &'a Run) -> Self {
         let mut found = Self::default();
         let tracks = run.tracks.iter().filter(|track| track.is_host_of_run());
@@ -102,13 +102,14 @@ impl<'a> HostEvidence<'a> {
         found
     }
 
-    /// Whether host memory was recorded.
+    /// Whether `stormlog run` recorded the host memory of more than a start-up.
     pub(super) fn is_recorded(&self) -> bool {
         self.is_recorded
     }
 }
 
-/// Reports every process whose host memory grows.
+/// Reports each growth of host memory in `evidence`: of one process, or of all processes of a rank
+/// together.
 pub(super) fn check(run: &Run, evidence: &HostEvidence<'_>) -> Answer {
     if !evidence.is_long_enough {
         return Answer::NotEnoughData;
@@ -128,13 +129,13 @@ fn growths_of<'a>(run: &'a Run, track: &'a Track) -> Vec<HostGrowth<'a>> {
             .filter_map(|process| of_process(run, track, process))
             .collect();
     };
-    let own: Vec<HostGrowth<'a>> = processes(run, track)
+    let per_process: Vec<HostGrowth<'a>> = processes(run, track)
         .filter_map(|process| of_process(run, track, process))
         .filter(|growth| growth.line.rate >= OWN_SHARE * total.rate / 2.0)
         .collect();
-    let explained: f64 = own.iter().map(|growth| growth.line.rate).sum();
+    let explained: f64 = per_process.iter().map(|growth| growth.line.rate).sum();
     if explained >= OWN_SHARE * total.rate {
-        return own;
+        return per_process;
     }
     let start_ns = track.t_ns.iter().copied().min().unwrap_or(0);
     let part = if rise(track, &total, start_ns, |i| track.shared.get(i)) {

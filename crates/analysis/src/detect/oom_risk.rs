@@ -14,10 +14,11 @@ use super::host_leak::HostEvidence;
 use super::options::Options;
 use crate::timeline::{End, OomMark, Run, Track, float, is_over};
 
-/// Confidence of a finding about a recorded out-of-memory error.
+/// Confidence of a finding about an out-of-memory error that was recorded, not predicted.
 const RECORDED: f64 = 0.99;
 
-/// Finds ranks that ran out of memory or are about to.
+/// Finds ranks that ran out of memory, or whose growth fills the device within the horizon of
+/// `options`.
 #[must_use]
 pub fn check(evidence: &Evidence, options: &Options) -> Answer {
     let found: Vec<Finding> = evidence

@@ -1,4 +1,4 @@
-//! Options of a diagnosis.
+//! Options of a diagnosis (running all detectors on a recording).
 
 /// Settings that change which findings a diagnosis reports.
 #[derive(Debug, Clone, PartialEq)]

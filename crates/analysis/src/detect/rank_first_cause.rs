@@ -24,7 +24,7 @@ const MAX_PACE_SPREAD: f64 = 0.3;
 /// many ranks, to limit the time it takes.
 const ENOUGH_RANKS: usize = 64;
 
-/// Finds the rank on which a problem of all ranks began.
+/// When all ranks leak, drift or jump, finds the rank on which that began first.
 #[must_use]
 pub fn check(evidence: &Evidence) -> Answer {
     if evidence.has_too_few_samples() {
@@ -198,7 +198,8 @@ fn common_shape(affected: &[&Subject], trouble: Trouble) -> Option<i32> {
         .map(|best| best.1)
 }
 
-/// Fits growth of a given shape to the floor of one rank.
+/// Fits growth with the exponent `shape` to the memory floor of one rank, and returns the floor
+/// with the fitted trend. `None` when the rank does not grow or the fit fails.
 fn fitted(subject: &Subject, trouble: Trouble, shape: i32) -> Option<(Floor, Trend)> {
     let signals = &subject.signals;
     let (series, floor) = signals.channel(trouble.channel());

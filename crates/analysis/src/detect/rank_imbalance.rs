@@ -20,13 +20,14 @@ const MIN_SAMPLES: usize = 16;
 
 type Profile = [f64; QUANTILES.len()];
 
-/// Compares how much memory the ranks hold after the warm-up.
+/// Compares how much memory the ranks hold after the warm-up, and reports each rank that holds
+/// clearly more than the others, unless a leak or jump explains it.
 #[must_use]
 pub fn check(evidence: &Evidence) -> Answer {
     if evidence.has_too_few_samples() {
         return Answer::NotEnoughData;
     }
-    // Several tracks of a single rank are not compared with each other.
+    // Only different ranks are compared, not several tracks of a single rank.
     if !evidence.has_ranks {
         return Answer::Clear;
     }
@@ -96,10 +97,11 @@ fn scatter_of(shares: &[Option<(f64, f64)>]) -> f64 {
     }
 }
 
-/// The median of a sorted list without one of its members, `own`.
-fn median_of_others(sorted: &[f64], own: f64) -> Option<f64> {
+/// The median of a sorted list of numbers without one of its members, `excluded`; `None` when the
+/// list has no other member.
+fn median_of_others(sorted: &[f64], excluded: f64) -> Option<f64> {
     let others = sorted.len().checked_sub(1).filter(|&n| n > 0)?;
-    let at = sorted.partition_point(|&v| v < own);
+    let at = sorted.partition_point(|&v| v < excluded);
     let other = |k: usize| sorted[if k < at { k } else { k + 1 }];
     Some(median(&[other((others - 1) / 2), other(others / 2)]))
 }

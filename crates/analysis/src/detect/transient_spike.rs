@@ -32,7 +32,7 @@ const MAX_RECORD_RANGE: f64 = 0.6;
 /// A spike, and the channel (allocated or hidden memory) in which it was found.
 type Spike = (Channel, Excursion);
 
-/// Checks every rank for spikes.
+/// Checks every rank for spikes: short rises of allocated or hidden memory above its normal peak.
 #[must_use]
 pub fn check(evidence: &Evidence) -> Answer {
     if evidence.has_too_few_samples() {

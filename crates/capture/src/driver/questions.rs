@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use super::Site;
 
-/// How long an allocating thread waits for its line of Python.
+/// How long an allocating thread waits until a thread of the recorder has looked up which line of
+/// Python it executes.
 const PATIENCE: Duration = Duration::from_millis(3);
 
 /// The total time that threads may wait for their lines of Python within one `PERIOD`.
@@ -23,22 +24,24 @@ const PERIOD: Duration = Duration::from_mins(1);
 /// it allocates, because the thread that answers needs this lock.
 const MOST_UNANSWERED: u32 = 8;
 
-/// A thread that waits for its line of Python.
+/// The question of an allocating thread, which line of Python it executes. The thread waits for the
+/// answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// The number of the question, which matches an answer to its question.
+    /// The number of the question. An answer with the number of an earlier question comes too late
+    /// and is dropped.
     pub number: u64,
     /// The number of the thread, as Python's `threading.get_ident` returns it.
     pub thread: u64,
 }
 
 pub(super) struct Desk {
-    state: Mutex<Papers>,
+    state: Mutex<DeskState>,
     asked: Condvar,
     answered: Condvar,
 }
 
-struct Papers {
+struct DeskState {
     is_staffed: bool,
     last: u64,
     open: Option<Question>,
@@ -56,7 +59,7 @@ pub(super) static DESK: Desk = Desk::new();
 impl Desk {
     const fn new() -> Self {
         Self {
-            state: Mutex::new(Papers {
+            state: Mutex::new(DeskState {
                 is_staffed: false,
                 last: 0,
                 open: None,
@@ -70,56 +73,57 @@ impl Desk {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Papers> {
+    fn lock(&self) -> MutexGuard<'_, DeskState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The line of Python that a thread executes, if the answer comes in time.
     pub(super) fn ask(&self, thread: u64) -> Option<Site> {
         let now = Instant::now();
-        let mut papers = self.lock();
-        if papers.period.is_none_or(|begun| now - begun >= PERIOD) {
-            (papers.period, papers.spent, papers.unanswered) = (Some(now), Duration::ZERO, 0);
+        let mut state = self.lock();
+        if state.period.is_none_or(|begun| now - begun >= PERIOD) {
+            (state.period, state.spent, state.unanswered) = (Some(now), Duration::ZERO, 0);
         }
-        let may_ask = papers.is_staffed
-            && papers.open.is_none()
-            && papers.spent < BUDGET
-            && papers.unanswered < MOST_UNANSWERED;
+        let may_ask = state.is_staffed
+            && state.open.is_none()
+            && state.spent < BUDGET
+            && state.unanswered < MOST_UNANSWERED;
         if !may_ask {
             return None;
         }
-        papers.last += 1;
+        state.last += 1;
         let question = Question {
-            number: papers.last,
+            number: state.last,
             thread,
         };
-        (papers.open, papers.answer) = (Some(question), None);
+        (state.open, state.answer) = (Some(question), None);
         self.asked.notify_one();
-        let waits = |papers: &mut Papers| papers.answer.is_none();
-        let waited = self.answered.wait_timeout_while(papers, PATIENCE, waits);
-        let (mut papers, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        papers.open = None;
-        papers.spent += now.elapsed();
-        let answer = papers.answer.take();
-        papers.unanswered = answer.as_ref().map_or(papers.unanswered + 1, |_| 0);
+        let waits = |state: &mut DeskState| state.answer.is_none();
+        let waited = self.answered.wait_timeout_while(state, PATIENCE, waits);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.open = None;
+        state.spent += now.elapsed();
+        let answer = state.answer.take();
+        state.unanswered = answer.as_ref().map_or(state.unanswered + 1, |_| 0);
         answer.and_then(|answer| answer.0)
     }
 
-    /// Waits until a thread asks for its line of Python.
+    /// Waits until an allocating thread asks which line of Python it executes, and returns the
+    /// question; `None` when none asks within `patience`.
     pub(super) fn next(&self, patience: Duration) -> Option<Question> {
-        let mut papers = self.lock();
-        papers.is_staffed = true;
-        let waits = |papers: &mut Papers| papers.open.is_none() || papers.answer.is_some();
-        let waited = self.asked.wait_timeout_while(papers, patience, waits);
-        let (papers, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        papers.open.filter(|_| papers.answer.is_none())
+        let mut state = self.lock();
+        state.is_staffed = true;
+        let waits = |state: &mut DeskState| state.open.is_none() || state.answer.is_some();
+        let waited = self.asked.wait_timeout_while(state, patience, waits);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.open.filter(|_| state.answer.is_none())
     }
 
     /// Passes the line of Python to the waiting thread, unless that thread no longer waits.
     pub(super) fn answer(&self, question: Question, site: Option<Site>) {
-        let mut papers = self.lock();
-        if papers.open == Some(question) {
-            papers.answer = Some(Answer(site));
+        let mut state = self.lock();
+        if state.open == Some(question) {
+            state.answer = Some(Answer(site));
             self.answered.notify_all();
         }
     }

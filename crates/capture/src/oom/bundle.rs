@@ -12,7 +12,7 @@ use crate::redact::{redacted, redacted_map, redacted_text};
 
 const SCHEMA_VERSION: i64 = 2;
 
-/// The largest document of a bundle that is read, in bytes; Stormlog never writes a longer one.
+/// The largest JSON file of a bundle that is read, in bytes; Stormlog never writes a longer one.
 const MOST_BYTES: u64 = 256 << 20;
 
 const FILES: [&str; 4] = [
@@ -22,10 +22,12 @@ const FILES: [&str; 4] = [
     file_names::ENVIRONMENT,
 ];
 
-/// The content of an out-of-memory bundle.
+/// What is written into an out-of-memory bundle, the directory that describes one failed
+/// allocation.
 #[derive(Clone, Debug)]
 pub struct Dump {
-    /// Why the error counts as out of memory.
+    /// Why the exception counts as out of memory, such as `torch.cuda.OutOfMemoryError` or
+    /// `message_pattern:out of memory`.
     pub reason: Text,
     /// Class name, module and text of the exception.
     pub exception: [Text; 3],
@@ -33,13 +35,14 @@ pub struct Dump {
     pub context: Option<Text>,
     /// The runtime whose memory ran out, such as `cuda`.
     pub backend: Text,
-    /// The last events before the error.
+    /// The last events before the error, oldest first, with the field names of stormlog 0.3.9.
     pub events: Vec<Map>,
-    /// Further details from the caller, for the metadata of the bundle.
+    /// Further details from the caller, for the key `custom_metadata` in the bundle's metadata.
     pub custom_metadata: Map,
-    /// The summary of the recorder's session, when there is one.
+    /// The id, status and times of the recorder's session; `None` when no session was recorded.
     pub session: Option<SessionSummary>,
-    /// Facts about the machine and its runtime.
+    /// Facts about the machine and its runtime, for the key `system` in the file of the
+    /// environment.
     pub system: Map,
     /// The pid of the process whose memory ran out.
     pub pid: u32,
@@ -47,13 +50,13 @@ pub struct Dump {
     pub cwd: PathBuf,
 }
 
-/// Why a bundle could not be written.
+/// The error for an out-of-memory bundle that could not be written or changed.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write the bundle '{}': {source}", path.display())]
 pub struct BundleError {
-    /// The path of the bundle.
+    /// The directory of the bundle.
     pub path: PathBuf,
-    /// The error of the system.
+    /// The error of the operating system.
     pub source: io::Error,
 }
 
@@ -212,7 +215,7 @@ pub fn attach_history(path: &Path, names: &[Text]) -> Result<(), BundleError> {
     })
 }
 
-/// Reads a JSON document of a bundle.
+/// Reads a JSON file of a bundle, such as its manifest, and returns the JSON object in it.
 fn object(path: &Path, name: &str) -> io::Result<Map> {
     match parse(&read_regular(&path.join(name), MOST_BYTES)?) {
         Ok(Value::Map(map)) => Ok(map),
@@ -223,7 +226,7 @@ fn object(path: &Path, name: &str) -> io::Result<Map> {
     }
 }
 
-/// Writes a JSON document of a bundle under a temporary name and renames it, so that the bundle is
+/// Writes a JSON file of a bundle under a temporary name and renames it, so that the bundle is
 /// complete at every moment.
 fn replace_json(path: &Path, name: &str, map: Map) -> io::Result<()> {
     let text = Writer::new(Layout::Indented).to_string(&Value::Map(map));

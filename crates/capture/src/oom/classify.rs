@@ -2,7 +2,7 @@
 
 use stormlog_format::whole;
 
-/// The reason that is recorded for PyTorch's own out-of-memory error.
+/// The reason that an out-of-memory bundle gives for PyTorch's own out-of-memory error.
 pub const TORCH_REASON: &str = "torch.cuda.OutOfMemoryError";
 
 const TENSORFLOW_REASON: &str = "tensorflow.ResourceExhaustedError";
@@ -27,7 +27,7 @@ pub struct ExceptionFacts {
     pub class: String,
     /// The module of the exception's class.
     pub module: String,
-    /// The text of the exception.
+    /// The text of the exception, as `str(exception)` returns it.
     pub message: String,
     /// Whether the exception's class is PyTorch's own out-of-memory error, whatever its name.
     pub is_torch_oom: bool,
@@ -54,10 +54,11 @@ pub fn classify(exception: &ExceptionFacts) -> Option<String> {
     Some(format!("message_pattern:{pattern}"))
 }
 
-/// The reason that is recorded for errors of PyTorch's host memory allocator.
+/// The reason that an out-of-memory bundle gives for errors of PyTorch's host memory allocator.
 const CPU_REASON: &str = "torch.DefaultCPUAllocator";
 
-/// Texts in PyTorch's message when PyTorch cannot allocate host memory.
+/// Texts that PyTorch's message contains, in lower case, when PyTorch cannot allocate host memory.
+/// The message must contain all of them.
 const CPU_ALLOCATOR: [&str; 2] = ["defaultcpuallocator", "allocate memory"];
 
 /// Classifies an exception like [`classify`], and also recognises failures that stormlog 0.3.9 does

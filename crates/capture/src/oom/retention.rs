@@ -4,12 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// How many bundles and how many megabytes are kept; zero or less means no limit.
+/// How many out-of-memory bundles and how many megabytes of them are kept; zero or less means no
+/// limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// Number of bundles.
+    /// The largest number of bundles that are kept.
     pub max_dumps: i64,
-    /// The limit for the megabytes of all bundles together.
+    /// The largest size of all kept bundles together, in megabytes.
     pub max_total_mb: i64,
 }
 

@@ -12,7 +12,8 @@ use stormlog_format::{EventType, Map, Value, metadata_keys};
 use super::wording::human;
 use crate::collect::Reading;
 
-/// The least time between two reports of a condition that still holds.
+/// The least time between two alerts about the same condition, such as high memory use, while the
+/// condition holds.
 const REPEAT_NS: i64 = 60_000_000_000;
 
 /// Loading is over when memory use has not risen to a new peak for this time.
@@ -26,7 +27,7 @@ const LOADING_NS: i64 = 60_000_000_000;
 /// alert.
 const FRAGMENTATION_MARGIN: f64 = 0.05;
 
-/// The limits above which the conditions for alerts hold.
+/// The limits above which memory use, the size of an allocation, and fragmentation cause alerts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Thresholds {
     values: BTreeMap<&'static str, f64>,
@@ -78,7 +79,7 @@ impl Thresholds {
     }
 }
 
-/// An alert, or the report that the condition of an alert has ended.
+/// The event for an alert, or for the end of the condition that caused an alert.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Alert {
     pub(crate) event_type: &'static str,
@@ -103,14 +104,16 @@ struct Reported {
     holds: bool,
 }
 
-/// The alerts reported for one device so far.
+/// What was reported so far about one device: when each condition caused its last alert, whether it
+/// still holds, and whether the program is still loading.
 #[derive(Debug, Default)]
 pub(crate) struct AlertState {
     reported: BTreeMap<Condition, Reported>,
     loading: Option<Loading>,
 }
 
-/// The highest use and the highest fragmentation of memory while the program loaded.
+/// Whether the program still loads its model and fills its caches, the highest memory use so far,
+/// and the highest fragmentation while it loaded.
 #[derive(Clone, Copy, Debug)]
 struct Loading {
     since_ns: i64,
@@ -120,10 +123,10 @@ struct Loading {
     over: bool,
 }
 
-/// Which conditions for alerts are checked for a device.
+/// Which conditions for alerts are checked in a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// All conditions are checked.
+    /// Memory use, large allocations and fragmentation are checked.
     Allocator,
     /// Only the use of the memory is checked; the other conditions need the counters of an
     /// allocator.
@@ -131,7 +134,9 @@ pub(crate) enum Scope {
 }
 
 impl AlertState {
-    /// Checks a sample and returns the alerts that it causes.
+    /// Checks a sample and returns the alerts that it causes. The argument `change` is by how many
+    /// bytes memory use has changed since the last sample, and `total` is the size of the memory;
+    /// without a size, nothing is checked.
     pub(crate) fn check(
         &mut self,
         reading: &Reading,
@@ -206,8 +211,8 @@ impl AlertState {
         let given = thresholds.is_given(LEAK);
         // Every training step allocates memory again that was in use before, so only a jump to a
         // new peak counts as a large allocation.
-        let meant = large && (given || (new_peak && self.has_settled()));
-        if self.enters(Condition::LargeAllocation, meant, now) {
+        let holds = large && (given || (new_peak && self.has_settled()));
+        if self.enters(Condition::LargeAllocation, holds, now) {
             alerts.push(Alert {
                 event_type: EventType::Warning.as_str(),
                 context: format!("Large allocation detected: {}", human(change)),
@@ -216,7 +221,7 @@ impl AlertState {
         }
         // A large allocation is over as soon as it has happened, so no event reports the end of
         // this condition.
-        self.leaves(Condition::LargeAllocation, meant);
+        self.leaves(Condition::LargeAllocation, holds);
     }
 
     fn fragmentation(
@@ -296,7 +301,8 @@ impl AlertState {
         report
     }
 
-    /// Whether a reported condition for an alert has ended with this sample.
+    /// Whether a condition that caused an alert, and held until now, no longer holds in this
+    /// sample.
     fn leaves(&mut self, condition: Condition, holds: bool) -> bool {
         let reported = self.reported.entry(condition).or_default();
         let ended = reported.holds && !holds;

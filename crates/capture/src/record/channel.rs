@@ -20,11 +20,13 @@ use crate::collect::{CollectError, Collector, CounterSource, Reading};
 pub(crate) struct Step {
     pub(crate) events: Vec<TrackedEvent>,
     pub(crate) tally: Tally,
-    /// Whether the collector's source has ended.
+    /// Whether the collector can no longer be read, for example because the watched process has
+    /// ended.
     pub(crate) gone: bool,
 }
 
-/// One collector with its health, its alerts and its last reading.
+/// One collector of the recorder, with its health, its last reading, and the alerts that its
+/// readings caused.
 pub(crate) struct Channel {
     collector: Box<dyn Collector>,
     source: Arc<CounterSource>,
@@ -125,7 +127,8 @@ impl Channel {
         notices.collect()
     }
 
-    /// Takes one sample.
+    /// Reads the collector, and returns the events to record: samples, changes of memory, alerts,
+    /// and changes of the collector's health.
     pub(crate) fn step(&mut self, thresholds: Option<&Thresholds>) -> Step {
         let now = now_ns();
         if !self.health.may_read(now) {

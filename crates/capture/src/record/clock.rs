@@ -2,7 +2,8 @@
 
 pub use crate::store::now_ns;
 
-/// A time in seconds, as statistics and older exports contain it.
+/// Converts a time from nanoseconds to seconds, which statistics and the events of stormlog 0.3.9
+/// contain.
 pub fn seconds(time_ns: i64) -> f64 {
     time_ns as f64 / 1e9
 }

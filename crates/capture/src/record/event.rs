@@ -11,7 +11,8 @@ use super::clock::seconds;
 use crate::collect::CounterSource;
 use crate::collect::health::Health;
 
-/// One event of a running session.
+/// One event of a session, as the recorder keeps it in memory: a sample, an alert, or the start of
+/// a phase, for example.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrackedEvent {
     /// When the counters were read, nanoseconds since the epoch.
@@ -20,11 +21,11 @@ pub struct TrackedEvent {
     pub event_type: Text,
     /// The number of the device, -1 for the host.
     pub device_id: i64,
-    /// The counters at the time of the event.
+    /// The memory counters of the device or process at the time of the event.
     pub counters: Counters,
-    /// The text of the event, which is written for people.
+    /// A message for people, such as `WARNING: Memory usage at 81.0%`.
     pub context: Option<Text>,
-    /// Metadata that only this event has.
+    /// Metadata of this event, without the health of its collector.
     pub metadata: Map,
     /// The health of the collector; all events share one copy until the health changes.
     pub health: Arc<Health>,
@@ -42,11 +43,11 @@ pub struct TrackedEvent {
 pub struct Origin {
     /// The id of the session.
     pub session_id: Text,
-    /// The rank and the job of the recording process.
+    /// The job id, rank, local rank and world size of the recorded process.
     pub identity: DistributedIdentity,
     /// The pid of the recorded process.
     pub pid: i64,
-    /// The name of the machine.
+    /// The name of the machine on which the session is recorded.
     pub host: Text,
     /// The sampling interval in milliseconds.
     pub sampling_interval_ms: i64,
@@ -59,7 +60,7 @@ impl TrackedEvent {
         types.any(|name| self.event_type == *name)
     }
 
-    /// The metadata of the event, with the health of its collector.
+    /// The metadata of the event, with the health of its collector unless the event leaves it out.
     pub fn full_metadata(&self) -> Map {
         let mut metadata = self.metadata.clone();
         // Events of host memory contain the collector's health only when the collector does not
@@ -71,7 +72,7 @@ impl TrackedEvent {
         metadata
     }
 
-    /// The event as a record of its session.
+    /// The event in the form in which a sink writes it to disk.
     pub fn to_event(&self, origin: &Origin) -> Event {
         let mut metadata = self.full_metadata();
         if !self.source.is_host() {
@@ -231,7 +232,7 @@ impl TrackedEvent {
     }
 }
 
-/// Adds names to the list of unknown counters in the metadata.
+/// Adds the names of unknown counters to the list `collector_partial_fields` in the metadata.
 fn list_unknown(metadata: &mut Map, unknown: &[&'static str]) {
     if unknown.is_empty() {
         return;

@@ -10,17 +10,17 @@ use stormlog_format::{Event, FIELDS, Map, Value};
 
 use crate::redact::redacted_map;
 
-/// The file format of an export.
+/// The file format in which events are exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExportFormat {
-    /// A JSON list of records, indented.
+    /// A JSON list with one object per event, indented.
     Json,
-    /// CSV with one line per record.
+    /// CSV with a header and one row per event.
     Csv,
 }
 
 impl ExportFormat {
-    /// Parses the name of an export format.
+    /// The format with the name `json` or `csv`; `None` for other names.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
             "json" => Some(Self::Json),
@@ -30,7 +30,7 @@ impl ExportFormat {
     }
 }
 
-/// Writes the events to a file.
+/// Writes the events, with secrets removed, to a file. An existing file is overwritten.
 pub fn export(path: &Path, events: &[Event], format: ExportFormat) -> io::Result<()> {
     let text = match format {
         ExportFormat::Json => json(events),
@@ -39,7 +39,7 @@ pub fn export(path: &Path, events: &[Event], format: ExportFormat) -> io::Result
     fs::write(path, text)
 }
 
-/// An event as a record of a sink, with secrets removed.
+/// An event as the JSON object that a sink writes for it, with secrets removed.
 fn record(event: &Event) -> Map {
     redacted_map(event.to_record())
 }

@@ -21,7 +21,8 @@ impl Recorder {
         self.with_channels(|channels| channels.first_mut().and_then(Channel::look))?
     }
 
-    /// All statistics that a tracker of a device returns.
+    /// The statistics of a session that Python's trackers of device memory return, under their
+    /// names. The argument `last_bundle` is the path of the last out-of-memory bundle.
     pub fn device_statistics(&self, last_bundle: Option<&Text>) -> Map {
         let current = self.current();
         let health = self.with_channels(|channels| {
@@ -84,7 +85,7 @@ impl Recorder {
         map
     }
 
-    /// All statistics that the tracker of host memory returns.
+    /// The statistics of a session that Python's tracker of host memory returns, under their names.
     pub fn host_statistics(&self) -> Map {
         let current = self.current().map(|reading| reading.level());
         let state = self.state();
@@ -142,11 +143,11 @@ impl State {
     }
 
     fn store_keys(&self, map: &mut Map) {
-        let files = match &self.sink {
+        let diagnostics = match &self.sink {
             Some(sink) => sink.diagnostics(),
             None => self.diagnostics,
         };
-        for (name, value) in files.named() {
+        for (name, value) in diagnostics.named() {
             map.insert(name, whole(value));
         }
     }

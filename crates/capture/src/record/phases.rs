@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use stormlog_format::{EventType, Map, Text, Value, strip};
 
-/// Why a phase could not begin or end.
+/// Why a phase of the program could not begin or end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the error message of a variant describes it")]
@@ -40,17 +40,18 @@ pub struct PhaseOwner {
     pub rank: Text,
 }
 
-/// The event for the beginning or the end of a phase.
+/// The beginning or the end of a phase, with the parts of the event that records it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Boundary {
     /// `phase_enter` or `phase_exit`.
     pub event_type: &'static str,
-    /// The text of the phase's event, which is written for people.
+    /// A message for people, which says that the phase was entered or exited.
     pub context: String,
     /// The value of `phase_scope` in the event's metadata, before the caller's attributes are
     /// added.
     pub scope: Map,
-    /// The id of the phase.
+    /// The id of the phase, with which the caller ends it: the id of the session, a colon and a
+    /// number.
     pub scope_id: Text,
     /// The name of the phase.
     pub name: Text,
@@ -75,12 +76,13 @@ pub struct PhaseStacks {
 }
 
 impl PhaseStacks {
-    /// Forgets all open phases and restarts the count of phases.
+    /// Forgets all open phases, and restarts the numbers of beginnings and ends of phases at one.
     pub fn reset(&mut self) {
         *self = Self::default();
     }
 
-    /// Begins a phase on a thread.
+    /// Begins a phase on a thread, inside the innermost open phase of the thread. White space
+    /// around the name is removed.
     pub fn enter(
         &mut self,
         owner: &PhaseOwner,

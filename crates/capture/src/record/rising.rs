@@ -22,19 +22,19 @@ const WARM_UP: u32 = 5;
 /// that more evidence is needed.
 const SURE: u32 = 8;
 
-/// How many bytes the level of memory has risen, and over what time.
+/// A detected rise: how many bytes memory use has risen, and over what time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rise {
     /// How many bytes the lowest reading of the last block is above that of the first block.
     pub bytes: i64,
-    /// Time from the first block of readings of the rise to the last.
+    /// The time from the last reading of the first block to the last reading of the last block.
     pub over: Duration,
 }
 
-/// Detects that one series of memory readings keeps rising.
+/// Detects that the readings of one memory counter keep rising.
 #[derive(Debug)]
 pub struct Rising {
-    /// The number of readings in the shortest block of readings.
+    /// The number of readings in a block of the shortest length.
     block: u32,
     /// How many blocks in a row must have a higher floor than the block before.
     rises: u32,
@@ -66,7 +66,7 @@ impl Block {
     }
 }
 
-/// The state for all blocks of readings of one length.
+/// The state of the detector for blocks of one length.
 #[derive(Clone, Copy, Debug, Default)]
 struct Scale {
     /// A finished block of readings that becomes the first half of a block of the next, doubled
@@ -78,7 +78,7 @@ struct Scale {
     /// The largest difference between the highest and the lowest reading of one block of readings,
     /// among the blocks from `first` on.
     widest: i64,
-    /// The highest floor among the blocks before `first`.
+    /// The highest floor (the lowest reading of a block) among the blocks before `first`.
     highest: Option<i64>,
 }
 

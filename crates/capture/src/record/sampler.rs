@@ -27,7 +27,7 @@ struct Shared {
     changed: Condvar,
 }
 
-/// A running sampler.
+/// The handle with which a sampling thread is stopped.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     shared: Arc<Shared>,
@@ -44,7 +44,7 @@ impl Sampler {
         mut beat: impl FnMut() -> Beat + Send + 'static,
     ) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
-        let theirs = shared.clone();
+        let thread_shared = shared.clone();
         thread::start("stormlog-sampler", move || {
             let mut next = Instant::now();
             while beat() == Beat::GoOn {
@@ -53,11 +53,11 @@ impl Sampler {
                 if next < now {
                     next = now;
                 }
-                if theirs.wait_until(next) {
+                if thread_shared.wait_until(next) {
                     break;
                 }
             }
-            theirs.finish();
+            thread_shared.finish();
         })?;
         Ok(Self { shared, interval })
     }

@@ -26,7 +26,7 @@ pub(super) struct State {
     pub(super) started_at_ns: Option<i64>,
     pub(super) sink: Option<Arc<BackgroundSink>>,
     pub(super) diagnostics: Diagnostics,
-    /// The final status of the sink of the last session.
+    /// The final status of the sink, which wrote the events of the last session to disk.
     pub(super) stored: Option<SinkStatus>,
     /// Log messages of the sink that the caller has not fetched yet.
     pub(super) notices: Vec<String>,
@@ -89,7 +89,8 @@ impl State {
             .collect()
     }
 
-    /// The duration of the running session so far, or of the last session.
+    /// The duration of the running session so far, or of the last session; `None` before the first
+    /// session.
     pub(super) fn duration(&self) -> Option<Duration> {
         self.stopped_after
             .or_else(|| self.started.map(|started| started.elapsed()))

@@ -4,7 +4,7 @@ use stormlog_format::{Map, Value};
 
 use super::clock::seconds;
 
-/// Counts and sums of all samples of a session.
+/// Counts and sums of all samples of a session, or of a single sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Tally {
     pub(crate) peak: i64,
@@ -28,7 +28,7 @@ impl Tally {
         self.deallocated_bytes = self.deallocated_bytes.saturating_add(bytes);
     }
 
-    /// Adds the counts of one sample.
+    /// Adds the counts and sums of one sample to those of the session.
     pub(crate) fn add(&mut self, step: &Tally) {
         self.peak = self.peak.max(step.peak);
         self.allocations += step.allocations;

@@ -1,11 +1,12 @@
-//! Summarises events in time buckets of equal length.
+//! Summarises the memory counters of events in time buckets of equal length.
 
 use stormlog_format::whole_count;
 
 use super::clock::seconds;
 use super::event::TrackedEvent;
 
-/// The values of the last event in every time bucket that has events.
+/// The allocated and reserved bytes of the last event in every time bucket that has events, oldest
+/// first. The three lists have the same length.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timeline {
     /// The start of each time bucket, in epoch seconds.

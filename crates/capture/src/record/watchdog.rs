@@ -11,7 +11,7 @@ use super::event::TrackedEvent;
 /// little.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// How much memory a cleanup frees.
+/// How thoroughly the program should free memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cleanup {
     /// Frees cached memory only.
@@ -21,7 +21,7 @@ pub enum Cleanup {
 }
 
 impl Cleanup {
-    /// The text of the event that records the cleanup.
+    /// The message of the event that records the cleanup.
     pub fn context(self) -> &'static str {
         match self {
             Self::Standard => "Performed standard memory cleanup",
@@ -30,7 +30,7 @@ impl Cleanup {
     }
 }
 
-/// Watches alerts and decides on cleanups.
+/// Decides for each alert whether the program should free memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Watchdog {
     /// The percentage of the memory in use from which a warning calls for a cleanup.

@@ -1,7 +1,7 @@
 //! The texts of events. The texts of events are the same as in stormlog 0.3.9, because other tools
 //! search for them.
 
-/// Byte counts in the texts of events have the format of stormlog 0.3.9.
+/// Formats byte counts in the texts of events, as stormlog 0.3.9 does.
 pub use stormlog_format::byte_text as human;
 
 use crate::collect::Reading;
@@ -11,7 +11,7 @@ use crate::collect::Reading;
 pub(crate) enum Wording {
     /// Memory of an accelerator.
     Device,
-    /// Host memory of the process itself.
+    /// Host memory of the recorded process.
     Host,
 }
 

@@ -19,7 +19,8 @@ const WEBHOOKS: [&str; 9] = [
     "api.telegram.org/bot",
 ];
 
-/// Replaces logins in addresses; returns `None` when the text has no login.
+/// Replaces the logins in addresses, such as `me:X` in `https://me:X@host`; returns `None` when the
+/// text has no login.
 pub(super) fn without_logins(plain: &str) -> Option<String> {
     let mut out = Hidden::new(plain);
     let mut done = 0;
@@ -70,7 +71,8 @@ pub(super) fn without_webhooks(plain: &str) -> Option<String> {
     out.finish()
 }
 
-/// Replaces private keys; returns `None` when the text has no private key.
+/// Replaces everything between the lines `-----BEGIN PRIVATE KEY-----` and `-----END` of private
+/// keys; returns `None` when the text has no private key.
 pub(super) fn without_private_keys(plain: &str) -> Option<String> {
     let mut out = Hidden::new(plain);
     let mut at = 0;

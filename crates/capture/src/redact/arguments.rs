@@ -85,14 +85,14 @@ const WORDS_OF_COMMAND: usize = 40;
 pub(super) enum Origin {
     /// The words are the arguments of a command.
     Command,
-    /// The words are from a text that may be a sentence.
+    /// The words are from a text such as a log message, which may mention a flag in a sentence.
     Text,
 }
 
 /// Reads the words of a command one by one and finds the secrets of the command.
 pub(super) struct Arguments<'a> {
     origin: Origin,
-    /// The last two words.
+    /// The last two words that were read, the later one second.
     last: [&'a str; 2],
     program: Option<&'a str>,
     words_of_program: usize,
@@ -101,15 +101,16 @@ pub(super) struct Arguments<'a> {
     next: Next<'a>,
 }
 
-/// What the next word of the command is expected to be.
+/// What the words so far show about the next word of the command.
 #[derive(Clone, Copy)]
 enum Next<'a> {
     Anything,
-    /// The value of a flag whose name is the name of a secret.
+    /// The next word is the value of the flag with this name, which is the name of a secret.
     ValueOf(&'a str),
-    /// A secret, because the word before is a known flag of the program.
+    /// The next word is a secret, because the word before it is a known flag of the program, such
+    /// as `-u` of `curl`.
     Secret,
-    /// A secret if the word looks random.
+    /// The next word is a secret if it looks random; it follows words such as `wandb login`.
     Alone,
 }
 
@@ -212,7 +213,7 @@ impl<'a> Arguments<'a> {
         if before == "login" && word == "password" {
             self.next = Next::Secret;
         }
-        // `aws configure set NAME VALUE`
+        // In `aws configure set NAME VALUE`, the value is a secret if the name is one of a secret.
         if last == "set" && before == "configure" && is_secret_name(word) {
             self.next = Next::Secret;
         }
@@ -243,7 +244,7 @@ fn is_program(name: &str) -> bool {
         && FLAGS.iter().any(|flag| flag.programs.contains(&name))
 }
 
-/// The part of a path after the last slash.
+/// The name of a program without its directory: `curl` for `/usr/bin/curl`.
 fn name_of(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
@@ -320,7 +321,8 @@ fn is_item(word: &str) -> bool {
         || word.parse::<f64>().is_ok()
 }
 
-/// Whether there are commas before and after a word.
+/// Whether there are commas directly before and after the word of `length` bytes at `at`, apart
+/// from spaces. Such a word is an item of a list.
 fn is_between_commas(bytes: &[u8], at: usize, length: usize) -> bool {
     let mut before = bytes[..at].iter().rev().skip_while(|byte| **byte == b' ');
     let mut after = bytes[at + length..]
@@ -346,7 +348,8 @@ fn may_have_arguments(plain: &str) -> bool {
             .any(|word| memchr::memmem::find(bytes, word.as_bytes()).is_some())
 }
 
-/// Whether a byte separates words of a command. Quotes enclose words instead.
+/// Whether a byte separates words of a command, such as a space, a comma or a bracket. Quotes
+/// enclose words instead.
 pub(super) const fn is_between(byte: u8) -> bool {
     byte.is_ascii_whitespace()
         || matches!(
@@ -355,7 +358,7 @@ pub(super) const fn is_between(byte: u8) -> bool {
         )
 }
 
-/// The length of the word without quotes at the start of `rest`.
+/// The length of the word at the start of `rest`, which is not in quotes.
 fn bare_length(rest: &[u8]) -> usize {
     let ends = |index: &usize| {
         let byte = rest[*index];
@@ -384,7 +387,7 @@ fn closing_quote(rest: &[u8]) -> usize {
     }
 }
 
-/// The longest text in quotes, in bytes, that is treated as one word.
+/// The longest text in quotes, in bytes, that is read as one word of a command.
 const LONGEST_QUOTED: usize = 1024;
 
 /// The length of a text in quotes, if the closing quote is on the same line.

@@ -61,7 +61,7 @@ fn value_of_secret(before: &str, rest: &str) -> Option<(usize, usize)> {
     if blanks > 0 && !is_entry && trimmed(before).len() == before.len() {
         return None;
     }
-    // A cookie header has several values, so the whole line is its value.
+    // The HTTP header `Cookie: a=X; b=Y` has several values, so its whole line counts as one value.
     let is_line = is_entry && name.to_ascii_lowercase().ends_with("cookie");
     let (start, end) = value_at_start(&after[blanks..], is_quoted, is_entry, is_line)?;
     // No ordinary value is longer than `LONGEST_VALUE`, so a longer value is hidden without further

@@ -22,12 +22,12 @@ enum Need {
     Dense,
 }
 
-/// The format of one kind of token.
+/// The format of one kind of token, such as GitHub's `ghp_` and at least 16 letters and digits.
 pub(super) struct Format {
     pub(super) start: &'static str,
     /// Characters that may follow the fixed start of a token, besides letters and digits.
     others: &'static str,
-    /// The least number of bytes after the fixed start of a token.
+    /// The least number of bytes after the fixed start. A shorter text is not a token.
     least: usize,
     need: Need,
 }
@@ -44,7 +44,7 @@ const fn format(start: &'static str, others: &'static str, least: usize, need: N
 /// Formats by their start. The minimum lengths of tokens are slightly below their real lengths,
 /// because a limit on the length of a message may cut off a token.
 pub(super) const FORMATS: &[Format] = &[
-    // Models and machine-learning services.
+    // Tokens of language models and of machine-learning services.
     format("sk-", "-_", 16, Dense), // OpenAI, Anthropic, OpenRouter, Langfuse, DeepSeek
     format("sk_", "", 24, Digit),   // ElevenLabs
     format("gsk_", "", 16, Nothing), // Groq
@@ -70,7 +70,7 @@ pub(super) const FORMATS: &[Format] = &[
     format("dkea", "-", 32, Dense),
     format("pnu_", "", 20, Nothing), // Prefect
     format("pnb_", "", 20, Nothing),
-    // Code, packages and containers.
+    // Tokens of services for code, packages and containers.
     format("ghp_", "", 16, Nothing),
     format("gho_", "", 16, Nothing),
     format("ghs_", "", 16, Nothing),
@@ -101,7 +101,7 @@ pub(super) const FORMATS: &[Format] = &[
     format("cmVmdGtu", "=", 30, Nothing),
     format("sntrys_", "_=+/", 20, Nothing),
     format("sntryu_", "", 20, Nothing),
-    // Clouds and hosting.
+    // Tokens of clouds and hosting services.
     format("AKIA", "", 12, Capitals),
     format("ASIA", "", 12, Capitals),
     format("ABIA", "", 12, Capitals),
@@ -151,7 +151,7 @@ pub(super) const FORMATS: &[Format] = &[
     format("hcaik_", "", 20, Nothing),   // Honeycomb
     format("hcxik_", "", 20, Nothing),
     format("essu_", "=", 20, Nothing),
-    // Messaging and office services.
+    // Tokens of messaging and office services.
     format("xoxb-", "-", 16, Nothing),
     format("xoxp-", "-", 16, Nothing),
     format("xoxa-", "-", 16, Nothing),
@@ -174,7 +174,7 @@ pub(super) const FORMATS: &[Format] = &[
     format("tfp_", "-_", 30, Digit),
     format("sl.", "-_", 60, Mixed), // Dropbox
     format("aio_", "", 24, Digit),
-    // Payment services and shops.
+    // Tokens of payment services and shops.
     format("sk_live_", "_", 10, Nothing),
     format("sk_test_", "_", 10, Nothing),
     format("rk_live_", "_", 10, Nothing),
@@ -232,8 +232,8 @@ impl Starts {
         let mut index = 0;
         while index < FORMATS.len() {
             let start = FORMATS[index].start.as_bytes();
-            let place = Self::place(start[0], start[1], start[2]);
-            starts.bits[place / 64] |= 1 << (place % 64);
+            let bit_index = Self::bit_index(start[0], start[1], start[2]);
+            starts.bits[bit_index / 64] |= 1 << (bit_index % 64);
             let first = (start[0] | 0x20) as usize;
             starts.before[index] = starts.last[first];
             index += 1;
@@ -244,15 +244,15 @@ impl Starts {
 
     /// The index of three bytes in the table of first bytes; upper-case and lower-case letters have
     /// the same index, because some fixed starts are not case-sensitive.
-    const fn place(first: u8, second: u8, third: u8) -> usize {
+    const fn bit_index(first: u8, second: u8, third: u8) -> usize {
         let [first, second, third] = [first | 0x20, second | 0x20, third | 0x20];
         let mixed = (first as usize) ^ ((second as usize) << 3) ^ ((third as usize) << 5);
         mixed & 4095
     }
 
     fn has(&self, first: u8, second: u8, third: u8) -> bool {
-        let place = Self::place(first, second, third);
-        self.bits[place / 64] >> (place % 64) & 1 == 1
+        let bit_index = Self::bit_index(first, second, third);
+        self.bits[bit_index / 64] >> (bit_index % 64) & 1 == 1
     }
 
     fn formats(&self, first: u8) -> impl Iterator<Item = &'static Format> {
@@ -328,14 +328,14 @@ const fn sign<const SIGN: u8>() -> Run {
 
 const DIGITS: fn(u8) -> bool = |byte| byte.is_ascii_digit();
 const HEX: fn(u8) -> bool = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-const LETTERS: fn(u8) -> bool = |byte| byte.is_ascii_alphanumeric();
+const ALNUM: fn(u8) -> bool = |byte| byte.is_ascii_alphanumeric();
 const WORD: fn(u8) -> bool = |byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
 const AZURE: fn(u8) -> bool = |byte| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
 
 /// Formats of tokens without a fixed start: the sequence of their parts, and the condition for the
 /// last part. Each part of a token ends where its allowed bytes end, so no byte is tried twice.
 const SHAPES: &[(&[Run], Need)] = &[
-    // A Telegram bot: 123456789:AA...
+    // The token of a Telegram bot: the number of the bot, a colon and 30 to 40 characters.
     (
         &[Run(DIGITS, 8, 10), sign::<b':'>(), Run(WORD, 30, 40)],
         Mixed,
@@ -354,7 +354,7 @@ const SHAPES: &[(&[Run], Need)] = &[
     // The token of a Discord bot has an id, a time and a signature in base64.
     (
         &[
-            Run(LETTERS, 23, 28),
+            Run(ALNUM, 23, 28),
             sign::<b'.'>(),
             Run(WORD, 6, 7),
             sign::<b'.'>(),
@@ -362,34 +362,34 @@ const SHAPES: &[(&[Run], Need)] = &[
         ],
         Mixed,
     ),
-    // Terraform Cloud: 14 letters, then `.atlasv1.`
+    // A Terraform Cloud token has 14 letters or digits, then `.atlasv1.`.
     (
         &[
-            Run(LETTERS, 14, 14),
+            Run(ALNUM, 14, 14),
             sign::<b'.'>(),
-            Run(LETTERS, 7, 7),
+            Run(ALNUM, 7, 7),
             sign::<b'.'>(),
             Run(WORD, 40, 80),
         ],
         Mixed,
     ),
-    // An Airtable token has `pat`, an id, and 64 hexadecimal digits.
+    // An Airtable token has `pat` and 14 letters or digits, a dot, and 64 hexadecimal digits.
     (
-        &[Run(LETTERS, 17, 17), sign::<b'.'>(), Run(HEX, 64, 64)],
+        &[Run(ALNUM, 17, 17), sign::<b'.'>(), Run(HEX, 64, 64)],
         Digit,
     ),
     // A Microsoft Entra secret starts with three characters, a digit, and `Q~`.
     (
-        &[Run(LETTERS, 5, 5), sign::<b'~'>(), Run(AZURE, 28, 36)],
+        &[Run(ALNUM, 5, 5), sign::<b'~'>(), Run(AZURE, 28, 36)],
         Digit,
     ),
-    // A Twilio API key.
+    // A Twilio API key has `SK` and 32 hexadecimal digits.
     (&[sign::<b'S'>(), sign::<b'K'>(), Run(HEX, 32, 32)], Nothing),
 ];
 
 fn shape_length(rest: &[u8]) -> Option<usize> {
-    let letters = rest.iter().take(40).take_while(|byte| LETTERS(**byte));
-    let length = letters.count();
+    let first_part = rest.iter().take(40).take_while(|byte| ALNUM(**byte));
+    let length = first_part.count();
     // The length of a word's first part and the character after that part exclude most words.
     let is_candidate = match (length, rest.get(length)) {
         (8..=10, Some(b':')) | (32, Some(b'-')) | (14 | 17 | 23..=28, Some(b'.')) => true,
@@ -409,7 +409,7 @@ fn shape_length(rest: &[u8]) -> Option<usize> {
 /// dot.
 pub(super) fn shape_starts_before(bytes: &[u8], sign: usize) -> bool {
     let before = bytes[..sign].iter().rev().take(40);
-    let length = before.take_while(|byte| LETTERS(**byte)).count();
+    let length = before.take_while(|byte| ALNUM(**byte)).count();
     shape_length(&bytes[sign - length..]).is_some()
 }
 
@@ -445,7 +445,8 @@ pub(super) fn looks_random(text: &str, least: usize) -> bool {
         && bytes.iter().any(u8::is_ascii_alphabetic)
 }
 
-/// Replaces tokens in a text; returns `None` when the text has no token.
+/// Replaces texts that have the format of a token, such as `ghp_...`; returns `None` when there is
+/// none.
 pub(super) fn without_tokens(plain: &str) -> Option<String> {
     let bytes = plain.as_bytes();
     let mut out = super::Hidden::new(plain);

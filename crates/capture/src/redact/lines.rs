@@ -12,7 +12,8 @@ const MOST_TEMPLATES: usize = 8;
 /// secrets each time.
 const LONGEST_TEMPLATE: usize = 8 << 10;
 
-/// Removes secrets from the records of one sink.
+/// Removes secrets from the lines of JSON that a sink writes. Each sink has a filter, which
+/// remembers the kinds of lines without secrets.
 #[derive(Debug, Default)]
 pub struct LineFilter {
     /// Remembered lines without secrets; the line that matched last comes first.
@@ -74,7 +75,7 @@ fn line_end(lines: &str, start: usize) -> usize {
 #[derive(Debug)]
 struct Template {
     text: Box<[u8]>,
-    /// The positions in the template's text at which numbers were left out.
+    /// The positions in `text` at which numbers were left out, in ascending order.
     numbers: Vec<usize>,
 }
 
@@ -155,7 +156,7 @@ impl Template {
     }
 }
 
-/// The length of the JSON number at the start of `rest`.
+/// The length of the JSON number at the start of `rest`; zero when there is none.
 fn number_length(rest: &[u8]) -> usize {
     let mut length = 0;
     while let Some(eight) = rest[length..].first_chunk() {

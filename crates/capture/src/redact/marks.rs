@@ -17,34 +17,34 @@ const NAME_BIT: u64 = 1 << 32;
 const KEY_BIT: u64 = 1 << 62;
 /// The bit for a sign such as a dot between the parts of a token without a fixed start.
 const SHAPE_BIT: u64 = 1 << 61;
-/// The bit for a dash that begins a flag.
+/// The bit for a dash that begins a flag of a command, such as `-p` or `--token`.
 const FLAG_BIT: u64 = 1 << 63;
 
 /// For each of four positions in a text, the bits that each byte may set at that position. The
 /// first of the four positions is the byte before the three bytes that are checked; the other
 /// positions are the three bytes. If the same bit is set for all four bytes, the text may contain
 /// what this bit stands for.
-static PLACES: [[u64; 256]; 4] = places();
+static BITS_AT: [[u64; 256]; 4] = bits_at();
 
-const fn places() -> [[u64; 256]; 4] {
-    let mut places = [[0; 256]; 4];
+const fn bits_at() -> [[u64; 256]; 4] {
+    let mut table = [[0; 256]; 4];
     let mut index = 0;
     while index < FORMATS.len() {
         let start = FORMATS[index].start.as_bytes();
         let bit = 1 << (start[0] & 31);
-        places = with_letters(places, [start[0], start[1], start[2]], bit);
+        table = with_letters(table, [start[0], start[1], start[2]], bit);
         index += 1;
     }
     let mut bit = NAME_BIT;
     index = 0;
     while index < names::MARKS.len() {
-        places = with_letters(places, *names::MARKS[index], bit);
+        table = with_letters(table, *names::MARKS[index], bit);
         bit <<= 1;
         index += 1;
     }
     index = 0;
     while index < OTHERS.len() {
-        places = with_letters(places, *OTHERS[index], bit);
+        table = with_letters(table, *OTHERS[index], bit);
         bit <<= 1;
         index += 1;
     }
@@ -57,60 +57,61 @@ const fn places() -> [[u64; 256]; 4] {
     while byte < 256 {
         #[expect(clippy::cast_possible_truncation, reason = "the value is below 256")]
         let this = byte as u8;
-        places[0][byte] |= of_names;
+        table[0][byte] |= of_names;
         if !is_in_word(this) {
-            places[0][byte] |= FORMAT_BITS | KEY_BIT;
+            table[0][byte] |= FORMAT_BITS | KEY_BIT;
         }
         if is_between(this) || matches!(this, b'\'' | b'"') {
-            places[0][byte] |= FLAG_BIT;
+            table[0][byte] |= FLAG_BIT;
         }
         if this.is_ascii_alphanumeric() {
-            places[0][byte] |= SHAPE_BIT;
+            table[0][byte] |= SHAPE_BIT;
         }
         if matches!(this, b'.' | b':' | b'-' | b'~') {
-            places[1][byte] |= SHAPE_BIT;
+            table[1][byte] |= SHAPE_BIT;
         }
         if this == b'-' {
-            places[1][byte] |= FLAG_BIT;
+            table[1][byte] |= FLAG_BIT;
         }
         if this.is_ascii_alphabetic() || this == b'-' {
-            places[2][byte] |= FLAG_BIT;
+            table[2][byte] |= FLAG_BIT;
         }
-        places[2][byte] |= SHAPE_BIT;
-        places[3][byte] |= SHAPE_BIT | FLAG_BIT;
+        table[2][byte] |= SHAPE_BIT;
+        table[3][byte] |= SHAPE_BIT | FLAG_BIT;
         byte += 1;
     }
-    places[1][b'S' as usize] |= KEY_BIT;
-    places[2][b'K' as usize] |= KEY_BIT;
+    table[1][b'S' as usize] |= KEY_BIT;
+    table[2][b'K' as usize] |= KEY_BIT;
     let hex = b"0123456789abcdef";
     index = 0;
     while index < hex.len() {
-        places[3][hex[index] as usize] |= KEY_BIT;
+        table[3][hex[index] as usize] |= KEY_BIT;
         index += 1;
     }
-    places
+    table
 }
 
-const fn with_letters(mut places: [[u64; 256]; 4], letters: [u8; 3], bit: u64) -> [[u64; 256]; 4] {
+const fn with_letters(mut table: [[u64; 256]; 4], letters: [u8; 3], bit: u64) -> [[u64; 256]; 4] {
     let mut index = 0;
     while index < 3 {
         let letter = letters[index];
-        places[index + 1][letter.to_ascii_lowercase() as usize] |= bit;
-        places[index + 1][letter.to_ascii_uppercase() as usize] |= bit;
+        table[index + 1][letter.to_ascii_lowercase() as usize] |= bit;
+        table[index + 1][letter.to_ascii_uppercase() as usize] |= bit;
         index += 1;
     }
-    places
+    table
 }
 
 fn bits(four: [u8; 4]) -> u64 {
     let [before, first, second, third] = four.map(usize::from);
-    PLACES[0][before] & PLACES[1][first] & PLACES[2][second] & PLACES[3][third]
+    BITS_AT[0][before] & BITS_AT[1][first] & BITS_AT[2][second] & BITS_AT[3][third]
 }
 
 /// How many bytes of a line are checked before the result of the check is looked at.
 const BLOCK: usize = 16;
 
-/// Whether one of the rules may find a secret in a line.
+/// Whether the line has a mark: a text such as `key`, `://` or `--x` without which no rule finds a
+/// secret. Lines without a mark need no further search.
 pub(super) fn has_mark(line: &str) -> bool {
     let bytes = line.as_bytes();
     let &[first, second, third, ..] = bytes else {

@@ -3,7 +3,8 @@
 use super::HIDDEN;
 use super::formats::looks_random;
 
-/// Texts whose presence in a name shows that the value is a secret.
+/// Parts of names; the value of a name that contains one of them is a secret, such as that of
+/// `DB_PASSWORD`.
 const PARTS: [&str; 22] = [
     "secret",
     "password",
@@ -29,7 +30,7 @@ const PARTS: [&str; 22] = [
     "basic_auth",
 ];
 
-/// Complete names of secrets.
+/// Names whose value is a secret, if the whole name is in this list.
 const NAMES: [&str; 13] = [
     "sig",
     "passin",
@@ -184,7 +185,7 @@ enum Kind {
     Directory,
 }
 
-/// Whether a value with the given name may be a secret.
+/// Whether a value with the given name is a secret, or may be one, depending on the value.
 pub(super) fn is_secret_name(name: &str) -> bool {
     may_be_secret(name) && kind_of(&plain_name(name)) != Kind::Plain
 }
@@ -293,7 +294,8 @@ fn is_number(text: &str) -> bool {
     text.len() <= LONGEST_NUMBER && text.parse::<f64>().is_ok()
 }
 
-/// Normalises a name, so that `X-Api-Key`, `apiKey` and `API_KEY` become the same name.
+/// Converts a name to lower case with underscores between its words: `apiKey` and `API-KEY` become
+/// `api_key`.
 fn plain_name(name: &str) -> String {
     let mut plain = String::with_capacity(name.len() + 4);
     let mut was_lower = false;

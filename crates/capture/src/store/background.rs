@@ -21,14 +21,15 @@ use crate::memory::is_short;
 /// event, a full queue takes some four megabytes.
 pub const DEFAULT_QUEUE_CAPACITY: usize = 8192;
 
-/// Records the events of one session; the caller never waits for a disk.
+/// A sink that writes the events of one session to a directory, from a queue and on its own thread,
+/// so that the caller never waits for a disk.
 #[derive(Debug)]
 pub struct BackgroundSink {
     pid: u32,
     shared: Arc<Shared>,
 }
 
-/// The state of a [`BackgroundSink`].
+/// What a [`BackgroundSink`] has written, dropped and failed to write so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SinkStatus {
     /// The directory of the sink: the requested one, or a sibling if another process uses the
@@ -44,7 +45,7 @@ pub struct SinkStatus {
     pub dropped_events: u64,
     /// Why events cannot be written to disk at the moment; `None` when they can.
     pub problem: Option<String>,
-    /// Whether the session has ended.
+    /// Whether the session has ended and its files are closed.
     pub is_finished: bool,
 }
 
@@ -54,9 +55,10 @@ struct Shared {
     /// The writer of the sink, which only the writing thread uses; it is a field of the shared
     /// state so that a forked child can release it.
     writer: Mutex<Option<Writer>>,
-    /// Wakes the writing thread.
+    /// Wakes the writing thread when there are events to write, or when a flush or the end of the
+    /// session is requested.
     wake: Condvar,
-    /// Wakes threads that wait for the writing thread.
+    /// Wakes threads that wait for a flush or for the end of the session.
     done: Condvar,
     capacity: usize,
     /// The number of waiting events at which the writing thread is woken; fewer events wait until
@@ -82,7 +84,8 @@ struct State {
     flushes_wanted: u64,
     flushes_done: u64,
     finish: Option<SessionStatus>,
-    /// Whether another sink of this process records into the directory now.
+    /// Whether another sink of this process was opened on the same directory, which ends this
+    /// session.
     is_taken_over: bool,
     is_finished: bool,
 }
@@ -122,8 +125,8 @@ impl BackgroundSink {
         });
         let weak = Arc::downgrade(&shared);
         fork::register(weak);
-        let theirs = Arc::clone(&shared);
-        let write = move || write_in_background(&theirs, config, session);
+        let thread_shared = Arc::clone(&shared);
+        let write = move || write_in_background(&thread_shared, config, session);
         if let Err(error) = crate::thread::start("stormlog-store", write) {
             let mut state = shared.lock();
             state.problem = Some(format!("cannot start a thread to write events: {error}"));
@@ -157,7 +160,8 @@ impl BackgroundSink {
         true
     }
 
-    /// The current state of the sink.
+    /// The current state of the sink. In a forked child the sink is finished, because only the
+    /// parent records.
     pub fn status(&self) -> SinkStatus {
         if self.is_foreign() {
             return SinkStatus {
@@ -186,7 +190,7 @@ impl BackgroundSink {
         Some(session)
     }
 
-    /// Counts of rollovers, deleted segments, and remaining segments.
+    /// How often the sink started a new segment file, how many it deleted, and how many remain.
     pub fn diagnostics(&self) -> Diagnostics {
         if self.is_foreign() {
             return Diagnostics::default();

@@ -1,4 +1,4 @@
-//! The wall clock and the host name that a sink uses.
+//! The wall clock, the name of the machine, and the summary of a new session, for sinks.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,7 +8,7 @@ use stormlog_format::{SessionStatus, SessionSummary, Text, new_session_id};
 /// itself.
 const SINK_SOURCE: &str = "stormlog.telemetry_sink";
 
-/// The wall clock in nanoseconds since 1970.
+/// The time of the wall clock, in nanoseconds since 1970.
 pub fn now_ns() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| {
@@ -22,7 +22,8 @@ pub fn host_name() -> Text {
     name.nodename().to_string_lossy().as_ref().into()
 }
 
-/// The summary of a session of this process that starts at this moment.
+/// The summary of a session that this process starts now, with the given id or a new one. It has no
+/// job id, and its rank is 0.
 pub(crate) fn new_session(session_id: Option<Text>) -> SessionSummary {
     SessionSummary {
         session_id: session_id.unwrap_or_else(new_session_id),

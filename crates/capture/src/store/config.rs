@@ -8,18 +8,20 @@ use stormlog_format::SinkNames;
 
 use super::thinning::Thinning;
 
-/// How a sink stores its events.
+/// Where a sink stores its events, and when it writes, splits and deletes its files.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SinkConfig {
     /// The directory of the sink, which is created when it is missing.
     pub root_dir: PathBuf,
     /// The file names of the sink. A host sink, which records host memory, has no rollups.
     pub names: SinkNames,
-    /// The number of buffered events at which the sink flushes.
+    /// The number of events in the buffer at which the sink writes them to its segment file.
     pub flush_every_events: u64,
-    /// The time after the last flush at which the sink flushes again.
+    /// The time after the last flush at which the sink writes the buffered events to its segment
+    /// file, however few they are.
     pub flush_every: Duration,
-    /// The number of bytes in a segment at which the sink starts a new one.
+    /// The size in bytes at which the sink closes a segment, one of its files of events, and starts
+    /// the next.
     pub rollover_max_bytes: u64,
     /// The number of events in a segment at which the sink starts a new one.
     pub rollover_max_events: u64,
@@ -29,9 +31,10 @@ pub struct SinkConfig {
     /// The largest number of bytes of segments that the sink keeps; it deletes the oldest segments
     /// above this limit.
     pub retention_max_total_bytes: u64,
-    /// Whether `rollups.json` is written when the sink is closed.
+    /// Whether `rollups.json`, a summary of every session in time windows, is written when the sink
+    /// is closed.
     pub write_rollups: bool,
-    /// The length of a time window in the rollups.
+    /// The length of a time window in `rollups.json`.
     pub rollup_window: Duration,
     /// The budget of bytes within which the whole run is kept by thinning its older part. With a
     /// thinning budget, the sink ignores the limits of retention. In a directory that an earlier
@@ -40,7 +43,7 @@ pub struct SinkConfig {
 }
 
 impl SinkConfig {
-    /// The default configuration for a sink in a directory.
+    /// The default configuration of a sink that stores its events in `root_dir`.
     pub fn new(root_dir: impl Into<PathBuf>) -> Self {
         Self {
             root_dir: root_dir.into(),
@@ -57,7 +60,9 @@ impl SinkConfig {
         }
     }
 
-    /// The size in bytes at which the sink starts a new segment.
+    /// The size in bytes at which the sink starts a new segment:
+    /// [`rollover_max_bytes`](Self::rollover_max_bytes), or less if the thinning budget needs
+    /// smaller segments.
     pub(crate) fn segment_bytes(&self) -> u64 {
         let by_thinning = self.thinning.map(Thinning::segment_bytes);
         by_thinning.map_or(self.rollover_max_bytes, |bytes| {

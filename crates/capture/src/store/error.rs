@@ -1,4 +1,4 @@
-//! Errors of a sink.
+//! The errors of a sink, which stores events in a directory.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SinkError {
-    /// A record belongs to another session than the active session of the sink.
+    /// The session id of a record is not that of the session that the sink records.
     #[error("telemetry sink record session_id does not match the active session")]
     SessionMismatch,
-    /// A file or directory of the sink cannot be used.
+    /// An operation on a file or directory of the sink failed.
     #[error("cannot {what} '{}': {source}", path.display())]
     Io {
-        /// The failed action, as words that follow "cannot".
+        /// The failed action, as a verb that follows "cannot" in the message, such as `write`.
         what: &'static str,
-        /// The file or directory.
+        /// The file or directory that the action was applied to.
         path: PathBuf,
         /// The error of the operating system.
         source: io::Error,
@@ -26,7 +26,7 @@ pub enum SinkError {
         directory.display()
     )]
     BufferFull {
-        /// The sink.
+        /// The directory of the sink.
         directory: PathBuf,
         /// How many events this sink has dropped so far.
         dropped: u64,
@@ -34,24 +34,25 @@ pub enum SinkError {
     /// The files of a sink cannot be renamed, because a recorder still writes them.
     #[error("cannot rename the files of '{}' while a sink records into it", directory.display())]
     InUse {
-        /// The sink.
+        /// The directory of the sink.
         directory: PathBuf,
     },
     /// The files of a sink cannot be renamed, because another sink in the directory already has the
     /// new names.
     #[error("cannot rename the files of '{}': the new names are taken", directory.display())]
     NamesTaken {
-        /// The sink.
+        /// The directory of the sink.
         directory: PathBuf,
     },
-    /// Another sink of this process was opened on the directory.
+    /// A later sink of this process was opened on the same directory, so this sink may no longer
+    /// write.
     #[error(
         "another sink of this process has taken over '{}'; use that sink, or give each sink its \
          own directory",
         directory.display()
     )]
     TakenOver {
-        /// The sink.
+        /// The directory of the sink.
         directory: PathBuf,
     },
 }

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use super::lock;
 
-/// An object that owns files, locks and buffers of a sink.
+/// An object that owns the files, locks and buffers of a sink, and can give them up after a fork or
+/// to a later sink.
 pub(crate) trait Holder: Send + Sync {
     /// Drops the files, locks and buffers of the sink without writing and without waiting.
     fn abandon(&self);
@@ -27,7 +28,8 @@ pub(crate) const HAND_OVER_PATIENCE: Duration = Duration::from_secs(1);
 /// The cached pid of this process; zero when it must be read from the system.
 static PROCESS_ID: AtomicU32 = AtomicU32::new(0);
 
-/// The pid of this process.
+/// The pid of this process, from the cache if every fork is announced
+/// ([`every_fork_is_announced`]).
 pub(crate) fn process_id() -> u32 {
     match PROCESS_ID.load(Ordering::Relaxed) {
         0 => std::process::id(),
@@ -44,7 +46,7 @@ pub fn every_fork_is_announced() {
     PROCESS_ID.store(std::process::id(), Ordering::Relaxed);
 }
 
-/// All objects that hold files of a sink and have not been dropped.
+/// The objects of this process that own files of a sink. A forked child releases them.
 static HOLDERS: Mutex<Vec<Weak<dyn Holder>>> = Mutex::new(Vec::new());
 
 /// Prepares for a fork; must be called by the thread that is about to fork.

@@ -24,7 +24,8 @@ use super::fork::Holder;
 use super::owner::OwnerFile;
 use crate::kept_file::KeptFile;
 
-/// The directories that this process has locked, by device and inode.
+/// The directories of sinks that this process has locked. A directory is identified by its device
+/// and inode.
 static HELD: Mutex<Vec<Held>> = Mutex::new(Vec::new());
 
 struct Held {
@@ -43,7 +44,8 @@ struct DirectoryLock {
     /// The number of the claim whose sink may write to the directory; older claims are no longer
     /// valid.
     owner: AtomicU64,
-    /// The sink that records into the directory.
+    /// The sink that records into the directory; a later sink of this process asks it to end its
+    /// session.
     holder: Mutex<Option<Weak<dyn Holder>>>,
     /// A mutex that is held while segments of the directory are replaced, and while a later sink
     /// reads them.
@@ -51,7 +53,8 @@ struct DirectoryLock {
     /// The locked descriptor of the directory, when it could not be added to the list of held
     /// directories.
     _unlisted: Option<KeptFile>,
-    /// The owner file that replaces the lock on a file system without locks.
+    /// On a file system without locks, the file that names this process as the owner of the
+    /// directory; `None` elsewhere.
     owner_file: Option<OwnerFile>,
 }
 
@@ -71,7 +74,7 @@ impl Drop for DirectoryLock {
 }
 
 thread_local! {
-    /// The guard of the list of held directories, kept while this thread forks.
+    /// The guard of the mutex [`HELD`], which this thread keeps while it forks.
     static DURING_FORK: RefCell<Option<MutexGuard<'static, Vec<Held>>>> =
         const { RefCell::new(None) };
 }
@@ -83,7 +86,7 @@ pub(super) fn before_fork() {
     }
 }
 
-/// Releases the list of held directories in the parent after the fork.
+/// Unlocks the list of locked directories in the parent after the fork.
 pub(super) fn after_fork_in_parent() {
     DURING_FORK.with_borrow_mut(|during| *during = None);
 }
@@ -174,7 +177,7 @@ impl Claim {
     }
 }
 
-/// The result of checking that the directory is still locked.
+/// The result of [`Claim::keep_lock`]: the directory was still locked, or was locked again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lock {
     Kept,
@@ -189,7 +192,8 @@ pub(crate) enum Lock {
 pub(crate) struct SegmentsLock(Arc<DirectoryLock>);
 
 impl SegmentsLock {
-    /// Waits until no other sink of this process replaces segments of the directory.
+    /// Locks the mutex. The call waits while another sink of this process replaces segments of the
+    /// directory.
     pub(crate) fn take(&self) -> MutexGuard<'_, ()> {
         let segments = self.0.segments.lock();
         segments.unwrap_or_else(std::sync::PoisonError::into_inner)

@@ -9,7 +9,8 @@ use stormlog_format::{Manifest, SinkNames, file_names};
 
 use crate::files::{Durability, read_regular, replace_file};
 
-/// The file name of an ordinary sink's manifest.
+/// The file name of the manifest, which lists the sessions and segments of a sink. A host sink,
+/// which records host memory, uses another name.
 pub const MANIFEST_FILENAME: &str = file_names::MANIFEST;
 
 /// The largest manifest that is read, in bytes; Stormlog does not write longer manifests.
@@ -22,7 +23,7 @@ pub(crate) fn read(directory: &Path, names: SinkNames) -> Option<Manifest> {
     Manifest::from_value(&json::parse(&text).ok()?)
 }
 
-/// Replaces the manifest of a sink.
+/// Writes the manifest of a sink in place of the one in the directory, if there is one.
 pub(crate) fn replace(
     directory: &Path,
     names: SinkNames,

@@ -16,7 +16,8 @@ use crate::process::{Looked, look};
 /// The name of the owner file. Code that looks for artifacts ignores owner files.
 const NAME: &str = ".stormlog-owner";
 
-/// Makes this process the owner of a directory until the `OwnerFile` is dropped.
+/// The owner file of a directory that belongs to this process. Dropping the `OwnerFile` deletes the
+/// file.
 #[derive(Debug)]
 pub(super) struct OwnerFile {
     path: PathBuf,
@@ -83,12 +84,13 @@ fn put_stale_aside(path: &Path, ours: &str) -> bool {
     is_same
 }
 
-/// Reads an owner file; `None` when it cannot be read.
+/// The text of an owner file; `None` when it cannot be read.
 fn read(path: &Path) -> Option<String> {
     String::from_utf8(read_regular(path, 4096).ok()?).ok()
 }
 
-/// Whether the process that an owner file names has certainly ended.
+/// Whether the process that the owner file `theirs` names has certainly ended. The text `ours`
+/// identifies this process; if the two name different machines, nothing is certain.
 fn is_gone(theirs: &str, ours: &str) -> bool {
     let mut lines = theirs.lines();
     let (machine, pid) = (lines.next(), lines.next());

@@ -69,7 +69,7 @@ pub fn publish(directory: &Path) -> Result<(), SinkError> {
     Ok(())
 }
 
-/// Finishes a rewrite of segments that the manifest announced and that was interrupted.
+/// Finishes the rewrite of segments by thinning, if a process was killed during one.
 fn settle_rewrite(directory: &Path) -> Result<(), SinkError> {
     let Some(mut manifest) = manifest::read(directory, FROM) else {
         return Ok(());

@@ -20,7 +20,7 @@ pub const MOST_KEYS: usize = 64;
 /// The depth down to which nested objects are compared with those of the last record.
 const MOST_LEVELS: usize = 3;
 
-/// The JSON type that was written for a value.
+/// The type of the JSON value that was written for an object of the other language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
     /// `null`.
@@ -31,33 +31,34 @@ pub enum Written {
     String,
     /// A JSON object.
     Object,
-    /// Any other JSON value.
+    /// A JSON value of another type, such as a list or a floating-point number.
     Other,
 }
 
 /// The keys and values that are remembered of an object after its record is gone.
 pub trait Keeps {
-    /// The remembered keys and values of one object.
+    /// The keys and values of one object, kept for the comparison with the next object.
     type Memory: Default;
 }
 
 /// Writes objects of another language as JSON with sorted keys, and detects which of their values
 /// are unchanged since the last record.
 pub trait Objects<'o>: Keeps {
-    /// A mapping.
+    /// A mapping from keys to values, such as a Python `dict`.
     type Object;
     /// The type of any value in a mapping.
     type Value;
     /// Why a value cannot be written as JSON.
     type Error;
 
-    /// The JSON text that is being written.
+    /// The buffer to which [`write`](Self::write) and [`write_object`](Self::write_object) append
+    /// JSON text.
     fn text(&mut self) -> &mut String;
 
-    /// Writes a value.
+    /// Appends the JSON text of a value to the buffer, and returns the type of the JSON value.
     fn write(&mut self, value: &Self::Value) -> Result<Written, Self::Error>;
 
-    /// Writes an object.
+    /// Appends the JSON text of an object, with sorted keys, to the buffer.
     fn write_object(&mut self, object: &Self::Object) -> Result<(), Self::Error>;
 
     /// Enters a nested object; a call of [`leave`](Self::leave) must follow.
@@ -82,7 +83,8 @@ pub trait Objects<'o>: Keeps {
     /// object than before, or `None` when the object has different keys.
     fn take(&self, memory: &mut Self::Memory, object: &Self::Object) -> Option<u64>;
 
-    /// A changed value of the object that was last passed to [`take`](Self::take).
+    /// The value with the given index, in sorted order of the keys, of the object that was last
+    /// passed to [`take`](Self::take).
     fn value<'m>(
         &self,
         memory: &'m Self::Memory,
@@ -95,9 +97,10 @@ pub trait Objects<'o>: Keeps {
     fn settle(&self, memory: &mut Self::Memory, object: &Self::Object, index: usize);
 }
 
-/// Converts records to lines, one after another.
+/// Converts records to lines of JSON, one after another; each line is made by changing the line of
+/// the previous record.
 pub struct Lines<S: Keeps> {
-    /// The line of the last record, in ASCII.
+    /// The JSON text of the last record, in ASCII.
     line: Vec<u8>,
     shape: Shape<S::Memory>,
     /// Holds the text of a changed value until it is copied into the line.
@@ -127,7 +130,7 @@ impl<S: Keeps + Default> Default for Lines<S> {
 /// What the line of a record shows about the record's session.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Named<'l> {
-    /// The record contains no session id.
+    /// The record contains no session id, or `null`.
     Nothing,
     /// The line contains the given session id, as the bytes of [`Text`](stormlog_format::Text).
     Session(&'l [u8]),
@@ -173,7 +176,7 @@ impl<S: Keeps + Default> Lines<S> {
         }
     }
 
-    /// The line of the record that was taken last.
+    /// The JSON text of the record that was last passed to [`take`](Self::take).
     pub fn line(&self) -> &str {
         std::str::from_utf8(&self.line).unwrap_or_default()
     }
@@ -183,7 +186,7 @@ impl<S: Keeps + Default> Lines<S> {
         self.observation.take()
     }
 
-    /// The session of the record taken last.
+    /// Which session the record belongs to that was last passed to [`take`](Self::take).
     pub fn session(&self) -> Named<'_> {
         if self.shape.keys.is_empty() {
             return Named::Unclear;
@@ -246,7 +249,7 @@ impl<S: Keeps + Default> Lines<S> {
     fn observe_numbers(&mut self, changed: u64) -> Option<Observation> {
         let (numbers, fields) = (self.numbers.as_mut()?, self.fields.as_ref()?);
         let keys = &self.shape.keys;
-        let alone = places(changed).all(|index| match keys[index].written {
+        let alone = set_bits(changed).all(|index| match keys[index].written {
             Written::Null => numbers.set(fields[index], None),
             Written::Integer(value) => numbers.set(fields[index], Some(value)),
             Written::Object => {
@@ -290,7 +293,7 @@ impl<S: Keeps + Default> Lines<S> {
 
 /// The keys of an object and the text that was last written for each key.
 struct Shape<M> {
-    /// The keys in the order in which a line contains them.
+    /// The keys of the object, in the order in which the line contains them.
     keys: Vec<Key<M>>,
     memory: M,
     content: MetadataContent,
@@ -326,7 +329,7 @@ struct Key<M> {
     start: usize,
     end: usize,
     written: Written,
-    /// The keys of the value, when the value itself is an object.
+    /// The keys and texts inside the value, when the value itself is an object.
     inner: Option<Box<Shape<M>>>,
 }
 
@@ -341,7 +344,8 @@ struct Place<'l, S> {
 }
 
 impl<S> Place<'_, S> {
-    /// Replaces the bytes from `start` to `end` of the object's text.
+    /// Replaces the bytes from `start` to `end` of the line, counted from the beginning of the
+    /// object.
     fn replace(&mut self, start: usize, end: usize, text: &[u8]) {
         let (start, end) = (self.beginning + start, self.beginning + end);
         if text.len() == end - start {
@@ -427,7 +431,7 @@ impl<M: Default> Shape<M> {
     {
         self.keeps_content = self.has_same_content(changed);
         let mut grown = 0;
-        for index in places(changed) {
+        for index in set_bits(changed) {
             let Some(value) = place.piece.value(&self.memory, object, index) else {
                 continue;
             };
@@ -455,7 +459,7 @@ impl<M: Default> Shape<M> {
     fn has_same_content(&self, changed: u64) -> bool {
         match self.content {
             MetadataContent::Nothing => !self.keys.is_empty(),
-            MetadataContent::Status(place) => changed >> place & 1 == 0,
+            MetadataContent::Status(index) => changed >> index & 1 == 0,
             MetadataContent::More => false,
         }
     }
@@ -466,7 +470,7 @@ impl<M: Default> Shape<M> {
         let key = match self.content {
             MetadataContent::Nothing if self.keys.is_empty() => return None,
             MetadataContent::Nothing => return Some(b""),
-            MetadataContent::Status(place) => &self.keys[place],
+            MetadataContent::Status(index) => &self.keys[index],
             MetadataContent::More => return None,
         };
         match key.written {
@@ -562,7 +566,7 @@ impl<M: Default> Key<M> {
 }
 
 /// The indexes of the bits that are set, the lowest first.
-fn places(mut bits: u64) -> impl Iterator<Item = usize> {
+fn set_bits(mut bits: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let index = bits.trailing_zeros();
         bits &= bits.wrapping_sub(1);

@@ -24,7 +24,8 @@ pub(super) fn mark_recorder(directory: &Path, session_id: &Text) {
     }
 }
 
-/// Removes the mark of a session that has ended.
+/// Removes the extended attribute that identifies the recording process, because its session has
+/// ended.
 pub(super) fn remove_recorder_mark(directory: &Path) {
     let _ = removexattr(directory, RECORDER_MARK);
 }

@@ -16,17 +16,17 @@ use super::thinning::Thinning;
 use super::thinning::rewrite::is_temporary;
 use crate::files::{is_regular, is_temporary_of, open_regular};
 
-/// The state in which a sink finds its directory.
+/// What earlier sinks left in a directory, as a sink that is opened on it continues with it.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Recovered {
     /// The sessions in the directory; each session is listed once.
     pub(crate) sessions: Vec<SessionSummary>,
     pub(crate) segments: Vec<Segment>,
-    /// The number of the next segment.
+    /// The number in the file name of the next segment.
     pub(crate) next_index: u64,
     /// How many events earlier sinks in this directory dropped.
     pub(crate) dropped_event_count: i64,
-    /// The thinning budget of an earlier sink on this directory.
+    /// The thinning budget of the last sink on this directory; `None` when it had none.
     pub(crate) thinning: Option<Thinning>,
     /// How much earlier sinks on this directory thinned and deleted.
     pub(crate) thinned: Thinned,

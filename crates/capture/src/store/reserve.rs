@@ -11,7 +11,8 @@ use crate::kept_file::KeptFile;
 /// The number of reserved bytes, enough for a manifest of some hundred sessions and segments.
 const BYTES: u64 = 64 << 10;
 
-/// Reserved disk space, which is freed when the `Reserve` is dropped.
+/// Disk space that is reserved for the last manifest of a session. Dropping the `Reserve` frees the
+/// space, so that the manifest can be written.
 #[derive(Debug)]
 pub(crate) struct Reserve {
     /// The open file that keeps the reserved disk space; it is never read.

@@ -40,7 +40,8 @@ pub fn write_rollups(directory: &Path, rollups: &RollupFile) -> io::Result<PathB
     Ok(directory.join(ROLLUP_FILENAME))
 }
 
-/// The rollups of the segments of a sink.
+/// The rollups of the segments of a sink: for every session, a summary of its events in time
+/// windows.
 #[derive(Debug)]
 pub(crate) struct Rollups {
     window_ns: i64,
@@ -58,7 +59,8 @@ struct Part {
     events: SegmentRollup,
 }
 
-/// Why no rollups were written.
+/// Why `rollups.json` was not written: a segment could not be read, or the file could not be
+/// written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RollupFailure {
     #[error("no rollups are written for segment '{file}': {source}")]
@@ -115,7 +117,7 @@ impl Rollups {
         }
     }
 
-    /// Removes a deleted segment.
+    /// Removes the rollup of a segment that was deleted.
     pub(crate) fn forget(&mut self, segment: &Text) {
         self.parts.remove(segment);
     }
@@ -237,7 +239,7 @@ impl Rollups {
     }
 }
 
-/// The rollups of a sink's sessions while the segments are merged.
+/// Builds the rollups of a sink's sessions from the rollups of its segments.
 struct Merged<'a> {
     directory: &'a Path,
     window_ns: i64,
@@ -278,7 +280,7 @@ impl Merged<'_> {
         }
     }
 
-    /// Reads a segment and adds its events to the rollups.
+    /// Reads a segment from disk and adds its events to the rollups of their sessions.
     fn read(&mut self, segment: &Segment) -> Result<(), RollupFailure> {
         let source = self.source(segment);
         let mut owners: Vec<Text> = Vec::new();
@@ -436,7 +438,7 @@ impl Stranger {
     }
 }
 
-/// The absolute path with links resolved, from which session ids are computed.
+/// The absolute path with links resolved. The ids of sessions without a name are computed from it.
 fn absolute(path: &Path) -> Text {
     let resolved = path.canonicalize().or_else(|_| std::path::absolute(path));
     let resolved = resolved.unwrap_or_else(|_| path.to_path_buf());

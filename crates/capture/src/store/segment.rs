@@ -18,7 +18,7 @@ pub(crate) fn is_plain_name(name: &str) -> bool {
     )
 }
 
-/// A segment that is being written.
+/// An open segment file, to which lines are appended.
 #[derive(Debug)]
 pub(crate) struct SegmentWriter {
     path: PathBuf,
@@ -112,7 +112,7 @@ pub(crate) enum AppendError {
     Closed(io::Error),
 }
 
-/// Counts of the lines of a segment.
+/// How many complete lines a segment has, and how many bytes of a torn last line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lines {
     /// The number of complete lines that are not blank.

@@ -20,7 +20,8 @@ use super::writer::{Flush, Writer};
 use crate::kept_file::KeptFile;
 use crate::thread;
 
-/// An append-only sink: a directory with segments and a manifest.
+/// Stores events in a directory: in segments, which are files with one event per line, and a
+/// manifest, which lists the segments and sessions.
 #[derive(Debug)]
 pub struct Sink {
     config: SinkConfig,
@@ -44,7 +45,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     writer: Option<Writer>,
-    /// Whether the flushing thread runs.
+    /// Whether the thread runs that flushes buffered events when they are due.
     has_thread: bool,
     /// Whether the flushing thread sleeps until the next flush is due.
     is_asleep: bool,
@@ -121,7 +122,7 @@ impl Sink {
         self.with_writer(|writer| writer.start_session(summary))
     }
 
-    /// The active session.
+    /// The session that the sink records at the moment; `None` when there is none.
     pub fn current_session(&self) -> Option<SessionSummary> {
         self.look(|writer| writer.current_session().cloned())
             .flatten()
@@ -194,7 +195,7 @@ impl Sink {
         self.look(Writer::seal).unwrap_or(Ok(()))
     }
 
-    /// Counts of rollovers, deleted segments, and remaining segments.
+    /// How often the sink started a new segment file, how many it deleted, and how many remain.
     pub fn diagnostics(&self) -> Diagnostics {
         self.look(|writer| writer.diagnostics()).unwrap_or_default()
     }
@@ -221,7 +222,8 @@ impl Sink {
         life
     }
 
-    /// The state of the sink in this process, if there is one.
+    /// The state of the sink in this process; `None` in a forked child that has not used the sink
+    /// yet.
     fn existing_life(&self) -> Option<&Life> {
         let pid = fork::process_id();
         let mut life = &self.life;

@@ -40,7 +40,8 @@ const INTERVALS_NS: [i64; 5] = [
     3600 * SECOND_NS,
 ];
 
-/// The longest time interval; segments thinned to it are not thinned further.
+/// The longest time interval to which a segment is thinned. Segments that are thinned to it are not
+/// thinned further.
 pub(crate) const COARSEST_INTERVAL_NS: i64 = INTERVALS_NS[INTERVALS_NS.len() - 1];
 
 /// The value of `thinned_interval_ns` in the manifest for a segment that was merged from others
@@ -59,7 +60,7 @@ const COARSEST: usize = LEVELS - 1;
 /// at 10 min, and 150 days at 1 h.
 const SHARES: [u64; LEVELS] = [8, 2, 2, 2, 1, 1];
 
-/// The largest number of segments that are rewritten into one segment.
+/// The largest number of segments that one rewrite combines into one segment.
 const LARGEST_GROUP: usize = 16;
 
 /// The number of segments above which the segments of one level of thinning are merged. A merge
@@ -84,7 +85,8 @@ impl Thinning {
         self.budget_bytes - self.budget_bytes / 8
     }
 
-    /// How many bytes of the newest segments are neither thinned nor deleted.
+    /// How many bytes at the end of the recording, in its newest segments, are neither thinned nor
+    /// deleted.
     fn protected_bytes(self) -> u64 {
         self.budget_bytes / 8
     }
@@ -100,7 +102,7 @@ impl Thinning {
     }
 }
 
-/// The next action that keeps a sink within its budget.
+/// What thinning does next to keep the segments of a sink within the budget of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
     /// Rewrite `count` segments, starting with index `first`, into one segment that is thinned to a
@@ -137,11 +139,11 @@ pub(crate) fn plan(segments: &[Segment], thinning: Thinning) -> Option<Plan> {
     }
 }
 
-/// The segments of a sink, grouped by their level of thinning.
+/// The segments of a sink, with the bytes and the number of segments of each level of thinning.
 struct Layout<'a> {
     segments: &'a [Segment],
     thinning: Thinning,
-    /// The index of the first segment that is neither thinned nor deleted.
+    /// The index of the first of the newest segments, which are neither thinned nor deleted.
     protected: usize,
     bytes: [u64; LEVELS],
     counts: [usize; LEVELS],

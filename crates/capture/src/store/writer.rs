@@ -44,7 +44,7 @@ const MAX_BUFFERED_BYTES: usize = 8 << 20;
 const FIRST_BACK_OFF: Duration = Duration::from_millis(100);
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(5);
 
-/// How long the counts in the manifest may lag behind the segments.
+/// How soon a manifest is replaced whose counts of events no longer match the segments.
 const CATCH_UP: Duration = Duration::from_millis(50);
 
 /// The part of a sink that writes files; only one thread uses it at a time.
@@ -63,7 +63,8 @@ pub(crate) struct Writer {
     filtered_bytes: usize,
     filter: LineFilter,
     buffered_events: u64,
-    /// How many events were written to the segment early, before the next flush.
+    /// How many events since the last flush were already written to the segment ahead of the next
+    /// flush.
     early_events: u64,
     /// What the rollups need from the buffered events, if it is known.
     observations: Vec<Observation>,
@@ -77,9 +78,9 @@ pub(crate) struct Writer {
     thinned: Thinned,
     pruned: Pruned,
     pruned_sessions: i64,
-    /// The rewrite of segments that the manifest announces.
+    /// The rewrite of segments by thinning that the manifest announces and that is not finished.
     rewriting: Option<Rewriting>,
-    /// The names of the segments that are being rewritten.
+    /// The file names of the segments that thinning rewrites at the moment.
     in_work: Vec<Text>,
     /// When thinning may be tried again after a failure, and how long the last wait was.
     thin_again: Option<(Instant, Duration)>,
@@ -87,7 +88,8 @@ pub(crate) struct Writer {
     /// The rollups, which are built while events are written; `None` if they are disabled.
     rollups: Option<Rollups>,
     notices: Vec<String>,
-    /// Reserved disk space for a last manifest when the disk is full.
+    /// Disk space that is reserved during a session, so that the last manifest can be written on a
+    /// full disk.
     reserve: Option<Reserve>,
     /// The object that ends the session when another sink of this process takes over.
     holder: Option<Weak<dyn Holder>>,
@@ -103,10 +105,11 @@ struct Failure {
     retry_at: Instant,
 }
 
-/// What a flush writes, and whether it waits for the disk.
+/// When a flush writes the buffered events, and whether it waits for the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flush {
-    /// Flushes only if enough events are buffered or enough time has passed.
+    /// Writes the buffered events only if enough events are buffered or enough time has passed
+    /// since the last flush.
     IfDue,
     /// Writes all buffered events and waits for the disk.
     Now,
@@ -186,7 +189,8 @@ impl Writer {
         Ok(writer)
     }
 
-    /// The directory of the sink.
+    /// The directory that the sink writes to: the configured one, or a sibling when another process
+    /// uses that.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
@@ -253,7 +257,7 @@ impl Writer {
         Ok(session)
     }
 
-    /// The active session.
+    /// The session that is recorded at the moment; `None` when there is none.
     pub(crate) fn current_session(&self) -> Option<&SessionSummary> {
         let active = self.active.as_ref()?;
         self.sessions
@@ -374,7 +378,8 @@ impl Writer {
             .map(|failure| failure.message.as_str())
     }
 
-    /// Writes buffered lines to the segment.
+    /// Writes the buffered lines to the segment file and updates the manifest, unless `flush` says
+    /// otherwise.
     pub(crate) fn flush(&mut self, flush: Flush) -> Result<(), SinkError> {
         if self.unflushed_events() == 0 || (flush == Flush::IfDue && !self.is_due()) {
             return Ok(());
@@ -474,7 +479,7 @@ impl Writer {
         self.filtered_bytes = self.buffer.len();
     }
 
-    /// Writes the buffered lines to the end of the open segment.
+    /// Appends the buffered lines to the file of the open segment.
     fn append_buffer(&mut self) -> Result<(), SinkError> {
         let mut is_again = false;
         loop {
@@ -508,7 +513,8 @@ impl Writer {
         }
     }
 
-    /// Locks the directory again if the program closed the descriptor of the lock.
+    /// Locks the directory of the sink again if the watched program closed the file descriptor that
+    /// held the lock.
     fn keep_lock(&mut self) -> Result<(), SinkError> {
         match self.claim.keep_lock(&self.directory) {
             Ok(Lock::Kept) => {}
@@ -559,7 +565,7 @@ impl Writer {
         self.manifest.stale || !self.unsynced.is_empty()
     }
 
-    /// Whether the writer has nothing to do until the next session.
+    /// Whether the writer has nothing to write, sync or thin until the next session begins.
     pub(crate) fn is_at_rest(&self) -> bool {
         !self.claim.holds()
             || (self.active.is_none()
@@ -569,7 +575,7 @@ impl Writer {
                 && !self.wants_thinning())
     }
 
-    /// How long until [`tick`](Self::tick) has something to do.
+    /// How long until [`tick`](Self::tick) has events or a manifest to write, or segments to sync.
     pub(crate) fn idle_for(&self) -> Duration {
         let now = Instant::now();
         if let Some(failure) = &self.failure {
@@ -667,7 +673,7 @@ impl Writer {
         self.end_session(status)
     }
 
-    /// Counts of rollovers, deleted segments, and remaining segments.
+    /// How often the sink started a new segment file, how many it deleted, and how many remain.
     pub(crate) fn diagnostics(&self) -> Diagnostics {
         Diagnostics {
             final_retained_files: self.segments.len() as u64,

@@ -5,7 +5,7 @@ use stormlog_format::{Text, names, whole};
 const MEBIBYTE: f64 = 1024.0 * 1024.0;
 const MILLISECOND: f64 = 1e6;
 
-/// A named set of thresholds, by sensitivity.
+/// A named set of thresholds: how readily a gap is attributed to collective communication.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Preset {
     /// Low sensitivity: reports few gaps.
@@ -39,7 +39,8 @@ pub struct CollectiveConfig {
     pub min_confidence: f64,
 }
 
-/// The names of the thresholds that can be overridden, in order.
+/// The names of the fields of [`CollectiveConfig`], in their order. Callers override thresholds by
+/// these names.
 pub const FIELDS: [&str; 9] = [
     "min_samples_per_rank",
     "min_gap_bytes",
@@ -52,7 +53,7 @@ pub const FIELDS: [&str; 9] = [
     "min_confidence",
 ];
 
-/// Why a set of thresholds is invalid.
+/// Why a preset or a threshold that the caller gave is invalid.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the error messages document the variants")]
@@ -79,7 +80,7 @@ impl Preset {
         preset.ok_or_else(|| ConfigError::UnknownPreset(name.to_str_lossy().into_owned()))
     }
 
-    /// The thresholds of the preset.
+    /// The values of all thresholds for this preset.
     pub fn config(self) -> CollectiveConfig {
         let mut values = match self {
             Self::Low => [8.0, 256.0, 0.06, 3.0, 120.0, 100.0, 100.0, 0.6, 0.7],
@@ -101,7 +102,7 @@ impl Default for CollectiveConfig {
 }
 
 impl CollectiveConfig {
-    /// The values in the order of [`FIELDS`].
+    /// The values of the thresholds, in the order of [`FIELDS`].
     pub fn values(&self) -> [f64; 9] {
         [
             self.min_samples_per_rank,
@@ -184,7 +185,7 @@ impl CollectiveConfig {
     }
 }
 
-/// Rejects names that are not thresholds.
+/// Returns an error that lists the given names which are not names of thresholds.
 pub fn check_fields<'a>(fields: impl Iterator<Item = &'a str>) -> Result<(), ConfigError> {
     let mut unknown: Vec<&str> = fields.filter(|field| !FIELDS.contains(field)).collect();
     if unknown.is_empty() {

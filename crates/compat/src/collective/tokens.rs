@@ -1,4 +1,4 @@
-//! Finds words that indicate collective communication.
+//! Finds words in events that indicate collective communication, such as `nccl` or `all_reduce`.
 
 use hashbrown::HashMap;
 use stormlog_analysis::EventRef;
@@ -61,8 +61,8 @@ impl TokenSearch {
 
     fn in_text(&mut self, text: &[u8]) -> bool {
         self.plain.clear();
-        let letters = text.iter().filter(|byte| !matches!(byte, b'-' | b'_'));
-        self.plain.extend(letters.map(u8::to_ascii_lowercase));
+        let kept_bytes = text.iter().filter(|byte| !matches!(byte, b'-' | b'_'));
+        self.plain.extend(kept_bytes.map(u8::to_ascii_lowercase));
         let plain = &self.plain;
         let holds = |token: &str| memchr::memmem::find(plain, token.as_bytes()).is_some();
         TOKENS.iter().any(|token| holds(token))

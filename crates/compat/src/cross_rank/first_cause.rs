@@ -7,7 +7,7 @@ use stormlog_format::{Map, Text, names, whole};
 
 use super::{CrossRank, RankSamples, ResolvePhase, listed};
 
-/// A rise of memory by fewer bytes than this is ignored.
+/// A rise of the memory used by a rank is ignored when it has fewer bytes than this.
 const FEWEST_BYTES: i64 = 64 << 20;
 
 /// How certain it is that the memory of a rank rose first.
@@ -45,7 +45,8 @@ pub struct Suspect {
     pub phase: Option<PhaseAttribution>,
 }
 
-/// The ranks whose memory may have risen first.
+/// The result of the search for the rank whose memory rose first: the ranks that it may have been,
+/// and notes about the certainty.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct FirstCause {
@@ -64,7 +65,8 @@ struct Candidate {
 }
 
 impl CrossRank {
-    /// Finds the ranks whose memory may have risen first.
+    /// Finds the ranks whose memory may have risen first. The function `resolve` returns the phase
+    /// of the program at a time.
     pub fn first_cause(&self, resolve: Option<&ResolvePhase<'_>>) -> FirstCause {
         if self.ranks.is_empty() {
             let none_given = self.events.is_empty();
@@ -153,7 +155,7 @@ impl CrossRank {
         }
     }
 
-    /// The ranks whose memory rose, the earliest first.
+    /// The ranks whose memory rose by enough bytes without interruption, the earliest rise first.
     fn candidates(&self) -> Vec<Candidate> {
         let mut candidates: Vec<Candidate> = self
             .ranks
@@ -176,7 +178,7 @@ impl CrossRank {
         candidates
     }
 
-    /// The notes of the comparison and of the first-cause analysis, without duplicates.
+    /// The notes of this comparison and those of `cause`, without duplicates.
     pub fn all_notes(&self, cause: &FirstCause) -> Vec<String> {
         let mut notes: Vec<String> = Vec::new();
         for note in self.notes.iter().chain(&cause.notes) {
@@ -196,7 +198,7 @@ impl RankSamples {
             return None;
         }
         let largest = self.samples.iter().filter_map(|sample| sample.used).max()?;
-        // stormlog 0.3.9 computes `int(largest * 0.1)`.
+        // As in stormlog 0.3.9, which computes `int(largest * 0.1)`, the fraction is cut off.
         let threshold = FEWEST_BYTES.max(whole(largest as f64 * 0.1));
         let mut previous = None;
         let (mut rise, mut steps) = (0_i64, 0);

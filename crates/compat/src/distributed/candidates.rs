@@ -10,7 +10,7 @@ use stormlog_format::{EventType, Text, byte_text};
 
 use crate::collective::CollectiveAttribution;
 
-/// The severity that corresponds to a confidence.
+/// The severity of a gap that is attributed to collective communication with the given confidence.
 fn severity_of(confidence: f64) -> Severity {
     match confidence {
         c if c >= 0.8 => Severity::Critical,
@@ -19,7 +19,7 @@ fn severity_of(confidence: f64) -> Severity {
     }
 }
 
-/// A possible problem of a rank.
+/// A possible problem of a rank: an alert, a large gap, or collective communication.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct Candidate {
@@ -34,7 +34,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// The details of the problem, followed by its phase.
+    /// The description of the problem, followed by the phase of the program if it is known.
     pub fn full_details(&self) -> Text {
         match &self.phase {
             None => self.details.clone(),
@@ -70,8 +70,8 @@ pub(super) fn of_rank(
         });
     }
     let first_sample_ns = samples.get(0).map_or(0, EventRef::timestamp_ns);
-    let own = collectives.iter().filter(|found| found.rank == rank);
-    found.extend(own.map(|found| collective(found, first_sample_ns)));
+    let of_this_rank = collectives.iter().filter(|found| found.rank == rank);
+    found.extend(of_this_rank.map(|found| collective(found, first_sample_ns)));
     found
 }
 
@@ -83,13 +83,13 @@ fn alerts(rank: i64, events: &Events, replay: &PhaseReplay) -> Vec<Candidate> {
     };
     let alert = |event: EventRef<'_>| {
         let severity = severity(event.event_type())?;
-        let said = event.context().filter(|context| !context.is_empty());
+        let context = event.context().filter(|context| !context.is_empty());
         let kind = String::from_utf8_lossy(event.event_type());
         Some(Candidate {
             severity,
             timestamp_ns: event.timestamp_ns(),
             signal: format!("alert:{kind}"),
-            details: said.map_or_else(|| "Alert event".into(), Text::from_bytes),
+            details: context.map_or_else(|| "Alert event".into(), Text::from_bytes),
             phase: label(replay.resolve_event(event).as_ref()),
             ..nothing(rank)
         })

@@ -13,10 +13,11 @@ use super::group;
 use super::rank_choice::RankChoice;
 use super::{table, timeline};
 
-/// Deepest level of folders that is searched.
+/// How many levels of folders below a directory are searched for files with events.
 const DEEPEST: usize = 64;
 
-/// The sessions and warnings found at a path.
+/// The sessions that were loaded from a path, each with its warnings, and warnings about the path
+/// itself.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) sessions: Vec<(LoadedSession, Vec<String>)>,
@@ -25,7 +26,7 @@ pub(super) struct Found {
     pub(super) nameless_file: bool,
 }
 
-/// Loads all sessions at a path.
+/// Loads all sessions from a file, or from all files with events below a directory.
 pub(super) fn load_path(path: &Path, ranks: &mut RankChoice) -> Found {
     let found = if path.is_dir() {
         load_directory(path, ranks)
@@ -78,7 +79,8 @@ fn load_directory(directory: &Path, ranks: &mut RankChoice) -> Found {
     }
 }
 
-/// Loads a directory as a sink, if it has segments.
+/// Loads the sessions of a directory that Stormlog recorded into; returns nothing when the
+/// directory has no segments of events.
 fn sink_in(directory: &Path) -> Found {
     if sink_names(directory) == Some(SinkNames::Host) {
         // Host sinks are skipped, because stormlog 0.3.9 does not read them and host memory is not
@@ -119,9 +121,9 @@ fn load_file(file: &Path, ranks: &mut RankChoice) -> Found {
         Some("csv") => {
             let (loaded, warnings) = table::load(file);
             let mut found = of_records(file, Ok(loaded), Some("csv"));
-            for (session, own) in &mut found.sessions {
+            for (session, session_warnings) in &mut found.sessions {
                 completed_only_at_the_end(session);
-                own.clone_from(&warnings);
+                session_warnings.clone_from(&warnings);
             }
             found.warnings = warnings;
             found
@@ -182,7 +184,7 @@ impl Found {
     }
 }
 
-/// Files below a directory whose names suggest that they contain events.
+/// The files below a directory whose names suggest that they contain events, such as `events.json`.
 #[derive(Default)]
 struct Below {
     json: Vec<PathBuf>,

@@ -13,16 +13,16 @@ use super::directory::{self, Found};
 use super::group;
 use super::rank_choice::RankChoice;
 
-/// The sessions found at the given paths.
+/// The sessions that were loaded from the given paths, and which of them is selected.
 #[derive(Debug, Default)]
 pub struct Gathered {
     /// The sessions with their warnings. The session to select by default comes first.
     pub sessions: Vec<(LoadedSession, Vec<String>)>,
-    /// The index of the selected session.
+    /// The index in `sessions` of the session to show; `None` when there are no sessions.
     pub selected: Option<usize>,
     /// Warnings about assumptions that were made and about files that could not be read.
     pub warnings: Vec<String>,
-    /// Every file that contributed sessions.
+    /// The files from which the sessions were loaded, sorted.
     pub sources: Vec<String>,
 }
 
@@ -35,7 +35,8 @@ pub enum GatherError {
     SessionNotFound(String),
 }
 
-/// Loads all sessions at the given paths, and selects one.
+/// Loads all sessions from the given paths, and selects the one with the given id, or the default
+/// one.
 pub fn gather(paths: &[PathBuf], session_id: Option<&str>) -> Result<Gathered, GatherError> {
     let mut ranks = RankChoice::default();
     let mut all = Sessions::default();
@@ -81,7 +82,7 @@ pub fn gather(paths: &[PathBuf], session_id: Option<&str>) -> Result<Gathered, G
                 .position(is_named)
                 .ok_or_else(|| GatherError::SessionNotFound(id.to_owned()))?,
         ),
-        None => default_place(&sessions, &grouped),
+        None => default_index(&sessions, &grouped),
     };
     let sources: BTreeSet<String> = sessions
         .iter()
@@ -97,7 +98,7 @@ pub fn gather(paths: &[PathBuf], session_id: Option<&str>) -> Result<Gathered, G
 
 /// The index of the default session: the joined ranks of a job if there are any, otherwise a
 /// session with events.
-fn default_place(
+fn default_index(
     sessions: &[(LoadedSession, Vec<String>)],
     grouped: &BTreeSet<Text>,
 ) -> Option<usize> {
@@ -113,7 +114,7 @@ fn default_place(
         .or((!sessions.is_empty()).then_some(0))
 }
 
-/// Sessions by id, while they are collected.
+/// Collects the parts of sessions from several files, by session id.
 #[derive(Default)]
 pub(super) struct Sessions(BTreeMap<Text, Parts>);
 
@@ -174,7 +175,8 @@ pub(super) fn sort(sessions: &mut [(LoadedSession, Vec<String>)]) {
     sessions.sort_by(|(a, _), (b, _)| a.summary.selection_key().cmp(&b.summary.selection_key()));
 }
 
-/// Removes duplicate events.
+/// The events without duplicates. Two events are duplicates if session, time, rank, type, context
+/// and byte counts are equal.
 fn each_once(events: &Events) -> Events {
     let mut seen = HashSet::new();
     events.retained(|event| seen.insert(Key::of(event)))
@@ -219,7 +221,7 @@ impl Found {
     }
 }
 
-/// A path as shown in warnings.
+/// The text of a path for warnings.
 pub(super) fn shown(path: &Path) -> String {
     stormlog_analysis::tidy(path).display().to_string()
 }

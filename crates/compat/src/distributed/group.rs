@@ -6,7 +6,8 @@ use stormlog_analysis::Events;
 use stormlog_analysis::LoadedSession;
 use stormlog_format::{SessionStatus, SessionSummary, Text, stable_legacy_session_id};
 
-/// Joins files whose records have no session id to one session.
+/// Joins the sessions of files whose records have no session id into one session; `None` when there
+/// are no such files.
 pub(super) fn without_names(
     files: &[(LoadedSession, Vec<String>)],
 ) -> Option<(LoadedSession, Vec<String>)> {
@@ -118,7 +119,7 @@ fn sources(sessions: &[&LoadedSession]) -> Vec<String> {
     all.into_iter().cloned().collect()
 }
 
-/// The value that all items share; `None` when the values differ.
+/// The value that all items have in common; `None` when they differ or there are none.
 fn only<T: Ord>(values: impl Iterator<Item = T>) -> Option<T> {
     let distinct: BTreeSet<T> = values.collect();
     let mut distinct = distinct.into_iter();

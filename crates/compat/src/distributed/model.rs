@@ -26,7 +26,7 @@ pub struct RankRow {
     pub first_anomaly: Option<Candidate>,
 }
 
-/// The samples of a rank in order of time.
+/// The memory counters of the samples of a rank, in order of time. All lists have the same length.
 #[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct RankTimeline {
@@ -36,12 +36,13 @@ pub struct RankTimeline {
     pub gap: Vec<Option<i64>>,
 }
 
-/// An indicator: one of two highlighted problems of a run.
+/// One of the two problems of a run that the diagnostics tab highlights: the earliest, or the most
+/// severe.
 #[derive(Clone, Debug)]
 pub struct Indicator {
     /// Which of the two highlighted problems this is: `earliest` or `most_severe`.
     pub kind: &'static str,
-    /// The highlighted problem.
+    /// The problem itself, with its rank and time.
     pub candidate: Candidate,
 }
 
@@ -58,7 +59,7 @@ pub struct Model {
     pub warnings: Vec<String>,
 }
 
-/// Summarizes all ranks in the given events, or only the selected ranks.
+/// Makes the table of ranks from the given events, for all ranks or only for the selected ones.
 pub fn model(events: &Events, selected: Option<&BTreeSet<i64>>) -> Model {
     if events.is_empty() {
         return Model {

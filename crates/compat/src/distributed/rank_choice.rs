@@ -8,25 +8,27 @@ use stormlog_analysis::{LoadedSession, rank_in_name};
 use stormlog_format::whole;
 use stormlog_format::{Map, Value};
 
-/// The ranks that are already used by other sessions.
+/// The ranks that sessions loaded so far already have. A timeline without a rank gets the lowest
+/// other rank.
 #[derive(Default)]
 pub(super) struct RankChoice {
     taken: BTreeSet<i64>,
     world_size: i64,
 }
 
-/// The rank of a timeline in its job.
+/// The rank, local rank and world size that a diagnose bundle's timeline gets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RankContext {
     pub(super) rank: i64,
     pub(super) local_rank: i64,
     pub(super) world_size: i64,
-    /// The source of the rank: `payload`, `path` or `allocator`.
+    /// Where the rank comes from: the contents of the file (`payload`), its path (`path`), or the
+    /// lowest free rank (`allocator`).
     pub(super) source: &'static str,
 }
 
 impl RankChoice {
-    /// Marks the ranks in loaded sessions as used.
+    /// Marks the ranks of loaded sessions as used, and remembers their largest world size.
     pub(super) fn observe(&mut self, sessions: &[(LoadedSession, Vec<String>)]) {
         for event in sessions
             .iter()
@@ -38,27 +40,28 @@ impl RankChoice {
         }
     }
 
-    /// Determines the rank of a timeline.
+    /// Determines the rank of the timeline in `file`, whose contents are `payload`, and marks the
+    /// rank as used.
     pub(super) fn choose(&mut self, file: &Path, payload: &Map) -> RankContext {
         let nested = |key: &str| payload.get(key).and_then(Value::as_map);
-        let places = [
+        let maps = [
             Some(payload),
             nested("metadata"),
             nested("distributed_identity"),
         ];
-        let said = |key: &str, least: i64| {
-            let values = places.iter().flatten().filter_map(|map| map.get(key));
+        let number_in_file = |key: &str, least: i64| {
+            let values = maps.iter().flatten().filter_map(|map| map.get(key));
             values.filter_map(integer).find(|value| *value >= least)
         };
-        let (rank, source) = if let Some(rank) = said("rank", 0) {
+        let (rank, source) = if let Some(rank) = number_in_file("rank", 0) {
             (rank, "payload")
         } else if let Some(rank) = rank_in_path(file) {
             (rank, "path")
         } else {
             (self.free(), "allocator")
         };
-        let local_rank = said("local_rank", 0).unwrap_or(rank);
-        let world_size = said("world_size", 1)
+        let local_rank = number_in_file("local_rank", 0).unwrap_or(rank);
+        let world_size = number_in_file("world_size", 1)
             .unwrap_or(1)
             .max(self.world_size)
             .max(rank.saturating_add(1))
@@ -81,7 +84,8 @@ impl RankChoice {
     }
 }
 
-/// A whole number, or a text that contains one.
+/// The integer that a JSON value gives: an integer, a float without a fraction, or a text with an
+/// integer.
 fn integer(value: &Value) -> Option<i64> {
     match value {
         Value::Int(value) => Some(*value),

@@ -17,19 +17,19 @@ pub enum RankFilterError {
     NotANumber(String),
 }
 
-/// Parses a rank filter, and returns the available ranks that it selects.
+/// Parses a rank filter, and returns which of the `available` ranks it selects.
 pub fn parse_rank_filter(text: &str, available: &[i64]) -> Result<BTreeSet<i64>, RankFilterError> {
-    let there: BTreeSet<i64> = available.iter().copied().collect();
+    let available_ranks: BTreeSet<i64> = available.iter().copied().collect();
     let text = strip(text).to_lowercase();
-    if there.is_empty() || matches!(text.as_str(), "" | "all" | "*") {
-        return Ok(there);
+    if available_ranks.is_empty() || matches!(text.as_str(), "" | "all" | "*") {
+        return Ok(available_ranks);
     }
-    let mut named = BTreeSet::new();
+    let mut selected = BTreeSet::new();
     for part in text.split(',').map(strip).filter(|part| !part.is_empty()) {
         match part.split_once('-') {
             None => {
                 let rank = number(part)?;
-                named.extend(there.contains(&rank).then_some(rank));
+                selected.extend(available_ranks.contains(&rank).then_some(rank));
             }
             Some((first, last)) => {
                 let (first, last) = (strip(first), strip(last));
@@ -40,11 +40,11 @@ pub fn parse_rank_filter(text: &str, available: &[i64]) -> Result<BTreeSet<i64>,
                 if first > last {
                     return Err(RankFilterError::Backwards(quoted(part)));
                 }
-                named.extend(there.range(first..=last));
+                selected.extend(available_ranks.range(first..=last));
             }
         }
     }
-    Ok(named)
+    Ok(selected)
 }
 
 fn number(text: &str) -> Result<i64, RankFilterError> {

@@ -1,4 +1,5 @@
-//! Converts the timeline of a diagnose bundle to samples.
+//! Loads the timeline of a diagnose bundle, a JSON file of memory use over time, as a session of
+//! samples.
 
 use std::path::Path;
 
@@ -17,14 +18,14 @@ use super::rank_choice::{RankChoice, RankContext};
 
 const COLLECTOR: &str = "stormlog.diagnose.timeline";
 
-/// A point of a diagnose bundle's timeline.
+/// One point in time of a diagnose bundle's timeline, with the allocated and reserved bytes.
 struct Point {
     seconds: f64,
     allocated: i64,
     reserved: i64,
 }
 
-/// Loads the timeline of a diagnose bundle as samples.
+/// Loads the timeline file of a diagnose bundle as a session with one sample for each point.
 pub(super) fn load(file: &Path, ranks: &mut RankChoice) -> Found {
     match read(file) {
         Err(warning) => Found::warning(warning),

@@ -10,7 +10,8 @@ struct Advice {
     growing: &'static [&'static str],
     fragmented: &'static [&'static str],
     general: &'static [&'static str],
-    /// Advice on how to make a frequently called function cheaper.
+    /// How to compile a function that is called frequently; it completes a sentence that ends in
+    /// "consider".
     compiled: &'static str,
 }
 
@@ -77,13 +78,13 @@ impl Framework {
     }
 }
 
-/// Maximum number of pieces of advice given for one profile.
+/// The largest number of pieces of advice for one profile.
 const MOST: usize = 10;
 
-/// A score below this value makes an action a priority.
+/// A score (0 to 10) below this value adds an action to the priority actions of the report.
 const POOR: f64 = 6.0;
 
-/// The most important pieces of advice on a profile.
+/// Advice on a profile, at most ten texts: first on what was observed, then general advice.
 pub fn suggestions(
     framework: Framework,
     peak_mb: f64,
@@ -121,7 +122,7 @@ pub fn suggestions(
     advice
 }
 
-/// The actions to take first, for the scores that are low.
+/// The actions to take first: one for each of the three scores (0 to 10) that is below 6.
 pub fn priority_actions(memory: f64, fragmentation: f64, performance: f64) -> Vec<String> {
     let actions = [
         (memory, "Address memory efficiency issues"),

@@ -63,7 +63,8 @@ fn finding(kind: &str, severity: &str, description: &str) -> Map {
     map
 }
 
-/// Whether usage repeats periodically, and whether it rises in steps.
+/// Patterns in a series of memory readings in megabytes, as entries for the report: a periodic
+/// repetition, and sudden rises in steps.
 pub fn patterns(usage: &[f64]) -> Vec<Map> {
     let mut patterns = Vec::new();
     if usage.len() < FEWEST_FOR_PATTERNS {

@@ -6,7 +6,7 @@ use stormlog_format::{Map, Text, Value};
 
 use super::{ProfileThresholds, ProfiledCall, by_function, names, quantile, texts};
 
-/// An observation about the calls.
+/// An observation about profiled calls, such as slow functions, with recommendations.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct Insight {
@@ -19,7 +19,7 @@ pub struct Insight {
     pub recommendations: Vec<String>,
 }
 
-/// All insights about the calls.
+/// All observations about the profiled calls that exceed the thresholds.
 pub fn insights(calls: &[ProfiledCall], thresholds: &ProfileThresholds) -> Vec<Insight> {
     let all = [
         slow_functions(calls, thresholds),
@@ -31,8 +31,9 @@ pub fn insights(calls: &[ProfiledCall], thresholds: &ProfileThresholds) -> Vec<I
     all.into_iter().flatten().collect()
 }
 
-/// The durations of every function with enough calls.
-fn mean_times<'a>(
+/// For every function with at least `min_calls_for_analysis` calls, the durations of its calls in
+/// seconds.
+fn durations_by_function<'a>(
     calls: &'a [ProfiledCall],
     thresholds: &ProfileThresholds,
 ) -> Vec<(&'a Text, Vec<f64>)> {
@@ -44,7 +45,7 @@ fn mean_times<'a>(
 }
 
 fn slow_functions(calls: &[ProfiledCall], thresholds: &ProfileThresholds) -> Option<Insight> {
-    let times: Vec<(&Text, f64)> = mean_times(calls, thresholds)
+    let times: Vec<(&Text, f64)> = durations_by_function(calls, thresholds)
         .into_iter()
         .map(|(function, times)| (function, mean(&times)))
         .collect();
@@ -85,7 +86,7 @@ fn slow_functions(calls: &[ProfiledCall], thresholds: &ProfileThresholds) -> Opt
 }
 
 fn varying_functions(calls: &[ProfiledCall], thresholds: &ProfileThresholds) -> Option<Insight> {
-    let varying: Vec<(&Text, f64)> = mean_times(calls, thresholds)
+    let varying: Vec<(&Text, f64)> = durations_by_function(calls, thresholds)
         .into_iter()
         .filter_map(|(function, times)| {
             let mean = mean(&times);

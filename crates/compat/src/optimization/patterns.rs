@@ -8,7 +8,8 @@ use super::{ProfileThresholds, ProfiledCall, by_function, count, names, quantile
 
 const MEBIBYTE: i64 = 1 << 20;
 
-/// A pattern, with the functions that show it.
+/// A way in which profiled functions waste memory, such as a leak, with the functions in which it
+/// was found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct Pattern {
@@ -20,7 +21,8 @@ pub struct Pattern {
     pub suggestions: Vec<String>,
 }
 
-/// All patterns in the calls.
+/// Finds all patterns of wasted memory in the calls: leaks, fragmentation, inefficient allocation,
+/// spikes and repeated small allocations, in this order.
 pub fn patterns(calls: &[ProfiledCall], thresholds: &ProfileThresholds) -> Vec<Pattern> {
     let mut found = leaks(calls, thresholds);
     found.extend(fragmentation(calls, thresholds));
@@ -92,8 +94,8 @@ fn fragmentation(calls: &[ProfiledCall], thresholds: &ProfileThresholds) -> Opti
     let affected = distinct(high.map(|(function, _)| *function));
     let mut metrics = Map::new();
     metrics.insert("average_fragmentation", Value::Float(average));
-    let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    metrics.insert("max_fragmentation", Value::Float(most));
+    let highest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    metrics.insert("max_fragmentation", Value::Float(highest));
     metrics.insert("high_fragmentation_functions", count(affected.len()));
     Some(Pattern {
         pattern_type: "fragmentation",
@@ -193,7 +195,8 @@ fn spikes(calls: &[ProfiledCall]) -> Option<Pattern> {
     })
 }
 
-/// The median of the bytes that the calls allocated.
+/// The median number of bytes that a call allocated: an integer for an odd number of calls,
+/// otherwise a float.
 fn median(calls: &[&ProfiledCall]) -> Value {
     let mut sizes: Vec<i64> = calls.iter().map(|call| call.allocated).collect();
     sizes.sort_unstable();
@@ -247,7 +250,7 @@ fn repetition(calls: &[ProfiledCall]) -> Option<Pattern> {
     })
 }
 
-/// The distinct functions, in the order of their first occurrence.
+/// The names of the functions without repetitions, in the order of their first occurrence.
 fn distinct<'a>(functions: impl Iterator<Item = &'a Text>) -> Vec<Text> {
     let mut seen: Vec<Text> = Vec::new();
     for function in functions {

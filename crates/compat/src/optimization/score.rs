@@ -1,4 +1,4 @@
-//! The score of a program's memory use, and recommendations.
+//! Rates with a score how well a profiled program uses memory, and lists recommendations.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,7 +15,7 @@ pub struct Score {
     pub issues_found: usize,
 }
 
-/// A recommendation.
+/// Advice on how a profiled program can use less memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct Recommendation {
@@ -63,7 +63,8 @@ pub fn score(severities: &[&str], impacts: &[&str]) -> Score {
     }
 }
 
-/// The recommendations: critical patterns first, then insights of high impact, then warnings.
+/// The recommendations for a program: from critical patterns first, then from insights of high
+/// impact, then from patterns of severity `warning`; at most 10.
 pub fn recommendations(patterns: &[Pattern], insights: &[Insight]) -> Vec<Recommendation> {
     let of_pattern = |severity, priority| {
         let of_severity = patterns.iter().filter(move |p| p.severity == severity);

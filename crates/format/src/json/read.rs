@@ -44,7 +44,7 @@ pub enum JsonErrorKind {
     /// follows.
     #[error("expected ',' or the end of the list or object")]
     ExpectedComma,
-    /// Other text follows the document.
+    /// Other text follows the JSON value.
     #[error("unexpected text after the document")]
     TrailingText,
     /// Lists and objects are nested too deeply.
@@ -52,7 +52,8 @@ pub enum JsonErrorKind {
     TooDeep,
 }
 
-/// Creates the results of parsing: strings, numbers, lists and objects.
+/// Creates the results of parsing: the [`Reader`] calls one method for each key and each value that
+/// it reads.
 pub trait Build<'a> {
     /// The type of object keys.
     type Key;
@@ -121,7 +122,7 @@ impl RawNumber<'_> {
     }
 }
 
-/// Parses a complete document.
+/// Parses a text that consists of one JSON value, with or without white space around it.
 pub fn parse(text: &[u8]) -> Result<Value, JsonError> {
     let mut reader = Reader::new(text);
     let value = reader.value(&mut BuildValue)?;
@@ -210,9 +211,9 @@ impl<'a> Reader<'a> {
 
     /// Skips the next byte if it is the given byte; returns whether it was skipped.
     pub fn eat(&mut self, byte: u8) -> bool {
-        let there = self.peek() == Some(byte);
-        self.position += usize::from(there);
-        there
+        let is_next = self.peek() == Some(byte);
+        self.position += usize::from(is_next);
+        is_next
     }
 
     /// Reads one JSON value and the white space before it.
@@ -429,7 +430,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Resolves escapes that the reader has already validated.
+/// Replaces the escapes in a JSON string, such as `\n`, by the characters that they stand for. The
+/// reader has already checked that the escapes are valid.
 fn unescape(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     let mut rest = bytes;

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use crate::text::{Text, code_points};
 use crate::value::{Map, Value};
 
-/// The layout of lists and objects.
+/// The white space and the line ends in a JSON text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// The whole text is on one line, with `, ` and `: ` between the parts.
@@ -29,7 +29,7 @@ pub enum NonFinite {
     Quoted,
 }
 
-/// Appends values as JSON to a string.
+/// Writes values as JSON text with the given layout and order of keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Writer {
     layout: Layout,
@@ -75,7 +75,7 @@ impl Writer {
         out
     }
 
-    /// Appends an object.
+    /// Appends an object to `out` as JSON text.
     pub fn push_map(self, out: &mut String, map: &Map) {
         self.map(out, map, 0);
     }
@@ -176,7 +176,7 @@ pub fn push_text(out: &mut String, text: &Text) {
     }
 }
 
-/// Appends an integer.
+/// Appends the decimal digits of an integer to `out`.
 #[inline]
 pub fn push_integer(out: &mut String, value: i64) {
     out.push_str(itoa::Buffer::new().format(value));

@@ -26,7 +26,7 @@ pub(crate) fn at_least(field: &str, value: &Value, minimum: i64) -> Result<i64, 
     Ok(value)
 }
 
-/// A non-blank string. `null` counts as blank.
+/// Reads a field that must be a string that is not blank; null counts as blank.
 pub(crate) fn name(field: &str, value: &Value) -> Result<Text, RecordError> {
     match value {
         Value::Text(text) if !text.is_blank() => Ok(text.clone()),
@@ -55,7 +55,7 @@ pub(crate) fn optional_text(field: &str, value: &Value) -> Result<Option<Text>, 
     }
 }
 
-/// Makes the event of a record that has already been validated.
+/// Converts a record that has already been validated to an event.
 pub(crate) fn event(record: &Map, version: Version) -> Result<Event, RecordError> {
     let field = |key: &'static str| {
         record

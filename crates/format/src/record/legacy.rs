@@ -13,7 +13,8 @@ const BYTES_PER_MB: f64 = 1_048_576.0;
 const NANOS_PER_SECOND: f64 = 1e9;
 const METADATA_PREFIX: &str = "metadata_";
 
-/// Converts a legacy record to the form of version 3, without validating it.
+/// Converts a legacy record, which has no `schema_version`, to the form of version 3. The result
+/// must still be validated.
 pub(crate) fn upgrade(record: &Map, defaults: &RecordDefaults) -> Result<Map, RecordError> {
     let mut metadata = collect_metadata(record)?;
     let timestamp_ns = timestamp_ns(record)?;

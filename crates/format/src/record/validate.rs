@@ -13,7 +13,7 @@ const NULLABLE_IN_V4: [&str; 4] = [
     "device_used_bytes",
 ];
 
-/// Validates a record with a `schema_version` of 2, 3 or 4.
+/// Checks the keys and the values of a record, whose `schema_version` must be 2, 3 or 4.
 pub fn validate(record: &Map) -> Result<(), RecordError> {
     let version = integer(
         "schema_version",

@@ -92,12 +92,13 @@ impl SegmentRollup {
         }
     }
 
-    /// The start of the session, from which time windows are counted.
+    /// The start of the session in nanoseconds since the Unix epoch. The first time window begins
+    /// at this time.
     pub fn started_at_ns(&self) -> i64 {
         self.started_at_ns
     }
 
-    /// Adds one event.
+    /// Adds one event to the totals, peaks and counts.
     pub fn observe(&mut self, event: &Observation) {
         self.observe_all(std::slice::from_ref(event));
     }
@@ -120,7 +121,8 @@ impl SegmentRollup {
         }
     }
 
-    /// Adds events of one rank and one time window.
+    /// Adds neighbouring events that all belong to the same rank and to the time window with the
+    /// index `window`.
     fn observe_run(&mut self, events: &[Observation], window: i64) {
         let first = &events[0];
         let rank = self.ranks.entry(first.rank).or_insert_with(|| RankTotals {
@@ -284,8 +286,8 @@ impl RankTotals {
         }
         self.totals.observe(event);
         observe_peaks(&mut self.peaks, event);
-        let sides = (event.device_used_bytes, event.allocator_reserved_bytes);
-        if let (Kind::Sample, (Some(used), Some(reserved))) = (event.kind, sides) {
+        let counters = (event.device_used_bytes, event.allocator_reserved_bytes);
+        if let (Kind::Sample, (Some(used), Some(reserved))) = (event.kind, counters) {
             let gap = used.saturating_sub(reserved);
             self.note_gap(Gap {
                 first: (event.timestamp_ns, gap),
@@ -414,7 +416,7 @@ fn merge_peaks(mine: &mut CounterSummary, later: &CounterSummary) {
     }
 }
 
-/// Combines the rollups of a session's segments into one.
+/// Builds the rollup of a whole session from the rollups of its segments or from its events.
 #[derive(Clone, Debug)]
 pub struct SessionRollupBuilder {
     session: SessionSummary,
@@ -444,12 +446,12 @@ impl SessionRollupBuilder {
         self.sources.push(source);
     }
 
-    /// Adds a warning about the session.
+    /// Adds a warning that the rollup lists under the key `warnings`.
     pub fn add_warning(&mut self, warning: Text) {
         self.warnings.push(warning);
     }
 
-    /// Adds one event.
+    /// Adds one event of the session.
     pub fn observe(&mut self, event: &Observation) {
         self.events.observe(event);
     }
@@ -459,7 +461,7 @@ impl SessionRollupBuilder {
         self.events.merge(later);
     }
 
-    /// Returns the finished rollup.
+    /// The rollup of everything that was added.
     pub fn finish(mut self) -> SessionRollup {
         self.sources.sort();
         let events = self.events;

@@ -13,10 +13,10 @@ use crate::session::SessionSummary;
 use crate::text::Text;
 use crate::value::Map;
 
-/// The whole rollup file.
+/// The contents of `rollups.json`: the rollups of all sessions in a sink.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RollupFile {
-    /// When the rollup file was created.
+    /// When the rollup file was created, in nanoseconds since the Unix epoch.
     pub generated_at_ns: i64,
     /// The path of the manifest from which the rollups were created.
     pub source_manifest: Option<Text>,
@@ -24,13 +24,14 @@ pub struct RollupFile {
     pub source_manifest_schema_version: Option<i64>,
     /// The length of a time window, in nanoseconds.
     pub window_duration_ns: i64,
-    /// The segments that the rollups cover.
+    /// The segments whose events are included in the rollups.
     pub coverage: Coverage,
     /// The rollups of the sessions, ordered by the start and the id of the session.
     pub sessions: Vec<SessionRollup>,
 }
 
-/// The segments of a sink that its rollups cover.
+/// The segments of a sink whose events are included in the rollups (retained), and how much was
+/// deleted before (pruned).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Coverage {
     pub retained_segment_filenames: Vec<Text>,
@@ -41,7 +42,7 @@ pub struct Coverage {
     pub pruned_bytes: Option<i64>,
 }
 
-/// The rollup of one session.
+/// The totals and peaks of one session, and of its ranks and time windows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SessionRollup {
     pub session: SessionSummary,
@@ -60,7 +61,7 @@ pub struct SessionRollup {
     pub windows: Vec<WindowRollup>,
 }
 
-/// The highest value of a counter, and the first event with that value.
+/// The highest value of a counter, with the time, rank and device of the first event that has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Peak {
     pub value: Option<i64>,
@@ -69,7 +70,7 @@ pub struct Peak {
     pub device_id: Option<i64>,
 }
 
-/// The peaks of the counters.
+/// The highest values of three memory counters in a session, a rank or a time window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CounterSummary {
     pub allocator_allocated_bytes: Peak,
@@ -87,7 +88,8 @@ pub struct AlertSummary {
     pub event_type_counts: Vec<(Text, i64)>,
 }
 
-/// The health of the collectors.
+/// How often and how long the collectors of a session could not read all of their counters, and
+/// their last known health.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HealthSummary {
     pub transition_count: i64,
@@ -97,7 +99,8 @@ pub struct HealthSummary {
     pub last_status: Option<Text>,
 }
 
-/// The number of out-of-memory errors.
+/// The number of out-of-memory errors in a session, and of the OOM bundles that were written for
+/// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct OomSummary {
     pub marker_count: i64,
@@ -105,7 +108,8 @@ pub struct OomSummary {
     pub bundle_path_count: i64,
 }
 
-/// The rollup of one rank.
+/// The totals and peaks of one rank of a session. The hidden gap is the used device memory minus
+/// the memory that the allocator has reserved.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RankRollup {
     pub rank: i64,
@@ -123,7 +127,7 @@ pub struct RankRollup {
     pub hidden_gap_drift_bytes_per_second: Option<f64>,
 }
 
-/// The rollup of one time window.
+/// The totals and peaks of one time window of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct WindowRollup {
     pub index: i64,
@@ -168,7 +172,8 @@ impl RollupFile {
 }
 
 impl Coverage {
-    /// The coverage of a rollup file that includes every segment of a manifest.
+    /// The coverage of rollups that include every segment of a manifest; without a manifest, no
+    /// segment.
     pub fn of(
         manifest: Option<&Manifest>,
         pruned_segment_count: Option<i64>,

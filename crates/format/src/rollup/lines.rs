@@ -50,7 +50,8 @@ pub fn observe_lines(
     Ok(())
 }
 
-/// Calls `take` with every complete event in the given lines.
+/// Calls `take` with every event in the given lines, like [`observe_lines`] but with complete
+/// events.
 pub fn events_of_lines(
     text: &[u8],
     session: &Text,
@@ -67,7 +68,8 @@ pub fn events_of_lines(
     Ok(())
 }
 
-/// The event in a line; `None` for a blank line.
+/// Parses the event in a line; `None` for a blank line. The event belongs to `session` if it has no
+/// session id.
 fn event_of_line(line: &[u8], session: &Text) -> Result<Option<Event>, LineError> {
     let Ok(text) = std::str::from_utf8(line) else {
         return Err(LineError::Malformed);

@@ -36,9 +36,9 @@ pub struct Observation {
 /// or degraded, so these two variants need no heap allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// The status `healthy`.
+    /// The collector reads all of its counters (status `healthy`).
     Healthy,
-    /// The status `degraded`.
+    /// The collector cannot read all of its counters (status `degraded`).
     Degraded,
     /// Any other health status, without surrounding white space and in lower case.
     Other(Text),
@@ -72,7 +72,7 @@ impl Health {
     }
 }
 
-/// The role of an event in a rollup.
+/// The kinds of events that rollups treat differently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// A sample. Only for samples, a rollup keeps the difference between used device memory and
@@ -101,7 +101,7 @@ pub struct Incident {
     pub(crate) alert: Option<(Text, Text)>,
     /// Whether the event is an out-of-memory error.
     pub(crate) is_oom: bool,
-    /// The path of the OOM bundle.
+    /// The path of the OOM bundle that was written for the error, if any.
     pub(crate) dump_path: Option<Text>,
 }
 
@@ -198,7 +198,7 @@ impl Observation {
         observation.with_metadata_json(record.event_type, record.metadata)
     }
 
-    /// Extracts what a rollup needs from a record.
+    /// Extracts what a rollup needs from a record that the scanner has read.
     pub fn of_raw(record: &RawRecord<'_>) -> Self {
         Self::of_numbers(record).with_metadata_json(record.event_type, record.metadata)
     }

@@ -46,7 +46,7 @@ pub enum RollupError {
 }
 
 impl RollupFile {
-    /// Parses a rollup file.
+    /// Reads the rollups from the parsed JSON of `rollups.json`.
     pub fn from_value(document: &Value) -> Result<Self, RollupError> {
         let map = Fields(document.as_map().ok_or(RollupError::NotAnObject)?);
         if map.integer("schema_version", Some(1))? != ROLLUP_VERSION {

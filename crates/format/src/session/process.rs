@@ -14,7 +14,7 @@ pub struct ProcessIdentity {
     pub pid: i64,
     /// When the process was started, in clock ticks after the machine booted.
     pub start_ticks: i64,
-    /// The inode of the pid namespace of the process.
+    /// The inode number of the process's pid namespace, which differs between containers.
     pub pid_namespace: i64,
     /// The kernel's random id for the current boot of the machine.
     pub boot_id: Text,

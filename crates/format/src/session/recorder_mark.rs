@@ -8,7 +8,7 @@ use crate::json::{Layout, Writer, parse, value_of};
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// The name of the extended attribute.
+/// The name of the extended attribute that contains the mark of a recorder.
 pub const RECORDER_MARK: &str = "user.stormlog.recorder";
 
 /// The longest mark that is written and read, in bytes. Most file systems have no room for an

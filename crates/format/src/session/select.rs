@@ -1,4 +1,5 @@
-//! Selects a session of an artifact when the user does not name one.
+//! The order in which one of several sessions in a recording is selected when the user does not
+//! name one.
 
 use std::cmp::Reverse;
 

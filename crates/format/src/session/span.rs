@@ -7,9 +7,10 @@ use super::SessionStatus;
 pub struct SessionSpan {
     /// The index of the earliest event, from which the session gets its host, pid and ranks.
     pub first: usize,
-    /// The time of the earliest event.
+    /// The time of the earliest event, in nanoseconds since the Unix epoch.
     pub started_at_ns: i64,
-    /// The time of the last event that marks the end of the recording.
+    /// The time of the last stop event, in nanoseconds since the Unix epoch; `None` without stop
+    /// events.
     pub ended_at_ns: Option<i64>,
     /// The status: completed if there is a stop event, otherwise the status that the caller gives
     /// as `fallback`.

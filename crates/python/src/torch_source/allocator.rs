@@ -15,10 +15,12 @@ use stormlog_format::{Counters, Map};
 
 use crate::sources::{interpreter_is_gone, message};
 
-/// The least time between two readings of pinned memory, which few programs use.
+/// The least time between two readings of the counters of pinned host memory. They are read less
+/// often than the counters of the device, because few programs use pinned memory.
 const PINNED_PERIOD: Duration = Duration::from_secs(1);
 
-/// The functions of PyTorch that are called for a reading.
+/// The functions of PyTorch that return the state of a CUDA device's allocator, and the device that
+/// they are called for. Python passes them as a dictionary.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct TorchFunctions {
@@ -37,7 +39,7 @@ pub(crate) struct TorchFunctions {
     pub(super) is_integrated: bool,
 }
 
-/// PyTorch's allocator of one CUDA device.
+/// Reads the counters of PyTorch's allocator for one CUDA device, by calling PyTorch's functions.
 pub(crate) struct PythonAllocator {
     functions: TorchFunctions,
     is_initialized: AtomicBool,

@@ -1,4 +1,5 @@
-//! Lists the live blocks of PyTorch's allocator whose allocation PyTorch's history has recorded.
+//! Takes snapshots of PyTorch's allocator. Lists the blocks in use for which PyTorch has recorded
+//! the call stack of the allocation, and the sizes of the memory pools.
 
 use std::collections::BTreeMap;
 

@@ -7,7 +7,8 @@ use pyo3::prelude::*;
 
 use crate::sources::message;
 
-/// Holds the watcher, a Python function, if the program has set one.
+/// Holds the watcher, a Python function that is called at the ends of training steps while memory
+/// rises, if one was set.
 #[derive(Default)]
 pub(super) struct Watcher(Mutex<State>);
 

@@ -35,7 +35,7 @@ pub(super) fn story(account: &Account, limits: &AllocatorLimits) -> Story {
             }
         }
         let (held, total) = (moment.allocated_bytes, moment.reserved_bytes);
-        points.push((moment.time_ns, held, total, words(account, index)));
+        points.push((moment.time_ns, held, total, event_text(account, index)));
     }
     let mut story = Story::of_tracks(vec![DrawnTrack::from_points(points)]);
     story.title = Some(super::title(account));
@@ -65,9 +65,9 @@ fn kept(moments: &[Moment], most: usize) -> Vec<usize> {
     let stretch = moments.len().div_ceil((most / 2).max(1));
     let mut kept = Vec::new();
     for start in (0..moments.len()).step_by(stretch) {
-        let places = start..(start + stretch).min(moments.len());
+        let range = start..(start + stretch).min(moments.len());
         let level = |index: &usize| moments[*index].allocated_bytes;
-        let (low, high) = (places.clone().min_by_key(level), places.max_by_key(level));
+        let (low, high) = (range.clone().min_by_key(level), range.max_by_key(level));
         kept.extend(low);
         kept.extend(high);
     }
@@ -79,7 +79,8 @@ fn kept(moments: &[Moment], most: usize) -> Vec<usize> {
     kept
 }
 
-/// Creates marks for the peak, the out-of-memory errors and the largest allocations.
+/// Creates marks on the timeline for the peak, for at most `most` out-of-memory errors, and for the
+/// `most` largest allocations.
 fn marks(account: &Account, most: usize) -> Vec<Mark> {
     let mark = |index: usize, severity, kind, label: String| Mark {
         time_ns: account.moments[index].time_ns,
@@ -99,7 +100,7 @@ fn marks(account: &Account, most: usize) -> Vec<Mark> {
                 index,
                 Severity::Critical,
                 MarkKind::Oom,
-                words(account, index),
+                event_text(account, index),
             )
         })
         .take(most)
@@ -120,17 +121,17 @@ fn marks(account: &Account, most: usize) -> Vec<Mark> {
             index,
             Severity::Info,
             MarkKind::Alert,
-            words(account, index),
+            event_text(account, index),
         )
     }));
     marks
 }
 
 /// Describes an allocator event in one line: `+8.00 MiB fc.weight, step (train.py:26)`.
-fn words(account: &Account, index: usize) -> String {
+fn event_text(account: &Account, index: usize) -> String {
     let moment = &account.moments[index];
     let size = human(moment.bytes);
-    let mut words = match moment.action {
+    let mut text = match moment.action {
         Action::Alloc => format!("+{size}"),
         Action::Free => format!("−{size}"),
         Action::Grow => format!("{size} reserved from the device"),
@@ -139,8 +140,8 @@ fn words(account: &Account, index: usize) -> String {
     };
     let known = [account.name_at(index), account.place_at(moment)];
     for (index, known) in known.into_iter().flatten().enumerate() {
-        words.push_str(if index == 0 { " " } else { ", " });
-        words.push_str(known);
+        text.push_str(if index == 0 { " " } else { ", " });
+        text.push_str(known);
     }
-    clean(&words)
+    clean(&text)
 }

@@ -15,7 +15,8 @@ use crate::label::clean;
 /// row. If a segment has more blocks than this limit, only the largest are drawn.
 const WIDTH: f64 = 1000.0;
 const MOST_BLOCKS: usize = 400;
-/// The number of different colours for holders.
+/// The number of colours with which the segment map distinguishes holders (the lines of code that
+/// allocated the blocks).
 const COLOURS: u64 = 8;
 
 #[derive(Template)]

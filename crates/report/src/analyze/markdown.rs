@@ -11,7 +11,7 @@ use crate::limits_of_recording::limits_of_recording;
 use crate::markdown::escaped;
 use crate::removed::removed_lines;
 
-/// Renders the report as Markdown.
+/// Renders the report of `stormlog analyze` as Markdown.
 pub fn report(report: &Report) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "**{}**", escaped(&words::headline(report)));

@@ -18,7 +18,7 @@ use crate::{Terminal, wrap};
 /// contains these lists for all devices.
 const MOST_LEDGERS: usize = 2;
 
-/// Renders the report as text.
+/// Renders the report of `stormlog analyze` as text that fits the width of the terminal.
 pub fn report(report: &Report, terminal: Terminal) -> String {
     let width = terminal.width;
     let paint = Paint {
@@ -54,8 +54,8 @@ pub fn report(report: &Report, terminal: Terminal) -> String {
     out
 }
 
-fn run(out: &mut String, run: &RunReport, named: bool, paint: Paint, width: usize) {
-    if named {
+fn run(out: &mut String, run: &RunReport, is_one_of_several: bool, paint: Paint, width: usize) {
+    if is_one_of_several {
         let name = format!("{}: {}", words::name(run), run.diagnosis.headline());
         let name = wrap(&for_terminal(&name), "", width);
         let _ = writeln!(out, "\n{}", paint.with("1", &name));
@@ -98,7 +98,8 @@ fn run(out: &mut String, run: &RunReport, named: bool, paint: Paint, width: usiz
     }
 }
 
-/// Prints how much memory each user of a device holds.
+/// Appends to `out` a list of how much of a device's memory each user holds (the CUDA context,
+/// PyTorch's pools, other processes), one line each.
 pub fn ledger(out: &mut String, ledger: &LedgerLines, width: usize) {
     let _ = writeln!(out, "\n{}:", wrap(&for_terminal(&ledger.title), "", width));
     for line in &ledger.lines {

@@ -46,7 +46,7 @@ pub(super) fn looked_at(run: &RunReport) -> Option<String> {
     Some(format!("Analyzed: {name}{}; {end}", run.diagnosis.scope))
 }
 
-/// How many callers are shown above the line of code that allocates.
+/// The largest number of callers that are listed below the line of code that allocates.
 const CALLS: usize = 3;
 
 /// Renders a note on a run, a fact that is no problem by itself, in one line.
@@ -86,10 +86,12 @@ pub fn cause_lines(finding: &Finding) -> Vec<String> {
     lines
 }
 
-/// How many holders are listed for a failed allocation.
+/// The largest number of holders (what keeps memory in use, such as a variable of the program) that
+/// are listed for a failed allocation.
 const HOLDERS: usize = 6;
 
-/// What held the memory when an allocation failed.
+/// Describes what held the memory when an allocation failed, one line per holder: `8.00 GiB of
+/// parameters held by model`.
 fn failure_lines(failure: &Failure, cause: &Cause) -> Vec<String> {
     let holders = failure.holders.iter().take(HOLDERS);
     let mut lines: Vec<String> = holders
@@ -116,7 +118,7 @@ fn failure_lines(failure: &Failure, cause: &Cause) -> Vec<String> {
     lines
 }
 
-/// `train.py:8 in step: kept.append(out)`.
+/// A line of code with its function and its source text: `train.py:8 in step: kept.append(out)`.
 fn place(site: &Site) -> String {
     let function = match site.function.as_str() {
         "" | "<module>" => String::new(),
@@ -139,7 +141,8 @@ fn gravest(report: &Report) -> Option<&RunReport> {
     })
 }
 
-/// The rank that a finding concerns, as text: `rank 3`, or `all ranks`.
+/// The rank that a finding concerns, as text: `rank 3` or `all ranks`, or `this run` if the run has
+/// only one rank.
 pub(super) fn whose(finding: &Finding, run: &RunReport) -> String {
     match finding.rank {
         None if run.ranks.len() > 1 => "all ranks".to_owned(),
@@ -148,7 +151,8 @@ pub(super) fn whose(finding: &Finding, run: &RunReport) -> String {
     }
 }
 
-/// `since 2026-11-16 12:00:05 UTC`.
+/// The time at which a finding began, as text: `since 2026-11-16 12:00:05 UTC`; `None` if it is
+/// unknown.
 pub(super) fn since(finding: &Finding) -> Option<String> {
     Some(format!("since {}", time::moment(finding.onset_ns?)))
 }
@@ -189,7 +193,7 @@ pub(super) fn coverage(report: &Report) -> String {
     )
 }
 
-/// The columns of the table of ranks.
+/// The titles of the columns of the table that a report of several ranks contains.
 pub(super) const RANK_COLUMNS: [&str; 8] = [
     "rank",
     "host",
@@ -201,7 +205,7 @@ pub(super) const RANK_COLUMNS: [&str; 8] = [
     "findings",
 ];
 
-/// One row of the table of ranks.
+/// The cells of a rank's row in the table of ranks, in the order of [`RANK_COLUMNS`].
 fn rank_row(coverage: &RankCoverage, findings: &[&Finding]) -> [String; 8] {
     let known = |value: Option<i64>| value.map_or("unknown".to_owned(), bytes::human);
     let share = match (coverage.last_used_bytes, coverage.device_total_bytes) {
@@ -238,16 +242,16 @@ fn rank_row(coverage: &RankCoverage, findings: &[&Finding]) -> [String; 8] {
 /// ranks with findings are listed first.
 const ROWS: usize = 32;
 
-/// The rows of the table of ranks, and how many were left out.
+/// The rows of the table of ranks, one per rank, and the number of ranks that were left out.
 pub(super) fn rank_rows(run: &RunReport) -> (Vec<[String; 8]>, usize) {
     let findings = run.diagnosis.findings();
-    let named = |rank: i64| {
+    let has_finding = |rank: i64| {
         let mut ranks = findings.iter().filter_map(|finding| finding.rank);
         ranks.any(|found| i64::from(found) == rank)
     };
     let mut ranks: Vec<&RankCoverage> = run.ranks.iter().collect();
     if ranks.len() > ROWS {
-        ranks.sort_by_key(|coverage| (!named(coverage.rank), coverage.rank));
+        ranks.sort_by_key(|coverage| (!has_finding(coverage.rank), coverage.rank));
         ranks.truncate(ROWS);
     }
     let left_out = run.ranks.len() - ranks.len();

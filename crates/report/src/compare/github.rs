@@ -12,7 +12,8 @@ use crate::annotation::{message, property};
 /// of a workflow.
 const WARNINGS: usize = 10;
 
-/// Renders the comparison of two runs as annotations, one per line.
+/// Renders the comparison of two runs as GitHub annotations (`::warning title=...::...`), one per
+/// line.
 pub fn comparison(comparison: &Comparison) -> String {
     let mut out = String::new();
     let mut annotate = |command: &str, title: &str, text: &str| {

@@ -42,7 +42,7 @@ pub struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// Builds the JSON document of a comparison.
+    /// Builds the JSON document that `stormlog compare` prints for a comparison.
     pub fn of(comparison: &'a Comparison) -> Self {
         Self {
             schema_version: SCHEMA_VERSION,

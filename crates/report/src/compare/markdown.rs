@@ -13,7 +13,7 @@ use crate::markdown::escaped;
 /// limit of 65,536 characters.
 const ROWS: usize = 60;
 
-/// Renders the comparison as Markdown.
+/// Renders the comparison of two runs as Markdown.
 pub fn comparison(comparison: &Comparison) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "**{}**", escaped(&words::headline(comparison)));

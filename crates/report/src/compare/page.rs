@@ -42,7 +42,7 @@ struct Row {
     class: &'static str,
 }
 
-/// Renders the comparison of two runs as HTML, with every text escaped.
+/// Renders the comparison of two runs as HTML for the body of a page, with every text escaped.
 pub fn sections(comparison: &Comparison) -> Result<String, DrawError> {
     let (ranks, left_out) = words::listed_ranks(comparison);
     let mut tables = Vec::new();

@@ -10,7 +10,7 @@ use crate::escape::for_terminal;
 use crate::paint::Paint;
 use crate::{Terminal, wrap};
 
-/// Renders the comparison as text.
+/// Renders the comparison of two runs as text for a terminal.
 pub fn comparison(comparison: &Comparison, terminal: Terminal) -> String {
     let paint = Paint {
         colours: terminal.colours,

@@ -1,4 +1,5 @@
-//! Phrases that the text, Markdown and annotations of a comparison share.
+//! Phrases that all output formats of a comparison of two runs share: text, Markdown, JSON, HTML
+//! and GitHub annotations.
 
 use stormlog_analysis::compare::{
     Change, Comparison, Difference, GateOutcome, GateStatus, KnownFinding, LoneRank, Miss,
@@ -63,7 +64,7 @@ fn changed(comparison: &Comparison) -> String {
     numbers + &findings
 }
 
-/// Counts metrics in words: `1 metric increased`, `3 metrics increased`.
+/// Describes how many metrics changed in a way: `1 metric increased`, `3 metrics increased`.
 fn metrics(count: usize, change: &str) -> String {
     match count {
         1 => format!("1 metric {change}"),
@@ -139,7 +140,7 @@ pub(super) fn amount(metric: Metric, value: f64) -> String {
     }
 }
 
-/// The value of a metric on one side of the comparison, or `unknown`.
+/// The value of a metric in one of the two runs with its unit, such as `12.3 GiB`, or `unknown`.
 pub(super) fn measure(metric: Metric, measure: Option<Measure>) -> String {
     measure.map_or("unknown".to_owned(), |measure| {
         amount(metric, measure.value)
@@ -172,7 +173,7 @@ fn from_to(difference: &Difference) -> String {
     )
 }
 
-/// The word for how a metric changed.
+/// The words that say whether a metric is higher, lower or unchanged in the new run.
 pub(super) fn verdict(change: Change) -> &'static str {
     match change {
         Change::Unchanged => "unchanged",
@@ -226,12 +227,12 @@ pub(super) fn whose(finding: &KnownFinding) -> String {
     }
 }
 
-/// A gate in the form of its flag: `--max-peak-growth 20%`.
+/// A gate (a limit that the user set) in the form of its flag: `--max-peak-growth 20%`.
 pub(super) fn gate(gate: &GateOutcome) -> String {
     format!("{} {}", gate.kind.flag(), gate.limit)
 }
 
-/// The word for the status of a gate.
+/// The words that say whether a gate (a limit that the user set) holds.
 pub(super) fn status(status: GateStatus) -> &'static str {
     match status {
         GateStatus::Passed => "passed",
@@ -240,7 +241,8 @@ pub(super) fn status(status: GateStatus) -> &'static str {
     }
 }
 
-/// Describes one reason why a gate failed.
+/// Describes one reason why a gate failed or could not be evaluated: `peak used of rank 0: 10.0 GiB
+/// -> 12.3 GiB, +2.30 GiB (+23 %)`.
 pub(super) fn miss(miss: &Miss) -> String {
     match miss {
         Miss::Grew {
@@ -284,7 +286,8 @@ pub(super) fn miss(miss: &Miss) -> String {
 /// fail in the same way.
 const LISTED: usize = 10;
 
-/// The reasons why a gate failed, with at most [`LISTED`] lines.
+/// The reasons why a gate failed or could not be evaluated, one line each. Of more than [`LISTED`]
+/// reasons, the rest are only counted in a last line.
 pub(super) fn misses(gate: &GateOutcome) -> Vec<String> {
     let mut lines: Vec<String> = gate.misses.iter().take(LISTED).map(miss).collect();
     let more = gate.misses.len().saturating_sub(LISTED);
@@ -303,7 +306,7 @@ pub fn unjudged_gates(comparison: &Comparison) -> Vec<String> {
         .collect()
 }
 
-/// Sentences about ranks and phases that only one side of the comparison has.
+/// Sentences about ranks and phases that only one of the two runs has: `only the base has rank 3`.
 pub(super) fn lone(comparison: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
     for (name, ranks) in [
@@ -366,7 +369,7 @@ pub(super) fn listed_ranks(comparison: &Comparison) -> (Vec<&RankComparison>, us
     (ranks, left_out)
 }
 
-/// Whether a metric of the rank or of one of its phases changed.
+/// Whether a metric of the rank or of one of its phases is higher or lower in the new run.
 pub(super) fn has_changed(rank: &RankComparison) -> bool {
     let phases = rank.phases.iter().flat_map(|phase| &phase.differences);
     let mut all = rank.differences.iter().chain(phases);

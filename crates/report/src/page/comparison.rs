@@ -11,13 +11,13 @@ use crate::scale::Span;
 use crate::story::Story;
 use crate::track::{DrawnTrack, Measure, UNKNOWN};
 
-/// The number of points in each curve when runs are aligned by time.
+/// The number of points in each curve when two runs are aligned by the time since their start.
 const POINTS: usize = 1200;
 /// The distance of two steps on the x axis when runs are aligned by step. The x axis is in
 /// nanoseconds, so each step is drawn one second after the previous step.
 const STEP_NS: i64 = 1_000_000_000;
 
-/// How the curves of two compared runs are aligned.
+/// What the x axis of a chart with the memory curves of two runs counts: time or training steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Alignment {
     /// Samples of both runs with the same time since the first sample of their run have the same x
@@ -29,7 +29,8 @@ pub enum Alignment {
 }
 
 impl Alignment {
-    /// The name of the alignment in the URL of a page.
+    /// The name of the alignment in the URL of a comparison page, as the value of the parameter
+    /// `align`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -38,10 +39,10 @@ impl Alignment {
     }
 }
 
-/// The names of the two curves.
+/// The names of the two runs in the legend: first that of the base run, then that of the new run.
 pub(crate) type Names<'a> = (&'a str, &'a str);
 
-/// Builds the data of a page that shows both runs.
+/// Builds the data of a page that shows the memory curves of a base run and a new run in one chart.
 pub(crate) fn data(
     base: &Story,
     new: &Story,
@@ -135,7 +136,7 @@ impl Builder {
                 return Err(DrawError::NoSteps);
             };
             last = *end;
-            // A step that was not sampled gets the value of the previous step.
+            // A step at whose end no sample was taken gets the value of the previous step.
             let levels = sides.map(|side| {
                 let until = side.keys().next_back().copied().unwrap_or(i64::MIN);
                 let mut level = UNKNOWN;

@@ -8,7 +8,7 @@ use stormlog_format::Map;
 pub struct Columns(pub &'static [&'static str]);
 
 impl Columns {
-    /// Runs.
+    /// The columns of a list of runs.
     pub const RUNS: Self = Self(&[
         "run_id",
         "explicit",
@@ -41,7 +41,8 @@ impl Columns {
         "url",
         "path",
     ]);
-    /// Sessions.
+    /// The columns of a list of sessions, each of which is the recording of one process or one of
+    /// its devices.
     pub const SESSIONS: Self = Self(&[
         "session_id",
         "status",
@@ -60,7 +61,7 @@ impl Columns {
         "event_count",
         "oom_bundle_count",
     ]);
-    /// Events.
+    /// The columns of a list of recorded events.
     pub const EVENTS: Self = Self(&[
         "session_id",
         "timestamp_ns",
@@ -76,7 +77,7 @@ impl Columns {
         "source_path",
         "session_status",
     ]);
-    /// OOM bundles.
+    /// The columns of a list of OOM bundles (folders that were written at out-of-memory errors).
     pub const OOMS: Self = Self(&[
         "bundle_path",
         "created_at_utc",
@@ -88,7 +89,7 @@ impl Columns {
         "exception_type",
         "exception_module",
     ]);
-    /// Issues.
+    /// The columns of a list of issues (problems that were recognised across runs).
     pub const ISSUES: Self = Self(&[
         "fingerprint_id",
         "kind",
@@ -101,7 +102,7 @@ impl Columns {
         "affected_sessions",
         "representative_evidence",
     ]);
-    /// Values of a metric.
+    /// The columns of `stormlog query summary`: values of a metric, by session or rank.
     pub const SUMMARY: Self = Self(&[
         "metric",
         "group_by",
@@ -130,7 +131,7 @@ impl Columns {
         "reasons",
     ]);
 
-    /// The names of the columns.
+    /// The names of the columns in the order in which they are printed.
     pub(super) fn names(self) -> Vec<String> {
         self.0.iter().map(|name| (*name).to_owned()).collect()
     }

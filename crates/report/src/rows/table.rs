@@ -34,7 +34,7 @@ const OPTIONAL: [&str; 16] = [
     "collector",
 ];
 
-/// Which rows determine the widths of the columns.
+/// Which rows of a table determine the widths of its columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Widths {
     /// All rows of the table determine the widths.
@@ -95,7 +95,7 @@ impl<'a> Table<'a> {
         table
     }
 
-    /// Prints the names of the columns and the first rows.
+    /// Prints the titles of the columns, a line below them, and rows.
     pub(super) fn print(&self, rows: &[Map], out: &mut dyn Write) -> io::Result<()> {
         if rows.is_empty() {
             writeln!(out, "No rows.")?;
@@ -175,7 +175,7 @@ fn dropped(columns: &[(&String, usize)], most: usize) -> Vec<usize> {
         .filter_map(|name| columns.iter().position(|(column, _)| column == name));
     let rightmost = (1..columns.len()).rev();
     let mut dropped: Vec<usize> = Vec::new();
-    // Two spaces separate each column from the previous one.
+    // The width of the table includes two spaces between neighbouring columns.
     let widths = columns.iter().map(|(_, width)| width);
     let mut total = widths.sum::<usize>() + 2 * columns.len().saturating_sub(1);
     for index in optional.chain(rightmost) {
@@ -191,13 +191,13 @@ fn dropped(columns: &[(&String, usize)], most: usize) -> Vec<usize> {
     dropped
 }
 
-/// Whether a metric's values are numbers of bytes.
+/// Whether the values of the metric with this name are numbers of bytes, according to the name.
 fn is_of_bytes(metric: &Value) -> bool {
     let metric = metric.as_text().map(|text| text.to_str_lossy());
     metric.is_some_and(|metric| metric.ends_with("_bytes") || metric.ends_with("_gap_growth"))
 }
 
-/// Whether a cell has a value.
+/// Whether a cell contains anything; null, an empty map and an empty list count as empty.
 fn has_value(value: Option<&Value>) -> bool {
     match value {
         None | Some(Value::Null) => false,
@@ -222,9 +222,9 @@ fn title(name: &str, humanise: bool) -> String {
         _ => name,
     };
     let words = name.split('_').map(|word| {
-        let mut letters = word.chars();
-        let first = letters.next().map(|first| first.to_ascii_uppercase());
-        first.into_iter().chain(letters).collect::<String>()
+        let mut characters = word.chars();
+        let first = characters.next().map(|first| first.to_ascii_uppercase());
+        first.into_iter().chain(characters).collect::<String>()
     });
     words.collect::<Vec<_>>().join(" ")
 }
@@ -238,7 +238,7 @@ fn text(name: &str, value: Option<&Value>, humanise: bool) -> String {
     }
     match value {
         Value::Int(number) if name.ends_with("_bytes") => bytes::human(*number),
-        // Bundles of older versions store an unknown time as zero.
+        // Bundles that older versions wrote contain a zero where a time is unknown.
         Value::Int(0) if name.ends_with("_ns") => "-".into(),
         Value::Int(number) if name == "window_ns" => time::span(*number),
         Value::Int(number) if name.ends_with("_ns") => time::moment(*number),

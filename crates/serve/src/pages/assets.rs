@@ -11,7 +11,7 @@ const SCRIPT: &str = include_str!("../../assets/serve.js");
 const STYLE: &str = include_str!("../../assets/serve.css");
 const ICON: &str = include_str!("../../assets/icon.svg");
 
-/// Serves an asset by its name.
+/// Serves a script, a style sheet or an image by its file name.
 pub(crate) async fn get(Path(name): Path<String>) -> Response {
     let (kind, text) = match name.as_str() {
         "plot.js" => ("text/javascript", stormlog_report::page_script().to_owned()),

@@ -22,7 +22,7 @@ use crate::runs::Entry;
 /// limit.
 const PEAK_GROWTH: &str = "5%";
 
-/// The query of a comparison: which runs to compare, and how.
+/// The parsed query string of a comparison's URL: which runs to compare, and how.
 #[derive(Clone, Debug, Default)]
 struct Wish {
     runs: Vec<String>,
@@ -123,7 +123,7 @@ pub(crate) async fn page(
     }
 }
 
-/// Serves the drawing and the comparison of two runs as JSON.
+/// Serves what the comparison page shows as JSON: the data of the chart, and the tables as HTML.
 pub(crate) async fn data(
     State(app): State<Arc<App>>,
     Query(pairs): Query<Vec<(String, String)>>,

@@ -31,7 +31,8 @@ const PATIENCE: Duration = Duration::from_millis(1500);
 /// The largest number of characters stored as the reason for a decision about an issue.
 const LONGEST_REASON: usize = 500;
 
-/// The issues found in each folder, without the states from its `issues.json`.
+/// The issues that the last search found in each served folder, without their states (open,
+/// resolved, ignored), which are read from the folder's `issues.json` for every page.
 #[derive(Default)]
 pub(crate) struct Cache {
     found: Mutex<Found>,
@@ -103,7 +104,8 @@ struct Folder {
     number: usize,
     name: String,
     rows: Vec<Row>,
-    /// Why the states in the folder's `issues.json` cannot be read.
+    /// Why the states of issues in the folder's `issues.json` cannot be read; `None` if they were
+    /// read.
     damaged: Option<String>,
 }
 
@@ -122,13 +124,13 @@ struct Row {
     is_open: bool,
 }
 
-/// Serves the page with the issues.
+/// Serves the page that lists the issues of all served folders.
 pub(crate) async fn page(
     State(app): State<Arc<App>>,
     Extension(MayChange(may_change)): Extension<MayChange>,
 ) -> Response {
-    let own = Arc::clone(&app);
-    let filling = tokio::task::spawn_blocking(move || own.issues.fill(&own));
+    let for_search = Arc::clone(&app);
+    let filling = tokio::task::spawn_blocking(move || for_search.issues.fill(&for_search));
     let is_late = tokio::time::timeout(PATIENCE, filling).await.is_err();
     let made = reading(move || {
         let found = app.issues.get();

@@ -15,7 +15,7 @@ use crate::app::{App, reading, rendered};
 use crate::digest::Digest;
 use crate::runs::{Entry, FIRST_LIST, Listing, Peak};
 
-/// The number of runs on one page of the list.
+/// The largest number of runs that one page of the list shows.
 const ROWS: usize = 100;
 const STATUSES: [(&str, &str); 5] = [
     ("", "all"),
@@ -220,7 +220,8 @@ impl Known {
     }
 }
 
-/// Serves the list of runs, or only its rows.
+/// Serves the page with the list of runs, or only the HTML of its rows, with which a script updates
+/// an open page.
 pub(crate) async fn page(
     State(app): State<Arc<App>>,
     Query(pairs): Query<Vec<(String, String)>>,
@@ -302,7 +303,8 @@ fn needs_all(wish: &Wish) -> bool {
     by_digest || ["peak", "verdict"].contains(&wish.sort.as_str())
 }
 
-/// Builds the query string of a list, with each value escaped.
+/// Builds the query string for the URL of a list with the same search, filter and order, to which a
+/// page number can be appended.
 fn query(wish: &Wish) -> String {
     let pairs = [
         ("q", &wish.search),

@@ -50,7 +50,8 @@ pub(crate) async fn page(State(app): State<Arc<App>>, Path(id): Path<String>) ->
     }
 }
 
-/// Serves the drawing of a run and the sections below it as JSON.
+/// Serves what the page of a run shows as JSON: the data of the chart, and the sections around it
+/// as HTML.
 pub(crate) async fn data(State(app): State<Arc<App>>, Path(id): Path<String>) -> Response {
     let made = reading(move || {
         let entry = app.entry(&id)?;
@@ -293,23 +294,23 @@ fn ranks(story: &Story, coverage: &[RankCoverage]) -> Vec<Rank> {
             )
         })
         .collect();
-    order.sort_by_key(|(away, _)| std::cmp::Reverse(away.map(i64::saturating_abs)));
-    let largest = order.first().and_then(|(away, _)| *away);
-    let largest = largest.map_or(1, |away| away.saturating_abs().max(1));
-    let row = |(away, rank): &(Option<i64>, &RankCoverage)| Rank {
+    order.sort_by_key(|(deviation, _)| std::cmp::Reverse(deviation.map(i64::saturating_abs)));
+    let largest = order.first().and_then(|(deviation, _)| *deviation);
+    let largest = largest.map_or(1, |deviation| deviation.saturating_abs().max(1));
+    let row = |(deviation, rank): &(Option<i64>, &RankCoverage)| Rank {
         number: rank.rank,
         host: rank.host.clone(),
         peak: size(peak(rank.rank)),
         last: size(last(rank.rank)),
-        deviation: away.map_or_else(
+        deviation: deviation.map_or_else(
             || "unknown".to_owned(),
-            |away| {
-                let sign = if away < 0 { "−" } else { "+" };
-                format!("{sign}{}", bytes::human(away.saturating_abs()))
+            |bytes| {
+                let sign = if bytes < 0 { "−" } else { "+" };
+                format!("{sign}{}", bytes::human(bytes.saturating_abs()))
             },
         ),
-        share: away.map_or(0, |away| {
-            away.saturating_abs().saturating_mul(100) / largest
+        share: deviation.map_or(0, |deviation| {
+            deviation.saturating_abs().saturating_mul(100) / largest
         }),
         samples: rank.samples,
         gaps: if rank.gaps == 0 {
@@ -329,7 +330,7 @@ fn median(mut values: Vec<i64>) -> Option<i64> {
     Some(lower.midpoint(upper))
 }
 
-/// Lists the OOM bundles of a run.
+/// Lists the OOM bundles of a run, the folders that were written when memory ran out.
 fn bundles(entry: &Entry) -> Vec<Bundle> {
     let found = Catalog::open(&entry.oom_bundles).oom_bundles;
     let bundle = |bundle: &OomBundle| {
@@ -371,7 +372,7 @@ fn is_snapshot(file: &FilePath) -> bool {
     is_file && (ending == "pickle" || ending == "pkl") && is_pickle(file)
 }
 
-/// Serves the timeline of a run as a picture, for readers without scripts.
+/// Serves the timeline of a run as an SVG picture, for browsers that run no scripts.
 pub(crate) async fn picture(State(app): State<Arc<App>>, Path(id): Path<String>) -> Response {
     let made = reading(move || {
         let entry = app.entry(&id)?;
@@ -400,7 +401,8 @@ pub(crate) async fn picture(State(app): State<Arc<App>>, Path(id): Path<String>)
     }
 }
 
-/// Serves a snapshot of PyTorch's allocator as a page of its own.
+/// Serves a page that shows one of the run's snapshots of PyTorch's allocator; `number` is its
+/// index in the list of snapshots.
 pub(crate) async fn snapshot(
     State(app): State<Arc<App>>,
     Path((id, number)): Path<(String, usize)>,
@@ -443,7 +445,7 @@ fn snapshot_page(file: &FilePath) -> Result<String, String> {
     allocator_page(&account, Theme::System).map_err(|error| failure(&error))
 }
 
-/// The content security policy inside a page that was made for a file.
+/// The content security policy in the `<meta>` element of an HTML page.
 fn policy_in(page: &str) -> Option<String> {
     let (_, rest) = page.split_once("http-equiv=\"Content-Security-Policy\" content=\"")?;
     let (policy, _) = rest.split_once('"')?;

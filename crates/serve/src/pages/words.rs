@@ -1,4 +1,5 @@
-//! Phrases and small drawings that several pages use.
+//! Texts and small drawings that several pages use: sizes, durations, how a run ended, and the
+//! small memory curve of a run.
 
 use std::fmt::Write as _;
 
@@ -7,7 +8,7 @@ use stormlog_report::{bytes, time};
 
 use crate::digest::Digest;
 
-/// Width and height of the small curve of a run in pixels.
+/// Width and height in SVG units of the small memory curve that the list shows for each run.
 const WIDTH: f64 = 120.0;
 const HEIGHT: f64 = 26.0;
 
@@ -16,7 +17,7 @@ pub(super) fn size(value: Option<i64>) -> String {
     value.map_or_else(|| "unknown".to_owned(), bytes::human)
 }
 
-/// Formats a duration: `2 h 3 min`.
+/// Formats a duration in nanoseconds with two units: `2 h 3 min`.
 pub(super) fn duration(ns: i64) -> String {
     let seconds = ns / 1_000_000_000;
     match seconds {

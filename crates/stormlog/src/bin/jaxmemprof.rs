@@ -1,4 +1,4 @@
-//! The command `jaxmemprof`.
+//! The program `jaxmemprof`, with its command line from stormlog 0.3.9.
 
 fn main() -> std::process::ExitCode {
     stormlog::main(stormlog::Dialect::Jaxmemprof)

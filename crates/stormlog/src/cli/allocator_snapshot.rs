@@ -25,7 +25,7 @@ const MOST_ATTRIBUTION_BYTES: u64 = 64 << 20;
 const HOLDERS: usize = 15;
 const BLOCKS: usize = 10;
 
-/// Prints the content of a snapshot.
+/// Prints what a snapshot of PyTorch's allocator contains, for `stormlog show`.
 pub(crate) fn show(path: &Path, as_json: bool, console: &mut Console<'_>) -> anyhow::Result<()> {
     let accounts = accounts(path, console)?;
     let name = path.to_string_lossy();
@@ -51,7 +51,7 @@ pub(crate) fn show(path: &Path, as_json: bool, console: &mut Console<'_>) -> any
     Ok(())
 }
 
-/// Draws the first device of a snapshot as a page.
+/// Draws the memory of the first device in a snapshot as an HTML page, for `stormlog plot`.
 pub(crate) fn page(path: &Path, theme: Theme, console: &mut Console<'_>) -> anyhow::Result<String> {
     let accounts = accounts(path, console)?;
     let Some(first) = accounts.first() else {
@@ -72,7 +72,7 @@ pub(crate) fn page(path: &Path, theme: Theme, console: &mut Console<'_>) -> anyh
     Ok(allocator_page(first, theme)?)
 }
 
-/// Reads a snapshot and computes what holds memory on each device.
+/// Reads a snapshot file and computes for each device which lines of code hold its memory.
 fn accounts(path: &Path, console: &mut Console<'_>) -> anyhow::Result<Vec<Account>> {
     let failure = |error: SnapshotError| {
         let hint = match error {

@@ -88,7 +88,7 @@ pub(crate) enum ReportFormat {
     Md,
 }
 
-/// The kinds of findings that make the command exit with code 2.
+/// The value of `--fail-on`: the kinds of findings that make the command exit with code 2.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FailOn(Vec<Kind>);
 
@@ -174,11 +174,11 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
             pretty(&document)
         }
         (None, ReportFormat::Md) => {
-            to_markdown(&report) + &named(&pictures, |name| escaped(name).into())
+            to_markdown(&report) + &pictures_line(&pictures, |name| escaped(name).into())
         }
         (None, _) => {
             to_text(&report, console.terminal(arguments.output.as_deref()))
-                + &named(&pictures, for_terminal)
+                + &pictures_line(&pictures, for_terminal)
         }
     };
     let failed = arguments
@@ -240,16 +240,17 @@ fn pictures_of(
     Ok(names.collect())
 }
 
-/// The line that lists the written pictures, with their names escaped.
-fn named(pictures: &[String], harmless: fn(&str) -> Cow<'_, str>) -> String {
+/// The last line of a report, which names the files of the written pictures; `escape` escapes the
+/// names.
+fn pictures_line(pictures: &[String], escape: fn(&str) -> Cow<'_, str>) -> String {
     if pictures.is_empty() {
         return String::new();
     }
-    let names: Vec<Cow<'_, str>> = pictures.iter().map(|name| harmless(name)).collect();
+    let names: Vec<Cow<'_, str>> = pictures.iter().map(|name| escape(name)).collect();
     format!("\nPictures: {}\n", names.join(", "))
 }
 
-/// Writes a report to a file or to standard output.
+/// Writes a report to the file `output`, or to standard output if it is `None`.
 pub(crate) fn write(
     output: Option<&Path>,
     text: &str,

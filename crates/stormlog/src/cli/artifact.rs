@@ -15,7 +15,7 @@ use crate::failure::hinted;
 /// number is printed.
 const LISTED: usize = 10;
 
-/// Prints warnings about all parts of artifacts that could not be read.
+/// Prints a warning about each part of an artifact (a file of a recording) that could not be read.
 pub(crate) fn warn_of_damage(damage: &[Damage], console: &mut Console<'_>) -> std::io::Result<()> {
     for place in damage.iter().take(LISTED) {
         writeln!(console.err, "warning: {}", for_terminal(&place.to_string()))?;

@@ -145,7 +145,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     }
 }
 
-/// Saves a run as a baseline without comparing it.
+/// Saves a run as a baseline file for later comparisons, when only one run was given.
 fn save_alone(
     arguments: &Arguments,
     gates: &Gates,

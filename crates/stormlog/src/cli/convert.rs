@@ -66,7 +66,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(Exit::Fine)
 }
 
-/// What a conversion wrote and which records it skipped.
+/// The result of a conversion: the number of events written, and the records that were skipped
+/// because they could not be read.
 struct Converted {
     events: usize,
     damage: Vec<Damage>,

@@ -1,4 +1,5 @@
-//! `stormlog demo`: records and analyzes a real workload with a real leak.
+//! `stormlog demo`: records this process while it allocates and leaks memory like a training
+//! program, then analyzes the recording and draws it.
 
 use std::ffi::OsString;
 use std::hint::black_box;

@@ -101,20 +101,21 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     )
 }
 
-/// The device that the user requested.
+/// Which GPU to diagnose when neither a command nor a process is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Device {
-    /// The first GPU, or no GPU if the machine has none.
+    /// The first GPU, or the process itself on a machine without GPUs.
     Any,
     /// The GPU with this index; if the machine has no such GPU, the command fails.
     Number(u32),
     /// The GPU with this index, or the process itself on a machine without GPUs.
     Preferred(u32),
-    /// No GPU.
+    /// No GPU; the process itself is diagnosed.
     Cpu,
 }
 
-/// Records and diagnoses as requested, and prints the result.
+/// Records a GPU, a process or a command, writes a bundle with the diagnosis, and prints the
+/// result.
 pub(crate) fn diagnose(
     flavour: Flavour,
     common: &Common,
@@ -304,7 +305,8 @@ fn print_outcome(
     Ok(())
 }
 
-/// The command line with secrets removed, because bundles are shared with other people.
+/// The command line of this process with secrets removed. It is written into the bundle, which may
+/// be shared with other people.
 fn command_line() -> String {
     let words: Vec<String> = std::env::args_os()
         .map(|word| word.to_string_lossy().into_owned())

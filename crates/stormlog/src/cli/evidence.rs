@@ -32,9 +32,9 @@ const ANSWER: &str = "evidence.answer";
 /// How often the command checks for the answer, and the largest size of an answer in bytes.
 const PAUSE: Duration = Duration::from_millis(200);
 const LARGEST_BYTES: u64 = 4 << 20;
-/// The version of the JSON document that is printed.
+/// The version of the JSON document that `--json` prints.
 const SCHEMA_VERSION: u32 = 1;
-/// The largest number of lines printed for one device.
+/// The largest number of lines of code, and of holders of memory, printed for one device.
 const MOST_LINES: usize = 5;
 
 /// Ask a running job which lines allocate the memory that stays
@@ -60,13 +60,14 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// A sink for which evidence was requested, and the answer of its recorder.
-struct Asked {
+/// The folder of a recording (a sink) into which a request was written, and the answer of its
+/// recorder; `None` until it answers.
+struct AskedSink {
     directory: PathBuf,
     answer: Option<Value>,
 }
 
-impl Asked {
+impl AskedSink {
     fn is_ended(&self) -> bool {
         let answer = self.answer.as_ref();
         answer.is_some_and(|answer| answer["state"] == "ended")
@@ -83,11 +84,11 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     for directory in sinks {
         leave_request(&directory, &id)?;
         let answer = None;
-        asked.push(Asked { directory, answer });
+        asked.push(AskedSink { directory, answer });
     }
     let deadline = Instant::now() + patience;
     let mut shown = None;
-    while !asked.iter().all(Asked::is_ended) && Instant::now() < deadline {
+    while !asked.iter().all(AskedSink::is_ended) && Instant::now() < deadline {
         sleep(PAUSE);
         for one in &mut asked {
             one.answer = read_answer(&one.directory, &id).or(one.answer.take());
@@ -124,7 +125,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(Exit::Fine)
 }
 
-/// Finds the sinks of devices below a folder that have a running session.
+/// Finds the folders of recordings (sinks) below a run's folder to which `stormlog run` is still
+/// recording a device. Fails if there are none.
 fn running_sinks(run: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut ended = 0;
     let mut sinks = Vec::new();
@@ -228,7 +230,7 @@ struct Device<'a> {
     evidence: Option<&'a Value>,
 }
 
-fn print_json(asked: &[Asked], console: &mut Console<'_>) -> anyhow::Result<()> {
+fn print_json(asked: &[AskedSink], console: &mut Console<'_>) -> anyhow::Result<()> {
     let devices = asked.iter().map(|one| Device {
         directory: one.directory.to_string_lossy(),
         is_complete: one.is_ended(),
@@ -240,7 +242,7 @@ fn print_json(asked: &[Asked], console: &mut Console<'_>) -> anyhow::Result<()> 
     })?)
 }
 
-fn print_text(asked: &[Asked], console: &mut Console<'_>) -> anyhow::Result<()> {
+fn print_text(asked: &[AskedSink], console: &mut Console<'_>) -> anyhow::Result<()> {
     for one in asked {
         let directory = one.directory.to_string_lossy();
         let Some(answer) = &one.answer else {
@@ -254,7 +256,8 @@ fn print_text(asked: &[Asked], console: &mut Console<'_>) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Describes the answer of a recorder as lines of text.
+/// Describes the answer of a recorder as lines of text: a summary of the evidence windows, the
+/// lines of code that allocated the memory that stays, and what holds it.
 fn lines(answer: &Value) -> Vec<String> {
     let number = |value: &Value| value.as_i64().unwrap_or(0);
     let none = Vec::new();
@@ -358,8 +361,8 @@ mod tests {
         std::os::unix::fs::symlink(&other, folder.path().join(REQUEST)).unwrap();
         leave_request(folder.path(), "abc").unwrap();
         assert_eq!(std::fs::read_to_string(&other).unwrap(), "keep");
-        let about = std::fs::symlink_metadata(folder.path().join(REQUEST)).unwrap();
-        assert_eq!((about.is_file(), about.mode() & 0o777), (true, 0o600));
+        let metadata = std::fs::symlink_metadata(folder.path().join(REQUEST)).unwrap();
+        assert_eq!((metadata.is_file(), metadata.mode() & 0o777), (true, 0o600));
         let answer = folder.path().join(ANSWER);
         std::fs::write(
             &answer,

@@ -57,7 +57,7 @@ enum AlertFormatFlag {
 }
 
 impl ExportFlags {
-    /// The receivers of alerts and metrics that the flags name.
+    /// Where alerts and metrics are sent according to the flags; fails if a URL is invalid.
     pub(crate) fn targets(&self) -> anyhow::Result<Targets> {
         let alerts = self.alert.as_deref().map(|url| {
             let address = address("--alert", url)?;
@@ -147,7 +147,7 @@ mod tests {
     fn variables_of_opentelemetry_name_the_collector_and_its_headers() {
         fn of(variables: &[(&str, &str)]) -> anyhow::Result<Otlp> {
             otlp_of_variables(|name| {
-                let found = variables.iter().find(|(own, _)| *own == name);
+                let found = variables.iter().find(|(known, _)| *known == name);
                 found.map(|(_, value)| (*value).to_owned())
             })
         }

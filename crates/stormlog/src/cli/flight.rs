@@ -67,7 +67,8 @@ impl FlightFlags {
     }
 }
 
-/// Writes bundles when memory runs out.
+/// Writes a bundle (a folder with the last events and facts about the machine) each time memory
+/// runs out.
 pub(crate) struct FlightRecorder {
     root: PathBuf,
     retention: Retention,
@@ -162,12 +163,13 @@ impl FlightRecorder {
         self.dump(recorder, &exception, "control group", pid, Map::new())
     }
 
-    /// The last bundle that was written.
+    /// The folder of the last bundle that was written; `None` if none was written.
     pub(crate) fn last_bundle(&self) -> Option<&Path> {
         self.last.as_deref()
     }
 
-    /// Writes a bundle when an error of the recording is an out-of-memory error.
+    /// Writes a bundle if the error that ended the recording is an out-of-memory error; returns the
+    /// folder of the bundle.
     pub(crate) fn failed(
         &mut self,
         recorder: &Recorder,

@@ -11,7 +11,8 @@ use crate::console::Console;
 use crate::failure::hinted;
 use crate::services::{Finished, Request, Service};
 
-/// The largest number of characters printed of a service's error message.
+/// The largest number of characters printed of an error message of W&B or `MLflow`; the rest is
+/// cut.
 const LONGEST_COMPLAINT: usize = 500;
 
 /// Services to log the result to.
@@ -153,8 +154,8 @@ impl Integrations {
             }
             match services.log(&request, command, &finished) {
                 Ok(None) => writeln!(console.err, "logged to {name}")?,
-                Ok(Some(place)) => {
-                    writeln!(console.err, "logged to {name}: {}", for_terminal(&place))?;
+                Ok(Some(location)) => {
+                    writeln!(console.err, "logged to {name}: {}", for_terminal(&location))?;
                 }
                 Err(complaint) => writeln!(
                     console.err,

@@ -12,7 +12,8 @@ use stormlog_report::{Canvas, PictureKind, Story, Theme, draw, html_page, to_png
 use super::effect::{ExportFormat, PlotFormat};
 use crate::export::{EventFormat, EventWriter};
 
-/// Writes events to `exports/tracker_events_<time>.<format>` in a folder.
+/// Writes events to `exports/tracker_events_<time>.<format>` in a folder, and returns the path of
+/// the new file.
 pub(crate) fn events(
     folder: &Path,
     events: &[Event],
@@ -30,7 +31,8 @@ pub(crate) fn events(
     Ok(path)
 }
 
-/// Draws a story to `visualizations/timeline_<time>.<format>` in a folder.
+/// Draws the chart of a run to `visualizations/timeline_<time>.<format>` in a folder, and returns
+/// the path of the new file.
 pub(crate) fn plot(folder: &Path, story: &Story, format: PlotFormat) -> anyhow::Result<PathBuf> {
     let kind = if story.tracks().len() > 1 {
         PictureKind::Ranks

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobMatcher};
 
-/// Wildcard characters, which make a text a pattern.
-const WILD: [char; 4] = ['*', '?', '[', '{'];
+/// The wildcard characters: a typed path that contains one of them is a pattern for several paths.
+const WILDCARDS: [char; 4] = ['*', '?', '[', '{'];
 
-/// The largest number of entries of a folder that are listed.
+/// The largest number of entries of a folder that are listed, and of paths that a pattern finds.
 const MOST: usize = 2000;
 
-/// An entry of a folder.
+/// A file or folder that is offered as the completion of a typed path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) name: String,
@@ -26,7 +26,7 @@ pub(crate) fn split(text: &str) -> (PathBuf, &str) {
     }
 }
 
-/// Replaces `~` by the home folder.
+/// Replaces `~/` at the start of a typed path by the home folder of the user.
 pub(crate) fn home(text: &str) -> PathBuf {
     match (text.strip_prefix("~/"), std::env::var_os("HOME")) {
         (Some(rest), Some(home)) => Path::new(&home).join(rest),
@@ -77,7 +77,7 @@ pub(crate) fn paths(text: &str) -> Vec<PathBuf> {
 }
 
 fn of_pattern(pattern: &str) -> Vec<PathBuf> {
-    if !pattern.contains(WILD) {
+    if !pattern.contains(WILDCARDS) {
         return vec![home(pattern)];
     }
     let pattern = home(pattern).to_string_lossy().into_owned();
@@ -93,9 +93,10 @@ fn of_pattern(pattern: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The paths in a folder that match one part of a pattern, sorted.
+/// The paths in a folder whose names match `part`, the text between two slashes of a pattern,
+/// sorted.
 fn of_part(folder: &Path, part: &str) -> Vec<PathBuf> {
-    if !part.contains(WILD) {
+    if !part.contains(WILDCARDS) {
         let path = folder.join(part);
         return path.exists().then_some(path).into_iter().collect();
     }

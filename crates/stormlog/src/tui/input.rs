@@ -1,4 +1,5 @@
-//! Turns terminal events into messages, on a thread of its own.
+//! Reads keys and mouse events from the terminal on a thread of its own, and sends them to the main
+//! loop as messages.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::message::Message;
 
-/// How often the thread checks whether it should stop.
+/// How often the thread that reads terminal events checks whether it should stop.
 const POLL: Duration = Duration::from_millis(100);
 
 /// The thread that reads terminal events while the interface is shown.

@@ -4,7 +4,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::model::Tab;
 
-/// What a key does.
+/// What the interface does when a key is pressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Quit,
@@ -50,12 +50,13 @@ pub(crate) enum Action {
     ExportCsv,
 }
 
-/// A key and its action.
+/// A key of the interface, its action, and the text about it on the help screen.
 pub(crate) struct Binding {
     /// The name of the key for people. If the name is a single character, this character is the
     /// key.
     pub(crate) label: &'static str,
-    /// Further keys.
+    /// The keys that have this action in addition to the key in `label`; if the label is a name
+    /// such as `Tab`, all keys of the action.
     others: &'static [KeyCode],
     action: Action,
     pub(crate) help: &'static str,
@@ -77,8 +78,8 @@ const fn key(
 
 impl Binding {
     fn codes(&self) -> impl Iterator<Item = KeyCode> {
-        let mut letters = self.label.chars();
-        let only = letters.next().filter(|_| letters.next().is_none());
+        let mut characters = self.label.chars();
+        let only = characters.next().filter(|_| characters.next().is_none());
         only.map(Char)
             .into_iter()
             .chain(self.others.iter().copied())
@@ -254,7 +255,7 @@ impl Action {
     }
 }
 
-/// The action of a key on a given tab.
+/// The action of a key on a given tab; `None` if the key does nothing there.
 pub(crate) fn action(key: KeyEvent, tab: Tab) -> Option<Action> {
     if key.modifiers.contains(KeyModifiers::CONTROL) {
         return (key.code == Char('c')).then_some(Action::Quit);

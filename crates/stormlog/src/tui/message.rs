@@ -1,4 +1,5 @@
-//! Messages: everything that can happen to the terminal interface.
+//! The messages that the main loop of the terminal interface handles: input of the user, results of
+//! background threads, and new samples.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +18,8 @@ use super::model::{Comparison, Machine};
 use super::outline::Outline;
 use super::recent::Recent;
 
-/// The result of a repeated analysis of a running job.
+/// The new state of an opened job that is still being recorded, after it was loaded and analyzed
+/// again.
 #[derive(Debug)]
 pub(crate) struct Fresh {
     pub(crate) report: Arc<Report>,
@@ -30,7 +32,8 @@ pub(crate) struct Fresh {
     pub(crate) is_live: bool,
 }
 
-/// Something that happened and that the model must be updated for.
+/// Something that happened, such as a pressed key or a loaded file, and that changes the
+/// [`Model`](super::model::Model) of the interface.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// A key was pressed.
@@ -43,44 +46,49 @@ pub(crate) enum Message {
     Wheel(bool, u16, u16),
     /// The window was resized to a number of columns and rows.
     Resized(u16, u16),
-    /// Facts about this machine were read.
+    /// The host name and the GPUs of this machine were read.
     Machine(Machine),
     /// The loading of these paths has begun.
     Opened(Vec<PathBuf>),
     /// The sessions of the opened paths were read from their manifests.
     Sessions(Vec<SessionRow>),
-    /// Totals were read from the rollups of the opened paths.
+    /// The totals that the opened recordings store beside their events (rollups) were read.
     Outline(Outline),
     /// The progress of loading: how many bytes were read, and how many there are in total.
     Progress(u64, u64),
-    /// All events of the opened paths were read and the analysis has begun.
+    /// All events of the opened paths were read, and their analysis has begun.
     Looking,
-    /// The opened run is loaded and analyzed.
+    /// The opened paths are loaded and analyzed: the report about all runs, and the chart of the
+    /// first run.
     Run(Arc<Report>, Box<Story>),
     /// The opened run is still being recorded and will be analyzed again from time to time.
     Live,
     /// The running job was loaded and analyzed again.
     Refreshed(Box<Fresh>),
-    /// Recent runs, newest first.
+    /// The recent runs that the overview tab offers were listed, newest first.
     Recent(Vec<Recent>),
-    /// Another one of the loaded runs was drawn; the number is its index.
+    /// The user switched to another run of the report: the index of the run in the report, and its
+    /// chart.
     Shown(usize, Box<Story>),
-    /// The issues of the opened artifacts.
+    /// The issues (recurring problems) of the opened paths were found, or the user changed the
+    /// state of one of them.
     Issues(Vec<Issue>),
-    /// The shown run was compared with another artifact.
+    /// The shown run was compared with another run or a baseline.
     Compared(Box<Comparison>),
     /// The folder of the path that the user is typing was listed: the typed path and the folder's
     /// entries.
     Listed(String, Vec<Entry>),
-    /// New events of the sampled target have arrived.
+    /// New events of the target that the live view samples, such as a process, have arrived.
     Watched(Vec<Event>),
-    /// The sampled target cannot be read; the text is the reason.
+    /// The target that the live view samples cannot be read; the text is the reason.
     WatchFailed(String),
-    /// A requested action succeeded.
+    /// Something that the user requested, such as saving a plot, succeeded; the text is shown in
+    /// the status line.
     Done(String),
-    /// A requested action failed.
+    /// The export of events failed; the text is the reason. Unlike `Failed`, this does not end the
+    /// loading of a run.
     NotDone(String),
-    /// Opening, analyzing or comparing failed.
+    /// A request to the worker, such as opening or comparing a run, failed; the text is the reason.
     Failed(String),
 }
 

@@ -16,7 +16,7 @@ use super::recent::Recent;
 use super::run::{PhaseLine, RankLine, Run};
 use crate::cli::RankFilter;
 
-/// The tabs of the interface.
+/// A tab of the terminal interface; the first row of the screen lists all tabs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tab {
     Overview,
@@ -42,17 +42,17 @@ impl Tab {
     }
 }
 
-/// Facts about this machine.
+/// The facts about this machine that the overview tab shows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Machine {
     pub(crate) host: String,
-    /// The name and memory size of each GPU.
+    /// The index, name and memory size of each GPU, such as `0 NVIDIA H200 140 GiB`.
     pub(crate) gpus: Vec<String>,
-    /// The reason why no GPU is visible.
+    /// The reason why the GPUs cannot be listed; `None` if they were listed.
     pub(crate) no_gpu: Option<String>,
 }
 
-/// How far the loading of artifacts has come.
+/// How far the loading of the opened recordings has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loading {
     /// Nothing is being loaded.
@@ -61,7 +61,7 @@ pub(crate) enum Loading {
     Busy(u64, u64),
     /// All events are read and are being analyzed.
     Looking,
-    /// All artifacts are loaded and analyzed.
+    /// All opened recordings are loaded and analyzed.
     Ready,
 }
 
@@ -82,7 +82,7 @@ pub(crate) enum Pane {
     Comparison,
 }
 
-/// A dialog in which the user types one line.
+/// A dialog in which the user types one line, such as the path of a recording.
 #[derive(Clone, Debug)]
 pub(crate) struct Dialog {
     pub(crate) purpose: Purpose,
@@ -92,7 +92,7 @@ pub(crate) struct Dialog {
     pub(crate) is_fresh: bool,
     /// Entries of a folder that complete the typed path.
     pub(crate) entries: Vec<Entry>,
-    /// The index of the selected entry of the folder.
+    /// The index of the selected element of `entries`; `None` if no entry is selected.
     pub(crate) chosen: Option<usize>,
 }
 
@@ -119,13 +119,13 @@ impl Purpose {
         }
     }
 
-    /// Whether the typed text is a path; completions are offered only for paths.
+    /// Whether the user types a path into the dialog; completions are offered only for paths.
     pub(crate) fn is_path(self) -> bool {
         matches!(self, Self::Open | Self::Compare)
     }
 }
 
-/// The column by which sessions are sorted.
+/// The column by which the table on the sessions tab is sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SortBy {
     Start,
@@ -143,7 +143,7 @@ names!(SortBy {
     Job => "job",
 });
 
-/// The complete state of the terminal interface.
+/// The complete state of the terminal interface, from which each frame is drawn.
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) tab: Tab,
@@ -156,7 +156,8 @@ pub(crate) struct Model {
     pub(crate) loading: Loading,
     /// When the shown job was last analyzed; `None` if the job is not running.
     pub(crate) live_ns: Option<i64>,
-    /// The recent runs; `None` while they have not been listed yet.
+    /// The recent runs that the overview tab offers while nothing is open; `None` while they have
+    /// not been listed yet.
     pub(crate) recent: Option<Vec<Recent>>,
     pub(crate) sessions: Vec<SessionRow>,
     pub(crate) session_filter: String,
@@ -174,7 +175,7 @@ pub(crate) struct Model {
     pub(crate) issues: Option<Vec<Issue>>,
     pub(crate) monitor: Monitor,
     pub(crate) plot: PlotView,
-    /// The index of the selected line on each tab.
+    /// The index of the selected line on each tab, in the order of `Tab::ALL`.
     pub(crate) cursors: [usize; 6],
     pub(crate) dialog: Option<Dialog>,
     pub(crate) help: bool,
@@ -256,7 +257,7 @@ impl Model {
         rows
     }
 
-    /// The number of selectable lines on the current tab.
+    /// The number of lines on the current tab that the user can select.
     pub(crate) fn lines(&self) -> usize {
         match self.tab {
             Tab::Overview => self.offered().len(),
@@ -280,7 +281,8 @@ impl Model {
         }
     }
 
-    /// The findings of the shown run for the selected ranks.
+    /// The findings of the shown run, without findings about ranks that do not match the rank
+    /// filter.
     pub(crate) fn shown_findings(&self) -> Vec<&stormlog_analysis::detect::Finding> {
         let Some(run) = self.run.as_ref().and_then(Run::shown) else {
             return Vec::new();
@@ -300,7 +302,7 @@ impl Model {
         ranks.filter(|line| self.ranks.keeps(line.rank)).collect()
     }
 
-    /// The phases of the shown run for the selected ranks.
+    /// The phases of the shown run in which at least one rank that matches the rank filter was.
     pub(crate) fn shown_phases(&self) -> Vec<&PhaseLine> {
         let phases = self.run.iter().flat_map(|run| &run.phases);
         phases

@@ -12,7 +12,7 @@ use stormlog_report::clean;
 const KEPT: usize = 10_000;
 /// How many points of each device or host the live view keeps for its small curve.
 const POINTS: usize = 2_000;
-/// How many groups of alerts the live view keeps.
+/// How many groups of similar alerts the live view keeps.
 const ALERTS: usize = 50;
 
 /// A time without an event is normal up to this number of nanoseconds, because writers buffer
@@ -22,31 +22,33 @@ const LONG_SILENCE_NS: i64 = 5_000_000_000;
 /// A lane of the live view: the samples of one device, or of the host memory of processes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lane {
-    /// The time and the bytes in use of each sample.
+    /// The time in nanoseconds and the bytes in use of each sample, the oldest first.
     pub(crate) points: VecDeque<(i64, i64)>,
     pub(crate) total: Option<i64>,
     pub(crate) peak: i64,
 }
 
-/// A group of alerts with the same text.
+/// A group of alerts with the same severity and with texts that differ only in their digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AlertGroup {
     pub(crate) severity: &'static str,
     pub(crate) text: String,
     pub(crate) count: usize,
     pub(crate) last_ns: i64,
+    /// The text without digits, by which alerts are grouped.
     words: String,
 }
 
-/// The health that a collector reports.
+/// The health that the collector of a rank (the code that samples its memory) reports in its
+/// events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Health {
     pub(crate) status: String,
-    /// Why the collector is not healthy.
+    /// Why the collector is not healthy; `None` if its events state no reason.
     pub(crate) reason: Option<String>,
 }
 
-/// How long no event of the sampled target has arrived.
+/// The time since the last event of the sampled target, such as a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Silence {
     pub(crate) length_ns: i64,
@@ -93,7 +95,7 @@ impl Limits {
     }
 }
 
-/// The state of the live view.
+/// The state of the live view, which the monitoring tab shows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Monitor {
     /// The description of the sampled target; `None` when nothing is sampled.
@@ -101,20 +103,21 @@ pub(crate) struct Monitor {
     /// The lanes of the live view (samples of one device or of host memory), by rank and device.
     pub(crate) lanes: BTreeMap<(i64, i64), Lane>,
     pub(crate) events: VecDeque<Event>,
-    /// Groups of alerts with the same text, the latest first.
+    /// Groups of alerts whose texts differ only in their digits, the latest first.
     pub(crate) alerts: Vec<AlertGroup>,
     pub(crate) limits: Limits,
-    /// The reason why no new samples arrive.
+    /// The reason why the target could not be read; `None` again when new events arrive.
     pub(crate) failure: Option<String>,
-    /// The health of each rank's collector.
+    /// By rank, the health that the rank's collector reported last.
     pub(crate) health: BTreeMap<i64, Health>,
-    /// The limit that each device or host exceeded at its last sample; remembered so that an alert
-    /// is raised only once.
-    above: BTreeMap<(i64, i64), &'static str>,
+    /// By rank and device, the limit that the last sample exceeded (`warning` or `critical`,
+    /// otherwise `fine`); remembered so that an alert is raised only once.
+    last_levels: BTreeMap<(i64, i64), &'static str>,
 }
 
 impl Monitor {
-    /// Clears the live view and starts to show another target.
+    /// Clears the live view, except for its alert limits, and starts to show the target that `what`
+    /// describes.
     pub(crate) fn begin(&mut self, what: String) {
         *self = Self {
             what: Some(what),
@@ -123,7 +126,8 @@ impl Monitor {
         };
     }
 
-    /// Adds new events of the sampled target.
+    /// Adds new events of the sampled target to the lanes, the alerts and the health of the live
+    /// view.
     pub(crate) fn take(&mut self, events: Vec<Event>) {
         self.failure = None;
         for event in events {
@@ -135,7 +139,8 @@ impl Monitor {
         }
     }
 
-    /// How long ago the last event of the sampled target was recorded.
+    /// The time since the last event of the sampled target; `None` if nothing is sampled or no
+    /// event has arrived yet.
     pub(crate) fn silence(&self, now_ns: i64) -> Option<Silence> {
         let last = self.events.back().filter(|_| self.what.is_some())?;
         let length_ns = now_ns.saturating_sub(last.timestamp_ns).max(0);
@@ -164,12 +169,12 @@ impl Monitor {
         }
         match EventType::of(event.event_type.as_bytes()) {
             Some(EventType::Sample) => self.sample(key, event),
-            Some(EventType::Warning) => self.alert("warning", &said(event), event.timestamp_ns),
+            Some(EventType::Warning) => self.alert("warning", &text_of(event), event.timestamp_ns),
             Some(EventType::Critical | EventType::Error) => {
-                self.alert("critical", &said(event), event.timestamp_ns);
+                self.alert("critical", &text_of(event), event.timestamp_ns);
             }
             Some(EventType::CollectorDegraded) => {
-                self.alert("warning", &said(event), event.timestamp_ns);
+                self.alert("warning", &text_of(event), event.timestamp_ns);
             }
             _ => {}
         }
@@ -199,7 +204,7 @@ impl Monitor {
             share if share >= self.limits.warning => "warning",
             _ => "fine",
         };
-        let before = self.above.insert(key, level).unwrap_or("fine");
+        let before = self.last_levels.insert(key, level).unwrap_or("fine");
         if level != before && level != "fine" {
             let text = format!("{}: memory at {share:.1} %", lane_name(key.0, key.1));
             self.alert(level, &text, event.timestamp_ns);
@@ -248,7 +253,7 @@ pub(crate) fn share_of(total: i64, percent: f64) -> i64 {
     whole(total as f64 * percent / 100.0)
 }
 
-fn said(event: &Event) -> String {
+fn text_of(event: &Event) -> String {
     let context = event.context.as_ref().map(Text::to_str_lossy);
     clean(&context.unwrap_or_else(|| event.event_type.to_str_lossy()))
 }

@@ -3,24 +3,26 @@
 
 use stormlog_format::rollup::{Peak, RollupFile, WindowRollup};
 
-/// Facts about a run that are known before its events are read.
+/// The totals of a run that the overview tab shows while the events of the run are still being
+/// read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outline {
     pub(crate) peak_allocated: Option<i64>,
     pub(crate) peak_used: Option<i64>,
-    /// The rank with the highest memory use.
+    /// The rank that reached `peak_used`; `None` if it is unknown.
     pub(crate) peak_rank: Option<i64>,
     pub(crate) alerts: i64,
     pub(crate) ooms: i64,
     pub(crate) degraded: i64,
     /// The start of each rollup window and the highest memory use in it, in order of time.
     pub(crate) curve: Vec<(i64, i64)>,
-    /// The end of the last rollup window.
+    /// The end of the last rollup window (the time range that one entry of the rollups sums up).
     pub(crate) end_ns: i64,
 }
 
 impl Outline {
-    /// Makes the outline of a run from the rollups of its sinks.
+    /// Makes the outline of a run from the rollup files of its sinks, which contain totals of each
+    /// session and time window.
     pub(crate) fn of(files: &[RollupFile]) -> Self {
         let mut outline = Self::default();
         for session in files.iter().flat_map(|file| &file.sessions) {

@@ -14,7 +14,8 @@ pub(crate) struct Pen {
 }
 
 impl Pen {
-    /// The symbol that represents the curve in a legend.
+    /// The symbol in front of a curve's name in the legend: a short piece of its solid or dotted
+    /// line.
     pub(crate) fn sample(self) -> &'static str {
         match self.every {
             1 => "━",

@@ -9,11 +9,11 @@ pub(crate) struct PlotView {
     pub(crate) track: usize,
     /// The time range that the plot shows; `None` means the whole run.
     pub(crate) part: Option<(i64, i64)>,
-    /// The time at the cursor of the plot.
+    /// The time that the user selected in the plot, in nanoseconds; `None` if none is selected.
     pub(crate) cursor_ns: Option<i64>,
 }
 
-/// The shortest time range in nanoseconds that the plot can show.
+/// The length of the shortest time range that the user can zoom to, in nanoseconds.
 const CLOSEST_NS: i64 = 1_000_000;
 
 impl PlotView {
@@ -54,7 +54,8 @@ impl PlotView {
         from + scaled(to - from, share.clamp(0.0, 1.0))
     }
 
-    /// Moves the shown time range by a share of its length.
+    /// Moves the shown time range by a share of its length, to later times if `by` is positive, but
+    /// not beyond `whole`.
     pub(crate) fn pan(&mut self, whole: (i64, i64), by: f64) {
         let (from, to) = self.shown(whole);
         let moved = from.saturating_add(scaled(to - from, by));

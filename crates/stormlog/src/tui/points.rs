@@ -4,7 +4,8 @@
 /// The lowest and the highest value in each plot column; `None` where a column has no point.
 pub(crate) type Columns = Vec<Option<(i64, i64)>>;
 
-/// Assigns points (time and value) to the plot columns of a time span.
+/// The extremes of points (time and value) in each of `count` plot columns, which divide the time
+/// span from `from` to `to` evenly. Points outside the span are ignored.
 pub(crate) fn columns(
     points: impl IntoIterator<Item = (i64, i64)>,
     (from, to): (i64, i64),

@@ -12,12 +12,12 @@ use crate::machine::on_this_machine;
 
 /// The folder to which `stormlog run` writes recordings by default.
 pub(crate) const FOLDER: &str = "stormlog-runs";
-/// The largest number of runs that are listed.
-const MOST: usize = 50;
-/// The largest number of entries of a folder that are read.
+/// The largest number of recent runs that are listed.
+const MOST_RUNS: usize = 50;
+/// The largest number of files and subfolders that are checked in a folder that may contain runs.
 const MOST_ENTRIES: usize = 5_000;
 
-/// A recent run that the user can open.
+/// A run in the list of recent runs, from which the user can open it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Recent {
     pub(crate) path: PathBuf,
@@ -35,7 +35,7 @@ pub(crate) fn runs(here: &Path) -> Vec<Recent> {
     // Folders and packs are sorted by modification time, so that only the newest are opened even if
     // there are thousands.
     found.sort_by_key(|(modified, path)| (std::cmp::Reverse(*modified), path.clone()));
-    found.truncate(MOST);
+    found.truncate(MOST_RUNS);
     let mut runs: Vec<Recent> = found.into_iter().map(|(_, path)| recent(path)).collect();
     runs.sort_by_key(|run| std::cmp::Reverse(run.started_ns));
     runs

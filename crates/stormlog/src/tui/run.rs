@@ -13,30 +13,31 @@ use stormlog_report::{DrawnTrack, Mark, Measure, Phase, Story, UNKNOWN};
 /// that began before that time.
 const PHASES_BACK: usize = 10_000;
 
-/// The run on the screen.
+/// The run that the terminal interface shows, and the tables that are drawn about it.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) report: Arc<Report>,
     pub(crate) story: Story,
-    /// The index of the shown run in the report.
+    /// The index of the shown run in the list of runs of the report.
     pub(crate) index: usize,
     /// The marks in order of time, with their times on the shared clock of all ranks.
     pub(crate) marks: Vec<Mark>,
     /// All ranks of the job, also those without a recording; ranks with findings come first.
     pub(crate) ranks: Vec<RankLine>,
-    /// The total duration and peak of each phase, the longest first.
+    /// The table of phases: one line per phase, the phase with the longest total duration first.
     pub(crate) phases: Vec<PhaseLine>,
 }
 
-/// A line of the table of ranks.
+/// A line of the table of ranks on the diagnostics tab.
 #[derive(Clone, Debug)]
 pub(crate) struct RankLine {
     pub(crate) rank: i64,
-    /// What was recorded of the rank; `None` if nothing was recorded.
+    /// The sample count, peaks and gaps of the rank's recording; `None` if nothing was recorded.
     pub(crate) coverage: Option<RankCoverage>,
-    /// The peak of the rank's hidden memory in bytes.
+    /// The peak in bytes of the rank's hidden memory (device memory outside the framework's
+    /// allocator); `None` if it is unknown.
     pub(crate) hidden_peak: Option<i64>,
-    /// The most severe finding of the rank.
+    /// The severity and kind of the rank's most severe finding; `None` if the rank has no finding.
     pub(crate) finding: Option<(Severity, Kind)>,
     /// Whether a problem that affects all ranks began on this rank.
     pub(crate) is_first_cause: bool,
@@ -67,7 +68,8 @@ impl Run {
         run
     }
 
-    /// Shows the run with the given index of the loaded report.
+    /// Shows the run with the given index in the report; `story` is the content of this run's
+    /// chart.
     pub(crate) fn show(&mut self, index: usize, story: Story) {
         self.index = index;
         self.marks = story.marks();
@@ -80,7 +82,7 @@ impl Run {
         self.story = story;
     }
 
-    /// The run of the report that is shown.
+    /// The analysis of the shown run; `None` if the report contains no run.
     pub(crate) fn shown(&self) -> Option<&RunReport> {
         self.report.runs.get(self.index)
     }
@@ -94,7 +96,7 @@ impl Run {
         Some(&first.explanation)
     }
 
-    /// The innermost phase in which a rank was at a given time.
+    /// The innermost phase (a named time span of the program) in which a rank was at a given time.
     pub(crate) fn phase_at(&self, rank: i64, at_ns: i64) -> Option<&Phase> {
         let phases = self.story.phases();
         let end = phases.partition_point(|phase| phase.start_ns <= at_ns);
@@ -195,7 +197,7 @@ fn phase_lines(story: &Story) -> Vec<PhaseLine> {
     lines
 }
 
-/// The highest known value of a track between two times.
+/// The highest value of the samples between two times, both included; `None` if no value is known.
 fn peak_between(times: &[i64], values: &[i64], (from, to): (i64, i64)) -> Option<i64> {
     let start = times.partition_point(|time| *time < from);
     let end = times.partition_point(|time| *time <= to).max(start);

@@ -18,7 +18,7 @@ use super::message::Message;
 use crate::machine::now_ns;
 use crate::recording::gpu_collectors;
 
-/// Time between two samples.
+/// The time between two samples of the target.
 const INTERVAL: Duration = Duration::from_millis(500);
 
 /// The target that the live view samples: the GPUs, a process, the machine or sinks.
@@ -30,7 +30,8 @@ pub(crate) enum Target {
     Sinks(Vec<PathBuf>),
 }
 
-/// The handle of the thread that samples one target at a time.
+/// Starts and stops the thread that samples the target of the live view; only one target is sampled
+/// at a time.
 pub(crate) struct Sampler {
     sender: Sender<Message>,
     stop: Arc<AtomicBool>,
@@ -74,7 +75,7 @@ impl Sampler {
         });
     }
 
-    /// Stops sampling the target.
+    /// Makes the sampling thread end soon, without waiting for it.
     pub(crate) fn stop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
     }

@@ -21,7 +21,8 @@ use super::colours::SixteenColours;
 static TAKEN: AtomicBool = AtomicBool::new(false);
 static HOOK: Once = Once::new();
 
-/// The terminal in raw mode on its alternate screen.
+/// The terminal in raw mode on its alternate screen; the normal mode and screen are restored when
+/// this value is dropped.
 pub(crate) struct Guard {
     pub(crate) terminal: Terminal<CrosstermBackend<SixteenColours<Stdout>>>,
 }

@@ -24,7 +24,8 @@ const SINK: &str = "sink ";
 /// By how many lines the keys Page Up and Page Down move the selection.
 const PAGE: usize = 10;
 
-/// Applies a message to the model.
+/// Changes the model as a message requires, and returns the work that is now to be done outside the
+/// model, such as loading a path.
 pub(crate) fn update(model: &mut Model, message: Message) -> Vec<Effect> {
     match message {
         Message::Key(key) => return key_pressed(model, key),
@@ -256,7 +257,8 @@ fn wheel_turned(model: &mut Model, up: bool, column: u16, row: u16) -> Vec<Effec
     Vec::new()
 }
 
-/// Resets the selections when another run is shown.
+/// Resets the plot and the selected lines after another run was loaded or chosen, and selects the
+/// track of the most severe finding for the plot.
 fn begin_run(model: &mut Model) {
     model.plot = PlotView::default();
     model.outline = None;
@@ -280,10 +282,10 @@ fn refresh(model: &mut Model, fresh: Fresh) {
     };
     let chosen = names(model).into_iter().nth(model.plot.track);
     model.run = Some(Run::new(fresh.report, fresh.story));
-    let again = names(model)
+    let index = names(model)
         .into_iter()
         .position(|name| Some(name) == chosen);
-    model.plot.track = again.unwrap_or(0);
+    model.plot.track = index.unwrap_or(0);
     model.sessions = fresh.rows;
     model.issues = Some(fresh.issues);
     model.live_ns = fresh.is_live.then_some(fresh.at_ns);

@@ -25,7 +25,8 @@ use super::model::{Dialog, Loading, Model, Tab};
 /// The smallest window, in columns and rows, in which the interface can be drawn.
 const LEAST: (u16, u16) = (40, 12);
 
-/// Draws the whole screen.
+/// Draws the whole screen: the tab names, the current tab, the status line, and an open dialog or
+/// the help screen.
 pub(crate) fn draw(model: &Model, frame: &mut Frame<'_>) {
     let area = frame.area();
     if area.width < LEAST.0 || area.height < LEAST.1 {
@@ -80,16 +81,16 @@ fn tabs(model: &Model) -> Line<'static> {
     Line::from(spans)
 }
 
-/// What is drawn at the position of the mouse.
+/// The clickable thing that is drawn at the position of the mouse.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Hit {
-    /// The name of a tab.
+    /// The name of this tab in the first row of the screen.
     Tab(Tab),
     /// A line in the list of the current tab, with its index.
     Line(usize),
     /// A line in the table of ranks, with its index.
     Rank(usize),
-    /// A position on the plot, as a share of its width.
+    /// A position on the plot, as a share of its width from 0 (left) to 1 (right).
     Plot(f64),
     /// An entry of the folder that a dialog lists, with its index.
     Entry(usize),
@@ -147,7 +148,7 @@ fn inside(area: Rect) -> Rect {
     area.inner(Margin::new(1, 1))
 }
 
-/// The area below a header of one line.
+/// The area without its first row, which is the header of a table.
 fn below_header(area: Rect) -> Rect {
     Rect {
         y: area.y + 1,
@@ -196,14 +197,14 @@ fn status(model: &Model) -> Line<'static> {
     Line::from(spans)
 }
 
-/// A symbol that is animated while work is in progress.
+/// The symbol in the status line while work is in progress, which changes with the time.
 fn spinner(now_ns: i64) -> &'static str {
     const STATES: [&str; 8] = ["⣾ ", "⣽ ", "⣻ ", "⢿ ", "⡿ ", "⣟ ", "⣯ ", "⣷ "];
     let index = usize::try_from(now_ns / 33_000_000).unwrap_or(0);
     STATES[index % STATES.len()]
 }
 
-/// The number of entries that fit into a dialog.
+/// How many folder entries a dialog shows: all of them, or as many as the screen has rows for.
 fn dialog_room(dialog: &Dialog, body: Rect) -> usize {
     let room = usize::from(body.height).saturating_sub(5);
     dialog.entries.len().min(room)
@@ -215,7 +216,8 @@ fn dialog_area(dialog: &Dialog, body: Rect) -> Rect {
     Rect::new(body.x + 3, body.y + 1, width, height.min(body.height - 1))
 }
 
-/// The index of the first entry that a dialog shows.
+/// The index of the first folder entry that a dialog shows; above 0 if the list is scrolled down to
+/// the selected entry.
 fn dialog_first(dialog: &Dialog, body: Rect) -> usize {
     let listed = dialog_room(dialog, body);
     dialog

@@ -28,7 +28,7 @@ use crate::machine::{now_ns, on_this_machine, settle_statuses};
 /// screen.
 const REPORT_EVERY: Duration = Duration::from_millis(33);
 
-/// The handle of the worker's thread.
+/// Sends requests to the worker's thread, which answers them one after the other.
 pub(crate) struct Worker {
     requests: Sender<Effect>,
 }
@@ -47,14 +47,14 @@ impl Worker {
     }
 }
 
-/// The state of the worker's thread.
+/// The state of the worker's thread: the opened paths and what was loaded and computed from them.
 struct Desk {
     replies: Sender<Message>,
     store: Option<Store>,
     paths: Vec<PathBuf>,
     loaded: Vec<Loaded>,
     report: Option<(Arc<Report>, Story)>,
-    /// The id of a session that belongs to the shown run.
+    /// The id of a session of the shown run, by which the run is found again after a refresh.
     shown: Option<String>,
     /// When to analyze the run again; `None` if no session of the run is running.
     pace: Option<Pace>,
@@ -96,7 +96,7 @@ impl Desk {
                     paths => self.open(paths),
                 },
                 Effect::OpenSession(id) => self.analyze(Some(&id)),
-                Effect::ShowRun(place) => self.show_run(place),
+                Effect::ShowRun(index) => self.show_run(index),
                 Effect::Compare(text) => self.compare(&folder::home(&text)),
                 Effect::Decide(id, state) => self.decide(&id, state),
                 Effect::SavePlot(format, part, ranks) => self.save_plot(format, part, &ranks),
@@ -204,7 +204,7 @@ impl Desk {
         })))
     }
 
-    fn load(&mut self, store: &Store, reports: bool) -> anyhow::Result<()> {
+    fn load(&mut self, store: &Store, sends_progress: bool) -> anyhow::Result<()> {
         let mut artifacts = Vec::new();
         for path in &self.paths {
             artifacts.extend(artifacts_at(path)?);
@@ -218,7 +218,7 @@ impl Desk {
                 return;
             };
             progress.0 += read;
-            if reports && progress.1.elapsed() >= REPORT_EVERY {
+            if sends_progress && progress.1.elapsed() >= REPORT_EVERY {
                 progress.1 = Instant::now();
                 if let Ok(replies) = replies.lock() {
                     let _ = replies.send(Message::Progress(progress.0, total));
@@ -244,7 +244,8 @@ impl Desk {
         self.reply(Message::Run(report, Box::new(story)))
     }
 
-    /// Analyzes all loaded sessions; the run of the given session is shown first.
+    /// Analyzes all loaded sessions, moves the run of the given session to the front of the report,
+    /// and draws the chart of the first run.
     fn analyzed(&mut self, session_id: Option<&str>) -> anyhow::Result<(Arc<Report>, Story)> {
         let mut report = analyze(&self.loaded, &AnalyzeOptions::default())?;
         let is_wanted =
@@ -267,8 +268,8 @@ impl Desk {
             .collect()
     }
 
-    fn story(&self, report: &Report, place: usize) -> Story {
-        let Some(run) = report.runs.get(place) else {
+    fn story(&self, report: &Report, index: usize) -> Story {
+        let Some(run) = report.runs.get(index) else {
             return Story::default();
         };
         let ids: Vec<Text> = run
@@ -281,18 +282,18 @@ impl Desk {
         story
     }
 
-    fn show_run(&mut self, place: usize) -> anyhow::Result<()> {
+    fn show_run(&mut self, index: usize) -> anyhow::Result<()> {
         let Some((report, _)) = &self.report else {
             return Ok(());
         };
         let report = Arc::clone(report);
-        if report.runs.get(place).is_none() {
+        if report.runs.get(index).is_none() {
             return Ok(());
         }
-        let story = self.story(&report, place);
-        self.shown = session_of(&report, place);
+        let story = self.story(&report, index);
+        self.shown = session_of(&report, index);
         self.report = Some((report, story.clone()));
-        self.reply(Message::Shown(place, Box::new(story)))
+        self.reply(Message::Shown(index, Box::new(story)))
     }
 
     fn compare(&self, path: &Path) -> anyhow::Result<()> {

@@ -18,8 +18,8 @@ use super::{Ended, Plan, free_name};
 use crate::last_words;
 use crate::recording::{Capture, gpu_collectors};
 
-/// How often the driver's list of processes is read.
-const LOOK: Duration = Duration::from_secs(1);
+/// The time between two checks of which processes the GPU driver lists as users of each GPU.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// Recording from outside starts when the program has used a GPU in this number of successive
 /// checks. By then, a program that records its devices itself has usually reported this in the
@@ -47,7 +47,7 @@ impl OutsideDevices {
         let (root, interval, identity) = (plan.root.to_path_buf(), plan.interval, identity.clone());
         let work = move || {
             let mut seen = 0;
-            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK) {
+            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(CHECK_EVERY) {
                 let Ok(gpus) = nvml::gpus() else {
                     return;
                 };

@@ -19,7 +19,8 @@ use super::{Ended, Exception, Plan, free_name};
 use crate::cli::FlightRecorder;
 use crate::recording::{Capture, MAX_EVENTS};
 
-/// How many events a bundle for an out-of-memory error of host memory contains.
+/// How many of the last events are saved in the OOM bundle that is written when host memory runs
+/// out.
 const BUNDLE_EVENTS: usize = 600;
 
 /// How many readings of memory may wait in the queue of the thread that detects growing memory;

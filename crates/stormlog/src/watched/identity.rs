@@ -53,7 +53,8 @@ pub(super) fn run_id(root: &Path, identity: &DistributedIdentity) -> String {
     new_session_id().to_string()
 }
 
-/// The description of a run that is stored in its first event.
+/// The description of a run (its command, program, directory, commit and launcher) that is stored
+/// in its first event.
 pub(super) fn describe(
     id: &str,
     command: &[OsString],

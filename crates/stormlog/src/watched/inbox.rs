@@ -21,10 +21,10 @@ use stormlog_format::{Map, ProcessIdentity, Value};
 
 use super::inject::own_directory;
 
-/// The prefix of an inbox's directory name.
+/// The start of the name of an inbox, which is a directory inside the directory of the recording.
 const PREFIX: &str = ".inbox-";
 
-/// The file that identifies the `stormlog` process that owns an inbox.
+/// The name of the file in an inbox that identifies the `stormlog` process that created the inbox.
 const OWNER: &str = "owner";
 
 /// The largest number of bytes that are read of a report; a report has only a few lines.
@@ -41,7 +41,8 @@ const CHILD_FAILURES: [&str; 4] = [
     "CalledProcessError",
 ];
 
-/// The inbox of one run, which is deleted when the run ends.
+/// The directory in which the processes of one run write reports for `stormlog`. It is deleted when
+/// this value is dropped at the end of the run.
 pub(super) struct Inbox {
     directory: PathBuf,
 }
@@ -111,16 +112,16 @@ fn remove_leftovers(root: &Path) {
     let Some(here) = own_identity() else {
         return;
     };
-    let own = rustix::process::getuid().as_raw();
+    let user = rustix::process::getuid().as_raw();
     for name in names(root).iter().filter(|name| name.starts_with(PREFIX)) {
         let directory = root.join(name);
         let is_own = fs::symlink_metadata(&directory)
-            .is_ok_and(|facts| facts.is_dir() && facts.uid() == own);
+            .is_ok_and(|facts| facts.is_dir() && facts.uid() == user);
         let owner = read(&directory.join(OWNER)).and_then(|text| match parse(text.as_bytes()) {
             Ok(Value::Map(map)) => ProcessIdentity::from_map(&map),
             _ => None,
         });
-        let is_left = owner.is_some_and(|owner| {
+        let is_abandoned = owner.is_some_and(|owner| {
             owner.shares_ids_with(&here)
                 && match look(owner.pid) {
                     Looked::Gone => true,
@@ -128,18 +129,19 @@ fn remove_leftovers(root: &Path) {
                     Looked::Unknown => false,
                 }
         });
-        if is_own && is_left {
+        if is_own && is_abandoned {
             let _ = fs::remove_dir_all(directory);
         }
     }
 }
 
-/// Whether a process of the run records a device from inside.
+/// Whether a process of the run has reported that it records its device memory itself.
 pub(super) fn records_device(inbox: &Path) -> bool {
     has(inbox, "device-")
 }
 
-/// Whether a process wrote a report of the given kind, such as `python`.
+/// Whether the inbox contains a report of this kind by this process, such as `python-<pid>`, which
+/// states that Stormlog's hook ran in the process.
 pub(super) fn is_marked(inbox: &Path, kind: &str, pid: u32) -> bool {
     fs::symlink_metadata(inbox.join(format!("{kind}-{pid}"))).is_ok()
 }
@@ -239,7 +241,8 @@ impl Exception {
         (!found.class.is_empty()).then_some(found)
     }
 
-    /// Whether the process failed only because one of its own children had failed.
+    /// Whether the class of the exception shows that the process failed only because a process that
+    /// it started had failed.
     pub(super) fn is_of_child(&self) -> bool {
         CHILD_FAILURES.contains(&self.class.as_str())
     }
@@ -294,7 +297,8 @@ impl Exception {
         map
     }
 
-    /// The exception in the form in which events store it.
+    /// The exception as an object for the metadata of an event: class, message, source line and
+    /// traceback.
     pub(crate) fn to_map(&self) -> Map {
         let mut map = Map::new();
         map.insert("pid", i64::from(self.pid));
@@ -315,10 +319,10 @@ impl Exception {
 /// one line.
 pub(super) fn unescaped(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
-    let mut letters = text.chars();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '\\' => match letters.next() {
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => match characters.next() {
                 Some('n') => plain.push('\n'),
                 Some('r') => plain.push('\r'),
                 Some('s') => plain.push(' '),

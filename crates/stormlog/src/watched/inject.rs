@@ -19,7 +19,8 @@ const HOOK: &str = include_str!("../../../../python/stormlog/_inject/sitecustomi
 /// The environment variable in which the Python package passes its installation directory.
 const PACKAGE: &str = "STORMLOG_RUN_PACKAGE";
 
-/// The value of `PYTHONPATH` with the directory of the hook in front.
+/// The value of `PYTHONPATH` for the recorded program: the directory of Stormlog's hook, followed
+/// by the current value.
 pub(super) fn python_path() -> anyhow::Result<OsString> {
     let mut path = hook_directory()?.into_os_string();
     if let Some(before) = std::env::var_os("PYTHONPATH").filter(|path| !path.is_empty()) {
@@ -128,11 +129,11 @@ mod tests {
     #[test]
     fn a_directory_that_others_can_write_to_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let own = folder.path().join("a/b");
-        own_directory(&own).unwrap();
-        assert_eq!(fs::metadata(&own).unwrap().mode() & 0o777, 0o700);
-        fs::set_permissions(&own, fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(own_directory(&own).is_err());
+        let directory = folder.path().join("a/b");
+        own_directory(&directory).unwrap();
+        assert_eq!(fs::metadata(&directory).unwrap().mode() & 0o777, 0o700);
+        fs::set_permissions(&directory, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(own_directory(&directory).is_err());
         let link = folder.path().join("link");
         std::os::unix::fs::symlink("/tmp", &link).unwrap();
         assert!(own_directory(&link).is_err());

@@ -27,11 +27,12 @@ use stormlog_format::{Map, Value};
 use super::inbox;
 use answer::Answer;
 
-/// The type of the event that stores the answer of an inspected process.
+/// The type of the event that stores what was found in an inspected process.
 pub(super) const EVENT: &str = "memory_evidence";
 
-/// How often answers and new readings of memory are checked.
-const LOOK: Duration = Duration::from_millis(250);
+/// The time between two checks for answers of inspected processes and for new readings of the
+/// memory of all processes.
+const CHECK_EVERY: Duration = Duration::from_millis(250);
 
 /// If an out-of-memory error has not ended its process after this time, the process has caught the
 /// error.
@@ -54,7 +55,7 @@ const MOST_OPEN: usize = 4;
 /// by this number of bytes.
 const ENOUGH_GROWTH: u64 = 16 << 20;
 
-/// The largest number of memory mappings that an event names.
+/// The largest number of grown memory mappings that an event lists.
 const MOST_MAPPINGS: usize = 4;
 
 /// Watches the host memory of a run's processes on a thread of its own, and inspects the processes
@@ -81,7 +82,7 @@ impl Inspections {
                 open: Vec::new(),
                 asked: Vec::new(),
             };
-            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK) {
+            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(CHECK_EVERY) {
                 work.look(&levels);
             }
             // The last answers of inspected processes are read before the inbox is deleted.
@@ -109,11 +110,12 @@ struct Work {
     rising: Rising,
     latest: Levels,
     open: Vec<Request>,
-    /// All inspection requests that were sent so far.
+    /// All inspections that were started so far, also those that are finished.
     asked: Vec<Asked>,
 }
 
-/// A process that is being inspected.
+/// An inspection that is in progress. A process with Stormlog's hook is to answer a request; of any
+/// other process, the growth of its memory mappings is to be recorded.
 struct Request {
     pid: u32,
     since: Instant,

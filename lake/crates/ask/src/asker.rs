@@ -26,17 +26,17 @@ pub struct Asker {
     /// The session has only the tables and views that statements have named so far, because opening
     /// a table means reading its log.
     session: SessionContext,
-    /// The workers that run queries; `None` where this process runs them alone.
+    /// The worker processes that run queries; `None` if this process runs them without workers.
     cluster: Option<Cluster>,
 }
 
 impl Asker {
-    /// Answers queries in this process alone.
+    /// Makes an object that runs queries in this process, without workers.
     pub fn here(lake: &Lake) -> Result<Self, AskError> {
         Self::new(lake, SessionContext::from(lake.state()?.build()), None)
     }
 
-    /// Answers queries on the workers of a cluster.
+    /// Makes an object that runs queries on the workers of a cluster.
     pub fn on(lake: &Lake, cluster: Cluster) -> Result<Self, AskError> {
         let state = cluster.planning(lake.state()?)?;
         Self::new(lake, SessionContext::from(state.build()), Some(cluster))
@@ -92,7 +92,7 @@ impl Asker {
         self.stream(statement).await
     }
 
-    /// The plan of a statement as text, with the parts that workers run.
+    /// The physical plan of a statement as text; it also shows which parts of the plan workers run.
     pub async fn explain(&self, statement: &str) -> Result<String, AskError> {
         self.check(statement).await?;
         let frame = self.session.sql(statement).await?;
@@ -169,7 +169,7 @@ impl Asker {
     }
 }
 
-/// A text as a literal in SQL, with quotes.
+/// A text as a string literal for a SQL statement: in single quotes, with inner quotes doubled.
 pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }

@@ -24,10 +24,10 @@ pub use worker::serve;
 
 use crate::error::AskError;
 
-/// How long a worker may take to answer whether it is running.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a worker may take to report its version and its number of threads.
+const INFO_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How many bytes of the files one task reads by default.
+/// How many bytes of Parquet files one task of a distributed plan reads by default.
 const BYTES_PER_TASK: usize = 16 << 20;
 
 /// The workers of a cluster and the connections to them.
@@ -37,13 +37,13 @@ pub struct Cluster {
     named: Vec<(String, Vec<Url>)>,
     live: LiveWorkers,
     channels: Channels,
-    /// The number of threads of the worker that has most.
+    /// The largest number of threads that a worker of the cluster has.
     threads: usize,
     bytes_per_task: usize,
     warnings: Vec<String>,
 }
 
-/// The workers that answered when they were last asked.
+/// The addresses of the workers that answered when they were last asked for their version.
 #[derive(Clone, Default)]
 struct LiveWorkers(Arc<RwLock<Vec<Url>>>);
 
@@ -95,12 +95,13 @@ impl Cluster {
         self
     }
 
-    /// The given addresses at which no worker can be used, and the reasons.
+    /// One text for each given address at which no worker can be used, with the reason.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Asks every worker for its version and its number of threads.
+    /// Asks every worker for its version and its number of threads, and remembers which can be
+    /// used. Fails if none can be used.
     async fn connect(&mut self) -> Result<(), AskError> {
         let mut live = Vec::new();
         for (address, urls) in &self.named {
@@ -138,8 +139,9 @@ impl Cluster {
             let mut worker = self.channels.get_worker_client_for_url(url).await?;
             worker.get_worker_info(GetWorkerInfoRequest {}).await
         };
-        let answer = tokio::time::timeout(PATIENCE, asked).await;
-        let answer = answer.map_err(|_| format!("no answer within {} s", PATIENCE.as_secs()))?;
+        let answer = tokio::time::timeout(INFO_TIMEOUT, asked).await;
+        let answer =
+            answer.map_err(|_| format!("no answer within {} s", INFO_TIMEOUT.as_secs()))?;
         let answer = answer.map_err(|error| reason_of(&error))?;
         worker::threads_of(&answer.version)
     }
@@ -206,7 +208,7 @@ async fn workers_behind(address: &str) -> Result<Vec<Url>, AskError> {
 fn reason_of(error: &DataFusionError) -> String {
     let text = error.strip_backtrace();
     let innermost = text.rsplit(": ").next().unwrap_or(&text);
-    let is_punctuation = |letter: char| letter.is_whitespace() || "\"'{}()[],".contains(letter);
+    let is_punctuation = |c: char| c.is_whitespace() || "\"'{}()[],".contains(c);
     innermost.trim_matches(is_punctuation).to_owned()
 }
 

@@ -7,10 +7,10 @@ use datafusion::arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::exec_datafusion_err;
 use datafusion::error::Result;
 
-/// A column of texts.
+/// A text column of a batch, whose cells may be empty (SQL `NULL`).
 pub(crate) struct Texts(StringArray);
 
-/// A column of integers.
+/// An integer column of a batch, whose cells may be empty (SQL `NULL`).
 pub(crate) struct Ints(Int64Array);
 
 impl Texts {
@@ -23,7 +23,7 @@ impl Texts {
         self.0.is_valid(row).then(|| self.0.value(row))
     }
 
-    /// The text in a row; empty where it is unknown.
+    /// The text in a row; an empty text if the cell is `NULL`.
     pub(crate) fn text(&self, row: usize) -> &str {
         self.get(row).unwrap_or_default()
     }

@@ -15,24 +15,25 @@ use crate::functions::DIAGNOSED;
 pub struct DiagnoseOptions {
     /// Diagnoses only the run with this id.
     pub run_id: Option<String>,
-    /// Diagnoses only runs of this job.
+    /// Diagnoses only runs of the job with this id.
     pub job_id: Option<String>,
     /// A run that will run out of memory within this many hours counts as a risk.
     pub oom_horizon_hours: f64,
 }
 
-/// What the detectors find in one run.
+/// The memory problems that Stormlog's detectors find in one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunDiagnosis {
     /// The id of the run in the tables; all runs of a job that was started again have the same id.
     pub run_id: String,
     /// The ids of the run's sessions, the newest first.
     pub session_ids: Vec<String>,
-    /// The verdict in one line.
+    /// The diagnosis in one line: the most severe problem, and how many others there are.
     pub headline: String,
-    /// Whether the run has too few samples for the detectors.
+    /// Whether the detectors could not decide anything, because the run has too few samples.
     pub is_too_short: bool,
-    /// The findings with the keys of `stormlog analyze --format json`, the gravest first.
+    /// The detected problems as objects with the keys of `stormlog analyze --format json`, the most
+    /// severe first.
     pub findings: Vec<Map>,
 }
 

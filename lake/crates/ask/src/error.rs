@@ -1,4 +1,4 @@
-//! Why a query over a lake failed.
+//! The errors of queries over a lake.
 
 use datafusion::error::DataFusionError;
 use stormlog_analysis::query::CorrelationError;
@@ -8,30 +8,31 @@ use stormlog_lake_tables::LakeError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
-    /// The lake cannot be read.
+    /// The lake (the directory or bucket with the tables) cannot be opened or read.
     #[error(transparent)]
     Lake(#[from] LakeError),
-    /// The SQL engine refuses a statement or fails.
+    /// The SQL engine rejected a statement or failed while running it; contains its message.
     #[error("{0}")]
     Engine(String),
-    /// A statement would change something, or is not valid SQL.
+    /// A statement of the user would change something, or is not valid SQL; contains the reason.
     #[error("'sql' runs one statement that only reads: {0}")]
     NotAQuestion(String),
-    /// A cell of a table has a value that no recording contains.
+    /// A cell of a table has a value that an ingest never writes, such as an unknown session
+    /// status.
     #[error("table '{table}', column '{column}': {reason}")]
     Cell {
-        /// The table with the cell.
+        /// The name of the table that contains the cell.
         table: &'static str,
-        /// The column with the cell.
+        /// The name of the column that contains the cell.
         column: &'static str,
-        /// What is wrong with the cell.
+        /// What is wrong with the value of the cell.
         reason: String,
     },
     /// A query `correlate` has no point in time around which it can look for events: none was
     /// given, or the given record is unknown or has another time.
     #[error(transparent)]
     Moment(#[from] CorrelationError),
-    /// The cluster has no worker that can be used.
+    /// The cluster has no worker that can be used, or a worker failed; contains the reason.
     #[error("{0}")]
     Cluster(String),
 }

@@ -34,7 +34,7 @@ const SHARED: [&str; 17] = [
     "metadata",
 ];
 
-/// Which of the shared columns are texts.
+/// Those of the [`SHARED`] columns that contain texts; the others contain integers.
 const TEXTS: [&str; 8] = [
     "source_id",
     "session_id",
@@ -56,11 +56,11 @@ pub(crate) fn event_columns() -> Vec<(&'static str, bool)> {
 /// A query for events of the tables `samples` and `events`, with the same columns from both.
 #[derive(Debug, Default)]
 pub(crate) struct EventQuery {
-    /// The `WITH` clause that comes before the selection.
+    /// The `WITH` clause at the start of the SQL statement; may be empty.
     pub(crate) with: String,
-    /// The condition for samples; `None` selects no samples.
+    /// The SQL condition for rows of the table `samples`; `None` selects none of them.
     pub(crate) of_samples: Option<String>,
-    /// The condition for other events; `None` selects none of them.
+    /// The SQL condition for rows of the table `events`; `None` selects none of them.
     pub(crate) of_events: Option<String>,
 }
 
@@ -121,14 +121,14 @@ pub(crate) fn in_time_order(batch: &RecordBatch) -> Result<RecordBatch> {
     Ok(take_record_batch(batch, &indices)?)
 }
 
-/// Converts rows to events, in the order of the rows.
+/// Converts rows with the columns of [`event_columns`] to events, in the order of the rows.
 pub(crate) fn events_of(batch: &RecordBatch) -> Result<Events> {
     let mut builder = EventsBuilder::default();
     EventRows::of(batch)?.push_to(&mut builder);
     Ok(builder.finish())
 }
 
-/// The columns of some rows of events, by type.
+/// Rows of events with typed access to their columns.
 pub(crate) struct EventRows {
     rows: usize,
     pub(crate) source_id: Texts,
@@ -194,7 +194,7 @@ impl EventRows {
         self.rows
     }
 
-    /// Adds the event in a row to the builder.
+    /// Converts the row with this index to an event and adds it to the builder.
     pub(crate) fn push_row(&self, row: usize, builder: &mut EventsBuilder) {
         let mut covered = Covered::default();
         for (value, column) in covered.iter_mut().zip(&self.covered) {

@@ -1,11 +1,12 @@
-//! Queries about a fleet, made from the views with conditions and an order.
+//! Predefined queries about a fleet (all jobs in a lake). Each selects rows of a SQL view, such as
+//! `fleet_leaks`, and sorts them.
 
 use datafusion::execution::SendableRecordBatchStream;
 
 use crate::asker::{Asker, quoted};
 use crate::error::AskError;
 
-/// A predefined query about a fleet.
+/// A predefined query about a fleet (all jobs in a lake).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FleetQuestion {
     /// Runs whose memory grows without end.
@@ -20,30 +21,30 @@ pub enum FleetQuestion {
     Regressions,
 }
 
-/// By what out-of-memory errors are grouped and counted.
+/// The column by which out-of-memory errors are grouped and counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OomGroup {
     /// A host.
     Host,
     /// A job.
     Job,
-    /// The owner of jobs.
+    /// The owner of a job: the user to whom its recorded files belong.
     Owner,
 }
 
-/// Which rows are selected; a field that is not set selects all.
+/// Which rows a query about a fleet returns; a field that is `None` excludes no rows.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// Selects only rows of this job.
+    /// Selects only rows of the job with this id.
     pub job_id: Option<String>,
-    /// Selects only rows of this owner.
+    /// Selects only rows of jobs whose recorded files belong to this user.
     pub owner: Option<String>,
-    /// Selects only rows of this program.
+    /// Selects only rows of jobs that ran this program, such as `train.py`.
     pub program: Option<String>,
 }
 
 impl Asker {
-    /// Runs a predefined query about the fleet and returns its rows.
+    /// Runs a predefined query about the fleet and returns at most `limit` rows.
     pub async fn fleet(
         &self,
         question: &FleetQuestion,

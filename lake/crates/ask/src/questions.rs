@@ -22,17 +22,18 @@ use crate::recorded::{Gathered, Recorded};
 use crate::summary;
 
 impl Asker {
-    /// Sessions, the newest first.
+    /// The sessions in the lake that the filter selects, the newest first.
     pub async fn sessions(&self, filter: &SessionFilter) -> Result<Vec<SessionRow>, AskError> {
         Ok(store_of_sessions(self).await?.sessions(filter, None))
     }
 
-    /// OOM bundles, the oldest first.
+    /// The OOM bundles (reports about out-of-memory errors) in the lake that the filter selects,
+    /// the oldest first.
     pub async fn ooms(&self, filter: &OomFilter) -> Result<Vec<OomRow>, AskError> {
         Ok(store_of_sessions(self).await?.oom_bundles(filter))
     }
 
-    /// Computes one number per session, rank or status.
+    /// Computes a metric, such as the peak of used device memory, for each session, rank or status.
     pub async fn summary(
         &self,
         metric: Metric,
@@ -41,7 +42,8 @@ impl Asker {
         summary::summarize(self, metric, group_by).await
     }
 
-    /// The events around a moment, the most certainly related and nearest first.
+    /// The events shortly before and after a given time, those that are most certainly related and
+    /// nearest to it first.
     pub async fn correlate(
         &self,
         filter: &CorrelationFilter,
@@ -55,14 +57,14 @@ impl Asker {
         let mut events = Gathered::default();
         // All events of the sessions that were recorded at that time are read, because a phase may
         // begin long before the moment.
-        let then = sessions_between(first, last);
+        let sessions = sessions_between(first, last);
         let queries = [
             EventQuery {
-                with: format!("WITH chosen AS ({then})"),
+                with: format!("WITH chosen AS ({sessions})"),
                 of_samples: Some(format!("timestamp_ns BETWEEN {first} AND {last}")),
                 of_events: Some("TRUE".to_owned()),
             },
-            ends_of_samples(&then, first, last),
+            ends_of_samples(&sessions, first, last),
         ];
         let sql = queries.map(|query| query.sql("chosen"));
         self.gather(&sql, &mut events).await?;
@@ -70,7 +72,8 @@ impl Asker {
         Ok(Store::of_parts(parts).correlate(filter)?)
     }
 
-    /// The issues as `stormlog query` lists them, the worst and latest first.
+    /// The issues (recurring problems) in the lake, as `stormlog query` lists them for files: the
+    /// worst and latest first.
     pub async fn issues(&self, filter: &IssueFilter) -> Result<Vec<Issue>, AskError> {
         let mut events = Gathered::default();
         let trouble = EventQuery {
@@ -128,7 +131,8 @@ impl Asker {
         Err(CorrelationError::UnknownRecord(wanted.into()).into())
     }
 
-    /// Adds the events that the queries select, ordered by time across all queries.
+    /// Runs queries for events and adds all their events, ordered by time within each session, to
+    /// `events`.
     async fn gather(&self, queries: &[String], events: &mut Gathered) -> Result<(), AskError> {
         let parts: Vec<String> = queries
             .iter()
@@ -146,7 +150,8 @@ impl Asker {
     }
 }
 
-/// Makes a store over the sessions and OOM bundles, without events.
+/// Makes a [`Store`], which answers queries, from the sessions and OOM bundles of the lake, without
+/// events.
 pub(crate) async fn store_of_sessions(asker: &Asker) -> Result<Store, AskError> {
     let recorded = Recorded::read(asker).await?;
     Ok(Store::of_parts(

@@ -26,7 +26,7 @@ use crate::event_rows::EventRows;
 /// segments of a session that one process wrote, or of one other file.
 type SessionKey = (String, String);
 
-/// A session and the artifact in which it was recorded.
+/// A row of the table `sessions`: a session and the file or sink in which it was recorded.
 #[derive(Clone, Debug)]
 struct RecordedSession {
     source_id: String,
@@ -36,7 +36,7 @@ struct RecordedSession {
     thinned_until_ns: Option<i64>,
 }
 
-/// What is known about an ingested path besides its sessions.
+/// A row of the table `sources`: an ingested path with its manifest, rollups and attachments.
 #[derive(Clone, Debug)]
 struct Described {
     path: String,
@@ -45,11 +45,12 @@ struct Described {
     attachments: Vec<ExternalAttachment>,
 }
 
-/// What the tables of a lake contain, except the events.
+/// The contents of the tables `sources`, `sessions` and `ooms` of a lake.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recorded {
     described: Vec<Described>,
-    /// The sessions by source, in the order of a catalog.
+    /// The sessions, grouped by source; sources with a manifest come first, then files, each by
+    /// path.
     sessions: Vec<RecordedSession>,
     ooms: Vec<OomBundle>,
 }
@@ -78,7 +79,7 @@ impl RecordedSession {
         file.parent().unwrap_or(file).to_path_buf()
     }
 
-    /// The loaded form of this session, with the given events.
+    /// The session as it would be loaded from its files, with the given events.
     fn with_events(&self, events: Events) -> LoadedSession {
         LoadedSession {
             summary: self.row.summary.clone(),
@@ -194,7 +195,7 @@ impl Recorded {
     }
 }
 
-/// Adds one source to the parts of a store.
+/// Adds one source with its sessions, events and rollups to the parts from which a store is made.
 fn push(parts: &mut StoreParts, source: Source, loaded: Loaded, rollups: Option<RollupFile>) {
     parts.catalog.sources.push(source);
     parts.loaded.push(loaded);
@@ -230,17 +231,17 @@ impl Gathered {
         let mut streams: Vec<(SessionKey, EventsBuilder)> = self.builders.drain().collect();
         streams.sort_by(|a, b| a.0.cmp(&b.0));
         for (key, builder) in streams {
-            let own = keys.iter().find(|one| **one == key);
+            let same = keys.iter().find(|one| **one == key);
             let of_id = || keys.iter().find(|one| one.1 == key.1);
-            let Some(home) = own.or_else(of_id) else {
+            let Some(session) = same.or_else(of_id) else {
                 continue;
             };
             let events = builder.finish();
-            let joined = match self.settled.remove(home) {
+            let joined = match self.settled.remove(session) {
                 Some(others) => Events::merged(&[&others, &events]),
                 None => events,
             };
-            self.settled.insert(home.clone(), joined);
+            self.settled.insert(session.clone(), joined);
         }
     }
 

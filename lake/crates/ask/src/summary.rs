@@ -9,7 +9,8 @@ use crate::columns::{Ints, Texts};
 use crate::error::AskError;
 use crate::questions::store_of_sessions;
 
-/// Computes one number per group; groups without a value are left out.
+/// Computes a metric for each group of sessions, ranks or statuses; groups without a value are left
+/// out.
 pub(crate) async fn summarize(
     asker: &Asker,
     metric: Metric,

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
 
-/// The name and the SQL statement of each view.
+/// The name of each view about fleets, and the SQL statement that creates it.
 pub const VIEWS: [(&str, &str); 5] = [
     (
         "fleet_leaks",
@@ -27,7 +27,7 @@ pub const VIEWS: [(&str, &str); 5] = [
     ),
 ];
 
-/// The statement that creates a view about fleets.
+/// The SQL statement that creates the view with this name; `None` if there is no such view.
 pub(crate) fn named(name: &str) -> Option<&'static str> {
     let found = VIEWS.into_iter().find(|(view, _)| *view == name);
     found.map(|(_, statement)| statement)

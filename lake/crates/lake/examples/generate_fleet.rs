@@ -20,7 +20,7 @@ const DEVICES_A_HOST: i64 = 8;
 const MIB: i64 = 1 << 20;
 const DEVICE_BYTES: i64 = 80 * 1024 * MIB;
 
-/// Numbers that look random and are the same every time.
+/// A generator of pseudorandom numbers, which are the same in every run of the program.
 struct Numbers(u64);
 
 impl Numbers {
@@ -33,7 +33,7 @@ impl Numbers {
     }
 }
 
-/// The job that is written.
+/// The job whose recordings are written, as the arguments of the program describe it.
 struct Job {
     number: i64,
     first_rank: i64,

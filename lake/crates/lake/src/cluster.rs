@@ -61,7 +61,7 @@ pub(crate) async fn run(args: ClusterArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts a worker process; returns when the worker listens.
+/// Starts a worker process, waits until it listens, and returns the process and its address.
 async fn start(lake: &str, threads: usize) -> Result<(Child, String)> {
     let program = std::env::current_exe().context("cannot find this program")?;
     let mut worker = Command::new(program)

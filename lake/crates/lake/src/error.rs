@@ -10,7 +10,7 @@ use stormlog_report::escape::for_terminal;
 
 /// The exit code for a failure, which includes wrong usage.
 pub(crate) const FAILURE: u8 = 1;
-/// The exit code for a check that failed.
+/// The exit code of a command that ran without error and found a problem, such as `doctor`.
 pub(crate) const FAILED_GATE: u8 = 2;
 
 /// Prints a mistake in the arguments, or the help that the user asked for.
@@ -50,13 +50,13 @@ pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(FAILURE)
 }
 
-/// Prints a warning.
+/// Prints a warning on standard error, without secrets and control characters.
 pub(crate) fn warn(text: &str) {
     let text = for_terminal(&without_secrets(text)).into_owned();
     let _ = writeln!(std::io::stderr().lock(), "warning: {text}");
 }
 
-/// Converts a panic of a library to an error.
+/// Converts the payload of a panic that was caught to an error; libraries panic on damaged tables.
 pub(crate) fn of_panic(panic: &(dyn std::any::Any + Send)) -> anyhow::Error {
     let text = panic
         .downcast_ref::<String>()
@@ -124,8 +124,8 @@ pub(crate) fn without_secrets(text: &str) -> String {
 
 fn without_queries(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
-    for (place, word) in text.split(' ').enumerate() {
-        if place > 0 {
+    for (index, word) in text.split(' ').enumerate() {
+        if index > 0 {
             shown.push(' ');
         }
         match word.split_once('?') {

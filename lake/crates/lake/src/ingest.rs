@@ -43,9 +43,9 @@ use store::{Advance, Overtaken, Store};
 pub(crate) use plan::{How, Known, Piece, offset, position, units};
 pub(crate) use rows::is_sample;
 
-/// How often an ingest starts again because other ingests store the same sources.
+/// How often an ingest starts again when another ingest has stored the same recordings meanwhile.
 const MOST_RESTARTS: u32 = 10;
-/// The number of runs whose rows are replaced in one commit.
+/// The number of runs whose rows in the tables about sessions and runs are replaced in one commit.
 const RUNS_A_COMMIT: usize = 512;
 /// If the recordings of a run have more bytes on disk than this, the rows that are not committed
 /// yet are committed before the analysis, because both together would take too much memory.
@@ -211,7 +211,8 @@ async fn ingest(lake: &Lake, paths: &[PathBuf], done: &mut Done) -> Result<()> {
     Ok(())
 }
 
-/// The recordings that the lake has already, by a hash of their content.
+/// The recordings that are already stored in the lake, by a hash of their content, so that a copy
+/// or a moved file is recognized.
 pub(crate) async fn known(lake: &Lake) -> Result<Known> {
     let mut known = Known::default();
     let Some(sources) = lake.table(Table::Sources).await? else {

@@ -23,7 +23,7 @@ pub(crate) struct LakeArgs {
 }
 
 impl LakeArgs {
-    /// Opens the lake for queries.
+    /// Opens the lake for queries, and connects to the workers if the user gave their addresses.
     pub(crate) async fn open(&self) -> Result<Asker> {
         let lake = Lake::at(&self.at)?;
         let Some(addresses) = &self.engine else {

@@ -1,4 +1,4 @@
-//! Prints the output of commands.
+//! Prints JSON and lines of text on standard output, and formats counts.
 
 use std::io::{self, Write};
 
@@ -21,7 +21,7 @@ pub(crate) fn lines(lines: &[String]) -> io::Result<()> {
     out.flush()
 }
 
-/// Formats a count with separators between thousands.
+/// Formats a count with commas between thousands, such as `1,234,567`.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);

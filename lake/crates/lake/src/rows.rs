@@ -130,7 +130,7 @@ pub(crate) fn column_names(answer: &SendableRecordBatchStream) -> Vec<String> {
     names.collect()
 }
 
-/// The width of the terminal, or a default where it is not known.
+/// The width of the terminal in columns, or 80 if it is not known.
 pub(crate) fn terminal_width() -> usize {
     const USUAL: usize = 80;
     let size = rustix::termios::tcgetwinsize(std::io::stdout());

@@ -39,7 +39,8 @@ pub(crate) struct WorkerArgs {
 }
 
 impl WorkerArgs {
-    /// How many threads of the worker run plans.
+    /// How many threads of the worker run query plans: as many as the user chose, or one for each
+    /// core.
     pub(crate) fn threads(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         self.threads.map_or_else(cores, NonZeroUsize::get)
@@ -61,7 +62,7 @@ pub(crate) async fn run(args: WorkerArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A future that ends when the process receives a signal to end.
+/// A future that completes when the process receives SIGTERM or SIGINT.
 pub(crate) fn ended() -> io::Result<impl Future<Output = ()>> {
     let mut terminated = signal(SignalKind::terminate())?;
     let mut interrupted = signal(SignalKind::interrupt())?;

@@ -7,7 +7,7 @@ use deltalake::datafusion::error::DataFusionError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LakeError {
-    /// The address cannot be that of a lake.
+    /// The address that the user gave is not a valid address of a lake.
     #[error("'{address}' is no address of a lake: {reason}")]
     Address {
         /// The address as given, without user name, password and query.
@@ -23,10 +23,10 @@ pub enum LakeError {
     Table {
         /// The table.
         table: &'static str,
-        /// What the Delta library reports about the table.
+        /// The error of the Delta library.
         source: Box<DeltaTableError>,
     },
-    /// A table has other columns than this version writes.
+    /// A column that this version of Stormlog needs is missing in a table or has another type.
     #[error("table '{table}' has no column '{column}' of type {wanted}")]
     Columns {
         /// The table.
@@ -36,7 +36,7 @@ pub enum LakeError {
         /// The type that this version needs for the column.
         wanted: String,
     },
-    /// The log of a table cannot be read.
+    /// The Delta log of a table, which lists its files, cannot be read.
     #[error("the log of table '{table}' cannot be read: {reason}")]
     Log {
         /// The table.
@@ -44,7 +44,7 @@ pub enum LakeError {
         /// The file of the log that cannot be read, and what is wrong with it.
         reason: String,
     },
-    /// A question failed.
+    /// The SQL engine failed to run a query.
     #[error(transparent)]
     Query(#[from] Box<DataFusionError>),
 }

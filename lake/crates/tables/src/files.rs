@@ -34,12 +34,13 @@ pub const PARTITION: &str = "date";
 /// The option of a Delta table whose files use other column names than the table.
 const COLUMN_MAPPING: &str = "delta.columnMapping.mode";
 
-/// The Parquet files of one version of a table.
+/// The Parquet files of one version of a table, as a table that the SQL engine can read.
 #[derive(Debug)]
 pub(crate) struct TableFiles {
     /// The schema of the table, with columns in the order of the table.
     schema: SchemaRef,
-    /// The columns that the files contain, then the partition column.
+    /// The schema with which files are read: the columns in the files, followed by the partition
+    /// column.
     scanned: TableSchema,
     /// For each column of the table, its index in `scanned`.
     indices: Vec<usize>,
@@ -48,7 +49,7 @@ pub(crate) struct TableFiles {
 }
 
 impl TableFiles {
-    /// Lists the files of the table version that is loaded.
+    /// Lists the files of the version of the table that `opened` has loaded.
     pub(crate) fn of(table: Table, opened: &DeltaTable) -> Result<Self, LakeError> {
         let failed = |error| delta_error(table, error);
         let refused = |reason: &str| LakeError::Log {

@@ -55,7 +55,7 @@ impl Lake {
         Ok(Self { root })
     }
 
-    /// The address of the lake, without anything that may be secret.
+    /// The address of the lake for messages, without user name, password, query and fragment.
     pub fn address(&self) -> String {
         shown(&self.root)
     }
@@ -65,7 +65,7 @@ impl Lake {
         self.root.to_file_path().ok()
     }
 
-    /// The location of a table.
+    /// The URL of a table's directory, which is inside the lake.
     pub fn table_url(&self, table: Table) -> Url {
         let mut url = self.root.clone();
         if let Ok(mut path) = url.path_segments_mut() {
@@ -95,7 +95,7 @@ impl Lake {
         Ok(Some(opened))
     }
 
-    /// Opens a table that must exist.
+    /// Opens a table; an error if it does not exist.
     pub async fn existing(&self, table: Table) -> Result<DeltaTable, LakeError> {
         let found = self.table(table).await?;
         found.ok_or_else(|| LakeError::NotFound(self.address()))
@@ -162,7 +162,8 @@ impl Lake {
             .with_default_features())
     }
 
-    /// The runtime environment with which plans read the files of the lake.
+    /// The runtime environment in which the SQL engine runs plans; it gives them access to the
+    /// files of the lake, and to nothing else.
     pub fn runtime(&self) -> Result<Arc<RuntimeEnv>, LakeError> {
         let files = DeltaTableBuilder::from_url(self.root.clone())
             .and_then(|builder| builder.build_storage())
@@ -175,7 +176,7 @@ impl Lake {
         Ok(runtime.build_arc()?)
     }
 
-    /// Registers tables of the lake in a session made of [`Lake::state`].
+    /// Makes tables of the lake available by their names in a SQL session made of [`Lake::state`].
     pub async fn register(
         &self,
         session: &SessionContext,
@@ -215,7 +216,7 @@ fn directory_url(path: &Path) -> Option<Url> {
     Url::from_directory_path(path).ok()
 }
 
-/// An address without user name, password, query and fragment.
+/// The text of an address for messages, without user name, password, query and fragment.
 fn shown(url: &Url) -> String {
     if let Ok(path) = url.to_file_path() {
         return path.display().to_string();
@@ -235,7 +236,7 @@ pub(crate) fn columns_of(table: Table, opened: &DeltaTable) -> Result<Schema, La
         .map_err(|error| failed(DeltaTableError::from(error)))
 }
 
-/// Checks that every column that this version reads exists with its type.
+/// Checks that a table has every column that this version of Stormlog uses, with the right type.
 fn check_columns(table: Table, opened: &DeltaTable) -> Result<(), LakeError> {
     let found = columns_of(table, opened)?;
     for wanted in table.schema().fields() {

@@ -23,10 +23,10 @@ use serde_json::Value;
 use crate::error::LakeError;
 use crate::schema::Table;
 
-/// The prefix of application ids that stand for sources.
+/// The prefix of the application ids in a table's log that contain the id of a source.
 const PREFIX: &str = "stormlog:";
 
-/// The position up to which each source is stored in a table.
+/// For each source id, the position in the source up to which its rows are stored in a table.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger(HashMap<String, i64>);
 
@@ -41,7 +41,7 @@ impl Ledger {
         self.0.insert(source_id.to_owned(), position);
     }
 
-    /// The application id that stands for a source in the log.
+    /// The application id under which the log of a table contains the position of a source.
     pub fn app_id(source_id: &str) -> String {
         format!("{PREFIX}{source_id}")
     }

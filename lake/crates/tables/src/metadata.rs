@@ -42,21 +42,23 @@ pub type Covered = [Option<i64>; COVERED.len()];
 #[derive(Debug, Default)]
 pub struct Splitter {
     layouts: Layouts<Layout>,
-    /// The remaining text of the metadata that were split last.
+    /// The text that remained of the metadata that were split last, to which the caller of the
+    /// split gets a reference.
     rest: String,
 }
 
-/// How metadata with one skeleton are split.
+/// How all metadata texts that differ only in their integers (that have one skeleton) are split.
 #[derive(Debug)]
 struct Layout {
     skeleton: Arc<Skeleton>,
-    /// Where each integer belongs.
+    /// For each integer of the metadata, in their order, whether it goes into a column or stays in
+    /// the text.
     slots: Vec<Slot>,
     /// The remaining text, as the parts before, between and after its integers.
     constants: Vec<String>,
 }
 
-/// Where an integer of the metadata belongs.
+/// Where an integer of the metadata is stored.
 #[derive(Clone, Copy, Debug)]
 enum Slot {
     /// In the column with this index in [`COVERED`].
@@ -66,14 +68,16 @@ enum Slot {
 }
 
 impl Splitter {
-    /// Splits metadata into the numbers that have columns, and the remaining text.
+    /// Splits the JSON text of metadata into the numbers that have columns of their own, and the
+    /// remaining text.
     pub fn split(&mut self, text: &[u8]) -> (Covered, &str) {
         let split = Split::of(text);
         self.rest = String::from_utf8_lossy(&split.rest).into_owned();
         (split.numbers, &self.rest)
     }
 
-    /// Like [`split`](Self::split), for metadata that are given as their integers.
+    /// Like [`split`](Self::split), for metadata that are given as a skeleton (the text between
+    /// integers) and their integers.
     pub fn split_numbers(&mut self, metadata: Numbered<'_>) -> (Covered, &str) {
         let rest = &mut self.rest;
         let known = self.layouts.read(|layout| layout.split(metadata, rest));
@@ -102,7 +106,7 @@ impl Layout {
         rest.clear();
         for (slot, integer) in self.slots.iter().zip(metadata.integers) {
             match slot {
-                // A negative number stays in the text.
+                // A negative number is not stored in a column, so this layout does not fit.
                 Slot::Column(_) if *integer < 0 => return None,
                 Slot::Column(column) => numbers[*column] = Some(*integer),
                 Slot::Rest => {
@@ -116,14 +120,14 @@ impl Layout {
     }
 }
 
-/// The parts of metadata while they are split.
+/// The parts into which one metadata text is split.
 #[derive(Default)]
 struct Split {
     rest: Vec<u8>,
     numbers: Covered,
-    /// Where each integer is in the metadata, and where it belongs.
+    /// The byte range of each integer in the metadata, and where the integer is stored.
     integers: Vec<(Range<usize>, Slot)>,
-    /// Where the integers of the slots [`Slot::Rest`] are in `rest`.
+    /// The byte ranges in `rest` of the integers that stay in the text.
     in_rest: Vec<Range<usize>>,
     /// Whether `rest` is the whole text, because it could not be restored exactly from its parts.
     is_whole: bool,
@@ -249,7 +253,7 @@ fn count(text: &[u8]) -> Option<i64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// The metadata as they were before they were split.
+/// Restores the JSON text of metadata from the remaining text and the numbers that were split off.
 pub fn join_metadata(rest: &[u8], numbers: &Covered) -> Vec<u8> {
     if numbers.iter().all(Option::is_none) {
         return rest.to_vec();
@@ -299,8 +303,8 @@ fn join_object(rest: &[u8], is_host: bool, numbers: &Covered) -> Option<Vec<u8>>
         entries.sort_by(|a, b| a.0.cmp(b.0));
     }
     let mut text = vec![b'{'];
-    for (place, (key, value)) in entries.iter().enumerate() {
-        if place > 0 {
+    for (index, (key, value)) in entries.iter().enumerate() {
+        if index > 0 {
             text.extend_from_slice(b", ");
         }
         text.push(b'"');

@@ -27,7 +27,8 @@ const NEAR: [&str; 15] = [
     "host_file_bytes",
 ];
 
-/// The encodings and the compression of a table's Parquet files.
+/// The settings with which a table's Parquet files are written: compression, statistics and the
+/// encoding of each column.
 pub fn writer_properties(table: Table) -> WriterProperties {
     let level = ZstdLevel::try_new(3).unwrap_or_default();
     let mut properties = WriterProperties::builder()

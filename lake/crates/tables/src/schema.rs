@@ -13,23 +13,25 @@ pub enum Table {
     Steps,
     /// One row for each event that is not a sample.
     Events,
-    /// One row for each track and minute in one ingest.
+    /// One row for each minute of a track (the samples of one device in one session and rank). A
+    /// minute whose samples were ingested in parts has several rows.
     Rollups,
     /// One row for each session.
     Sessions,
-    /// One row for each OOM bundle.
+    /// One row for each OOM bundle, a report about an out-of-memory error.
     Ooms,
-    /// One row for each run.
+    /// One row for each run of a job, which consists of the sessions of all its ranks.
     Runs,
-    /// One row for each finding of a run.
+    /// One row for each finding (a detected memory problem) of a run.
     Findings,
-    /// One row for each issue of a run.
+    /// One row for each issue (a recurring problem) of a run.
     Issues,
     /// One row for each unit (sink, file or bundle) that was ingested.
     Sources,
 }
 
-/// The names of an event's counters, in the order of its fields.
+/// The names of the columns with an event's memory counters, in the order of the fields of an
+/// event.
 pub const COUNTERS: [&str; 8] = [
     "allocator_allocated_bytes",
     "allocator_reserved_bytes",
@@ -41,7 +43,7 @@ pub const COUNTERS: [&str; 8] = [
     "device_total_bytes",
 ];
 
-/// The type of a column, and whether a value may be unknown.
+/// The type of a column; a column whose kind starts with `Maybe` can be `NULL`.
 #[derive(Clone, Copy)]
 enum Kind {
     Date,
@@ -301,7 +303,7 @@ impl Table {
         Self::Sources,
     ];
 
-    /// The tables to which rows are only added.
+    /// The tables to which an ingest only adds rows, without replacing older ones.
     pub const APPENDED: [Self; 4] = [Self::Samples, Self::Steps, Self::Events, Self::Rollups];
 
     /// The tables in which the rows of a source are replaced when the source has grown.
@@ -330,7 +332,7 @@ impl Table {
         }
     }
 
-    /// The table with a name.
+    /// The table with this SQL name; `None` if there is no such table.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|table| table.name() == name)
     }

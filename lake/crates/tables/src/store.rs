@@ -24,7 +24,8 @@ use url::Url;
 /// the lake, so plans contain neither a location nor credentials.
 pub(crate) const ADDRESS: &str = "lake://files";
 
-/// An object store registry that contains only the store of the lake.
+/// An object store registry through which the SQL engine can read the files of one lake and nothing
+/// else.
 #[derive(Debug)]
 pub(crate) struct OnlyLake(Arc<dyn ObjectStore>);
 
@@ -35,7 +36,7 @@ impl OnlyLake {
 }
 
 impl ObjectStoreRegistry for OnlyLake {
-    /// Refuses every other object store.
+    /// Ignores the given store, so that plans can read nothing outside the lake.
     fn register_store(&self, _: &Url, _: Arc<dyn ObjectStore>) -> Option<Arc<dyn ObjectStore>> {
         None
     }

@@ -32,16 +32,23 @@ pub(crate) struct HostCause {
     pub(crate) advice: &'static str,
 }
 
-/// The cause of growth at `bytes_per_s`, from the latest inspection that shows one.
+/// The cause of a process's host memory growing by `bytes_per_s`, from the latest inspection that
+/// shows a cause.
 pub(crate) fn of(inspections: &[HostInspection], bytes_per_s: f64) -> Option<HostCause> {
     let mut inspections = inspections.iter().rev();
-    inspections.find_map(|look| held(look, bytes_per_s).or_else(|| native(look, bytes_per_s)))
+    inspections.find_map(|inspection| {
+        held(inspection, bytes_per_s).or_else(|| native(inspection, bytes_per_s))
+    })
 }
 
-/// A single container or object that explains most of the growth.
-fn held(look: &HostInspection, bytes_per_s: f64) -> Option<HostCause> {
-    let expected = bytes_per_s * seconds(look.inside_ms?);
-    let holder = look.holders.iter().max_by_key(|one| one.bytes_gained)?;
+/// The Python container, array or text that grew the most, as the cause; `None` if its growth does
+/// not explain most of the growth of the process.
+fn held(inspection: &HostInspection, bytes_per_s: f64) -> Option<HostCause> {
+    let expected = bytes_per_s * seconds(inspection.inside_ms?);
+    let holder = inspection
+        .holders
+        .iter()
+        .max_by_key(|one| one.bytes_gained)?;
     let share = float(holder.bytes_gained) / expected;
     let is_container = holder.items_gained > 0;
     let least = if is_container { MOST_OF_IT } else { NEARLY_ALL };
@@ -83,22 +90,25 @@ fn size(holder: &HostHolder) -> String {
 
 /// Native memory as the cause, when the process's private memory mappings explain most of the
 /// growth and its Python objects explain little of it.
-fn native(look: &HostInspection, bytes_per_s: f64) -> Option<HostCause> {
-    if look.is_python {
-        let expected = bytes_per_s * seconds(look.inside_ms?);
-        if !look.is_complete || float(look.objects_bytes?) > LITTLE * expected {
+fn native(inspection: &HostInspection, bytes_per_s: f64) -> Option<HostCause> {
+    if inspection.is_python {
+        let expected = bytes_per_s * seconds(inspection.inside_ms?);
+        if !inspection.is_complete || float(inspection.objects_bytes?) > LITTLE * expected {
             return None;
         }
     }
-    let expected = bytes_per_s * seconds(look.mapped_ms?);
-    let (mapped, anonymous) = (float(look.mapped_bytes?), float(look.anonymous_bytes?));
+    let expected = bytes_per_s * seconds(inspection.mapped_ms?);
+    let (mapped, anonymous) = (
+        float(inspection.mapped_bytes?),
+        float(inspection.anonymous_bytes?),
+    );
     let share = mapped / expected;
     if mapped < MOST_OF_IT * anonymous || !(MOST_OF_IT..=BEYOND).contains(&share) {
         return None;
     }
-    let (name, grown) = look.mappings.first()?;
+    let (name, grown) = inspection.mappings.first()?;
     let grown = words::bytes(float(*grown));
-    let growth = if look.is_python {
+    let growth = if inspection.is_python {
         "native memory grows, held by no Python object"
     } else {
         "native memory grows"
@@ -106,7 +116,7 @@ fn native(look: &HostInspection, bytes_per_s: f64) -> Option<HostCause> {
     Some(HostCause {
         words: format!(
             "{growth} ({name} grew by {grown} in {duration})",
-            duration = words::duration(seconds(look.mapped_ms?))
+            duration = words::duration(seconds(inspection.mapped_ms?))
         ),
         advice: "Look at extensions and libraries that allocate by themselves (ctypes, C++, \
                  decoders): a native heap profiler such as heaptrack names the call",

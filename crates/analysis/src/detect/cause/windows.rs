@@ -22,7 +22,8 @@ const ALMOST_ALL: f64 = 0.95;
 /// replace blocks that were freed meanwhile, as in a cache of constant size, and it is unknown
 /// which of them leak.
 const MOST_SURVIVORS: f64 = 1.5;
-/// Smallest share of the windows in which a line must appear.
+/// Smallest share of the evidence windows with growth in which a line must have allocated memory to
+/// be named as the cause.
 const SHOWN_IN: f64 = 0.6;
 
 /// The cause that the windows agree on, if any: the line and the holder that explain most of the
@@ -43,9 +44,9 @@ pub(crate) fn cause_of(evidence: &WindowEvidence) -> Option<Cause> {
     if float(survived) > MOST_SURVIVORS * float(growth) {
         return None;
     }
-    let looked_at = float(growth.max(survived));
-    let site = best_site(evidence, &windows, needed, most * looked_at);
-    let holder = best_holder(evidence, survived, most * looked_at);
+    let searched = float(growth.max(survived));
+    let site = best_site(evidence, &windows, needed, most * searched);
+    let holder = best_holder(evidence, survived, most * searched);
     let (attributed_bytes, (site, call_path)) = match (&site, &holder) {
         (Some((bytes, _, _)), _) => (*bytes, split(site)),
         (None, Some((bytes, _))) => (*bytes, (None, Vec::new())),
@@ -56,7 +57,7 @@ pub(crate) fn cause_of(evidence: &WindowEvidence) -> Option<Cause> {
         call_path,
         holder: holder.map(|(_, name)| name),
         attributed_bytes,
-        share: (float(attributed_bytes) / looked_at).clamp(0.0, 1.0),
+        share: (float(attributed_bytes) / searched).clamp(0.0, 1.0),
         failure: None,
     })
 }
@@ -72,7 +73,8 @@ fn split(named: Option<Named>) -> (Option<Site>, Vec<Site>) {
     named.map_or((None, Vec::new()), |(_, site, path)| (Some(site), path))
 }
 
-/// The totals of one line of code over all evidence windows.
+/// Sums for one line of code over all evidence windows: the memory that stacks with this line
+/// allocated.
 #[derive(Default)]
 struct Seen<'e> {
     bytes: i64,
@@ -102,7 +104,8 @@ fn best_site(
             for (depth, site) in frames.iter().enumerate() {
                 let is_repeated = |other: &Site| other.line == site.line && other.file == site.file;
                 if frames[..depth].iter().any(is_repeated) {
-                    // A function that calls itself is counted once per stack.
+                    // The line of a recursive function is in the stack several times and is counted
+                    // once.
                     continue;
                 }
                 let one = seen.entry((&site.file, site.line)).or_default();
@@ -146,7 +149,8 @@ fn best_holder(
     least_bytes: f64,
 ) -> Option<(i64, String)> {
     let searched = evidence.searched_bytes.filter(|&bytes| bytes > 0)?;
-    // One holder may have several entries, for parameters, their gradients and so on.
+    // One holder may have several entries, for parameters, their gradients and so on, which are
+    // added up.
     let mut sums: Vec<(&String, i64)> = Vec::new();
     for (name, bytes) in &evidence.holders {
         match sums.iter_mut().find(|(known, _)| *known == name) {

@@ -133,13 +133,13 @@ fn of_track(track: &Track) -> Vec<PhasePeak> {
         .into_iter()
         .filter(|(_, peak)| needs_more(*peak))
         .map(|(name, peak)| {
-            let over = phases[name]
+            let end_ns = phases[name]
                 .iter()
                 .map(|one| end_of(one))
                 .max()
                 .unwrap_or(last);
-            let begins = phases[name].iter().map(|one| one.start_ns).min();
-            let unused = unused_cache(track, (begins.unwrap_or(first), over), steps);
+            let start_ns = phases[name].iter().map(|one| one.start_ns).min();
+            let unused = unused_cache(track, (start_ns.unwrap_or(first), end_ns), steps);
             describe(track, name, (peak, steps), unused)
         })
         .collect()
@@ -147,15 +147,15 @@ fn of_track(track: &Track) -> Vec<PhasePeak> {
 
 /// Bytes that the allocator reserves from the end of a phase to the end of the track, beyond the
 /// needs of steps and beyond the bytes reserved before the phase.
-fn unused_cache(track: &Track, (begins_ns, over_ns): (i64, i64), steps: i64) -> i64 {
-    let held = |is_meant: &dyn Fn(i64) -> bool| -> Vec<i64> {
-        let samples = (0..track.t_ns.len()).filter(|&sample| is_meant(track.t_ns[sample]));
+fn unused_cache(track: &Track, (start_ns, end_ns): (i64, i64), steps: i64) -> i64 {
+    let reserved = |is_wanted: &dyn Fn(i64) -> bool| -> Vec<i64> {
+        let samples = (0..track.t_ns.len()).filter(|&sample| is_wanted(track.t_ns[sample]));
         samples
             .filter_map(|sample| track.reserved.get(sample))
             .collect()
     };
-    let before = held(&|at| at < begins_ns).into_iter().max().unwrap_or(0);
-    let after = held(&|at| at > over_ns);
+    let before = reserved(&|at| at < start_ns).into_iter().max().unwrap_or(0);
+    let after = reserved(&|at| at > end_ns);
     if after.len() < MIN_SAMPLES {
         return 0;
     }

@@ -1,4 +1,5 @@
-//! Summarizes the part of a run that a diagnosis covered.
+//! Summarizes for users what a diagnosis is based on: the number of processes, the devices and the
+//! length of the recording.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,11 +10,11 @@ use crate::timeline::{Resource, Run, float};
 /// The part of a run that a diagnosis covered, for example `3 processes, GPU 0, 12 min`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Scope {
-    /// Number of recorded processes.
+    /// Number of processes whose memory was recorded.
     pub processes: usize,
-    /// Number of recorded ranks.
+    /// Number of ranks whose memory was recorded.
     pub ranks: usize,
-    /// Recorded devices, each by its host and index.
+    /// The devices whose memory was recorded, each as the name of its host and its index there.
     pub devices: BTreeSet<(String, i64)>,
     /// Whether host memory was recorded.
     pub has_host: bool,
@@ -24,11 +25,12 @@ pub struct Scope {
     pub seconds: f64,
 }
 
-/// Maximum number of devices that are listed by index in the summary.
+/// Maximum number of devices that the text lists by index (`GPUs 0, 1`); of more devices, only the
+/// number is given.
 const MOST_LISTED: usize = 4;
 
 impl Scope {
-    /// Computes the scope of a run.
+    /// Computes what was recorded of a run.
     pub(super) fn of(run: &Run) -> Self {
         let mut processes: BTreeSet<(&str, u32, i64)> = BTreeSet::new();
         let (mut ranks, mut devices, mut has_host) = (BTreeSet::new(), BTreeSet::new(), false);

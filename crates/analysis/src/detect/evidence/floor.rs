@@ -48,10 +48,10 @@ pub(crate) struct Knot {
     pub(crate) level: f64,
 }
 
-/// The floor as a sequence of knots (points).
+/// The floor of a signal (the memory held between steps), as a sequence of points over time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Floor {
-    /// The knots of the floor, in order of time.
+    /// The points of the floor, in order of time.
     pub(crate) knots: Vec<Knot>,
     /// Standard deviation of the floor's knots from their neighbours, in bytes.
     pub(crate) noise: f64,
@@ -60,7 +60,8 @@ pub(crate) struct Floor {
 }
 
 impl Floor {
-    /// Finds the floor of the samples after the first `from` seconds.
+    /// Finds the floor of the samples after the first `from` seconds. `scale` is the size of the
+    /// device in bytes, or an estimate of it.
     pub(crate) fn of(series: &Series, from: f64, scale: f64) -> Self {
         let first = series.index_at(from);
         let (t, y) = (&series.t[first..], &series.y[first..]);
@@ -82,14 +83,14 @@ impl Floor {
         reversed.reverse();
         let mut behind = low_ahead(&reversed, window);
         behind.reverse();
-        let rest: Vec<Knot> = (0..y.len())
+        let on_floor: Vec<Knot> = (0..y.len())
             .filter(|&i| y[i] <= ahead[i].max(behind[i]) + scatter)
             .map(|i| Knot {
                 t: t[i],
                 level: y[i],
             })
             .collect();
-        let knots = thin(&rest);
+        let knots = thin(&on_floor);
         let noise = bend_scatter(&knots.iter().map(|k| k.level).collect::<Vec<_>>());
         Self {
             knots,
@@ -196,13 +197,13 @@ fn low_ahead(y: &[f64], window: usize) -> Vec<f64> {
     let least = (window - window / 4).max(2);
     let (mut to_block_end, mut to_end) = (vec![Lows::NONE; n], vec![Lows::NONE; n]);
     for i in (0..n).rev() {
-        let own = Lows::of(y[i]);
+        let sample = Lows::of(y[i]);
         let last_of_block = (i + 1).is_multiple_of(window) || i + 1 == n;
         to_block_end[i] = match to_block_end.get(i + 1) {
-            Some(next) if !last_of_block => own.and(*next),
-            _ => own,
+            Some(next) if !last_of_block => sample.and(*next),
+            _ => sample,
         };
-        to_end[i] = to_end.get(i + 1).map_or(own, |next| own.and(*next));
+        to_end[i] = to_end.get(i + 1).map_or(sample, |next| sample.and(*next));
     }
     let mut from_block_start = Vec::with_capacity(n);
     let mut running = Lows::NONE;
@@ -231,7 +232,7 @@ fn low_ahead(y: &[f64], window: usize) -> Vec<f64> {
         .collect()
 }
 
-/// The two lowest values of a set of samples.
+/// The two lowest values of a set of samples; infinite where the set has fewer samples.
 #[derive(Clone, Copy)]
 struct Lows {
     lowest: f64,
@@ -251,7 +252,7 @@ impl Lows {
         }
     }
 
-    /// The two lowest values of two sets of samples together.
+    /// The two lowest values of the union of two sets of samples.
     fn and(self, other: Self) -> Self {
         let (low, high) = if other.lowest < self.lowest {
             (other, self)
@@ -268,7 +269,8 @@ impl Lows {
         }
     }
 
-    /// The floor of a window with `samples` samples.
+    /// The floor of a window whose two lowest values these are: of `samples` samples, the
+    /// second-lowest in a large window, otherwise the lowest.
     fn floor(self, samples: usize) -> f64 {
         if samples >= WINDOW_WITH_OUTLIER {
             self.second
@@ -278,9 +280,10 @@ impl Lows {
     }
 }
 
-fn thin(rest: &[Knot]) -> Vec<Knot> {
-    let group = rest.len().div_ceil(MAX_KNOTS).max(1);
-    rest.chunks(group)
+fn thin(on_floor: &[Knot]) -> Vec<Knot> {
+    let group = on_floor.len().div_ceil(MAX_KNOTS).max(1);
+    on_floor
+        .chunks(group)
         .map(|chunk| Knot {
             t: median(&chunk.iter().map(|k| k.t).collect::<Vec<_>>()),
             level: median(&chunk.iter().map(|k| k.level).collect::<Vec<_>>()),

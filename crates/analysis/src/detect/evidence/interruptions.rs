@@ -12,7 +12,8 @@ const MAX_COVERAGE: f64 = 0.55;
 /// interruption.
 const MIN_SAMPLES_BETWEEN: f64 = 6.0;
 
-/// Time spans of a track without training, in seconds, sorted and disjoint.
+/// The time spans of a track in which the program did not train, as start and end in seconds since
+/// the first sample, sorted and disjoint.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Interruptions(Vec<(f64, f64)>);
 
@@ -59,7 +60,7 @@ impl Interruptions {
         self.0.is_empty()
     }
 
-    /// Whether time `t` lies in an interruption or within `slack` seconds of one.
+    /// Whether training was interrupted at time `t`, or at most `slack` seconds before or after it.
     pub(crate) fn contain(&self, t: f64, slack: f64) -> bool {
         let after = self.0.partition_point(|span| span.0 - slack <= t);
         after

@@ -48,7 +48,7 @@ pub struct Measure {
     pub noise: Option<f64>,
 }
 
-/// A number of a run by which runs are compared.
+/// A number that summarizes the memory of a rank, such as its peak, and by which runs are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Metric {
     /// Highest number of bytes in live tensors.
@@ -57,9 +57,9 @@ pub enum Metric {
     PeakReserved,
     /// Highest number of bytes in use on the device.
     PeakUsed,
-    /// Bytes in live tensors between steps.
+    /// Bytes in live tensors between training steps, as the median over time.
     SteadyAllocated,
-    /// Bytes in use on the device between steps.
+    /// Bytes in use on the device between training steps, as the median over time.
     SteadyUsed,
     /// Growth of the memory that live tensors hold between steps, in bytes per second.
     AllocatedSlope,
@@ -69,7 +69,8 @@ pub enum Metric {
     Gap,
     /// Growth of hidden memory, in bytes per second.
     GapSlope,
-    /// Bytes in live tensors at the ends of steps.
+    /// Bytes in live tensors at the ends of optimizer steps, as the median over all steps after the
+    /// warm-up.
     StepFloor,
     /// Highest number of bytes in live tensors during a step, as the median over all steps.
     StepPeak,
@@ -96,7 +97,7 @@ stormlog_format::names!(Metric {
 });
 
 impl Metric {
-    /// Whether the metric is a maximum over time.
+    /// Whether the metric is the highest value of the whole run, such as [`Self::PeakUsed`].
     #[must_use]
     pub fn is_peak(self) -> bool {
         matches!(
@@ -105,7 +106,7 @@ impl Metric {
         )
     }
 
-    /// The unit of the metric.
+    /// The unit in which values of the metric are given.
     #[must_use]
     pub fn unit(self) -> Unit {
         match self {
@@ -149,13 +150,13 @@ stormlog_format::names!(Unit {
 pub struct Levels([Option<Measure>; Metric::ALL.len()]);
 
 impl Levels {
-    /// The value of a metric; `None` when unknown.
+    /// The value of a metric with its noise; `None` when the metric is unknown.
     #[must_use]
     pub fn get(&self, metric: Metric) -> Option<Measure> {
         self.0[metric as usize]
     }
 
-    /// Sets the value of a metric.
+    /// Sets the value of a metric; `None` makes it unknown.
     pub fn set(&mut self, metric: Metric, measure: Option<Measure>) {
         self.0[metric as usize] = measure;
     }
@@ -223,7 +224,8 @@ pub fn levels_of(run: &Run) -> Vec<TrackLevels> {
     levels
 }
 
-/// Adds the peak of host memory to the first device of each rank.
+/// Sets [`Metric::HostPeak`] of each rank, the peak of its host memory. A rank with several devices
+/// gets it only on the first.
 fn add_host_peaks(run: &Run, levels: &mut [TrackLevels]) {
     let mut peaks: BTreeMap<u32, Measure> = BTreeMap::new();
     let hosts = run
@@ -289,9 +291,9 @@ fn of_track(signals: &Signals) -> TrackLevels {
         (&signals.hidden_floor, Metric::Gap, Metric::GapSlope),
     ];
     for (floor, level, slope) in floors {
-        let (at, moves) = settled(floor, from);
-        levels.set(level, at);
-        levels.set(slope, moves);
+        let (level_value, slope_value) = settled(floor, from);
+        levels.set(level, level_value);
+        levels.set(slope, slope_value);
     }
     let steps = track.steps();
     let settled = steps.partition_point(|step| signals.seconds(step.at_ns) < from);
@@ -438,7 +440,8 @@ fn scatter(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// The index ranges of the samples of each visit to a phase.
+/// For each time that a phase was entered, the range of its samples, as indices in the order of
+/// time.
 type Visits = Vec<std::ops::Range<usize>>;
 
 fn phases(track: &Track, order: &[usize], signals: &Signals) -> (Vec<PhaseLevels>, usize) {
@@ -487,8 +490,8 @@ fn of_phase(track: &Track, order: &[usize], signals: &Signals, visits: &Visits) 
         &cut
     };
     let values = |column: &Column, block: &std::ops::Range<usize>| -> Vec<f64> {
-        let places = order[block.clone()].iter();
-        places.filter_map(|&i| column.get(i)).map(float).collect()
+        let indices = order[block.clone()].iter();
+        indices.filter_map(|&i| column.get(i)).map(float).collect()
     };
     let mut levels = Levels::default();
     let columns = [
@@ -533,7 +536,7 @@ fn of_phase(track: &Track, order: &[usize], signals: &Signals, visits: &Visits) 
     } else {
         (None, None)
     };
-    for ((at, moves), level, slope) in [
+    for ((level_value, slope_value), level, slope) in [
         (
             of_column(&track.allocated),
             Metric::SteadyAllocated,
@@ -546,8 +549,8 @@ fn of_phase(track: &Track, order: &[usize], signals: &Signals, visits: &Visits) 
         ),
         (gap, Metric::Gap, Metric::GapSlope),
     ] {
-        levels.set(level, at);
-        levels.set(slope, moves);
+        levels.set(level, level_value);
+        levels.set(slope, slope_value);
     }
     levels
 }

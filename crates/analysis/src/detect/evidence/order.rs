@@ -1,4 +1,5 @@
-//! Selects and orders the samples of a track that detectors use.
+//! Selects the samples of a track that detectors use, and sorts them by time. Samples taken after
+//! the end of training are left out.
 
 use crate::stats::quantile;
 use crate::timeline::{Track, float};
@@ -10,7 +11,7 @@ const TEARDOWN_LEVEL: f64 = 0.5;
 /// its samples. A longer time at a low level is not taken for the end of training.
 const TEARDOWN_PART: usize = 8;
 
-/// Indices of the samples that detectors use, in order of time.
+/// The indices in the track's columns of the samples that detectors use, in order of time.
 pub(crate) fn of(track: &Track) -> Vec<usize> {
     without_teardown(track, by_time(track))
 }
@@ -40,10 +41,10 @@ fn without_teardown(track: &Track, mut order: Vec<usize>) -> Vec<usize> {
     let allocated = |i: usize| track.allocated.get(i).map(float);
     let later = &order[order.len() / 4..];
     let levels: Vec<f64> = later.iter().filter_map(|&i| allocated(i)).collect();
-    let gone = TEARDOWN_LEVEL * quantile(&levels, 0.05);
+    let teardown_bytes = TEARDOWN_LEVEL * quantile(&levels, 0.05);
     let last = order
         .iter()
-        .rposition(|&i| allocated(i).is_none_or(|bytes| bytes >= gone));
+        .rposition(|&i| allocated(i).is_none_or(|bytes| bytes >= teardown_bytes));
     let kept = last.map_or(order.len(), |k| k + 1);
     if kept > order.len() - order.len() / TEARDOWN_PART {
         order.truncate(kept);

@@ -1,13 +1,14 @@
-//! Samples of one quantity of a track over time.
+//! The values of one quantity of a track, such as allocated memory, over time.
 
 use super::interruptions::Interruptions;
 
-/// Samples of one quantity, with strictly increasing times.
+/// The values of one quantity, such as allocated memory, with strictly increasing times. Samples in
+/// which the quantity is unknown are left out.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Series {
-    /// Seconds since the track's first sample.
+    /// The time of each sample, in seconds since the track's first sample.
     pub(crate) t: Vec<f64>,
-    /// Values in bytes.
+    /// The value of each sample: usually bytes, for `Signals::step_count` a number of steps.
     pub(crate) y: Vec<f64>,
 }
 
@@ -32,7 +33,7 @@ impl Series {
         &self.y[first..self.index_at(to).max(first)]
     }
 
-    /// The samples outside of interruptions of the training.
+    /// A copy without the samples that were taken during interruptions of the training.
     pub(crate) fn outside(&self, interruptions: &Interruptions) -> Self {
         let mut rest = Self::default();
         for (&t, &y) in self.t.iter().zip(&self.y) {

@@ -20,13 +20,14 @@ const SAME_RUN_SHARE: f64 = 0.6;
 /// The factor assumes that jobs usually fill half to nine tenths of their device.
 const TOTAL_PER_PEAK_USE: f64 = 1.6;
 
-/// The signals of one track that detectors read.
+/// A recorded track in the form that detectors read: each memory counter as a series over time, and
+/// values computed from them, such as floors and the end of the warm-up.
 #[derive(Debug)]
 pub(crate) struct Signals<'a> {
     pub(crate) track: &'a Track,
     /// Timestamp of the track's first sample; all times of the track in seconds count from it.
     pub(crate) start_ns: i64,
-    /// Time of the last sample in seconds.
+    /// Time of the last sample, in seconds since the first.
     pub(crate) end: f64,
     /// Length of the run in seconds. The run is longer than the track when the recorder attached
     /// after the run began.
@@ -36,18 +37,19 @@ pub(crate) struct Signals<'a> {
     /// When allocated memory first came near its working level, which is the end of loading the
     /// model.
     pub(crate) train_start: f64,
-    /// When the warm-up ends, in seconds. Findings begin only after the warm-up.
+    /// When the warm-up (model load and first steps) ends, in seconds. Findings begin only after
+    /// the warm-up.
     pub(crate) warm_end: f64,
     /// Size of the device in bytes, when known.
     pub(crate) total: Option<f64>,
     /// Size of the device in bytes, or an estimate of it when unknown. Limits that are given as a
     /// share of the device are shares of this size.
     pub(crate) scale: f64,
-    /// Bytes in live tensors.
+    /// Bytes in live tensors over time.
     pub(crate) allocated: Series,
     /// `allocated` without the samples in interruptions; `None` when there are no interruptions.
     training: Option<Series>,
-    /// Time spans in which the program was not training.
+    /// Time spans in which the program was not training, such as evaluations.
     pub(crate) interruptions: Interruptions,
     /// Bytes reserved by the allocator at the times of `allocated`; NaN when unknown.
     pub(crate) reserved: Vec<f64>,
@@ -55,9 +57,9 @@ pub(crate) struct Signals<'a> {
     pub(crate) peak: Series,
     /// Whether `allocated` contains only samples at the ends of optimizer steps.
     pub(crate) is_stepped: bool,
-    /// Number of optimizer steps so far, where steps were counted.
+    /// Number of optimizer steps so far, over time; empty if steps were not counted.
     pub(crate) step_count: Series,
-    /// Hidden memory: bytes in use outside the allocator.
+    /// Hidden memory over time: bytes in use on the device outside the allocator.
     pub(crate) hidden: Series,
     /// Bytes that other processes held on the device at the end of the track; 0 when unknown.
     pub(crate) neighbours: f64,
@@ -76,7 +78,7 @@ impl Signals<'_> {
         (steps > 0.0).then_some(steps)
     }
 
-    /// Converts seconds of the track to a timestamp of the track's clock.
+    /// Converts seconds since the track's first sample to a timestamp in nanoseconds.
     pub(crate) fn ns(&self, seconds: f64) -> i64 {
         #[allow(
             clippy::cast_possible_truncation,
@@ -87,12 +89,13 @@ impl Signals<'_> {
         i64::try_from(at).unwrap_or(if at > 0 { i64::MAX } else { i64::MIN })
     }
 
-    /// Converts a timestamp of the track's clock to seconds of the track.
+    /// Converts a timestamp in nanoseconds to seconds since the track's first sample.
     pub(crate) fn seconds(&self, at_ns: i64) -> f64 {
         seconds_between(self.start_ns, at_ns)
     }
 
-    /// The innermost marked phase at a time.
+    /// The name of the innermost phase that the program had marked at a time, in seconds of the
+    /// track; `None` outside of phases.
     pub(crate) fn phase_at(&self, seconds: f64) -> Option<String> {
         let at = self.ns(seconds);
         let inside = |p: &&crate::timeline::PhaseSpan| {
@@ -106,7 +109,8 @@ impl Signals<'_> {
             .map(|p| p.name.clone())
     }
 
-    /// The samples of a channel during training, and the channel's floor.
+    /// The values of a channel (allocated or hidden memory) and their floor. Values of allocated
+    /// memory in interruptions of the training are left out.
     pub(crate) fn channel(&self, channel: Channel) -> (&Series, &Floor) {
         match channel {
             Channel::Allocated => (
@@ -117,7 +121,8 @@ impl Signals<'_> {
         }
     }
 
-    /// The samples of a channel as recorded, including interruptions.
+    /// The values of a channel (allocated or hidden memory), including those in interruptions of
+    /// the training.
     pub(crate) fn recorded(&self, channel: Channel) -> &Series {
         match channel {
             Channel::Allocated => &self.allocated,
@@ -125,7 +130,8 @@ impl Signals<'_> {
         }
     }
 
-    /// Number of samples recorded.
+    /// Number of samples in which allocated memory is known, or in which hidden memory is known,
+    /// whichever is larger.
     pub(crate) fn samples(&self) -> usize {
         self.allocated.len().max(self.hidden.len())
     }
@@ -161,7 +167,7 @@ pub(crate) fn read_tracks<'a>(tracks: &[&'a Track]) -> Vec<Signals<'a>> {
         .collect()
 }
 
-/// Seconds from one timestamp to another.
+/// Seconds from one timestamp to another, both in nanoseconds; negative if the second is earlier.
 pub(crate) fn seconds_between(from_ns: i64, to_ns: i64) -> f64 {
     (i128::from(to_ns) - i128::from(from_ns)) as f64 / 1e9
 }

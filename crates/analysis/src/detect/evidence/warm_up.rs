@@ -26,14 +26,15 @@ const MIN_FALLS: f64 = 0.05;
 /// Share of the run over which the growth rate of a rise is measured.
 const PACE_SHARE: f64 = 0.03;
 
-/// The times at which the stages at the beginning of a track end, in seconds.
+/// The times at which the stages at the beginning of a track end, in seconds since its first
+/// sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct WarmUp {
-    /// Time of the first training step, in seconds.
+    /// Estimated time of the first training step, when the model has been loaded.
     pub(crate) train_start: f64,
-    /// Time from which floors are computed, in seconds.
+    /// Time from which the floors of memory are computed, when the optimizer's state exists.
     pub(crate) settle_start: f64,
-    /// Time from which findings may start, in seconds.
+    /// End of the warm-up. Problems that begin earlier are not reported.
     pub(crate) warm_end: f64,
 }
 

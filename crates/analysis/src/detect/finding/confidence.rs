@@ -6,7 +6,7 @@
 
 /// Highest confidence of a finding, below 1 because labels, samples and detectors may all be wrong.
 const MOST: f64 = 0.99;
-/// Lowest confidence of a reported finding.
+/// Lowest confidence that a finding is given.
 const LEAST: f64 = 0.5;
 
 /// Converts log-odds to a probability between `LEAST` and `MOST`.
@@ -34,7 +34,8 @@ pub(crate) fn of_jump(odds: f64, signal_to_noise: f64) -> f64 {
     from_log_odds(0.12 * odds - 0.5 + 0.4 * log_ratio(signal_to_noise, 20.0, 2.0))
 }
 
-/// Confidence of fragmentation, from the number of times that reserved memory climbed.
+/// Confidence of fragmentation, from the number of climbs: rises of reserved memory that no new
+/// highest allocation explains.
 pub(crate) fn of_fragmentation(climbs: usize) -> f64 {
     let climbs = climbs.min(12) as f64;
     from_log_odds(2.0 + 0.08 * climbs)

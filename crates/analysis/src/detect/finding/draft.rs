@@ -1,4 +1,5 @@
-//! Combines the results of single tracks into findings about ranks and runs.
+//! Creates findings for detectors, and reduces the findings of single tracks to one per rank or one
+//! for the whole run.
 
 use super::{Finding, Kind, Severity};
 use crate::detect::evidence::{Evidence, Subject};
@@ -13,7 +14,7 @@ pub(crate) fn finding(kind: Kind, severity: Severity, subject: &Subject) -> Find
     of_track(kind, severity, subject.signals.track)
 }
 
-/// Like [`finding`], but takes a track without the computed signals.
+/// Like [`finding`], but takes a recorded track, for callers that have not computed its signals.
 pub(crate) fn of_track(kind: Kind, severity: Severity, track: &Track) -> Finding {
     Finding {
         kind,
@@ -35,12 +36,12 @@ pub(crate) fn of_track(kind: Kind, severity: Severity, track: &Track) -> Finding
     }
 }
 
-/// Rounds bytes to a whole number.
+/// Rounds a number of bytes to the nearest whole number.
 pub(crate) fn whole(bytes: f64) -> i64 {
     stormlog_format::whole(bytes.round())
 }
 
-/// The ranks of a run that have recorded tracks, in ascending order.
+/// The ranks that have samples in the evidence, in ascending order without repetition.
 pub(crate) fn ranks(evidence: &Evidence) -> Vec<u32> {
     let mut ranks: Vec<u32> = evidence
         .subjects
@@ -78,7 +79,7 @@ pub(crate) fn per_rank_or_run(evidence: &Evidence, mut found: Vec<Finding>) -> V
 /// first, or whose device will be full first.
 fn for_run(found: Vec<Finding>, recorded: usize) -> Option<Finding> {
     let affected = found.len();
-    let surest = found.iter().map(|f| f.confidence).fold(0.0, f64::max);
+    let highest_confidence = found.iter().map(|f| f.confidence).fold(0.0, f64::max);
     let urgency = |f: &Finding| f.time_to_full_s.unwrap_or(f64::INFINITY);
     let mut first = found.into_iter().min_by(|a, b| {
         a.onset_ns
@@ -92,7 +93,7 @@ fn for_run(found: Vec<Finding>, recorded: usize) -> Option<Finding> {
         rank = first.rank.unwrap_or(0),
     );
     first.rank = None;
-    first.confidence = surest;
+    first.confidence = highest_confidence;
     first.evidence.extend([
         ("ranks_affected", affected as f64),
         ("ranks_recorded", recorded as f64),

@@ -4,7 +4,8 @@
 pub(crate) use stormlog_format::human_bytes as bytes;
 use stormlog_format::whole_count;
 
-/// A growth rate in a readable unit: `16 MiB/s`, `1.20 GiB/h`.
+/// A growth rate per second, minute or hour, whichever gives at least one MiB: `16 MiB/s`,
+/// `1.20 GiB/h`.
 pub(crate) fn rate(bytes_per_s: f64) -> String {
     const MIB: f64 = 1024.0 * 1024.0;
     if bytes_per_s >= MIB {
@@ -42,7 +43,7 @@ pub(crate) fn moment(seconds: f64) -> String {
     }
 }
 
-/// A share as a percentage: `12 %`, `0.8 %`.
+/// A share between 0 and 1 as a percentage: `12 %`, `0.8 %`.
 pub(crate) fn percent(share: f64) -> String {
     let value = 100.0 * share;
     if value.abs() < 10.0 {

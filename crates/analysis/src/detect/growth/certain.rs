@@ -165,7 +165,8 @@ pub(crate) fn may_be_load(signals: &Signals, onset: f64, rate: f64) -> bool {
         || frees_nothing(signals, onset)
 }
 
-/// Whether allocated memory was constant for a while before `onset`.
+/// Whether allocated memory was nearly constant for a while before time `onset`: from one time
+/// block to the next, its floor changed by at most the share `STILL` of what growth at `rate` adds.
 fn has_settled_before(signals: &Signals, onset: f64, rate: f64) -> bool {
     let (series, _) = signals.channel(Channel::Allocated);
     let before = series.index_at(onset);

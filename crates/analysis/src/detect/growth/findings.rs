@@ -15,10 +15,10 @@ pub(crate) struct Wording {
     /// The verb before the growth rate in a finding's sentence, and the words after the rate.
     pub(crate) verb: &'static str,
     pub(crate) of: &'static str,
-    /// The quantity that has grown, in a finding's sentence.
+    /// The noun for the memory that has grown in a finding's sentence, for example "hidden memory".
     pub(crate) what: &'static str,
     pub(crate) advice: &'static str,
-    /// The advice when host memory grows.
+    /// The advice for a track that records host memory instead of a device's memory.
     pub(crate) advice_on_host: &'static str,
 }
 
@@ -124,7 +124,8 @@ fn describe(subject: &Subject, growth: &Growth, wording: &Wording, has_ranks: bo
     finding
 }
 
-/// The advice in a finding about growth whose cause is known.
+/// What to change in the program, when the cause of the growth is known: the object that holds the
+/// memory, or the line that allocates it. `None` when the cause names neither.
 fn advice_of(cause: &Cause) -> Option<String> {
     match (&cause.holder, &cause.site) {
         (Some(holder), _) => Some(format!(
@@ -139,7 +140,8 @@ fn advice_of(cause: &Cause) -> Option<String> {
     }
 }
 
-/// The time until the device is full, as the end of a sentence.
+/// The end of a finding's sentence that says when the device is full, such as "; full in about" and
+/// a duration. Empty when that time is unknown or the program already ran out of memory.
 fn full_in(subject: &Subject, time_to_full_s: Option<f64>) -> String {
     let Some(left) = time_to_full_s.filter(|_| !subject.end.is_out_of_memory()) else {
         return String::new();
@@ -152,7 +154,7 @@ fn full_in(subject: &Subject, time_to_full_s: Option<f64>) -> String {
     }
 }
 
-/// The confidence of a finding about growth.
+/// The confidence of a finding about growth, 0 to 1; `scale` is the device's size in bytes.
 pub(crate) fn confidence_of(growth: &Growth, scale: f64) -> f64 {
     let share_of_device = growth.grown / scale;
     confidence::of_growth(growth.unexplained, share_of_device)

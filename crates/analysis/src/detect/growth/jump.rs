@@ -21,7 +21,7 @@ const MIN_SHARPNESS: f64 = 0.6;
 /// A second rise larger than this share of the jump means that the floor grows in stairs, which is
 /// no jump.
 const MAX_SECOND: f64 = 0.45;
-/// Smallest height of a jump in units of the floor's scatter.
+/// Smallest height of a jump, as a multiple of the floor's random scatter.
 const MIN_SIGNAL_TO_NOISE: f64 = 5.0;
 /// Shortest time that a jump must have lasted, as a share of the run. A rise that lasted shorter is
 /// a spike, or cannot be judged yet.
@@ -34,22 +34,22 @@ pub(crate) const ALONE: f64 = 14.0;
 /// Minimum log-odds of a jump on a rank most of whose peers jumped too.
 pub(crate) const AMONG_PEERS: f64 = 6.0;
 
-/// A jump of a floor to a higher level that lasted.
+/// A sudden rise of a track's memory floor to a higher level, at which the floor stayed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Jump {
     /// When the jump happened, in seconds of the track: halfway between the first sample above the
     /// old floor and the first sample on the new floor.
     pub(crate) onset: f64,
-    /// Time of the first sample above the old floor, in seconds.
+    /// Time of the first sample above the old floor, in seconds since the track's first sample.
     pub(crate) raised: f64,
     /// Height of the jump, in bytes.
     pub(crate) height: f64,
-    /// Height of the jump in units of the floor's scatter.
+    /// Height of the jump, as a multiple of the floor's random scatter.
     pub(crate) signal_to_noise: f64,
     /// Misfit of the floor to one level before the jump and one after it, as a share of the misfit
     /// to a single level.
     pub(crate) unexplained: f64,
-    /// Log-odds of the jump according to the samples.
+    /// Log-odds in favour of a jump, from the samples.
     pub(crate) odds: f64,
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn find(series: &Series, floor: &Floor, signals: &Signals) -> Option<
         .partition_point(|k| k.t < signals.warm_end)
         .max(MIN_AFTER);
     let rises = rises(&levels, settled);
-    let at = place(&levels, &rises)?;
+    let at = index_of_jump(&levels, &rises)?;
     let (before, height) = levels_around(&levels, at);
     let noise = trend::noise_of(floor, signals);
     let middle = before + 0.5 * height;
@@ -111,7 +111,7 @@ fn rises(levels: &[f64], settled: usize) -> Vec<f64> {
 
 /// The index of the jump: of the knots (points of the floor) with nearly the highest rise, the knot
 /// with the steepest edge.
-fn place(levels: &[f64], rises: &[f64]) -> Option<usize> {
+fn index_of_jump(levels: &[f64], rises: &[f64]) -> Option<usize> {
     let highest = rises.iter().copied().fold(0.0, f64::max);
     (1..levels.len())
         .filter(|&k| highest > 0.0 && rises[k] >= 0.8 * highest)
@@ -184,7 +184,7 @@ fn unexplained(levels: &[f64], at: usize) -> f64 {
     }
 }
 
-/// The series with the jump subtracted.
+/// A copy of the samples in which the height of the jump is subtracted from all samples after it.
 pub(crate) fn without(series: &Series, jump: &Jump) -> Series {
     let from = series.index_at(jump.raised);
     let mut level = series.clone();
@@ -194,7 +194,7 @@ pub(crate) fn without(series: &Series, jump: &Jump) -> Series {
     level
 }
 
-/// The floor with the jump subtracted.
+/// A copy of the floor in which the height of the jump is subtracted from all knots after it.
 pub(crate) fn floor_without(floor: &Floor, jump: &Jump) -> Floor {
     let mut level = floor.clone();
     for knot in &mut level.knots {

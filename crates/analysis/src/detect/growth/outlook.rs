@@ -2,7 +2,7 @@
 
 use crate::detect::evidence::{Subject, peaks};
 
-/// The estimated time until a growing track fills its device.
+/// The estimated time until the growing memory of a track fills its device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Outlook {
     /// Sum of the growth rates of allocated and hidden memory at the end of the track.

@@ -25,7 +25,7 @@ const MAX_ABSENCE: f64 = 25.0;
 /// Number of time blocks used to estimate the uncertainty of the mean and of the peaks.
 const BLOCKS: usize = 8;
 
-/// A rise of the floor, and what single samples should show of it.
+/// A rise of the memory floor, with the times and levels needed to check it against the samples.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rise {
     /// Start of the time that is examined, in seconds; samples before it are ignored.
@@ -35,7 +35,8 @@ pub(crate) struct Rise {
     /// Start of the part after the rise, in seconds; samples from this time on should not lie below
     /// `line`.
     pub(crate) split: f64,
-    /// A level between the old floor and the new floor, in bytes.
+    /// A memory level between the old and the new floor, in bytes, that separates the samples on
+    /// the old floor from those on the new one.
     pub(crate) line: f64,
     /// How far the mean of the samples should have moved from before the rise to after it, in
     /// bytes.
@@ -48,11 +49,11 @@ pub(crate) struct Rise {
 /// contradict it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Support {
-    /// Log-odds from the absence of samples on the old floor.
+    /// Log-odds from how rarely samples after the rise still reach down to the old floor.
     pub(crate) absence: f64,
-    /// Log-odds from the mean of the samples.
+    /// Log-odds from how far the mean of the samples moved up.
     pub(crate) mean: f64,
-    /// Log-odds from the peaks of the samples.
+    /// Log-odds from how far the peaks of the samples moved up.
     pub(crate) peaks: f64,
 }
 
@@ -64,7 +65,8 @@ impl Support {
     }
 }
 
-/// Computes the log-odds by which the samples support a rise.
+/// Computes the log-odds by which the samples of `series` support or contradict that their floor
+/// rose as described by `rise`.
 pub(crate) fn support(series: &Series, rise: &Rise) -> Support {
     let first = series.index_at(rise.from);
     let until = series.index_at(rise.until).max(first);
@@ -101,9 +103,9 @@ fn absence(before: &[f64], after: &[f64], rise: &Rise) -> f64 {
     let stays_away = stays_away(&before, 1.0 - expected);
     let mut was_away = false;
     let old = after.iter().map(|&visit| {
-        let away = if was_away { stays_away } else { 1.0 - expected };
+        let chance = if was_away { stays_away } else { 1.0 - expected };
         was_away = !visit;
-        if visit { 1.0 - away } else { away }.ln()
+        if visit { 1.0 - chance } else { chance }.ln()
     });
     let old: f64 = old.sum();
     let new = after
@@ -131,13 +133,13 @@ fn share_of(visits: &[bool]) -> f64 {
 /// The probability that a step without a visit follows a step without a visit. Few such steps are
 /// weak evidence, so the overall share of steps without a visit is added with the weight of
 /// [`KNOWN_STEPS`] steps.
-fn stays_away(visits: &[bool], away: f64) -> f64 {
+fn stays_away(visits: &[bool], overall: f64) -> f64 {
     let after_away = visits.windows(2).filter(|pair| !pair[0]).count() as f64;
     let twice_away = visits
         .windows(2)
         .filter(|pair| !pair[0] && !pair[1])
         .count() as f64;
-    ((twice_away + KNOWN_STEPS * away) / (after_away + KNOWN_STEPS)).max(away)
+    ((twice_away + KNOWN_STEPS * overall) / (after_away + KNOWN_STEPS)).max(overall)
 }
 
 /// Log-odds that a figure of the samples, such as the mean, moved by `shift` and not by zero. The

@@ -13,7 +13,8 @@ const MAX_CELLS: usize = 960;
 /// Number of onsets tried, and the first part of the track in which they lie.
 const ONSETS: u32 = 20;
 const LATEST_ONSET: f64 = 0.75;
-/// Minimum number of samples of the growth, and of each time block.
+/// Minimum number of samples in the growing part of a series, and in each of the time blocks that
+/// the part is divided into.
 const MIN_SAMPLES: usize = 40;
 const MIN_BLOCK: usize = 3;
 /// Largest distance of a time block from the line, and the most memory that may be freed again,
@@ -52,7 +53,7 @@ const MAX_PACE_BEFORE: f64 = 2.0;
 /// Number of time blocks that growth is divided into to find where it began.
 const BLOCKS_OF_GROWTH: usize = 24;
 
-/// Growth along a straight line to the end of a series.
+/// A rise of memory along a straight line up to the end of a series of samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Line {
     /// Start of the straight part of the growth, in seconds.
@@ -60,7 +61,7 @@ pub(crate) struct Line {
     /// Start of the growth, in seconds. Before the straight part, the growth rate may have been
     /// different.
     pub(crate) began: f64,
-    /// Bytes grown before the straight part of the growth.
+    /// Bytes grown from `began` to `onset`, before the straight part of the growth.
     pub(crate) grown_before: f64,
     /// Time of the last sample, in seconds.
     pub(crate) end: f64,
@@ -68,7 +69,7 @@ pub(crate) struct Line {
     pub(crate) level: f64,
     /// Bytes grown in the straight part of the growth.
     pub(crate) grown: f64,
-    /// Growth rate in bytes per second.
+    /// Growth rate in the straight part, in bytes per second.
     pub(crate) rate: f64,
     /// Largest distance of a time block from the line, as a share of the growth.
     pub(crate) misfit: f64,
@@ -77,7 +78,7 @@ pub(crate) struct Line {
     /// Growth rate in the last third as a share of the rate in the first third: 1 is straight, less
     /// means flattening out.
     pub(crate) bend: f64,
-    /// Number of time blocks in which the growth was checked.
+    /// Number of time blocks that the growth was divided into to check that it is straight.
     pub(crate) blocks: usize,
 }
 
@@ -136,7 +137,8 @@ pub(crate) fn hidden_beginning(t: &[f64], y: &[f64], onset: f64, rate: f64) -> O
         .then_some((back.began, back.at_onset - back.level))
 }
 
-/// Number of samples before the shutdown of the program frees its memory.
+/// Number of samples up to the point where the program shuts down and frees its memory; samples
+/// after it are not judged.
 fn without_shutdown(y: &[f64]) -> usize {
     let most = (y.len() / SHUTDOWN).max(1);
     let first = y.len().saturating_sub(most);
@@ -341,7 +343,8 @@ pub(crate) fn typical_rise(t: &[f64], y: &[f64], from: f64, blocks: usize) -> f6
     median(&rises)
 }
 
-/// Slope of the lowest samples of each time block from time `from` on.
+/// Slope of the memory floor from time `from` on, in bytes per second: the samples are divided into
+/// `blocks` time blocks, and a line is fitted to the lowest sample of each.
 pub(crate) fn slope_of_floor(t: &[f64], y: &[f64], from: f64, blocks: usize) -> f64 {
     let first = t.partition_point(|&at| at < from);
     let (x, v) = floors(&t[first..], &y[first..], blocks);

@@ -20,7 +20,7 @@ const MIN_KNOTS_BEFORE: usize = 4;
 const LATEST_ONSET: f64 = 0.2;
 /// Number of onsets tried: first over the whole run, then again around the best one.
 const ONSETS: u32 = 16;
-/// Number of onsets tried when the growth rate is known.
+/// Number of start times (onsets) of the growth that are tried when its rate is already known.
 const PACED_ONSETS: u32 = 24;
 /// Smallest rise of the floor from the first quarter of its knots (points) to the last fifth, as a
 /// share of the device; a quarter of the smallest growth that is reported.
@@ -28,7 +28,7 @@ const MIN_RISE: f64 = 0.001;
 /// The misfit of a single knot (point of the floor) counts at most this many units (see
 /// [`Target`]), so that one wrong knot does not move the fit.
 const MAX_MISFIT: f64 = 6.0;
-/// Smallest scatter assumed for a floor, as a share of the device.
+/// Smallest random scatter assumed for a memory floor, as a share of the device's size.
 const MIN_NOISE: f64 = 2e-4;
 
 /// A fitted trend of a floor: `level` until `onset`, then `level + grown * progress`.
@@ -68,7 +68,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The levels of a floor's knots (points), without single outliers.
+/// The levels of a floor's knots (points) in bytes, smoothed so that single outliers vanish.
 pub(crate) fn levels_of(floor: &Floor) -> Vec<f64> {
     smooth3(&floor.knots.iter().map(|k| k.level).collect::<Vec<_>>())
 }
@@ -80,7 +80,8 @@ pub(crate) fn noise_of(floor: &Floor, signals: &Signals) -> f64 {
 }
 
 impl Trend {
-    /// The trend with one of the exponents `shapes` that has the smallest misfit.
+    /// Fits a trend to the floor with each exponent in `shapes`, and returns the trend with the
+    /// smallest misfit. `None` when the floor has too few knots or hardly rises.
     pub(crate) fn fit(floor: &Floor, signals: &Signals, shapes: &[i32]) -> Option<Self> {
         if floor.knots.len() < MIN_KNOTS || signals.span <= 0.0 {
             return None;
@@ -186,12 +187,12 @@ impl Trend {
             .powi(self.shape)
     }
 
-    /// Bytes grown up to time `t` according to the trend.
+    /// Bytes by which the memory grew from the onset up to time `t`, according to the trend.
     pub(crate) fn lift(&self, t: f64) -> f64 {
         self.grown * self.progress(t)
     }
 
-    /// The level of the fitted floor at time `t`.
+    /// The level of the trend at time `t`, in bytes.
     pub(crate) fn at(&self, t: f64) -> f64 {
         self.level + self.lift(t)
     }
@@ -220,7 +221,7 @@ fn rises_too_little(levels: &[f64], signals: &Signals) -> bool {
     median(&levels[last..]) - median(&levels[..first]) < MIN_RISE * signals.scale
 }
 
-/// The earliest and the latest onset of growth that are tried, in seconds.
+/// The earliest and the latest start time (onset) of growth that the fit tries, in seconds.
 fn onset_range(floor: &Floor, signals: &Signals) -> (f64, f64) {
     let first = floor.knots.first().map_or(0.0, |k| k.t);
     (

@@ -7,7 +7,7 @@ use crate::detect::cause::{Cause, Failure};
 use crate::detect::finding::words;
 use crate::timeline::{OomMark, float};
 
-/// Longest source text quoted in a sentence, in characters.
+/// Longest piece of the program's source code that a finding quotes, in characters.
 const LONGEST_SOURCE: usize = 60;
 /// Maximum number of holders listed in a sentence. A sentence that lists memory by category (such
 /// as activations or parameters) has at most one category more than that.
@@ -18,7 +18,8 @@ const WORTH_NAMING: f64 = 0.02;
 /// and as the cause of the error when it holds at least this share of all memory.
 const MOST_OF_IT: f64 = 0.5;
 
-/// Where the allocation failed: "at train.py:41 in `forward` (`self.mlp(x)`)".
+/// Where in the program the allocation failed: "at train.py:41 in `forward` (`self.mlp(x)`)".
+/// `None` when the failing line is unknown.
 pub(super) fn place(mark: &OomMark) -> Option<String> {
     let site = mark.site.as_ref()?;
     let mut words = format!("at {}", site.place());

@@ -10,7 +10,8 @@ use crate::timeline;
 /// Maximum number of other ranks that a rank is compared with. Comparing with more ranks would not
 /// change the result.
 const MOST_ASKED: usize = 32;
-/// Minimum number of other ranks needed to decide whether an excursion is usual.
+/// Minimum number of other ranks needed to decide whether an excursion (a short rise of memory) of
+/// one rank is usual.
 const FEWEST_ASKED: usize = 2;
 /// An excursion is usual when at least this share of the compared ranks shows it.
 const USUAL_SHARE: f64 = 0.5;
@@ -22,7 +23,8 @@ const SAME_HEIGHT: f64 = 0.5;
 const SLACK_INTERVALS: f64 = 2.0;
 const SLACK_SHARE: f64 = 0.005;
 
-/// The ranks of a run with their clocks aligned.
+/// The ranks of a run, with their clocks aligned so that their memory can be compared at the same
+/// moment.
 pub(super) struct Company<'e> {
     members: Vec<Member<'e>>,
 }
@@ -34,7 +36,7 @@ struct Member<'e> {
     ahead: f64,
     /// Median of the rank's allocated bytes, which differs slightly between ranks.
     typical: f64,
-    /// Median of the rank's hidden memory, in bytes.
+    /// Median of the bytes in use on the rank's device outside the allocator (hidden memory).
     typical_hidden: f64,
 }
 
@@ -64,8 +66,8 @@ impl<'e> Company<'e> {
         standing_out: &Excursion,
     ) -> bool {
         let rank = subject.signals.track.rank;
-        let own = |member: &&Member| std::ptr::eq(member.subject, subject);
-        let Some(own) = self.members.iter().find(own) else {
+        let is_own = |member: &&Member| std::ptr::eq(member.subject, subject);
+        let Some(own) = self.members.iter().find(is_own) else {
             return false;
         };
         let others: Vec<&Member> = self
@@ -84,8 +86,8 @@ impl<'e> Company<'e> {
                 let shift = m.ahead - own.ahead;
                 let series = m.subject.signals.recorded(channel);
                 let samples = series.between(from + shift, to + shift);
-                let most = samples.iter().copied().reduce(f64::max)?;
-                Some(most >= m.as_high_as(limit, own, channel))
+                let highest = samples.iter().copied().reduce(f64::max)?;
+                Some(highest >= m.as_high_as(limit, own, channel))
             })
             .collect();
         let raised = answers.iter().filter(|&&raised| raised).count();

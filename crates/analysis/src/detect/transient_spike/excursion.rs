@@ -23,7 +23,7 @@ const MAX_SPIKES: usize = 3;
 /// Maximum number of excursions of a track, regular ones included. The limit assumes that a run has
 /// at most this many evaluations that rise above the normal peak and are not marked as a phase.
 const MAX_EVENTS: u32 = 12;
-/// Minimum number of samples needed to determine which samples are ordinary.
+/// Minimum number of samples needed to tell ordinary samples from unusually high ones.
 const MIN_SAMPLES: usize = 32;
 /// Samples nearer to a marked phase than this many sampling intervals belong to the phase.
 const PHASE_SLACK: f64 = 2.0;
@@ -31,26 +31,27 @@ const PHASE_SLACK: f64 = 2.0;
 /// step, so rises in this time are ordinary.
 const FIRST_STEPS_SHARE: f64 = 0.02;
 
-/// An excursion: neighbouring samples that are all above the ordinary ones.
+/// An excursion: a group of neighbouring memory samples that rise above the ordinary samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Excursion {
-    /// Time of the excursion's first sample, in seconds.
+    /// Time of the excursion's first sample, in seconds since the track's first sample.
     pub(super) from: f64,
-    /// Time of the excursion's last sample, in seconds.
+    /// Time of the excursion's last sample, in seconds since the track's first sample.
     pub(super) to: f64,
     /// Distance from the highest ordinary sample to the lowest sample of the excursion, in bytes.
     pub(super) height: f64,
-    /// The highest sample of the excursion, in bytes as recorded.
+    /// The highest sample of the excursion: memory in bytes, as recorded.
     pub(super) level: f64,
-    /// Highest minus lowest sample of the excursion, in bytes above the floor.
+    /// Highest minus lowest sample of the excursion in bytes, both measured above the floor.
     pub(super) range: f64,
     pub(super) samples: usize,
-    /// Whether ordinary samples follow the excursion.
+    /// Whether the track has samples after the excursion, so that the excursion has ended.
     pub(super) is_over: bool,
 }
 
 impl Excursion {
-    /// The lowest sample of the excursion, in bytes as recorded.
+    /// The highest sample as recorded minus the range, in bytes: the lowest sample of the excursion
+    /// if the floor stays constant during it.
     pub(super) fn lowest(&self) -> f64 {
         self.level - self.range
     }
@@ -66,14 +67,16 @@ impl Excursion {
     }
 }
 
-/// The samples of one channel as heights above the floor, sorted by height.
+/// The samples of one channel (allocated or hidden memory) with their heights above the floor, and
+/// their order by height.
 struct Heights<'a> {
     t: &'a [f64],
-    /// Bytes of each sample above the floor.
+    /// For each sample, its bytes above the floor.
     y: Vec<f64>,
-    /// Bytes of each sample as recorded.
+    /// For each sample, its bytes as recorded.
     bytes: &'a [f64],
-    /// Indices of the samples outside marked phases, the highest sample first.
+    /// Indices of the samples outside marked phases, sorted by height above the floor, the highest
+    /// first.
     ranking: Vec<usize>,
 }
 
@@ -89,9 +92,9 @@ pub(super) fn find(signals: &Signals, channel: Channel, course: &Course) -> Vec<
         return Vec::new();
     };
     let longest = MAX_SAMPLES.max(MAX_SHARE * signals.span / signals.interval.max(1e-9));
-    let most = whole_count(f64::from(MAX_EVENTS) * longest);
+    let max_samples = whole_count(f64::from(MAX_EVENTS) * longest);
     let mut regular: Vec<Excursion> = Vec::new();
-    for above in (2..most.min(heights.ranking.len() / 3)).rev() {
+    for above in (2..max_samples.min(heights.ranking.len() / 3)).rev() {
         let Some(events) = heights.events(above, longest, signals) else {
             continue;
         };
@@ -154,7 +157,8 @@ impl Heights<'_> {
         (!too_long && !many && single.len() <= events.len()).then_some(events)
     }
 
-    /// Groups neighbouring samples among the highest `above` samples, in order of time.
+    /// Groups the `above` highest samples into excursions, in order of time: samples that directly
+    /// follow each other form one excursion.
     fn runs(&self, above: usize, ordinary: f64) -> Vec<Excursion> {
         let mut highest = self.ranking[..above].to_vec();
         highest.sort_unstable();

@@ -5,7 +5,7 @@
 use super::excursion::Excursion;
 use crate::detect::evidence::signals::Signals;
 
-/// Minimum number of excursions that form a rhythm.
+/// Minimum number of excursions that recur at regular intervals to count as a rhythm.
 const MIN_BEATS: usize = 3;
 /// Largest distance of an excursion from a beat of the rhythm: a share of the time between beats
 /// plus a number of samples, and at most `MAX_SLACK` of the time between beats.
@@ -77,12 +77,13 @@ fn largest_rhythm(events: &[Excursion], signals: &Signals) -> Vec<Excursion> {
     largest
 }
 
-/// Distance of a time from the nearest beat of a rhythm, in seconds.
+/// How far a time lies from the nearest multiple of `beat` (the time between two beats of a
+/// rhythm); `since` is the time since a beat. All in seconds.
 fn off_beat(since: f64, beat: f64) -> f64 {
     (since - beat * (since / beat).round()).abs()
 }
 
-/// Largest distance of an excursion from a beat that is accepted, in seconds.
+/// How far from a beat an excursion may start and still count as regular, in seconds.
 fn slack_of(beat: f64, signals: &Signals) -> f64 {
     (SLACK_SHARE * beat + SLACK_SAMPLES * signals.interval).min(MAX_SLACK * beat)
 }
@@ -134,7 +135,8 @@ fn is_on_beat(event: &Excursion, regular: &[Excursion], signals: &Signals) -> bo
         .any(|at| falls_on(event.from - at))
 }
 
-/// The time between two beats: the shortest time between neighbouring excursions.
+/// The time between two beats of a rhythm in seconds: the shortest time between the starts of
+/// neighbouring excursions.
 fn beat_of(events: &[Excursion]) -> f64 {
     events
         .windows(2)

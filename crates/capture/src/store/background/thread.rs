@@ -19,7 +19,7 @@ use crate::store::writer::{Flush, Writer, taken_over};
 /// thread has written survive the end of the process, even when they are not on disk yet.
 const LONGEST_SLEEP: Duration = Duration::from_millis(250);
 
-/// The shortest time after which the writing thread empties the queue again.
+/// The shortest time for which the writing thread sleeps after it has emptied the queue.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(5);
 
 /// How long the writing thread tries to end a session on a disk that accepts no writes; the
@@ -36,7 +36,8 @@ struct Work {
     finish: Option<SessionStatus>,
 }
 
-/// The writing thread: takes the queued events, writes them, and reports the result.
+/// The state of the writing thread, which takes events from the queue, writes them to the directory
+/// of the sink, and reports the counts and errors.
 struct Thread<'a> {
     shared: &'a Arc<Shared>,
     config: SinkConfig,
@@ -110,7 +111,8 @@ impl Thread<'_> {
         }
     }
 
-    /// Writes all waiting events; returns how long the writing thread may sleep.
+    /// Passes all waiting events to the writer and flushes if that was requested; returns how long
+    /// the writing thread may sleep.
     fn write(&mut self, work: &Work) -> Duration {
         self.unreported_drops += work.overflow;
         let mut writer = self.shared.writer();
@@ -197,16 +199,17 @@ impl Thread<'_> {
         self.unreported_drops += too_many as u64;
     }
 
-    /// Ends the session, even if the disk accepts no writes.
+    /// Ends the session with the given status. On a disk that accepts no writes, it tries for
+    /// [`LAST_TRIES`] and then gives up the buffered events.
     fn finish(mut self, status: SessionStatus) {
         let end = Instant::now() + LAST_TRIES;
         let mut slot = self.shared.writer();
         let directory = slot.as_ref().map(|writer| writer.directory().to_path_buf());
         self.thinner.stop(slot.as_mut());
         while let Some(writer) = &mut *slot {
-            let is_whole = writer.missing_events() == 0;
+            let is_complete = writer.missing_events() == 0;
             let status = match status {
-                SessionStatus::Completed if !is_whole => SessionStatus::Incomplete,
+                SessionStatus::Completed if !is_complete => SessionStatus::Incomplete,
                 status => status,
             };
             match writer.close(status) {

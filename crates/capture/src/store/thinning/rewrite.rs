@@ -23,10 +23,10 @@ use crate::kept_file::KeptFile;
 /// How many bytes of a segment are read at a time, which takes about a millisecond.
 const BLOCK: usize = 128 << 10;
 
-/// The longest line, in bytes, of a segment that is rewritten.
+/// The longest line, in bytes, that a rewrite accepts. A segment with a longer line is not thinned.
 const LONGEST_LINE: usize = 16 << 20;
 
-/// The suffix of the temporary file into which segments are rewritten.
+/// The suffix of the temporary file to which a rewrite copies the lines that stay.
 pub(crate) const TEMPORARY_SUFFIX: &str = ".thin.tmp";
 
 /// Whether a file is a temporary file that a killed rewrite of segments left.
@@ -34,7 +34,8 @@ pub(crate) fn is_temporary(name: &str) -> bool {
     name.starts_with(stormlog_format::SEGMENT_PREFIX) && name.ends_with(TEMPORARY_SUFFIX)
 }
 
-/// A rewrite in progress.
+/// A rewrite of several segments into one, which is done in short parts by calls of
+/// [`work`](Self::work).
 #[derive(Debug)]
 pub(crate) struct Rewrite {
     directory: PathBuf,
@@ -54,7 +55,7 @@ enum Pass {
     Failed,
 }
 
-/// The result of a rewrite of segments.
+/// The result of a rewrite, before the files of the segments are replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Every line of the segments stays and nothing needs to be merged, so the rewrite would change
@@ -78,7 +79,8 @@ pub(crate) enum OldFiles {
 }
 
 impl Rewrite {
-    /// Begins to rewrite segments into one; calls of [`work`](Self::work) do the work.
+    /// Prepares to rewrite segments into one segment that is thinned to `interval_ns`; no file is
+    /// read before [`work`](Self::work).
     pub(crate) fn begin(directory: &Path, inputs: Vec<Segment>, interval_ns: i64) -> Self {
         let names: Vec<PathBuf> = inputs
             .iter()
@@ -171,7 +173,8 @@ impl Rewrite {
         })
     }
 
-    /// The manifest entry that announces a rewrite of segments. `None` when nothing changes.
+    /// The entry in the manifest that says which segments this rewrite is about to replace; `None`
+    /// when it changes nothing or is not complete.
     pub(crate) fn announcement(&self) -> Option<Rewriting> {
         let Pass::Done(Outcome::Written {
             event_count,
@@ -242,7 +245,7 @@ fn signed(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// The temporary file to which the remaining lines are copied.
+/// The temporary file to which the second pass copies the lines that stay.
 #[derive(Debug)]
 struct Output {
     file: KeptFile,
@@ -291,7 +294,7 @@ impl Output {
     }
 }
 
-/// Reads the lines of several files, one block at a time.
+/// Reads the lines of several segment files in order, one block of [`BLOCK`] bytes at a time.
 #[derive(Debug)]
 struct Blocks {
     files: Vec<PathBuf>,

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use stormlog_format::scan::RawRecord;
 use stormlog_format::{Event, EventType, Map, Value, json, metadata_keys};
 
-/// The types of events that thinning may remove.
+/// The types of events that count as samples, which thinning may remove.
 const THINNED_TYPES: [&str; 2] = [EventType::Sample.as_str(), EventType::Step.as_str()];
 
 fn is_thinned(event_type: &[u8]) -> bool {
@@ -23,7 +23,7 @@ fn is_thinned(event_type: &[u8]) -> bool {
 /// The largest number of tracks that are followed at once; of further tracks, all samples are kept.
 const MOST_TRACKS: usize = 4096;
 
-/// Selects which lines of a group of segments thinning keeps.
+/// Decides line by line which lines of a group of segments thinning keeps.
 #[derive(Debug)]
 pub(super) struct Selection {
     interval_ns: i64,
@@ -180,14 +180,14 @@ impl Selection {
     }
 }
 
-/// The surviving lines.
+/// Which lines of a group of segments thinning keeps.
 #[derive(Debug)]
 pub(super) struct Selected {
     lines: usize,
     survivors: Vec<u64>,
-    /// How many lines of the segments are not kept.
+    /// How many lines thinning removes.
     pub(super) dropped: u64,
-    /// The time of the latest sample of all lines.
+    /// The time of the latest sample among all lines, kept or not, in nanoseconds since the epoch.
     pub(super) latest_ns: i64,
 }
 
@@ -198,19 +198,21 @@ impl Selected {
     }
 }
 
-/// A sample, whose line thinning may remove.
+/// What thinning needs to know about a sample to decide whether its line is kept.
 #[derive(Debug)]
 pub(super) struct Sample<'a> {
     session_id: &'a [u8],
     timestamp_ns: i64,
-    /// The track that the sample belongs to, without its session.
+    /// The rank, device, process and series that the sample belongs to; the number of the session
+    /// is not set yet.
     track: Track,
     /// The sample's allocated, used and reserved bytes.
     values: [Option<i64>; 3],
 }
 
 impl<'a> Sample<'a> {
-    /// The sample that a record contains; `None` when the record must be kept.
+    /// The sample in a scanned record; `None` when the record is not a sample that thinning may
+    /// remove.
     pub(super) fn of_record(record: &RawRecord<'a>) -> Option<Self> {
         let mentions = |key: &str| memchr::memmem::find(record.metadata, key.as_bytes()).is_some();
         let series = if EventType::Sample.is(record.event_type)
@@ -242,7 +244,8 @@ impl<'a> Sample<'a> {
         })
     }
 
-    /// The sample that an event contains; `None` when the event must be kept.
+    /// The sample in a parsed event; `None` when the event is not a sample that thinning may
+    /// remove.
     pub(super) fn of_event(event: &'a Event) -> Option<Self> {
         let counters = &event.counters;
         Some(Self {

@@ -18,10 +18,11 @@ const SLICE: Duration = Duration::from_millis(10);
 /// The pause between two periods of thinning, which leaves the processor to the watched program.
 const PAUSE: Duration = Duration::from_millis(30);
 
-/// Calls a function with the sink's writer, if the sink has one.
+/// A function of the sink that calls another function with the sink's writer, or does nothing while
+/// the sink has no writer.
 pub(crate) type Access<'a> = dyn FnMut(&mut dyn FnMut(&mut Writer)) + 'a;
 
-/// The state of thinning between two calls of `work`.
+/// The rewrite of segments in progress, if there is one, between two calls of [`work`](Self::work).
 #[derive(Debug, Default)]
 pub(crate) struct Thinner {
     rewrite: Option<Rewrite>,
@@ -41,7 +42,7 @@ impl Thinner {
                 finish(rewrite, &outcome, access);
                 self.rewrite = None;
             }
-            Err(error) if may_pass(&error) => {
+            Err(error) if may_succeed_later(&error) => {
                 access(&mut Writer::give_up_rewrite);
                 self.rewrite = None;
             }
@@ -59,7 +60,7 @@ impl Thinner {
         Some(pause)
     }
 
-    /// Cancels a rewrite in progress; the segments on disk stay unchanged.
+    /// Cancels the rewrite in progress, if there is one; the segments on disk stay unchanged.
     pub(crate) fn stop(&mut self, writer: Option<&mut Writer>) {
         if self.rewrite.take().is_some()
             && let Some(writer) = writer
@@ -71,7 +72,7 @@ impl Thinner {
 
 /// Whether a failed rewrite may succeed later; if not, its segments cannot be read, and other
 /// segments are thinned instead.
-fn may_pass(error: &io::Error) -> bool {
+fn may_succeed_later(error: &io::Error) -> bool {
     use io::ErrorKind::{
         NotFound, OutOfMemory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
     };

@@ -19,9 +19,10 @@ const MANIFESTS_PER_SECOND: f64 = 20.0;
 /// Whether the manifest on disk is up to date, and how often it may be replaced.
 #[derive(Debug)]
 pub(super) struct ManifestState {
-    /// Whether the manifest on disk is out of date.
+    /// Whether the manifest on disk differs from the state of the writer and must be replaced.
     pub(super) stale: bool,
-    /// How many more replacements of the manifest may follow each other directly.
+    /// How many more replacements of the manifest are allowed now. It grows with time, by
+    /// [`MANIFESTS_PER_SECOND`], up to [`MANIFEST_BURST`].
     allowance: f64,
     refilled: Instant,
 }
@@ -43,9 +44,13 @@ impl Writer {
         self.manifest.refilled = now;
         let allowance =
             (self.manifest.allowance + since * MANIFESTS_PER_SECOND).min(MANIFEST_BURST);
-        let may = allowance >= 1.0;
-        self.manifest.allowance = if may { allowance - 1.0 } else { allowance };
-        may
+        let is_allowed = allowance >= 1.0;
+        self.manifest.allowance = if is_allowed {
+            allowance - 1.0
+        } else {
+            allowance
+        };
+        is_allowed
     }
 
     pub(super) fn write_manifest(&mut self, durability: Durability) -> Result<(), SinkError> {

@@ -125,14 +125,15 @@ impl Writer {
         self.claim.segments()
     }
 
-    /// For the end of a sink, see [`Claim::wait_for_replaced_segments`].
+    /// Called when the sink ends, before the process may end; see
+    /// [`Claim::wait_for_replaced_segments`].
     ///
     /// [`Claim::wait_for_replaced_segments`]: crate::store::lock::Claim::wait_for_replaced_segments
     pub(crate) fn wait_for_replaced_segments(&self) {
         self.claim.wait_for_replaced_segments();
     }
 
-    /// Ends a rewrite of segments that was stopped before it changed a file.
+    /// Forgets a rewrite of segments that was stopped before it changed a file.
     pub(crate) fn cancel_rewrite(&mut self) {
         self.in_work.clear();
     }

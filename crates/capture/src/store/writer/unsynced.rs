@@ -12,21 +12,21 @@ use crate::kept_file::KeptFile;
 /// need to be on disk.
 const PACE: Duration = Duration::from_millis(250);
 
-/// How many segments may wait to be synced to disk.
+/// The largest number of segments that wait to be synced to disk.
 const MOST: usize = 16;
 
-/// The segments that wait to be synced to disk.
+/// The segment files with bytes that may not be on disk yet, and the time of the last sync.
 #[derive(Debug)]
 pub(super) struct Unsynced {
     files: Vec<Arc<KeptFile>>,
-    asked: Instant,
+    last_taken: Instant,
 }
 
 impl Unsynced {
     pub(super) fn new() -> Self {
         Self {
             files: Vec::new(),
-            asked: Instant::now(),
+            last_taken: Instant::now(),
         }
     }
 
@@ -51,7 +51,7 @@ impl Unsynced {
 
     /// How long until the next sync to disk may start.
     pub(super) fn due_in(&self) -> Duration {
-        PACE.saturating_sub(self.asked.elapsed())
+        PACE.saturating_sub(self.last_taken.elapsed())
     }
 
     /// Removes and returns all waiting segments when a sync is due, without segments that were
@@ -65,7 +65,7 @@ impl Unsynced {
 
     /// Removes and returns all waiting segments, even if no sync is due.
     pub(super) fn take(&mut self) -> Vec<Arc<KeptFile>> {
-        self.asked = Instant::now();
+        self.last_taken = Instant::now();
         let mut files = std::mem::take(&mut self.files);
         files.retain(has_a_name);
         files
@@ -121,9 +121,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut unsynced = Unsynced::new();
         unsynced.add(segments(&folder, 1).remove(0));
-        unsynced.asked = Instant::now() + PACE;
+        unsynced.last_taken = Instant::now() + PACE;
         assert!(unsynced.take_due().is_empty() && unsynced.due_in() > Duration::ZERO);
-        unsynced.asked = Instant::now().checked_sub(PACE).unwrap();
+        unsynced.last_taken = Instant::now().checked_sub(PACE).unwrap();
         assert_eq!(unsynced.take_due().len(), 1);
     }
 }

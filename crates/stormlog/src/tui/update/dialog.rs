@@ -83,7 +83,8 @@ pub(super) fn type_into(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
     }
 }
 
-/// Replaces the typed text by the entry that was clicked.
+/// Completes the typed path with the folder entry that was clicked; `index` is its index in the
+/// list of the dialog.
 pub(super) fn choose(model: &mut Model, index: usize) -> Vec<Effect> {
     let Some(dialog) = &mut model.dialog else {
         return Vec::new();

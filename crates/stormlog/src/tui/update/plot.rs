@@ -1,4 +1,4 @@
-//! Handles keys and mouse events on the plot.
+//! Handles the keys and mouse events that zoom, move or save the plot of a run's memory.
 
 use crate::tui::effect::{Effect, PlotFormat};
 use crate::tui::keys::Action;
@@ -33,13 +33,13 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             if let Some(run) = &model.run {
                 let rank = run.story.tracks()[index].rank;
                 let from = plot.cursor_ns.unwrap_or(i64::MIN);
-                let mine = || {
+                let marks_of_rank = || {
                     let marks = run.marks.iter();
-                    marks.filter(|mark| mark.rank.is_none_or(|of| of == rank))
+                    marks.filter(|mark| mark.rank.is_none_or(|marked| marked == rank))
                 };
-                let next = mine()
+                let next = marks_of_rank()
                     .find(|mark| mark.time_ns > from)
-                    .or_else(|| mine().next());
+                    .or_else(|| marks_of_rank().next());
                 if let Some(mark) = next {
                     plot.put_cursor(whole, mark.time_ns);
                     model.note = Some((false, mark.label.clone()));

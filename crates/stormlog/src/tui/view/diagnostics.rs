@@ -16,7 +16,7 @@ use crate::cli::RankFilter;
 use crate::tui::model::{Comparison, Model, Pane};
 use crate::tui::run::{RankLine, Run};
 
-/// The largest number of call stacks that are listed with a finding.
+/// The largest number of call stacks with allocated memory that are listed with a finding.
 const MOST_STACKS: usize = 3;
 
 pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
@@ -50,12 +50,14 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     }
 }
 
-/// Splits the area into the table of ranks and the pane below it.
+/// Splits the diagnostics tab into the area of the table of ranks and the area of the pane below
+/// it.
 fn halves(area: Rect) -> [Rect; 2] {
     Layout::vertical([Constraint::Percentage(40), Constraint::Percentage(60)]).areas(area)
 }
 
-/// Finds out what is drawn at a position of the diagnostics tab.
+/// The line of the table of ranks or of the pane below it at a position of the mouse; `None`
+/// elsewhere.
 pub(super) fn hit(model: &Model, area: Rect, position: Position) -> Option<Hit> {
     model.run.as_ref().and_then(Run::shown)?;
     let [upper, lower] = halves(area);

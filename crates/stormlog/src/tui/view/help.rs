@@ -1,4 +1,5 @@
-//! Draws the help screen from the table of keys.
+//! Draws the help screen, which lists the key bindings that work on every tab and those of the
+//! current tab.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};

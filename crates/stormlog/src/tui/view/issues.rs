@@ -55,7 +55,7 @@ fn halves(area: Rect) -> [Rect; 2] {
     Layout::vertical([Constraint::Percentage(50), Constraint::Percentage(50)]).areas(area)
 }
 
-/// The index of the issue at a position of the screen.
+/// The index of the issue whose line is drawn at a position of the mouse; `None` outside the table.
 pub(super) fn line_of(model: &Model, area: Rect, position: Position) -> Option<usize> {
     let list = below_header(inside(halves(area)[0]));
     let count = model.issues.as_ref().map_or(0, Vec::len);

@@ -1,4 +1,5 @@
-//! Draws the live view of the sampled target.
+//! Draws the monitoring tab: current memory, alerts and collector health of the target that is
+//! sampled, such as a process.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Draws the sorted and filtered list of sessions.
+//! Draws the sessions tab: the sessions of the opened recordings, sorted and filtered as the user
+//! chose.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Position, Rect};
@@ -61,7 +62,8 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     table(model, frame, inner, columns, lines, Some(model.cursor()));
 }
 
-/// The index of the session at a position of the screen.
+/// The index of the session whose line is drawn at a position of the mouse; `None` outside the
+/// list.
 pub(super) fn line_of(model: &Model, area: Rect, position: Position) -> Option<usize> {
     let list = below_header(inside(area));
     line_at(list, position, model.cursor(), model.lines())

@@ -1,10 +1,10 @@
-//! Computes the ticks of a timeline's axes at round numbers.
+//! Computes at which round numbers the memory axis and the time axis of a plot have ticks.
 
 use stormlog_format::{whole, whole_count};
 
 const SECOND: i64 = 1_000_000_000;
 /// Possible distances between two time ticks, in nanoseconds.
-const TIMES: [i64; 22] = [
+const TIME_STEPS: [i64; 22] = [
     SECOND / 1000,
     SECOND / 100,
     SECOND / 10,
@@ -29,7 +29,7 @@ const TIMES: [i64; 22] = [
     86_400 * SECOND,
 ];
 /// The smallest number of columns between two time ticks.
-const APART: usize = 18;
+const COLUMNS_APART: usize = 18;
 /// The smallest number of rows between two memory ticks.
 const ROWS_APART: u16 = 3;
 
@@ -49,11 +49,11 @@ pub(super) fn of_bytes(height: f64, rows: u16) -> Vec<i64> {
 /// The ticks of a time axis at multiples of a round step, each as its column and its time.
 pub(super) fn of_time(from: i64, to: i64, width: usize) -> Vec<(usize, i64)> {
     let length = to.saturating_sub(from).max(1);
-    let most = i64::try_from(width / APART).unwrap_or(1).max(1);
+    let most = i64::try_from(width / COLUMNS_APART).unwrap_or(1).max(1);
     let fits = |step: &i64| length / step <= most;
-    let step = TIMES.into_iter().find(fits).unwrap_or_else(|| {
-        let days = length / most / TIMES[21] + 1;
-        days.saturating_mul(TIMES[21])
+    let step = TIME_STEPS.into_iter().find(fits).unwrap_or_else(|| {
+        let days = length / most / TIME_STEPS[21] + 1;
+        days.saturating_mul(TIME_STEPS[21])
     });
     let first = from.div_euclid(step).saturating_mul(step);
     let times = std::iter::successors(Some(first), |at| at.checked_add(step));

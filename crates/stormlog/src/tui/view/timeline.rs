@@ -23,7 +23,7 @@ const JOINED: f64 = 12.0;
 /// A memory limit above this multiple of the peak is not drawn, because it would flatten the curve.
 const NEAR: i64 = 4;
 
-/// Everything that is drawn in a timeline.
+/// A plot of memory over time, with all curves, marks and limits that are drawn in it.
 pub(super) struct Timeline<'a> {
     /// Computes the curves for a given number of columns; the last curve is drawn on top.
     pub(super) curves: &'a dyn Fn(usize) -> Vec<(Pen, Columns)>,
@@ -31,16 +31,17 @@ pub(super) struct Timeline<'a> {
     /// The time that the axis labels as zero.
     pub(super) start_ns: i64,
     pub(super) cursor_ns: Option<i64>,
-    /// The times of marks, each with its colour.
+    /// The times at which a vertical line marks an event, each with the colour of the line.
     pub(super) marks: Vec<(i64, Color)>,
-    /// Values at which a horizontal line is drawn, each with its colour.
+    /// The bytes at which a dotted horizontal line is drawn (such as an alert limit), each with the
+    /// colour of the line.
     pub(super) levels: Vec<(i64, Color)>,
-    /// The memory limit of the device or host, if it is known.
+    /// The memory limit of the device or host in bytes, if it is known.
     pub(super) limit: Option<i64>,
     pub(super) palette: Palette,
 }
 
-/// The part of a timeline's area in which curves are drawn.
+/// The part of a plot's area in which curves are drawn, without the memory axis and the time axis.
 pub(super) fn dots(area: Rect) -> Rect {
     let [upper, _] = Layout::vertical([Constraint::Min(1), Constraint::Length(1)]).areas(area);
     let [_, plot] =

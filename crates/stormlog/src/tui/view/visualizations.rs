@@ -48,7 +48,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let [legend, plot, readout] = rows(inner);
     frame.render_widget(Paragraph::new(keys(model)), legend);
     let span = model.plot.shown(*whole);
-    let mine = run
+    let marks = run
         .marks
         .iter()
         .filter(|mark| mark.rank.is_none_or(|rank| rank == track.rank))
@@ -64,7 +64,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         span,
         start_ns: whole.0,
         cursor_ns: model.plot.cursor_ns,
-        marks: mine
+        marks: marks
             .map(|mark| (mark.time_ns, mark_colour(model, mark.severity)))
             .collect(),
         levels: Vec::new(),
@@ -109,7 +109,8 @@ fn keys(model: &Model) -> Line<'static> {
     Line::from(spans)
 }
 
-/// The exact values of the sample at the cursor.
+/// The lines below the plot: the values of the sample nearest to the cursor, its time, its phase,
+/// and a mark close to the cursor.
 fn values(model: &Model, run: &Run, track: &DrawnTrack, span: (i64, i64)) -> Vec<Line<'static>> {
     let at = model.plot.cursor_ns.unwrap_or(span.1);
     let Some(index) = track.nearest(at) else {
@@ -160,10 +161,11 @@ fn values(model: &Model, run: &Run, track: &DrawnTrack, span: (i64, i64)) -> Vec
 
 /// The mark that is nearest to a time, at most a hundredth of the shown time range away.
 fn mark_near(run: &Run, rank: i64, at: i64, span: (i64, i64)) -> Option<&Mark> {
-    let near = span.1.saturating_sub(span.0) / 100;
-    let away = |mark: &&Mark| mark.time_ns.saturating_sub(at).saturating_abs();
-    let mine = run.marks.iter();
-    mine.filter(|mark| mark.rank.is_none_or(|of| of == rank))
-        .filter(|mark| away(mark) <= near)
-        .min_by_key(away)
+    let farthest = span.1.saturating_sub(span.0) / 100;
+    let distance = |mark: &&Mark| mark.time_ns.saturating_sub(at).saturating_abs();
+    let marks = run.marks.iter();
+    marks
+        .filter(|mark| mark.rank.is_none_or(|marked| marked == rank))
+        .filter(|mark| distance(mark) <= farthest)
+        .min_by_key(distance)
 }

@@ -16,10 +16,11 @@ const LONGEST_NAME: usize = 400;
 const MOST_BYTES: i64 = 1 << 50;
 const LONGEST_S: f64 = 3600.0;
 
-/// A container in the inspected process that holds more memory than before.
+/// A Python container in the inspected process, such as a list or a dict, that holds more memory
+/// than before.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Holder {
-    /// Without secrets.
+    /// The name of the container, in which everything that looks like a secret is replaced.
     name: Text,
     kind: String,
     #[serde(rename = "items")]
@@ -33,7 +34,7 @@ pub(super) struct Holder {
     added: Option<Line>,
 }
 
-/// A line of the program's source code: file, line number and function.
+/// A line of the inspected program's source code at which items are added to a container.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct Line {
     file: String,
@@ -52,7 +53,7 @@ pub(super) struct Answer {
     grown: i64,
     #[serde(rename = "objects_bytes")]
     objects: i64,
-    /// Whether all Python objects of the process were inspected.
+    /// Whether the process inspected all of its Python objects, and not only a part of them.
     is_complete: bool,
     cost_us: i64,
     pub(super) is_final: bool,
@@ -60,7 +61,8 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Parses an answer; `None` when a line does not have the expected format.
+    /// Parses the text that an inspected process wrote; `None` when a line does not have the
+    /// expected format.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut answer = Self::default();
         for line in text.lines() {

@@ -1,4 +1,5 @@
-//! Connections to workers.
+//! The network connections of a query's coordinator, and of each worker, to the workers of a
+//! cluster.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// One connection to each worker, which is made again after it was lost.
+/// One connection to each worker, by the address of the worker; a lost connection is made again.
 #[derive(Clone, Default)]
 pub(super) struct Channels(Arc<Mutex<HashMap<Url, Channel>>>);
 
@@ -32,7 +33,7 @@ impl ChannelResolver for Channels {
     ) -> Result<Box<dyn WorkerChannel>, DataFusionError> {
         let channel = match self.0.lock().await.entry(url.clone()) {
             std::collections::hash_map::Entry::Occupied(known) => known.get().clone(),
-            std::collections::hash_map::Entry::Vacant(place) => {
+            std::collections::hash_map::Entry::Vacant(vacant) => {
                 let endpoint = Endpoint::from_shared(url.to_string())
                     .map_err(|error| exec_datafusion_err!("worker '{url}': {error}"))?
                     .connect_timeout(CONNECT_TIMEOUT)
@@ -40,7 +41,7 @@ impl ChannelResolver for Channels {
                     .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
                     .keep_alive_while_idle(true)
                     .tcp_nodelay(true);
-                place.insert(endpoint.connect_lazy()).clone()
+                vacant.insert(endpoint.connect_lazy()).clone()
             }
         };
         Ok(create_worker_client(BoxCloneSyncChannel::new(channel)))

@@ -1,4 +1,4 @@
-//! A worker runs parts of plans over the files of one lake.
+//! The server of a worker process, which runs parts of query plans over the files of one lake.
 
 use std::future::Future;
 
@@ -54,7 +54,8 @@ fn session_of(
     Ok(state)
 }
 
-/// Parses the number of threads from the version text that a worker reports.
+/// The number of threads in the text `<version>/<threads>` that a worker reports; an error if its
+/// version differs from the version of this program.
 pub(super) fn threads_of(reported: &str) -> Result<usize, String> {
     let (version, threads) = reported.split_once('/').unwrap_or((reported, ""));
     if version != VERSION {

@@ -216,7 +216,8 @@ fn unpacked_events(packed: &[u8]) -> Result<Events> {
     Ok(Events::joined(&parts.iter().collect::<Vec<_>>()))
 }
 
-/// The contents of the OOM bundles of the sessions, each bundle once.
+/// The numbers in the OOM bundles (reports about out-of-memory errors) of the sessions, from the
+/// column `details` of their rows.
 fn bundles_of(rows: &RecordBatch) -> Result<Vec<BundleNumbers>> {
     let details = rows.column_by_name("details");
     let Some(details) = details.and_then(|column| column.as_list_opt::<i32>()) else {

@@ -12,7 +12,7 @@ use datafusion::arrow::ipc::writer::StreamWriter;
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 
-/// The rows that an accumulator has received so far.
+/// The rows of one group that an aggregate function has received so far.
 #[derive(Debug)]
 pub(super) struct PackedRows {
     schema: SchemaRef,
@@ -40,7 +40,8 @@ impl PackedRows {
         }
     }
 
-    /// Adds rows; their texts may be views or dictionaries.
+    /// Adds rows, which are given as their columns. A text column may have any text type of Arrow,
+    /// because it is converted.
     pub(super) fn push(&mut self, values: &[ArrayRef]) -> Result<()> {
         let fields = self.schema.fields().iter();
         let columns = fields
@@ -81,7 +82,8 @@ impl PackedRows {
         self.batches.push(batch);
     }
 
-    /// Adds the rows of other accumulators, given as packed values.
+    /// Adds the rows that other accumulators of the same group have packed with
+    /// [`pack`](Self::pack).
     pub(super) fn merge(&mut self, states: &ArrayRef) -> Result<()> {
         for packed in states.as_binary::<i64>().iter().flatten() {
             for batch in StreamReader::try_new(Cursor::new(packed), None)? {
@@ -100,7 +102,7 @@ impl PackedRows {
         }
     }
 
-    /// All rows packed into one binary value.
+    /// All rows packed into one binary value, in Arrow's stream format.
     pub(super) fn pack(&self) -> Result<ScalarValue> {
         let schema = self
             .batches
@@ -109,13 +111,13 @@ impl PackedRows {
         pack(&schema, &self.batches)
     }
 
-    /// Bytes in memory.
+    /// How many bytes of memory the rows use, as the SQL engine requests it from accumulators.
     pub(super) fn size(&self) -> usize {
         size_of::<Self>() + self.bytes
     }
 }
 
-/// Batches as one value.
+/// Packs batches with the given schema into one binary value, in Arrow's stream format.
 pub(super) fn pack(schema: &Schema, batches: &[RecordBatch]) -> Result<ScalarValue> {
     let mut writer = StreamWriter::try_new(Vec::new(), schema)?;
     for batch in batches {
@@ -130,7 +132,8 @@ pub(super) fn unpack(packed: &[u8]) -> Result<Vec<RecordBatch>> {
     Ok(batches.collect::<Result<_, _>>()?)
 }
 
-/// The only field of the state of Stormlog's aggregate functions.
+/// The fields of the intermediate state of the aggregate function `name`: a single one, for the
+/// packed rows.
 pub(super) fn state_field(name: &str) -> Vec<FieldRef> {
     let name = format!("{name}[packed]");
     vec![Arc::new(Field::new(name, DataType::LargeBinary, true))]

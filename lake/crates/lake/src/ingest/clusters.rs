@@ -10,7 +10,8 @@ use super::plan::{How, Unit};
 
 /// The indices of the units in each cluster; clusters are in the order of their first unit.
 pub(super) fn clusters(units: &[Unit], catalog: &Catalog) -> Vec<Vec<usize>> {
-    // An OOM bundle belongs to the run of the session that it names.
+    // An OOM bundle (a report about an out-of-memory error) is analysed together with the session
+    // whose id it contains.
     let bundles = catalog.oom_bundles.iter();
     let with_bundle: HashSet<&Text> = bundles.filter_map(|one| one.session_id.as_ref()).collect();
     let mut parents: Vec<usize> = (0..units.len()).collect();

@@ -32,7 +32,8 @@ pub(super) const LARGEST_ANALYSIS: u64 = 512 << 20;
 /// The largest `metadata.json` of an OOM bundle that is stored, in bytes.
 const LARGEST_DETAILS: u64 = 4 << 20;
 
-/// New rows for the tables whose rows are replaced.
+/// New rows for the tables about sessions and runs, which replace older rows of the same
+/// recordings.
 #[derive(Default)]
 pub(super) struct Derived {
     rows: HashMap<Table, Vec<Row>>,
@@ -45,7 +46,7 @@ impl Derived {
         }
     }
 
-    /// The new rows of a table as columns.
+    /// The new rows of a table as an Arrow batch.
     pub(super) fn batch(&self, table: Table) -> Result<datafusion::arrow::array::RecordBatch> {
         batch(table, self.rows.get(&table).map_or(&[], Vec::as_slice))
     }
@@ -59,7 +60,7 @@ pub(super) struct Cluster<'a> {
 }
 
 impl Cluster<'_> {
-    /// The source ids of all rows that belong to the cluster.
+    /// The ids of the cluster's streams and units, which are the `source_id` of all its rows.
     pub(super) fn source_ids(&self) -> BTreeSet<String> {
         let streams = self.units.iter().flat_map(|unit| &unit.pieces);
         let streams = streams.map(|piece| piece.source_id.clone());
@@ -68,7 +69,7 @@ impl Cluster<'_> {
             .collect()
     }
 
-    /// The size on disk of the cluster's recordings.
+    /// The size on disk of the cluster's recordings, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         let pieces = self.units.iter().flat_map(|unit| &unit.pieces);
         pieces.map(|piece| piece.bytes).sum()
@@ -196,10 +197,11 @@ impl Cluster<'_> {
             });
             first.is_some() && first == unit.source
         };
-        let own = self.catalog.attachments.iter();
-        let own = own.filter(|attachment| is_first(&attachment.sidecar_path));
-        let own: Vec<Value> = own.map(|attachment| plain(&attachment.to_map())).collect();
-        (!own.is_empty()).then(|| Value::Array(own).to_string())
+        let of_unit = self.catalog.attachments.iter();
+        let of_unit = of_unit.filter(|attachment| is_first(&attachment.sidecar_path));
+        let rows = of_unit.map(|attachment| plain(&attachment.to_map()));
+        let rows: Vec<Value> = rows.collect();
+        (!rows.is_empty()).then(|| Value::Array(rows).to_string())
     }
 
     fn sessions(
@@ -347,14 +349,14 @@ impl Cluster<'_> {
                     "document": document.get("runs").map(|runs| runs[number].to_string()),
                 }),
             );
-            for (place, mut row) in findings.into_iter().enumerate() {
+            for (finding_index, mut row) in findings.into_iter().enumerate() {
                 let text = row.to_string();
                 let session = row["session_id"].as_str().unwrap_or_default().to_owned();
                 row["document"] = json!(text);
                 row["date"] = json!(day(row["onset_ns"].as_i64().unwrap_or(started)));
                 row["source_id"] = json!(index.source_of(&session, ""));
                 row["run_id"] = json!(run_id);
-                row["place"] = json!(place);
+                row["place"] = json!(finding_index);
                 derived.push(Table::Findings, row);
             }
         }
@@ -426,7 +428,7 @@ impl Cluster<'_> {
     }
 }
 
-/// The sessions that a manifest lists.
+/// The ids of the sessions that the manifest of a sink or a diagnose bundle lists.
 fn in_manifests(store: &Store) -> HashSet<&Text> {
     let sources = store.catalog().sources.iter();
     let listed = sources.flat_map(|source| {
@@ -446,7 +448,7 @@ struct Index<'a> {
     by_path: HashMap<&'a Path, &'a Unit>,
     /// The source id of the first piece, or the id of the first unit if no unit has pieces.
     first: &'a str,
-    /// The text of `/etc/passwd`.
+    /// The text of `/etc/passwd`, in which the names of file owners are looked up.
     users: String,
 }
 
@@ -497,10 +499,12 @@ impl<'a> Index<'a> {
     }
 }
 
-/// The ids of runs.
+/// The ids of the runs that the analysis of a cluster found, and which session belongs to which
+/// run.
 struct Runs {
-    /// The ids of the runs in the report, in its order.
+    /// The ids of the runs, in the order of the analysis report.
     ids: Vec<String>,
+    /// For each session id, the index of the session's run in `ids`.
     of_session: HashMap<String, usize>,
 }
 
@@ -531,12 +535,12 @@ impl Runs {
 /// that it is the same for all ranks, wherever and whenever they are ingested. Several attempts of
 /// one job have the same run id and differ in their start time.
 fn run_id(run: &RunReport, loaded: &[&LoadedSession]) -> String {
-    let own = of_run(run, loaded).find_map(run_id_of);
+    let recorded = of_run(run, loaded).find_map(run_id_of);
     let first = run
         .sessions
         .iter()
         .min_by_key(|session| (session.started_at_ns, session.session_id.clone()));
-    let id = own.or_else(|| run.job_id.clone());
+    let id = recorded.or_else(|| run.job_id.clone());
     let id = id.or_else(|| first.map(|session| session.session_id.clone()));
     id.map_or_else(|| identity::hash(&[b"run"]), |id| id.to_string())
 }
@@ -551,7 +555,8 @@ fn of_run<'a>(
     loaded.filter(move |session| ids.contains(&session.summary.session_id))
 }
 
-/// The metadata of the event that begins a session, as JSON.
+/// The metadata of a session's start event as JSON text; `None` if it is not among the first
+/// events.
 fn start_metadata(session: &LoadedSession) -> Option<String> {
     let mut first = session.events.iter().take(16);
     let start = first.find(|event| EventType::Start.is(event.event_type()))?;
@@ -576,7 +581,7 @@ fn framework(run: &RunReport, loaded: &[&LoadedSession]) -> Option<(String, Stri
     None
 }
 
-/// A row of the analysis as plain JSON values.
+/// Converts an object of Stormlog's own JSON type to a value of `serde_json`.
 fn plain(row: &Object) -> Value {
     let text = Writer::new(Layout::Line).map_to_string(row);
     serde_json::from_str(&text).unwrap_or_else(|_| json!({}))

@@ -44,7 +44,7 @@ pub(super) struct Facts<'p> {
     pub(super) samples: u64,
     pub(super) events: u64,
     pub(super) bytes: u64,
-    /// The damage found in each unit, by unit id.
+    /// By unit id, a JSON object for each damaged place that was found in the unit's files.
     pub(super) damage: HashMap<String, Vec<Value>>,
 }
 
@@ -234,7 +234,7 @@ impl<'p> Facts<'p> {
         Ok(())
     }
 
-    /// Commits everything that was read, one table after another.
+    /// Commits all rows that were read since the last commit, one table after another.
     pub(super) async fn commit(&mut self) -> Result<()> {
         self.write().await?;
         let rollups = self.rows.take_rollups()?;
@@ -268,7 +268,7 @@ fn is_of_storage(error: &LoadError) -> bool {
     matches!(error, LoadError::Io { .. } | LoadError::NotFound(_))
 }
 
-/// One range of a file that a thread reads.
+/// A range of a file that a separate thread reads, in bytes.
 struct Job {
     file: std::path::PathBuf,
     manifest: Option<Manifest>,

@@ -9,10 +9,11 @@ use sha2::{Digest, Sha256};
 use stormlog_format::json::parse;
 use stormlog_format::{Event, RecordDefaults, Value, event_from_record};
 
-/// The first line of a file must end within this many bytes.
+/// The largest number of bytes of a file that are searched for the end of its first line.
 const FIRST_LINE: u64 = 16 << 20;
 
-/// A hash of some texts, as an id or a part of one.
+/// A hash of several byte strings as 32 hexadecimal digits, from which ids of units and streams are
+/// made.
 pub(super) fn hash(parts: &[&[u8]]) -> String {
     let mut digest = Sha256::new();
     for part in parts {

@@ -15,19 +15,20 @@ use super::identity;
 /// A position is the number of a segment and the offset inside it; this is the number of bits for
 /// the offset.
 const OFFSET_BITS: u32 = 40;
-/// The largest segment number that fits into a position.
+/// The largest segment number that fits into a position, which is an integer made of a segment
+/// number and a byte offset.
 const MOST_SEGMENTS: i64 = (1 << (62 - OFFSET_BITS)) - 1;
 /// How many bytes are searched at a time, from the end of a file, for the last newline.
 const SEARCHED: u64 = 64 << 10;
 
-/// One artifact that is ingested: a sink, a file or a bundle.
+/// One recording that is ingested: a sink (a directory of segments), a single file or a bundle.
 pub(crate) struct Unit {
     /// The id of the unit, a hash of its path.
     pub(crate) id: String,
     pub(crate) path: PathBuf,
     pub(crate) kind: &'static str,
     pub(crate) manifest: Option<Manifest>,
-    /// The files of the unit that contain rows of events.
+    /// The files of the unit that contain events.
     pub(crate) pieces: Vec<Piece>,
     /// The index of the unit among the catalog's sources, if it is a source.
     pub(crate) source: Option<usize>,
@@ -48,7 +49,8 @@ pub(crate) struct Piece {
     pub(crate) source_id: String,
     pub(crate) file: PathBuf,
     pub(crate) read: How,
-    /// The positions in the stream at which the piece begins and ends.
+    /// The positions in the stream at which the piece begins and ends; each combines a segment
+    /// number and a byte offset, see [`position`].
     pub(crate) start: i64,
     pub(crate) end: i64,
     /// The size of the file in bytes.
@@ -61,7 +63,8 @@ pub(crate) struct Piece {
 pub(crate) enum How {
     /// Lines that can be read from any byte offset on.
     Lines,
-    /// Lines of a compressed file, whose length is unknown.
+    /// Lines of a compressed file, which is always read from its start and whose uncompressed
+    /// length is unknown.
     CompressedLines,
     /// A file or a bundle that is read as a whole.
     Whole,
@@ -98,7 +101,7 @@ pub(crate) fn position(segment: u64, offset: u64) -> i64 {
     (segment << OFFSET_BITS) | offset
 }
 
-/// The byte offset in a position.
+/// The byte offset that [`position`] combined with a segment number.
 pub(crate) fn offset(position: i64) -> u64 {
     u64::try_from(position & ((1 << OFFSET_BITS) - 1)).unwrap_or(0)
 }
@@ -108,7 +111,7 @@ pub(crate) fn offset(position: i64) -> u64 {
 pub(crate) struct Known(HashMap<String, Vec<(PathBuf, String)>>);
 
 impl Known {
-    /// Notes that a stream with this content was found at a path.
+    /// Records that a stream with this content is stored under `source_id` and was found at `path`.
     pub(crate) fn add(&mut self, content_id: String, path: &Path, source_id: String) {
         let list = self.0.entry(content_id).or_default();
         list.push((path.to_path_buf(), source_id));
@@ -121,8 +124,8 @@ impl Known {
         let same = found.iter().find(|(known, _)| known == Path::new(path));
         // A recording was moved when it no longer exists at any path at which it was found.
         let is_here = |source_id: &str| {
-            let mut places = found.iter().filter(|(_, known)| known == source_id);
-            places.any(|(known, _)| known.exists())
+            let mut same_id = found.iter().filter(|(_, known)| known == source_id);
+            same_id.any(|(path, _)| path.exists())
         };
         let moved = || found.iter().find(|(_, source_id)| !is_here(source_id));
         let stored = same.or_else(moved).map(|(_, source_id)| source_id.clone());
@@ -130,7 +133,7 @@ impl Known {
     }
 }
 
-/// All units below the given paths, in the order of the catalog.
+/// All recordings of the catalog as units, with the ids under which their events are stored.
 pub(crate) fn units(catalog: &Catalog, known: &Known) -> Vec<Unit> {
     let mut units = by_content(catalog);
     for unit in &mut units {
@@ -345,7 +348,7 @@ pub(super) fn torn_bytes(piece: &Piece) -> u64 {
     }
 }
 
-/// The number in the file name of a segment, which may be compressed.
+/// The number in the file name of a segment (one of the numbered event files of a sink).
 fn segment_number(file: &Path) -> Option<u64> {
     let name = file.file_name()?.to_str()?;
     let name = name.strip_suffix(".gz").unwrap_or(name);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Work that is shorter than this shows no progress bar.
+/// The time after which the progress bar appears; shorter work shows none.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Counts the bytes that were ingested and shows them when the work takes long.

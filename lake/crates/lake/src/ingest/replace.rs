@@ -27,16 +27,17 @@ const SOURCE_ID: &str = "source_id";
 /// object storage.
 const SEARCHED_AT_ONCE: usize = 16;
 
-/// A table, and a session that can read it.
+/// The removal of all rows of some sources from a table.
 pub(super) struct Rewrite<'a> {
     pub(super) table: Table,
     pub(super) opened: &'a DeltaTable,
     pub(super) session: &'a SessionContext,
-    /// The sources whose rows are left out.
+    /// The values of the column `source_id` whose rows are removed.
     pub(super) source_ids: &'a BTreeSet<String>,
 }
 
-/// A file of the table's current version.
+/// A Parquet file of the table's current version: its rows, and the log entry that removes the file
+/// from the table.
 struct File {
     rows: Arc<dyn TableProvider>,
     removal: Remove,
@@ -88,7 +89,7 @@ impl Rewrite<'_> {
         Ok(files.collect())
     }
 
-    /// Whether a file contains rows of the sources.
+    /// Whether a file contains at least one row that is to be removed.
     async fn is_in(&self, file: &File) -> Result<bool, DeltaTableError> {
         let frame = self.session.read_table(Arc::clone(&file.rows))?;
         let frame = frame.select_columns(&[SOURCE_ID])?;
@@ -101,7 +102,8 @@ impl Rewrite<'_> {
         Ok(false)
     }
 
-    /// Whether each row of a batch belongs to one of the sources.
+    /// For each row of a batch, whether it is to be removed because it belongs to one of the
+    /// sources.
     fn is_of(&self, batch: &RecordBatch) -> Result<BooleanArray, ArrowError> {
         let ids = batch.column(batch.schema().index_of(SOURCE_ID)?);
         let ids = cast(ids, &DataType::Utf8)?;
@@ -110,7 +112,7 @@ impl Rewrite<'_> {
     }
 }
 
-/// Rows that a query returned, with the column types of the table.
+/// Converts the columns of rows that a query returned to the types and the order of the table.
 fn as_in(table: Table, rows: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let schema = table.schema();
     let columns = schema.fields().iter().map(|field| {
@@ -121,7 +123,8 @@ fn as_in(table: Table, rows: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     RecordBatch::try_new(schema, columns)
 }
 
-/// Whether a file with these statistics may contain rows of the sources.
+/// Whether a file may contain rows of the sources, according to the least and greatest source id in
+/// its statistics.
 fn may_contain(stats: &Value, source_ids: &BTreeSet<String>) -> bool {
     let bound = |key: &str| stats[key][SOURCE_ID].as_str();
     match (bound("minValues"), bound("maxValues")) {

@@ -16,7 +16,7 @@ use super::rows::{day, text};
 
 const NS_A_MINUTE: i64 = 60_000_000_000;
 
-/// The key of a row: a track and a minute.
+/// The key of a row: a track (the samples of one device in one session and rank) and a minute.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     source_id: Arc<str>,
@@ -74,7 +74,8 @@ struct Minute {
     step_floor: Counter,
 }
 
-/// The minutes of a batch, in the order of their first samples.
+/// The sums of all tracks and minutes in a batch, in the order in which their first samples were
+/// added.
 #[derive(Default)]
 pub(super) struct Rollups {
     minutes: Vec<(Key, Minute)>,
@@ -194,7 +195,7 @@ impl Rollups {
 }
 
 impl Minute {
-    /// The columns after the texts, in the order of the table's schema.
+    /// The values of the integer columns, which follow the text columns in the schema of the table.
     fn numbers(&self, key: &Key) -> [Option<i64>; 27] {
         let (allocated, reserved, used) = (self.allocated, self.reserved, self.used);
         [

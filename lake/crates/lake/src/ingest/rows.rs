@@ -12,20 +12,21 @@ use stormlog_lake_tables::{COVERED, Covered, Splitter, Table};
 
 use super::rollups::Rollups;
 
-/// At most this many rows are encoded at a time.
+/// When this many rows wait, they are encoded into Parquet files.
 const MOST_ROWS: usize = 1 << 16;
 /// At most this many bytes of texts are encoded at a time, because an event may have megabytes of
 /// text.
 const MOST_TEXT: usize = 32 << 20;
 const NS_A_DAY: i64 = 86_400_000_000_000;
 
-/// The date of a time, in days since 1970.
+/// The date of a time in UTC, in days since 1970-01-01.
 pub(super) fn day(timestamp_ns: i64) -> i32 {
     // The conversion cannot fail, because 292 years, the range of a time, are about 100,000 days.
     i32::try_from(timestamp_ns.div_euclid(NS_A_DAY)).unwrap_or(0)
 }
 
-/// The rows of the four tables of events while a batch is read.
+/// The rows of the tables `samples`, `steps`, `events` and `rollups` that were made from events and
+/// are not written yet.
 #[derive(Default)]
 pub(super) struct FactRows {
     samples: EventColumns,
@@ -36,18 +37,19 @@ pub(super) struct FactRows {
     steps: StepColumns,
     rollups: Rollups,
     splitter: Splitter,
-    /// The bytes of the texts in the rows that wait.
+    /// The bytes of metadata in the rows that are not written yet.
     text_bytes: usize,
 }
 
-/// How many events of a block were added.
+/// How many rows of a block of events were added to the tables `samples` and `events`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Added {
     pub(super) samples: u64,
     pub(super) events: u64,
 }
 
-/// The tables that do not have the current range of events yet.
+/// The tables that do not contain the events that are being read yet; after an ingest was killed,
+/// only some tables contain them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wanted(pub(super) Vec<Table>);
 
@@ -119,7 +121,7 @@ impl FactRows {
             .append_value(classify::is_alert(&event_type, &metadata));
     }
 
-    /// Whether so many rows wait that they should be written.
+    /// Whether so many rows or bytes of text wait that they should be written now.
     pub(super) fn is_full(&self) -> bool {
         self.samples.len() + self.events.len() >= MOST_ROWS || self.text_bytes >= MOST_TEXT
     }
@@ -179,7 +181,8 @@ struct TextColumn {
 }
 
 impl TextColumn {
-    /// Adds a text; a lone surrogate is replaced, as in other outputs.
+    /// Adds a row; bytes of its text that are not UTF-8, such as a lone surrogate, are replaced
+    /// when the text is written.
     fn push(&mut self, text: Option<&[u8]>) {
         if text != self.last.as_deref() {
             self.flush();
@@ -333,7 +336,7 @@ impl EventColumns {
     }
 }
 
-/// Adds the same text to several rows of a column.
+/// Adds several rows with the same text to a column.
 fn repeat(column: &mut StringBuilder, text: Option<&str>, rows: usize) {
     match text {
         Some(text) => column.append_value_n(text, rows),

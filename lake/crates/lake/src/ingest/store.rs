@@ -43,12 +43,13 @@ pub(super) struct Overtaken(&'static str);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Advance {
     pub(super) source_id: String,
-    /// The position before the commit.
+    /// The position before the commit; `None` if nothing of the source was stored.
     pub(super) from: Option<i64>,
     pub(super) to: i64,
 }
 
-/// A table into which rows are stored, and the positions of its sources.
+/// A table into which an ingest writes rows, and up to which position each source is already stored
+/// in it.
 pub(super) struct Store {
     pub(super) table: Table,
     opened: DeltaTable,
@@ -80,7 +81,8 @@ impl Store {
         delta_error(self.table, error)
     }
 
-    /// Encodes rows into files, which no reader sees before [`commit`](Self::commit).
+    /// Encodes rows into Parquet files, which become part of the table with the next
+    /// [`commit`](Self::commit).
     pub(super) async fn write(&mut self, rows: RecordBatch) -> Result<(), LakeError> {
         if rows.num_rows() == 0 {
             return Ok(());

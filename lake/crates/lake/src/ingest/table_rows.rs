@@ -1,4 +1,5 @@
-//! Converts rows with named columns to batches, for the small tables.
+//! Converts rows that are JSON objects to Arrow batches, for the tables about sessions and runs,
+//! which are small.
 
 use std::sync::Arc;
 
@@ -11,10 +12,11 @@ use datafusion::arrow::datatypes::{DataType, Field};
 use serde_json::{Map, Value};
 use stormlog_lake_tables::Table;
 
-/// One row by column name; a column that is missing is unknown.
+/// One row of a table: a JSON object with the column names as keys. A column without a key is
+/// `NULL`.
 pub(super) type Row = Map<String, Value>;
 
-/// Converts rows to the columns of a table.
+/// Converts rows to an Arrow batch with the columns of a table; keys without a column are ignored.
 pub(super) fn batch(table: Table, rows: &[Row]) -> Result<RecordBatch> {
     let schema = table.schema();
     let columns = schema
