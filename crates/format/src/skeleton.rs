@@ -131,35 +131,38 @@ impl Matcher {
         let integers = &self.integers;
         (!integers.is_empty()).then_some(Numbered { skeleton, integers })
     }
-
-    #[cfg(test)]
-    pub(crate) fn learned(&self) -> usize {
-        self.layouts.learned
-    }
 }
 
 /// How many layouts are kept and compared with the next text. One is not enough: samples with and
 /// without a step, for example, have different metadata and alternate.
 const MOST_LAYOUTS: usize = 4;
 
-/// After this many new layouts, no further layout is learned: the texts of such a file differ in
-/// more than their integers, so remembering them would cost time and gain nothing.
-const MOST_LEARNED: usize = 64;
+/// How many layouts may be learned in excess of the texts that a known layout fitted. Learning
+/// costs as much as it saves when the layout fits one later text; beyond this number, the texts
+/// differ in more than their integers, and learning them would only cost time.
+const MOST_CREDIT: usize = 64;
+
+/// Without credit, one of this many unknown texts is learned all the same, because the texts of the
+/// next file may be more alike.
+const RETRY: usize = 64;
 
 /// The layouts of the last few texts: their skeletons, with what the caller knows about each.
 #[derive(Debug)]
 pub struct Layouts<T> {
     /// The remembered layouts. The layout that fitted last is the first.
     recent: Vec<T>,
-    /// How many layouts were remembered, including those that were replaced.
-    learned: usize,
+    /// How many more layouts may be learned before another text fits a known one.
+    credit: usize,
+    /// How many unknown texts were not learned since the last one that was.
+    skipped: usize,
 }
 
 impl<T> Default for Layouts<T> {
     fn default() -> Self {
         Self {
             recent: Vec::with_capacity(MOST_LAYOUTS),
-            learned: 0,
+            credit: MOST_CREDIT,
+            skipped: 0,
         }
     }
 }
@@ -170,17 +173,24 @@ impl<T> Layouts<T> {
         let mut layouts = self.recent.iter_mut().enumerate();
         let (index, found) = layouts.find_map(|(index, layout)| Some((index, read(layout)?)))?;
         self.recent.swap(0, index);
+        self.credit = MOST_CREDIT.min(self.credit + 1);
         Some(found)
     }
 
     /// Remembers the layout of a text that no known layout fits. The function `layout` computes it
-    /// (`None` if the text is too long, for example) and is not called once the limit is reached.
+    /// (`None` if the text is too long, for example). While most texts have a layout of their own,
+    /// `layout` is seldom called.
     pub fn learn(&mut self, layout: impl FnOnce() -> Option<T>) {
-        if self.learned == MOST_LEARNED {
-            return;
+        match self.credit.checked_sub(1) {
+            Some(credit) => self.credit = credit,
+            None if self.skipped < RETRY => {
+                self.skipped += 1;
+                return;
+            }
+            None => {}
         }
+        self.skipped = 0;
         if let Some(layout) = layout() {
-            self.learned += 1;
             self.recent.truncate(MOST_LAYOUTS - 1);
             self.recent.insert(0, layout);
         }
@@ -283,15 +293,18 @@ mod tests {
         assert_eq!(read(&skeleton, r#"{"a": "c"}"#), None);
     }
 
+    fn learn(layouts: &mut Layouts<usize>, number: usize) {
+        layouts.learn(|| Some(number));
+    }
+
+    fn knows(layouts: &mut Layouts<usize>, number: usize) -> bool {
+        let read = layouts.read(|known| (*known == number).then_some(()));
+        read.is_some()
+    }
+
     #[test]
-    fn only_the_last_layouts_are_remembered_and_only_so_many_in_all() {
+    fn only_the_last_layouts_are_remembered() {
         let mut layouts = Layouts::default();
-        let learn = |layouts: &mut Layouts<_>, number: usize| layouts.learn(|| Some(number));
-        let knows = |layouts: &mut Layouts<usize>, number| {
-            layouts
-                .read(|known| (*known == number).then_some(()))
-                .is_some()
-        };
         for number in 0..MOST_LAYOUTS {
             learn(&mut layouts, number);
         }
@@ -299,11 +312,28 @@ mod tests {
         learn(&mut layouts, MOST_LAYOUTS);
         assert!(knows(&mut layouts, 0));
         assert_eq!(layouts.recent.len(), MOST_LAYOUTS);
-        for number in MOST_LAYOUTS + 1..MOST_LEARNED {
+    }
+
+    #[test]
+    fn layouts_that_fit_no_other_text_are_seldom_learned() {
+        let mut layouts = Layouts::default();
+        for number in 0..MOST_CREDIT {
             learn(&mut layouts, number);
         }
-        layouts.learn(|| unreachable!("a text that differs each time costs nothing"));
-        assert!(knows(&mut layouts, MOST_LEARNED - 1));
+        for _ in 0..RETRY {
+            layouts.learn(|| unreachable!("texts that differ each time cost nothing"));
+        }
+        learn(&mut layouts, usize::MAX);
+        assert!(knows(&mut layouts, usize::MAX), "one of many is learned");
+    }
+
+    #[test]
+    fn layouts_that_fit_other_texts_are_learned_without_limit() {
+        let mut layouts = Layouts::default();
+        for number in 0..10 * MOST_CREDIT {
+            learn(&mut layouts, number);
+            assert!(knows(&mut layouts, number));
+        }
     }
 
     #[test]
