@@ -12,9 +12,9 @@ use super::interner::{Interner, TextPool};
 /// The other bits are the index in [`MetadataPool::numbered`].
 const NUMBERED: u32 = 1 << 31;
 
-/// At most this many skeletons are compared with that of new metadata. Each scanner of a part of a
-/// file brings a few.
-const MOST_SKELETONS: usize = 16;
+/// Maximum number of different skeletons in a pool, because each new skeleton is compared with all
+/// of them. Metadata with further skeletons are stored as text.
+const MOST_SKELETONS: usize = 256;
 
 /// The metadata of the events of a chunk. Events refer to their metadata by a number.
 #[derive(Clone, Debug, Default)]
@@ -61,8 +61,9 @@ impl MetadataPool {
         }
     }
 
-    /// Whether a filter accepts the metadata with a given number, for a filter that looks only at
-    /// texts, not at integers. `of_texts` and `of_skeletons` have the answers for all of them.
+    /// Whether a filter accepts the metadata with a given number. The filter looks only at texts,
+    /// not at integers; `of_texts` and `of_skeletons` have its answers for all texts and skeletons
+    /// of the pool.
     pub(super) fn answer(&self, id: u32, of_texts: &[bool], of_skeletons: &[bool]) -> bool {
         let answer = if id & NUMBERED == 0 {
             of_texts.get(id as usize)
@@ -105,7 +106,8 @@ impl MetadataBuilder {
 
     fn skeleton(&mut self, skeleton: &Arc<Skeleton>) -> Option<u32> {
         let known = &mut self.pool.skeletons;
-        let same = known.iter().position(|one| Arc::ptr_eq(one, skeleton));
+        // Neighbouring events have few different skeletons, so most are found near the end.
+        let same = known.iter().rposition(|one| Arc::ptr_eq(one, skeleton));
         let equal = || known.iter().position(|one| one == skeleton);
         let index = match same.or_else(equal) {
             Some(index) => index,

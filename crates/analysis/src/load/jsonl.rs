@@ -70,7 +70,7 @@ pub(crate) struct PartOutcome {
     pub(crate) problems: Vec<Problem>,
     /// Number of problems beyond the listed ones.
     pub(crate) more: u64,
-    /// Number of lines that the scanner did not accept.
+    /// Number of lines that the fast scanner did not accept and the general JSON parser read.
     unscanned: u64,
 }
 
@@ -143,6 +143,9 @@ thread_local! {
     /// One buffer per worker thread is reused, so that reading does not request new memory pages
     /// from the system.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    /// The recent metadata texts of a worker thread, because the files of one run have metadata that
+    /// differ only in their integers.
+    static MATCHER: RefCell<Matcher> = RefCell::default();
 }
 
 /// Reads a part of a file and passes on its events, a chunk at a time. Reading stops after the
@@ -180,7 +183,7 @@ pub(crate) fn read_part(
         most_problems: part.most_problems,
         outcome: PartOutcome::default(),
         builder: None,
-        matcher: Matcher::default(),
+        matcher: MATCHER.take(),
         expected_bytes: match chunks {
             Chunks::Full => part.bytes,
             Chunks::PerBlock => 0,
@@ -208,6 +211,7 @@ pub(crate) fn read_part(
         lines.problem(0..0, ProblemKind::Broken(error), true);
     }
     BUFFER.set(blocks.into_buffer());
+    MATCHER.set(std::mem::take(&mut lines.matcher));
     Ok(lines.finish())
 }
 
@@ -237,7 +241,7 @@ struct Lines<'d> {
     most_problems: usize,
     outcome: PartOutcome,
     builder: Option<ChunkBuilder>,
-    /// The metadata that the scanner of the next block compares with.
+    /// The recent metadata texts, which the scanner of one block passes to that of the next.
     matcher: Matcher,
     /// Number of bytes in the part; 0 when unknown.
     expected_bytes: u64,

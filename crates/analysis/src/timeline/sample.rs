@@ -3,8 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use memchr::memmem::Finder;
-use stormlog_format::Value;
-use stormlog_format::json::{Reader, parse};
+use stormlog_format::json::Reader;
 use stormlog_format::skeleton::{Layouts, Numbered, Skeleton, integers_of};
 
 use crate::columns::EventRef;
@@ -48,6 +47,16 @@ struct Layout {
     /// Each field that the metadata contains, with the index of its value among the integers of the
     /// metadata.
     numbers: Vec<(usize, Number)>,
+    /// For each process in the metadata, the indices of pid, anonymous bytes and shared bytes among
+    /// the integers of the metadata.
+    processes: Vec<[usize; 3]>,
+}
+
+/// Where in the text of metadata the numbers of [`SampleMetadata`] begin.
+#[derive(Default)]
+struct Offsets {
+    numbers: Vec<(usize, Number)>,
+    processes: Vec<[usize; 3]>,
 }
 
 /// Selects a field of [`SampleMetadata`].
@@ -59,7 +68,7 @@ impl MetadataReader {
     pub(super) fn read(&mut self, sample: EventRef<'_>) -> SampleMetadata {
         match sample.metadata_numbers() {
             Some(numbers) => self.of_numbers(numbers),
-            None => SampleMetadata::of(&sample.metadata_json(), &mut Vec::new()),
+            None => SampleMetadata::of(&sample.metadata_json(), &mut Offsets::default()),
         }
     }
 
@@ -67,36 +76,34 @@ impl MetadataReader {
         let known = self.layouts.read(|layout| layout.read(metadata));
         known.unwrap_or_else(|| {
             let json = metadata.to_text();
-            let mut at = Vec::new();
-            let parsed = SampleMetadata::of(&json, &mut at);
-            self.layouts
-                .learn(|| Layout::of(metadata, &json, &parsed, &at));
+            let mut offsets = Offsets::default();
+            let parsed = SampleMetadata::of(&json, &mut offsets);
+            self.layouts.learn(|| Layout::of(metadata, &json, &offsets));
             parsed
         })
     }
 }
 
 impl Layout {
-    /// Creates the layout of metadata from its parsed text `json`; `at` lists the offset in `json`
-    /// at which each number begins, and the field for it. `None` if the metadata cannot be read by
-    /// layout.
-    fn of(
-        metadata: Numbered<'_>,
-        json: &[u8],
-        parsed: &SampleMetadata,
-        at: &[(usize, Number)],
-    ) -> Option<Self> {
+    /// Creates the layout of metadata from its text `json` and the offsets of the numbers in it.
+    /// `None` if a number is written in another way than as an integer, which is rare.
+    fn of(metadata: Numbered<'_>, json: &[u8], offsets: &Offsets) -> Option<Self> {
         let integers = integers_of(json);
-        let index = |start: usize| integers.iter().position(|range| range.start == start);
-        let numbers = at
-            .iter()
-            .map(|(start, number)| Some((index(*start)?, *number)));
-        // The processes are a list, which is parsed every time. A number that is written in another
-        // way than as an integer has no layout, as it is rare.
-        let numbers = numbers.collect::<Option<Vec<_>>>()?;
-        parsed.processes.is_empty().then(|| Self {
+        let index = |start: usize| {
+            integers
+                .binary_search_by_key(&start, |range| range.start)
+                .ok()
+        };
+        let numbers = offsets.numbers.iter();
+        let numbers = numbers.map(|(start, number)| Some((index(*start)?, *number)));
+        let processes = offsets.processes.iter();
+        let processes = processes.map(|[pid, anonymous, shared]| {
+            Some([index(*pid)?, index(*anonymous)?, index(*shared)?])
+        });
+        Some(Self {
             skeleton: Arc::clone(metadata.skeleton),
-            numbers,
+            numbers: numbers.collect::<Option<_>>()?,
+            processes: processes.collect::<Option<_>>()?,
         })
     }
 
@@ -114,6 +121,12 @@ impl Layout {
             let value = metadata.integers.get(*index).copied();
             *number(&mut parsed) = value.filter(|value| *value >= 0);
         }
+        let processes = self.processes.iter();
+        let processes = processes.filter_map(|cells| {
+            let [pid, anonymous, shared] = cells.map(|index| metadata.integers.get(index).copied());
+            Some([pid?, anonymous?.max(0), shared?.max(0)])
+        });
+        parsed.processes = processes.collect();
         Some(parsed)
     }
 }
@@ -137,25 +150,28 @@ fn number_of(key: &[u8], is_host: bool) -> Option<Number> {
 }
 
 impl SampleMetadata {
-    /// Parses the metadata of a sample, and adds the offset of each number and its field to `at`.
-    fn of(metadata: &[u8], at: &mut Vec<(usize, Number)>) -> Self {
+    /// Parses the metadata of a sample, and adds the offset of each number to `offsets`.
+    fn of(metadata: &[u8], offsets: &mut Offsets) -> Self {
         let mut parsed = Self::default();
         if NEEDLES.iter().any(|needle| needle.find(metadata).is_some()) {
-            parsed.parse(metadata, at);
+            parsed.parse(metadata, offsets);
         }
         parsed
     }
 
-    fn parse(&mut self, metadata: &[u8], at: &mut Vec<(usize, Number)>) {
+    fn parse(&mut self, metadata: &[u8], offsets: &mut Offsets) {
         each_value(metadata, |key, value, start| {
             let mut set = |key: &[u8], is_host, value: &[u8], start| {
                 if let Some(number) = number_of(key, is_host) {
                     *number(self) = bytes(value);
-                    at.push((start, number));
+                    offsets.numbers.push((start, number));
                 }
             };
             match key {
-                b"processes" => self.processes = processes(value),
+                b"processes" => {
+                    (self.processes, offsets.processes) =
+                        processes(value, start).into_iter().unzip();
+                }
                 b"host_memory" => {
                     each_value(value, |key, value, offset| {
                         set(key, true, value, start + offset);
@@ -193,16 +209,51 @@ fn bytes(text: &[u8]) -> Option<i64> {
     (value >= 0).then_some(value)
 }
 
-fn processes(text: &[u8]) -> Vec<[i64; 3]> {
-    let Ok(Value::List(rows)) = parse(text) else {
-        return Vec::new();
-    };
-    let row = |row: &Value| {
-        let Value::List(cells) = row else { return None };
-        let cell = |place: usize| cells.get(place).and_then(Value::as_int);
-        Some([cell(0)?, cell(1)?.max(0), cell(2)?.max(0)])
-    };
-    rows.iter().take(MOST_PROCESSES).filter_map(row).collect()
+/// Parses a list of processes, which begins at an offset of the metadata: pid, anonymous bytes and
+/// shared bytes of each, and the offsets of these three numbers. Entries without three integers are
+/// skipped.
+fn processes(list: &[u8], start: usize) -> Vec<([i64; 3], [usize; 3])> {
+    let mut found = Vec::new();
+    each_item(list, |row, row_offset| {
+        let mut cells = Vec::with_capacity(4);
+        each_item(row, |cell, offset| {
+            let number = std::str::from_utf8(cell)
+                .ok()
+                .and_then(|cell| cell.parse().ok());
+            cells.push((number, start + row_offset + offset));
+        });
+        if let [(Some(pid), a), (Some(anonymous), b), (Some(shared), c), ..] = cells[..]
+            && found.len() < MOST_PROCESSES
+        {
+            found.push((
+                [pid, i64::max(anonymous, 0), i64::max(shared, 0)],
+                [a, b, c],
+            ));
+        }
+    });
+    found
+}
+
+/// Calls `take` with the text of each item of a list and the offset of that text.
+fn each_item(list: &[u8], mut take: impl FnMut(&[u8], usize)) {
+    let mut reader = Reader::new(list);
+    if !reader.eat(b'[') {
+        return;
+    }
+    reader.skip_space();
+    if reader.peek() == Some(b']') {
+        return;
+    }
+    loop {
+        reader.skip_space();
+        let Ok(item) = reader.skip_value() else {
+            return;
+        };
+        take(item, reader.position() - item.len());
+        if !matches!(reader.more(b']'), Ok(true)) {
+            return;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -212,12 +263,12 @@ mod tests {
     use super::*;
 
     fn parsed(metadata: &[u8]) -> SampleMetadata {
-        SampleMetadata::of(metadata, &mut Vec::new())
+        SampleMetadata::of(metadata, &mut Offsets::default())
     }
 
     #[test]
     fn a_known_layout_gives_the_same_numbers_as_a_new_one() {
-        let texts: [&[u8]; 14] = [
+        let texts: [&[u8]; 17] = [
             br#"{"step": 1, "host_memory": {"anonymous": 3, "limit": 8}, "pinned_bytes": 4}"#,
             br#"{"step": 200, "host_memory": {"anonymous": 30, "limit": 9}, "pinned_bytes": 0}"#,
             br#"{"step": -1, "host_memory": {"anonymous": 30, "limit": 9}, "pinned_bytes": 0}"#,
@@ -230,6 +281,9 @@ mod tests {
             br#"{"step": 7, "step": null}"#,
             br#"{"step": 3, "processes": [[7, 1, 2]]}"#,
             br#"{"step": 4, "processes": [[8, 1, 2]]}"#,
+            br#"{"step": 5, "processes": [[8, -1, 2, 4], ["x"], [1, 2.5, 3], [9, 9, 9, 0]]}"#,
+            br#"{"step": 6, "processes": [[7, 11, -2, 4], ["x"], [3, 2.5, 3], [6, 0, 1, 5]]}"#,
+            br#"{"step": 7, "processes": []}"#,
             br#"{"step": 4, "other": {"step": 5}}"#,
             br#"{"backend": "cuda"}"#,
         ];

@@ -42,8 +42,18 @@ pub type Covered = [Option<i64>; COVERED.len()];
 #[derive(Debug, Default)]
 pub struct Splitter {
     layouts: Layouts<Layout>,
-    /// The text that remained of the metadata that were split last, to which the caller of the
-    /// split gets a reference.
+    /// The text that remained of the metadata that were split last by their layout, to which the
+    /// caller of the split gets a reference.
+    rest: String,
+    /// The metadata that were split last without a layout, because the next ones are often equal.
+    last: SplitText,
+}
+
+/// Metadata and the parts into which they were split.
+#[derive(Debug, Default)]
+struct SplitText {
+    text: Vec<u8>,
+    numbers: Covered,
     rest: String,
 }
 
@@ -71,9 +81,14 @@ impl Splitter {
     /// Splits the JSON text of metadata into the numbers that have columns of their own, and the
     /// remaining text.
     pub fn split(&mut self, text: &[u8]) -> (Covered, &str) {
-        let split = Split::of(text);
-        self.rest = String::from_utf8_lossy(&split.rest).into_owned();
-        (split.numbers, &self.rest)
+        let last = &mut self.last;
+        if last.text != text {
+            let split = Split::of(text);
+            text.clone_into(&mut last.text);
+            last.numbers = split.numbers;
+            last.rest = String::from_utf8_lossy(&split.rest).into_owned();
+        }
+        (last.numbers, &last.rest)
     }
 
     /// Like [`split`](Self::split), for metadata that are given as a skeleton (the text between
