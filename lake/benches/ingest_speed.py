@@ -84,6 +84,14 @@ def one_file(folder: Path) -> None:
             file.unlink()
 
 
+def one_folder_each(folder: Path) -> None:
+    """Each recording in a folder of its own, so that an ingest analyzes each as a run."""
+    for file in sorted(folder.glob("track-*.jsonl")):
+        run = folder / file.stem
+        run.mkdir()
+        file.rename(run / file.name)
+
+
 def measure(command: list[str]) -> dict[str, float]:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
@@ -118,7 +126,8 @@ def main() -> None:
     parser.add_argument("--program", default=str(LAKE / "target/release/stormlog-lake"))
     parser.add_argument("--samples", type=int, default=2_000_000)
     parser.add_argument("--recordings", type=Path, action="append", default=[])
-    parser.add_argument("--files", choices=["one", "many"], default="one")
+    parser.add_argument("--files", choices=["one", "many", "runs"], default="one",
+                        help="one file; many in one folder, which is too large to be analyzed; or each in its own")
     arguments = parser.parse_args()
     folders = [ROOT / "fixtures/recordings", ROOT / "fixtures/causes", *arguments.recordings]
     found = recordings(folders)
@@ -127,6 +136,8 @@ def main() -> None:
         samples, size = repeat(found, arguments.samples, runs)
         if arguments.files == "one":
             one_file(runs)
+        elif arguments.files == "runs":
+            one_folder_each(runs)
         result = measure([arguments.program, "ingest", str(runs), "--to", str(lake)])
         stored = {
             table.name: sum(file.stat().st_size for file in table.rglob("*.parquet"))

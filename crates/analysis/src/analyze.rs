@@ -63,6 +63,19 @@ pub struct RunReport {
     pub missing_ranks: Vec<i64>,
 }
 
+impl RunReport {
+    /// Whether the report is about exactly these sessions, in any order.
+    pub(crate) fn is_of(&self, sessions: &[&LoadedSession]) -> bool {
+        fn by_id<'a>(all: impl Iterator<Item = &'a SessionSummary>) -> Vec<&'a SessionSummary> {
+            let mut all: Vec<_> = all.collect();
+            all.sort_by(|one, other| one.session_id.cmp(&other.session_id));
+            all
+        }
+        self.sessions.len() == sessions.len()
+            && by_id(self.sessions.iter()) == by_id(sessions.iter().map(|one| &one.summary))
+    }
+}
+
 /// The complete analysis of loaded artifacts, the result of [`analyze`].
 #[derive(Debug)]
 pub struct Report {
@@ -96,9 +109,9 @@ pub fn analyze(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Report,
 }
 
 /// Analyses loaded artifacts while another thread runs `alongside` on the sessions of the run that
-/// contains the selected session, the newest first. The sessions are empty if no session is
-/// selected. If `alongside` uses only one core, such as a pass over all events, it takes no
-/// additional time on a machine with many cores.
+/// contains the selected session, the newest first; the list is empty if no session is selected.
+/// An `alongside` that uses one core, such as a pass over all events, takes no additional time on a
+/// machine with many cores.
 pub fn analyze_alongside<R: Send>(
     artifacts: &[Loaded],
     options: &AnalyzeOptions,

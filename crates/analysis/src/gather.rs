@@ -20,12 +20,16 @@ pub struct Gathered {
     pub files: Vec<PathBuf>,
     /// Files in a folder that contain no telemetry.
     pub skipped: Vec<PathBuf>,
+    /// For each loaded artifact, whether sessions were removed from it as copies.
+    has_removed: Vec<bool>,
 }
 
 impl Gathered {
-    /// Each loaded artifact with its path.
-    pub fn by_file(&self) -> impl Iterator<Item = (&Path, &Loaded)> {
-        self.files.iter().map(PathBuf::as_path).zip(&self.loaded)
+    /// Each artifact that has all of its sessions, with its path.
+    pub fn whole_files(&self) -> impl Iterator<Item = (&Path, &Loaded)> {
+        let all = self.files.iter().map(PathBuf::as_path).zip(&self.loaded);
+        let all = all.zip(&self.has_removed);
+        all.filter_map(|(one, has_removed)| (!has_removed).then_some(one))
     }
 
     /// Joins all loaded artifacts into one, with the newest session first.
@@ -80,14 +84,14 @@ pub fn gather(
     if let Some(first) = gathered.loaded.first_mut() {
         first.damage.extend(refused);
     }
-    drop_copies(&mut gathered.loaded);
+    gathered.has_removed = drop_copies(&mut gathered.loaded);
     Ok(gathered)
 }
 
 /// Removes sessions of which another artifact contains all events. Copies of sessions are common:
 /// an OOM bundle has the last events of a session whose sink may be in the same folder, and a file
-/// may be next to its compressed copy.
-fn drop_copies(loaded: &mut [Loaded]) {
+/// may be next to its compressed copy. Returns for each artifact whether sessions were removed.
+fn drop_copies(loaded: &mut [Loaded]) -> Vec<bool> {
     let key = |session: &LoadedSession| {
         let summary = &session.summary;
         (summary.session_id.clone(), summary.rank, summary.pid)
@@ -103,12 +107,15 @@ fn drop_copies(loaded: &mut [Loaded]) {
         *count = session.events.len().max(*count);
     }
     let mut seen = HashSet::new();
-    for one in loaded {
+    let mut remove = |one: &mut Loaded| {
+        let before = one.sessions.len();
         one.sessions.retain(|session| {
             let is_longest = most.get(&key(session)) == Some(&session.events.len());
             is_longest && seen.insert((key(session), extent(session)))
         });
-    }
+        one.sessions.len() < before
+    };
+    loaded.iter_mut().map(&mut remove).collect()
 }
 
 #[cfg(test)]
@@ -134,5 +141,7 @@ mod tests {
             .map(|one| one.sessions.len())
             .collect();
         assert_eq!(sessions, [1, 0]);
+        let whole: Vec<&Path> = gathered.whole_files().map(|(path, _)| path).collect();
+        assert_eq!(whole, [folder.path().join("a.jsonl")]);
     }
 }

@@ -82,7 +82,7 @@ pub struct LoadOptions<'a> {
     pub progress: &'a (dyn Fn(u64) + Sync),
     /// At most this many damaged places of an artifact are listed; further ones are only counted.
     pub most_damage: usize,
-    /// Files that need not be parsed, because their events are in memory.
+    /// Files that need not be parsed, because their events are already in memory.
     pub parsed: Option<&'a ParsedFiles>,
 }
 
@@ -287,7 +287,7 @@ pub fn stream_lines(
     };
     let sink = file.parent().unwrap_or(file);
     let path = if manifest.is_some() { sink } else { file };
-    let files = LineFiles::of(path, &artifact, options)?.between(places);
+    let files = LineFiles::between(path, &artifact, options, places);
     let read = files.read_in_order(options, &mut take)?;
     Ok(StreamedLines {
         damage: read.damage,

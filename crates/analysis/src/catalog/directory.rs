@@ -1,7 +1,7 @@
 //! One directory of the catalog: its files and folders, without the content of those folders.
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use stormlog_format::json::parse;
@@ -191,16 +191,11 @@ pub(crate) fn holds_other_records(file: &Path) -> bool {
     let Ok(source) = open(file) else {
         return false;
     };
-    let mut head = Vec::new();
-    // A read error is ignored: the bytes read before it are enough to decide, or the loader reports
-    // the error.
-    let _ = source
-        .reader
-        .take(LONGEST_FIRST_LINE)
-        .read_to_end(&mut head);
-    let mut lines = head.split(|byte| *byte == b'\n');
+    let lines = BufReader::new(source.reader.take(LONGEST_FIRST_LINE)).split(b'\n');
+    // A read error ends the search: the loader reports it.
+    let mut lines = lines.map_while(Result::ok);
     let first = lines.find(|line| !line.trim_ascii().is_empty());
-    let Some(Ok(Value::Map(record))) = first.map(parse) else {
+    let Some(Ok(Value::Map(record))) = first.as_deref().map(parse) else {
         return false;
     };
     !record

@@ -11,7 +11,7 @@ use super::fingerprint::{fingerprint_id, normalize_dimensions};
 use super::from_events::{Subject, of_bundle, of_event};
 use super::object::{EvidenceLink, Issue, IssueFilter, severity_rank};
 use super::{finding, gap};
-use crate::analyze::diagnosed;
+use crate::analyze::{Report, RunReport, diagnosed};
 use crate::detect::{self, Diagnosis};
 use crate::load::{Loaded, LoadedSession};
 use crate::query::{OomFilter, SourceKind, Store, source_path};
@@ -161,7 +161,7 @@ impl Store {
     /// The issues that stormlog 0.3.9 finds, the most severe and latest first, with their states
     /// from `states`.
     pub fn issues(&self, filter: &IssueFilter, states: &HashMap<Text, &'static str>) -> Vec<Issue> {
-        wanted(self.gather(false), filter, states)
+        wanted(self.gather(None), filter, states)
     }
 
     /// Like [`issues`](Self::issues), with the findings of Stormlog's own detectors added.
@@ -170,20 +170,33 @@ impl Store {
         filter: &IssueFilter,
         states: &HashMap<Text, &'static str>,
     ) -> Vec<Issue> {
-        wanted(self.gather(true), filter, states)
+        wanted(self.gather(Some(&[])), filter, states)
     }
 
-    fn gather(&self, with_findings: bool) -> Vec<Issue> {
+    /// Like [`issues_with_findings`](Self::issues_with_findings), for artifacts that were analysed
+    /// with default options: runs that are in the report are not analysed again.
+    pub fn issues_of_report(
+        &self,
+        report: &Report,
+        filter: &IssueFilter,
+        states: &HashMap<Text, &'static str>,
+    ) -> Vec<Issue> {
+        wanted(self.gather(Some(&report.runs)), filter, states)
+    }
+
+    /// Gathers all issues. The findings of Stormlog's own detectors are among them if `reports` is
+    /// given, which may have the results of an analysis.
+    fn gather(&self, reports: Option<&[RunReport]>) -> Vec<Issue> {
         let events = self.events_that_may_be_trouble();
         let mut found = Gathering::default();
         for row in self.oom_bundles(&OomFilter::default()) {
             found.add(of_bundle(&row));
         }
-        let reports: Vec<_> = (0..events.len())
+        let reported: Vec<_> = (0..events.len())
             .into_par_iter()
             .filter_map(|index| of_event(events.get(index)?))
             .collect();
-        for (subject, evidence) in reports {
+        for (subject, evidence) in reported {
             found.add_event(subject, evidence);
         }
         if let Some(anomalies) = self.given_anomalies() {
@@ -193,8 +206,8 @@ impl Store {
         } else {
             self.gather_anomalies(&mut found);
         }
-        if with_findings {
-            self.gather_findings(&mut found);
+        if let Some(reports) = reports {
+            self.gather_findings(reports, &mut found);
         }
         found.finish()
     }
@@ -212,7 +225,7 @@ impl Store {
         }
     }
 
-    fn gather_findings(&self, found: &mut Gathering<'_>) {
+    fn gather_findings(&self, reports: &[RunReport], found: &mut Gathering<'_>) {
         let sources = &self.catalog().sources;
         let loaded: Vec<Arc<Loaded>> = (0..sources.len()).map(|place| self.loaded(place)).collect();
         let members = loaded.iter().enumerate().flat_map(|(artifact, loaded)| {
@@ -230,6 +243,9 @@ impl Store {
             .map(|run| {
                 let run: Vec<Member<'_>> = run.iter().map(|&index| members[index]).collect();
                 let sessions: Vec<&LoadedSession> = run.iter().map(|one| one.session).collect();
+                if let Some(report) = reports.iter().find(|report| report.is_of(&sessions)) {
+                    return finding::hits(&run, &report.diagnosis, &home);
+                }
                 let (_, diagnosis) = diagnosed(&sessions, &options);
                 finding::hits(&run, &diagnosis, &home)
             })

@@ -43,6 +43,34 @@ impl<'a> LineFiles<'a> {
         artifact: &'a Artifact,
         options: &LoadOptions<'_>,
     ) -> Result<Self, LoadError> {
+        let mut files = Self::without_parts(path, artifact, options);
+        for (index, file) in files.files.iter().enumerate() {
+            files.parts.extend(jsonl::parts(index, file)?);
+        }
+        // Parts are read in parallel, so the maximum number of listed problems is divided among
+        // them.
+        let most_problems = (options.most_damage / files.parts.len().max(1)).max(LEAST_PER_PART);
+        for part in &mut files.parts {
+            part.most_problems = most_problems;
+        }
+        Ok(files)
+    }
+
+    /// Prepares the lines of an artifact's first file that begin between two offsets.
+    pub(crate) fn between(
+        path: &Path,
+        artifact: &'a Artifact,
+        options: &LoadOptions<'_>,
+        places: Range<u64>,
+    ) -> Self {
+        let files = Self::without_parts(path, artifact, options);
+        Self {
+            parts: vec![Part::between(places.start, places.end)],
+            ..files
+        }
+    }
+
+    fn without_parts(path: &Path, artifact: &'a Artifact, options: &LoadOptions<'_>) -> Self {
         let (manifest, files, damage): (_, Vec<&Path>, _) = match artifact {
             Artifact::Sink {
                 manifest,
@@ -69,34 +97,19 @@ impl<'a> LineFiles<'a> {
                 ..RecordDefaults::default()
             })
             .collect();
-        let mut parts = Vec::new();
-        for (index, file) in files.iter().enumerate() {
-            parts.extend(jsonl::parts(index, file)?);
-        }
-        // Parts are read in parallel, so each gets its share of the problems that are listed.
-        let most_problems = (options.most_damage / parts.len().max(1)).max(LEAST_PER_PART);
-        for part in &mut parts {
-            part.most_problems = most_problems;
-        }
         let lost = damage.iter().filter_map(|damage| {
             let session = hints.session(&damage.file)?;
             Some((damage.file.clone(), session))
         });
-        Ok(Self {
+        Self {
             lost: lost.collect(),
             manifest,
             files,
             sessions,
-            parts,
+            parts: Vec::new(),
             defaults,
             damage,
-        })
-    }
-
-    /// Restricts reading to the lines of one file that begin between two offsets.
-    pub(crate) fn between(mut self, places: Range<u64>) -> Self {
-        self.parts = vec![Part::between(places.start, places.end)];
-        self
+        }
     }
 
     /// Reads all `.jsonl` files of the artifact in parallel.

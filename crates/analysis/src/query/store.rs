@@ -29,8 +29,8 @@ pub struct Store {
     /// For each source, whether a query with a filter has read parts of it. The next such query
     /// loads the source completely.
     scanned: Vec<AtomicBool>,
-    /// The hidden-memory anomalies of a store that was created from parts and reads no file; `None`
-    /// for other stores.
+    /// The hidden-memory anomalies given to [`of_parts`](Self::of_parts); `None` for a store that
+    /// reads files.
     given: Option<Vec<Issue>>,
     /// Warnings that were added after the catalog was created.
     found: Mutex<Warnings>,
@@ -139,7 +139,7 @@ impl Store {
     }
 
     /// Whether a path contains anything that issues can come from: events, an OOM bundle or a
-    /// diagnosis.
+    /// diagnose bundle.
     pub fn has_evidence(&self, path: &Path) -> bool {
         let Ok(path) = unpacked(path) else {
             return false;
@@ -207,17 +207,19 @@ impl Store {
         Arc::clone(self.loaded[place].get_or_init(load))
     }
 
-    /// Keeps the events of sinks that the caller has already loaded (with damage skipped), so that
-    /// queries do not read the sinks again. Paths that are not sinks of this store are ignored.
+    /// Keeps the events of sinks and files of lines that the caller has already loaded (with damage
+    /// skipped), so that queries do not read them again. Other paths are ignored.
     pub fn supply<'l>(&self, loaded: impl IntoIterator<Item = (&'l Path, &'l Loaded)>) {
         let sources = self.catalog.sources.iter().enumerate();
-        let sinks = sources.filter(|(_, source)| source.kind == SourceKind::Sink);
-        // The sinks are indexed by path, because a run may have thousands of them. The reversed
-        // order makes the first of several sources at one path count.
-        let sinks = sinks
+        let lines = sources.filter(|(_, source)| {
+            matches!(source.kind, SourceKind::Sink | SourceKind::TelemetryJsonl)
+        });
+        // The sources are indexed by path, because a run may have thousands of them. They are added
+        // in reversed order, so that of several sources at one path the first one counts.
+        let lines = lines
             .rev()
-            .map(|(index, sink)| (sink.path.as_path(), index));
-        let by_path: HashMap<&Path, usize> = sinks.collect();
+            .map(|(index, source)| (source.path.as_path(), index));
+        let by_path: HashMap<&Path, usize> = lines.collect();
         for (path, loaded) in loaded {
             if let Some(&index) = by_path.get(path)
                 && self.loaded[index].set(Arc::new(loaded.clone())).is_ok()

@@ -100,7 +100,7 @@ impl Desk {
                 Effect::Compare(text) => self.compare(&folder::home(&text)),
                 Effect::Decide(id, state) => self.decide(&id, state),
                 Effect::SavePlot(format, part, ranks) => self.save_plot(format, part, &ranks),
-                // Effects that are not listed here are handled by the clerk and by the main loop.
+                // The other effects are handled by the thread of `Clerk` and by the main loop.
                 _ => Ok(()),
             };
             if let Err(error) = done
@@ -233,7 +233,7 @@ impl Desk {
         for loaded in &mut gathered.loaded {
             settle_statuses(&mut loaded.sessions);
         }
-        store.supply(gathered.by_file());
+        store.supply(gathered.whole_files());
         self.loaded = gathered.loaded;
         Ok(())
     }

@@ -11,6 +11,7 @@ mod facts;
 mod identity;
 mod plan;
 mod progress;
+mod reading;
 mod replace;
 mod rollups;
 mod rows;
@@ -20,6 +21,7 @@ mod table_rows;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail};
@@ -38,6 +40,7 @@ use derive::{Cluster, Derived, LARGEST_ANALYSIS};
 use facts::Facts;
 use plan::Unit;
 use progress::Progress;
+use reading::Reading;
 use store::{Advance, Overtaken, Store};
 
 pub(crate) use plan::{How, Known, Piece, offset, position, units};
@@ -140,7 +143,7 @@ fn report(args: &IngestArgs, lake: &Lake, done: &Done) -> Result<()> {
 
 async fn ingest(lake: &Lake, paths: &[PathBuf], done: &mut Done) -> Result<()> {
     let catalog = Catalog::open(paths);
-    let units = units(&catalog, &known(lake).await?);
+    let units = Arc::new(units(&catalog, &known(lake).await?));
     if units.is_empty() {
         let names: Vec<String> = paths
             .iter()
@@ -159,8 +162,12 @@ async fn ingest(lake: &Lake, paths: &[PathBuf], done: &mut Done) -> Result<()> {
     );
     let mut facts = Facts::new(stores, &progress);
     let now_ns = now_ns();
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     done.unchanged = 0;
     let clusters: Vec<Vec<usize>> = clusters::clusters(&units, &catalog);
+    let in_order = clusters.iter().flatten();
+    let jobs = facts.jobs(in_order.map(|index| (*index, &units[*index])));
+    let mut reading = Reading::start(&units, jobs);
     for part in clusters.chunks(RUNS_A_COMMIT) {
         let mut derived = Derived::default();
         let mut changed = Vec::new();
@@ -168,14 +175,16 @@ async fn ingest(lake: &Lake, paths: &[PathBuf], done: &mut Done) -> Result<()> {
             let cluster = Cluster {
                 units: indexes.iter().map(|index| &units[*index]).collect(),
                 catalog: &catalog,
+                users: &users,
                 now_ns,
             };
             let is_changed = tables.lack(indexes);
             let mut parsed = ParsedFiles::default();
             let is_kept = is_changed && cluster.bytes() <= LARGEST_ANALYSIS;
-            for unit in &cluster.units {
+            for index in indexes {
                 let parsed = is_kept.then_some(&mut parsed);
-                facts.store(unit, parsed).await?;
+                let unit = (*index, &units[*index]);
+                facts.store(unit, &mut reading, parsed).await?;
             }
             if !is_changed {
                 done.unchanged += indexes.len();

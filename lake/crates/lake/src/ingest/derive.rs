@@ -56,6 +56,8 @@ impl Derived {
 pub(super) struct Cluster<'a> {
     pub(super) units: Vec<&'a Unit>,
     pub(super) catalog: &'a Catalog,
+    /// The text of `/etc/passwd`, in which the names of file owners are looked up.
+    pub(super) users: &'a str,
     pub(super) now_ns: i64,
 }
 
@@ -100,14 +102,14 @@ impl Cluster<'_> {
             .collect();
         let runs = Runs::of(report.as_ref(), &loaded);
         let store = self.store(gathered.as_ref());
-        let index = Index::of(&self.units);
+        let index = Index::of(&self.units, self.users);
         Self::sessions(derived, &index, &store, &runs, &loaded, bytes);
         for row in store.oom_bundles(&OomFilter::default()) {
             self.oom(derived, &index, &row);
         }
         if let Some(report) = &report {
             self.runs(derived, &index, report, &runs, &loaded);
-            self.issues(derived, &index, &store);
+            self.issues(derived, &index, &store, report);
         } else {
             self.unanalysed(derived, &index, &store, bytes);
         }
@@ -145,7 +147,7 @@ impl Cluster<'_> {
             ..Catalog::default()
         });
         if let Some(gathered) = gathered {
-            store.supply(gathered.by_file());
+            store.supply(gathered.whole_files());
         }
         store
     }
@@ -362,10 +364,9 @@ impl Cluster<'_> {
         }
     }
 
-    fn issues(&self, derived: &mut Derived, index: &Index<'_>, store: &Store) {
-        for issue in
-            store.issues_with_findings(&IssueFilter::default(), &std::collections::HashMap::new())
-        {
+    fn issues(&self, derived: &mut Derived, index: &Index<'_>, store: &Store, report: &Report) {
+        let (all, no_states) = (IssueFilter::default(), std::collections::HashMap::new());
+        for issue in store.issues_of_report(report, &all, &no_states) {
             let first = issue.affected_sessions.first().map(ToString::to_string);
             let seen = issue
                 .first_seen_ns
@@ -448,12 +449,11 @@ struct Index<'a> {
     by_path: HashMap<&'a Path, &'a Unit>,
     /// The source id of the first piece, or the id of the first unit if no unit has pieces.
     first: &'a str,
-    /// The text of `/etc/passwd`, in which the names of file owners are looked up.
-    users: String,
+    users: &'a str,
 }
 
 impl<'a> Index<'a> {
-    fn of(units: &[&'a Unit]) -> Self {
+    fn of(units: &[&'a Unit], users: &'a str) -> Self {
         let pieces = || units.iter().flat_map(|unit| &unit.pieces);
         let mut by_session = HashMap::new();
         for piece in pieces() {
@@ -471,7 +471,7 @@ impl<'a> Index<'a> {
                 .map(|unit| (unit.path.as_path(), *unit))
                 .collect(),
             first: first.map_or("", String::as_str),
-            users: std::fs::read_to_string("/etc/passwd").unwrap_or_default(),
+            users,
         }
     }
 

@@ -6,15 +6,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use hashbrown::HashMap;
 use serde_json::{Value, json};
-use stormlog_analysis::{
-    Events, LoadError, LoadOptions, ParsedFiles, StreamedLines, stream_events, stream_lines,
-};
-use stormlog_format::Manifest;
+use stormlog_analysis::{LoadError, ParsedFiles};
 use stormlog_lake_tables::Table;
-use tokio::sync::mpsc;
 
 use super::plan::{How, Piece, Unit, offset, torn_bytes};
 use super::progress::Progress;
+use super::reading::{Job, Message, Reading};
 use super::rows::{FactRows, Wanted};
 use super::store::{Advance, Store};
 
@@ -24,8 +21,6 @@ const ROWS_A_COMMIT: u64 = 4 << 20;
 /// Lines of a file are read in ranges of this many bytes, so that a commit is possible between two
 /// ranges.
 const RANGE: i64 = 64 << 20;
-/// How many blocks of events may wait between the thread that reads and the thread that encodes.
-const WAITING: usize = 4;
 /// The largest number of damaged places that are reported for one unit.
 pub(super) const MOST_DAMAGE: usize = 1000;
 /// A batch is committed after this time, so that a long ingest loses little when it is killed.
@@ -64,11 +59,28 @@ impl<'p> Facts<'p> {
         }
     }
 
-    /// Stores the events of a unit that the tables do not have yet, and adds the events of files that
-    /// were read for this to `parsed`.
+    /// What has to be read so that the tables have all events of the units, in the order of the
+    /// units and of their pieces.
+    pub(super) fn jobs<'u>(&self, units: impl Iterator<Item = (usize, &'u Unit)>) -> Vec<Job> {
+        let mut jobs = Vec::new();
+        for (index, unit) in units {
+            for (piece_index, piece) in unit.pieces.iter().enumerate() {
+                jobs.extend(self.ranges(piece).into_iter().map(|range| Job {
+                    unit: index,
+                    piece: piece_index,
+                    range,
+                }));
+            }
+        }
+        jobs
+    }
+
+    /// Stores the events of the unit with the given index that the tables do not have yet, and adds
+    /// the events of files that were read for this to `parsed`.
     pub(super) async fn store(
         &mut self,
-        unit: &Unit,
+        (index, unit): (usize, &Unit),
+        reading: &mut Reading,
         mut parsed: Option<&mut ParsedFiles>,
     ) -> Result<()> {
         for piece in &unit.pieces {
@@ -80,10 +92,10 @@ impl<'p> Facts<'p> {
                     json!({"file": piece.file.to_string_lossy(), "reason": reason}),
                 );
             }
-            for (from, to) in self.ranges(piece) {
-                self.read(unit, piece, from..to, parsed.as_deref_mut())
-                    .await?;
-            }
+        }
+        while let Some(job) = reading.next_job(index) {
+            self.store_job(unit, &job, reading, parsed.as_deref_mut())
+                .await?;
         }
         Ok(())
     }
@@ -105,7 +117,7 @@ impl<'p> Facts<'p> {
 
     /// The ranges of a piece that at least one table lacks. A range ends wherever a table's
     /// position is, so that each table lacks a range completely or not at all.
-    fn ranges(&self, piece: &Piece) -> Vec<(i64, i64)> {
+    fn ranges(&self, piece: &Piece) -> Vec<Range<i64>> {
         let positions = self.stores.iter().map(|store| {
             let position = self.position(store, &piece.source_id);
             position
@@ -124,7 +136,7 @@ impl<'p> Facts<'p> {
         }
         cuts.sort_unstable();
         cuts.dedup();
-        cuts.windows(2).map(|pair| (pair[0], pair[1])).collect()
+        cuts.windows(2).map(|pair| pair[0]..pair[1]).collect()
     }
 
     fn wanted(&self, source_id: &str, from: i64) -> Wanted {
@@ -139,30 +151,23 @@ impl<'p> Facts<'p> {
         Wanted(tables.filter(|table| lacks(*table)).collect())
     }
 
-    async fn read(
+    async fn store_job(
         &mut self,
         unit: &Unit,
-        piece: &Piece,
-        range: Range<i64>,
+        job: &Job,
+        reading: &mut Reading,
         parsed: Option<&mut ParsedFiles>,
     ) -> Result<()> {
-        let Range {
-            start: from,
-            end: to,
-        } = range;
+        let piece = &unit.pieces[job.piece];
+        let (from, to) = (job.range.start, job.range.end);
         let wanted = self.wanted(&piece.source_id, from);
-        let (sender, mut blocks) = mpsc::channel::<Events>(WAITING);
-        let job = Job {
-            file: piece.file.clone(),
-            manifest: unit.manifest.clone(),
-            read: piece.read,
-            from: offset(from),
-            to: offset(to),
-        };
-        let reader = tokio::task::spawn_blocking(move || job.run(&sender));
         let mut seq = from;
         let mut kept = Vec::new();
-        while let Some(block) = blocks.recv().await {
+        let end = loop {
+            let block = match reading.message().await? {
+                Message::Block(block) => block,
+                Message::End(end) => break end,
+            };
             let added = self.rows.push(&piece.source_id, seq, &block, &wanted);
             self.samples += added.samples;
             self.events += added.events;
@@ -174,8 +179,8 @@ impl<'p> Facts<'p> {
             if self.rows.is_full() {
                 self.write().await?;
             }
-        }
-        match reader.await? {
+        };
+        match end {
             Ok(read) => {
                 if let Some(parsed) = parsed
                     && read.are_complete
@@ -266,34 +271,4 @@ impl<'p> Facts<'p> {
 /// then another ingest may succeed.
 fn is_of_storage(error: &LoadError) -> bool {
     matches!(error, LoadError::Io { .. } | LoadError::NotFound(_))
-}
-
-/// A range of a file that a separate thread reads, in bytes.
-struct Job {
-    file: std::path::PathBuf,
-    manifest: Option<Manifest>,
-    read: How,
-    from: u64,
-    to: u64,
-}
-
-impl Job {
-    fn run(&self, sender: &mpsc::Sender<Events>) -> Result<StreamedLines, LoadError> {
-        let options = LoadOptions::skipping();
-        // Sending fails only when the whole ingest has ended, so the result is ignored.
-        let mut visit = |events: &Events| drop(sender.blocking_send(events.clone()));
-        let to = match self.read {
-            How::Whole => {
-                let damage = stream_events(&self.file, &options, &mut visit)?;
-                return Ok(StreamedLines {
-                    damage,
-                    are_complete: false,
-                });
-            }
-            How::Lines => self.to,
-            How::CompressedLines => u64::MAX,
-        };
-        let manifest = self.manifest.as_ref();
-        stream_lines(&self.file, manifest, self.from..to, &options, &mut visit)
-    }
 }

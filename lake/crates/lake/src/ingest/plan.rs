@@ -18,8 +18,9 @@ const OFFSET_BITS: u32 = 40;
 /// The largest segment number that fits into a position, which is an integer made of a segment
 /// number and a byte offset.
 const MOST_SEGMENTS: i64 = (1 << (62 - OFFSET_BITS)) - 1;
-/// How many bytes are searched at a time, from the end of a file, for the last newline.
-const SEARCHED: u64 = 64 << 10;
+/// How many bytes at the end of a file are searched for the last newline first. If they have none,
+/// twice as many before them are searched next, and so on.
+const SEARCHED: u64 = 4 << 10;
 
 /// One recording that is ingested: a sink (a directory of segments), a single file or a bundle.
 pub(crate) struct Unit {
@@ -311,8 +312,10 @@ fn readable_end(file: &Path, length: u64) -> io::Result<u64> {
     let mut reader = regular_file::open(file)?;
     let mut end = length;
     let mut rest = Vec::new();
+    let mut searched = SEARCHED;
     while end > 0 {
-        let start = end.saturating_sub(SEARCHED);
+        let start = end.saturating_sub(searched);
+        searched *= 2;
         let mut block = vec![0; usize::try_from(end - start).unwrap_or(0)];
         reader.seek(SeekFrom::Start(start))?;
         reader.read_exact(&mut block)?;

@@ -171,6 +171,14 @@ fn taken(column: &mut Int64Builder) -> ArrayRef {
     array(finished)
 }
 
+/// Like [`taken`], for a column of texts.
+fn taken_text(column: &mut StringBuilder) -> ArrayRef {
+    let finished = column.finish();
+    let bytes = finished.value_data().len();
+    *column = StringBuilder::with_capacity(finished.len(), bytes);
+    array(finished)
+}
+
 /// A column of texts in which most rows repeat the row before.
 #[derive(Default)]
 struct TextColumn {
@@ -199,10 +207,7 @@ impl TextColumn {
 
     fn take(&mut self) -> ArrayRef {
         self.flush();
-        let finished = self.builder.finish();
-        let bytes = finished.value_data().len();
-        self.builder = StringBuilder::with_capacity(finished.len(), bytes);
-        array(finished)
+        taken_text(&mut self.builder)
     }
 }
 
@@ -317,21 +322,21 @@ impl EventColumns {
     fn take(&mut self) -> Vec<ArrayRef> {
         let mut columns = vec![
             array(self.date.finish()),
-            array(self.source_id.finish()),
+            taken_text(&mut self.source_id),
             taken(&mut self.seq),
             taken(&mut self.timestamp_ns),
-            array(self.session_id.finish()),
-            array(self.host.finish()),
-            array(self.job_id.finish()),
+            taken_text(&mut self.session_id),
+            taken_text(&mut self.host),
+            taken_text(&mut self.job_id),
         ];
-        columns.extend(self.numbers.iter_mut().map(|column| array(column.finish())));
-        columns.push(array(self.collector.finish()));
-        columns.push(array(self.sampling_interval_ms.finish()));
-        columns.push(array(self.schema_version.finish()));
+        columns.extend(self.numbers.iter_mut().map(taken));
+        columns.push(taken_text(&mut self.collector));
+        columns.push(taken(&mut self.sampling_interval_ms));
+        columns.push(taken(&mut self.schema_version));
         columns.push(self.event_type.take());
         columns.push(self.context.take());
         columns.extend(self.counters.iter_mut().map(taken));
-        columns.push(array(self.metadata.finish()));
+        columns.push(taken_text(&mut self.metadata));
         columns
     }
 }
@@ -400,12 +405,12 @@ impl StepColumns {
     fn take(&mut self) -> Vec<ArrayRef> {
         let mut columns = vec![
             array(self.date.finish()),
-            array(self.source_id.finish()),
+            taken_text(&mut self.source_id),
             taken(&mut self.seq),
             taken(&mut self.timestamp_ns),
-            array(self.session_id.finish()),
-            array(self.rank.finish()),
-            array(self.device_id.finish()),
+            taken_text(&mut self.session_id),
+            taken(&mut self.rank),
+            taken(&mut self.device_id),
         ];
         columns.extend(self.numbers.iter_mut().map(taken));
         columns
