@@ -10,7 +10,7 @@ use super::prose::is_common_word;
 use super::{HIDDEN, Hidden};
 
 /// A flag whose value is a secret although the name of the flag does not show it, such as `-p`.
-/// Flags whose name does not show that their value is a secret are known for some programs only.
+/// Each such flag is known for the listed programs only.
 struct Flag {
     programs: &'static [&'static str],
     name: &'static str,
@@ -73,11 +73,12 @@ const BEFORE_SECRET: &[[&str; 2]] = &[
     ["rclone", "obscure"],
 ];
 
-/// The least number of characters of a word without a flag that counts as a secret.
+/// The least length, in characters, of a word that counts as a secret although no flag is before
+/// it, as in `wandb login X`.
 const ALONE_LENGTH: usize = 12;
 
-/// How many words after the name of a program are searched for the flags of that program. No real
-/// command line has more words than this limit, which keeps the time for a long text linear.
+/// How many words of a text after the name of a program are searched for the flags of that program,
+/// because later words probably belong to something else. A command line has no such limit.
 const WORDS_OF_COMMAND: usize = 40;
 
 /// Whether words are the arguments of a command, or part of a text of any kind.
@@ -213,7 +214,7 @@ impl<'a> Arguments<'a> {
         if before == "login" && word == "password" {
             self.next = Next::Secret;
         }
-        // In `aws configure set NAME VALUE`, the value is a secret if the name is one of a secret.
+        // In `aws configure set NAME VALUE`, the value is a secret if NAME is the name of a secret.
         if last == "set" && before == "configure" && is_secret_name(word) {
             self.next = Next::Secret;
         }
@@ -229,7 +230,8 @@ impl<'a> Arguments<'a> {
     fn remember(&mut self, word: &'a str) {
         self.last = [self.last[1], word];
         self.words_of_program += 1;
-        if matches!(word, "|" | "||" | "&&" | ";") || self.words_of_program > WORDS_OF_COMMAND {
+        let is_far = self.origin == Origin::Text && self.words_of_program > WORDS_OF_COMMAND;
+        if matches!(word, "|" | "||" | "&&" | ";") || is_far {
             self.program = None;
         }
     }
@@ -348,8 +350,8 @@ fn may_have_arguments(plain: &str) -> bool {
             .any(|word| memchr::memmem::find(bytes, word.as_bytes()).is_some())
 }
 
-/// Whether a byte separates words of a command, such as a space, a comma or a bracket. Quotes
-/// enclose words instead.
+/// Whether a byte separates words of a command, such as a space, a comma or a bracket. Quotes do
+/// not separate words; they enclose them.
 pub(super) const fn is_between(byte: u8) -> bool {
     byte.is_ascii_whitespace()
         || matches!(

@@ -45,6 +45,15 @@ fn values_that_are_no_secrets_stay() {
 }
 
 #[test]
+fn a_flag_of_the_program_is_recognised_at_the_end_of_a_long_command_line() {
+    let mut words = vec!["mysqldump".to_owned()];
+    words.extend((0..100).map(|number| format!("table_{number}")));
+    words.push("-phunter2".to_owned());
+    let line = redacted_words(&words);
+    assert!(line.ends_with("table_99 -p[redacted]"), "{line}");
+}
+
+#[test]
 fn a_command_line_keeps_its_words_but_not_its_secrets() {
     check_value(
         r#"{"command_line": "python train.py --hf-token  abc --lr 3 --api-key=def --password"}"#,
