@@ -6,8 +6,8 @@ use std::path::{Component, Path, PathBuf};
 
 use stormlog_format::json::parse;
 use stormlog_format::{
-    LONGEST_RECORDER_MARK, Manifest, Map, RECORDER_MARK, SessionStatus, SessionSummary, SinkNames,
-    Text, Value, apply_recorder_mark,
+    LONGEST_RECORDER_MARK, Manifest, Map, RECORDER_MARK, Segment, SessionStatus, SessionSummary,
+    SinkNames, Text, Value, apply_recorder_mark,
 };
 
 use super::names::{
@@ -156,7 +156,16 @@ pub(crate) fn segments_in(
     for segment in manifest.iter().flat_map(|manifest| &manifest.segments) {
         let name = segment.filename.to_str_lossy();
         match locate(directory, &segment.filename) {
-            Located::Here(name) => found.push(name),
+            Located::Here(name) => {
+                if let Some(bytes) = bytes_of_cut(directory, names, segment) {
+                    let size = segment.size_bytes;
+                    let reason = format!(
+                        "segment is cut off: it has {bytes} of {size} bytes, its last events are lost"
+                    );
+                    note(&name, reason);
+                }
+                found.push(name);
+            }
             Located::Missing => note(
                 &name,
                 format!(
@@ -182,8 +191,8 @@ pub(crate) fn segments_in(
         let name = entry.file_name().to_string_lossy().into_owned();
         let plain = without_compression(&name);
         let uncompressed_name = plain.unwrap_or(&name);
-        // A host sink may be about to be renamed to ordinary names, so it may have segments with
-        // names of either kind.
+        // While the files of a host sink are renamed to ordinary names, its segments have names of
+        // both kinds.
         let is_segment = match SinkNames::of_segment(uncompressed_name) {
             Some(SinkNames::Ordinary) => true,
             Some(SinkNames::Host) => names != Some(SinkNames::Ordinary),
@@ -217,6 +226,23 @@ pub(crate) fn segments_in(
         found.into_iter().map(|name| directory.join(name)).collect(),
         damage,
     ))
+}
+
+/// The size of a segment that has fewer bytes than its manifest lists; `None` if nothing is missing.
+/// The size of a compressed segment cannot be compared.
+fn bytes_of_cut(directory: &Path, names: Option<SinkNames>, segment: &Segment) -> Option<u64> {
+    let is_cut = |segment: &Segment| {
+        let file = directory.join(segment.filename.as_str()?);
+        let bytes = file.metadata().ok()?.len();
+        let is_cut = i64::try_from(bytes).is_ok_and(|bytes| bytes < segment.size_bytes);
+        is_cut.then_some(bytes)
+    };
+    is_cut(segment)?;
+    // Thinning replaces a segment by a smaller one, then the manifest: the manifest is read again.
+    let now = sink_manifest(directory, names.unwrap_or_default())?;
+    let now = now.segments.iter();
+    let mut same = now.filter(|now| now.filename == segment.filename);
+    is_cut(same.next()?)
 }
 
 /// Where a segment that a manifest lists was found.

@@ -144,6 +144,35 @@ fn a_missing_segment_is_reported_with_the_events_lost() {
 }
 
 #[test]
+fn a_segment_with_fewer_bytes_than_its_manifest_lists_is_reported() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let names = [
+        "manifest.json",
+        "segment-000001.jsonl",
+        "segment-000002.jsonl",
+    ];
+    for name in names {
+        let from = fixture("two_ranks").join(name);
+        std::fs::copy(from, folder.path().join(name)).expect("copied");
+    }
+    assert_eq!(load(folder.path()).damage, []);
+    let segment = folder.path().join("segment-000001.jsonl");
+    let text = std::fs::read_to_string(&segment).expect("text");
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let left = lines[..lines.len() - 1].concat();
+    std::fs::write(&segment, &left).expect("written");
+    let loaded = load(folder.path());
+    let [damage] = loaded.damage.as_slice() else {
+        panic!("one damaged place: {:?}", loaded.damage);
+    };
+    assert_eq!(damage.file, segment);
+    let (has, size) = (left.len(), text.len());
+    let reason =
+        format!("segment is cut off: it has {has} of {size} bytes, its last events are lost");
+    assert_eq!(damage.reason, reason);
+}
+
+#[test]
 fn segments_outside_the_sink_are_refused_and_reported() {
     let loaded = load(&fixture("segment_outside_sink/sink"));
     assert_eq!(steps(&events(&loaded)), [0, 1]);
