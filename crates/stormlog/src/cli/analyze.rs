@@ -76,7 +76,7 @@ pub(crate) struct Arguments {
     plot_dir: PathBuf,
 }
 
-/// How a report is written.
+/// The output format of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ReportFormat {
     /// For people
@@ -167,16 +167,18 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         give_states(&mut report, first, console)?;
     }
     let pictures = pictures_of(arguments, &loaded, &report, console)?;
-    let text = match (analyses, arguments.format) {
-        (Some(analyses), _) => {
+    let text = match (arguments.format, analyses) {
+        (ReportFormat::Json, Some(analyses)) => {
             let mut document = ReportDocument::of(&report, &analyses);
             document.visualizations = arguments.visualization.then_some(pictures);
             pretty(&document)
         }
-        (None, ReportFormat::Md) => {
+        (ReportFormat::Md, _) => {
             to_markdown(&report) + &pictures_line(&pictures, |name| escaped(name).into())
         }
-        (None, _) => {
+        // JSON is never without analyses; listing it here lets the compiler point out the arm that a
+        // new format lacks.
+        (ReportFormat::Text, _) | (ReportFormat::Json, None) => {
             to_text(&report, console.terminal(arguments.output.as_deref()))
                 + &pictures_line(&pictures, for_terminal)
         }
