@@ -1,6 +1,6 @@
-//! The tracks of one run, and which sessions form a run. Detectors and reports share its
-//! definitions: of sample, sampling gap, hidden memory, clock alignment, step and phase, of
-//! out-of-memory errors, of the size of a device, and of how a run ended.
+//! The tracks of one run, and which sessions form a run. For detectors and reports, this module
+//! defines what counts as a sample, a sampling gap, hidden memory, a step, a phase and an
+//! out-of-memory error, how clocks are aligned, how large a device is, and how a run ended.
 //!
 //! A run has processes, a process has resources (its host memory and each device it uses), and a
 //! resource has a track. This module does not decide whether memory use is a problem; the detectors
@@ -36,7 +36,7 @@ pub use read::{run_id_of, run_of};
 pub use run::{CrowdedDevices, Program, Run};
 pub use sampling::Sampling;
 pub use steps::Step;
-pub use track::{Column, DeviceMemory, OomMark, Peaks, PhaseSpan, Recorder, Resource, Track};
+pub use track::{Column, DeviceMemory, OomMark, Peaks, PhaseSpan, RecordedBy, Resource, Track};
 pub use windows::{EvidenceWindow, Site, WindowEvidence};
 
 pub(crate) use end::is_over;

@@ -16,7 +16,7 @@ mod watch;
 
 pub use bundle::{Bundle, Outcome, Plan};
 #[cfg(test)]
-pub(crate) use bundle::{Manifest, Timeline};
+pub(crate) use bundle::{BundleManifest, Timeline};
 pub use environment::{environment, fragmentation};
 pub use seen::{Ending, Seen};
 pub(crate) use summary::Summary;

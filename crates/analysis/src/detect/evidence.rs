@@ -18,7 +18,7 @@ use super::finding::words;
 use super::growth::jump::{self, Jump};
 use super::growth::{self, Growth, Strength, certain, straight};
 use crate::stats::median;
-use crate::timeline::{End, Recorder, Resource, Run, Track};
+use crate::timeline::{End, RecordedBy, Resource, Run, Track};
 use floor::Floor;
 use series::Series;
 use signals::Signals;
@@ -35,9 +35,10 @@ const PEERS_SHARE: f64 = 0.4;
 const PEERS_FACTOR: f64 = 2.5;
 
 /// Memory rises until the garbage collector runs, and then falls. A rise at the end of a track may
-/// therefore be garbage that was not collected yet. A rise is reported only when the largest rise
-/// that was freed again is less than `MAX_GARBAGE` of it: in other sessions of the rank and, with
-/// more ranks than `MIN_OTHERS`, as the median over all tracks.
+/// therefore be garbage that was not collected yet. It is compared with rises that were freed
+/// again: with the largest in all sessions of the rank, if there are several, and, in a run of more
+/// than `MIN_OTHERS` ranks, with the median of the largest of each track. It is reported only when
+/// both are less than `MAX_GARBAGE` of it.
 const MIN_OTHERS: usize = 3;
 const MAX_GARBAGE: f64 = 0.5;
 
@@ -76,8 +77,8 @@ impl Course {
 #[derive(Debug)]
 pub(super) struct Subject<'a> {
     pub(super) signals: Signals<'a>,
-    /// Timestamp at which the recording of the track's process or of its launch began, in
-    /// nanoseconds. Times in sentences count from it.
+    /// Timestamp at which the recording of the track's process, or of the launcher that started it,
+    /// began, in nanoseconds. Times in sentences count from it.
     pub(super) origin_ns: i64,
     /// How the track's process ended.
     pub(super) end: End,
@@ -281,7 +282,7 @@ fn add_certain_growth(
                     };
                 }
             }
-            let by_run = signals.track.recorder == Recorder::Run || is_stepped;
+            let by_run = signals.track.recorder == RecordedBy::Run || is_stepped;
             if channel == Channel::Allocated && by_run {
                 course.growth = course.growth.map(|mut growth| {
                     if !is_stepped && certain::may_be_load(signals, growth.onset, growth.rate) {
@@ -457,7 +458,7 @@ mod tests {
             device_id,
             pid: i64::from(rank) + 7,
             host: host.to_owned(),
-            recorder: crate::timeline::Recorder::Run,
+            recorder: crate::timeline::RecordedBy::Run,
             t_ns: t_ns.to_vec(),
             ..Track::default()
         };

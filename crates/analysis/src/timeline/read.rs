@@ -17,12 +17,12 @@ use super::oom_cause;
 use super::process::{Process, Role};
 use super::run::{Program, Run};
 use super::sample::{MetadataReader, SampleMetadata};
-use super::track::{DeviceMemory, OomMark, PhaseSpan, Recorder, Track};
+use super::track::{DeviceMemory, OomMark, PhaseSpan, RecordedBy, Track};
 use super::windows::WindowEvidence;
 use crate::columns::{EventRef, Events, Origin};
 use crate::load::LoadedSession;
 
-/// Number of events at the beginning of a session among which the start event is searched.
+/// The start event of a session is searched for among this many of its first events.
 const FIRST_EVENTS: usize = 16;
 /// Maximum number of processes per run whose memory is tracked separately.
 const MOST_PROCESSES: usize = 4096;
@@ -48,9 +48,9 @@ pub fn run_of(sessions: &[&LoadedSession]) -> Run {
         .collect();
     let is_by_run = sessions.iter().any(|session| recorded_by_run(session));
     let recorder = if is_by_run {
-        Recorder::Run
+        RecordedBy::Run
     } else {
-        Recorder::Tracker
+        RecordedBy::Tracker
     };
     let mut run = Run {
         ends: ends(sessions, is_by_run),
@@ -264,8 +264,7 @@ impl Tracks {
             Some(EventType::MemoryLedger) => {
                 let ledger = Ledger::of(event.timestamp_ns(), &event.metadata());
                 let track = self.track(event.origin());
-                // The last ledger counts, but a ledger that cannot be parsed does not replace an
-                // earlier one.
+                // The last ledger that can be parsed is kept.
                 track.ledger = ledger.or(track.ledger.take());
             }
             Some(EventType::ProcessStart) => self.start_process(event),
@@ -451,8 +450,8 @@ fn phase_name(metadata: &Map) -> Option<String> {
 
 impl Track {
     /// Keeps the evidence with the most windows in which memory grew. Each evidence event contains
-    /// all windows of its search so far, and replaces the previous event unless it is from a new
-    /// search that saw less growth.
+    /// all windows of its search so far, so it replaces the previous event of the same search. The
+    /// event of a new search replaces an old one only if memory grew in at least as many windows.
     fn add_evidence(&mut self, evidence: WindowEvidence) {
         let known = self.evidence.as_ref().map_or(0, WindowEvidence::growing);
         if evidence.growing() >= known {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::end::{End, RankEnd};
 use super::process::Process;
-use super::track::{Column, Recorder, Resource, Track};
+use super::track::{Column, RecordedBy, Resource, Track};
 
 /// The recorded program, as described in the events that begin the sessions of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl Run {
                 && other.rank == track.rank
                 && other.pid == track.pid
                 && other.host == track.host
-                && other.recorder == Recorder::Run
+                && other.recorder == RecordedBy::Run
                 && other.span_ns().is_some_and(|span| last < half(span))
         })
     }

@@ -115,7 +115,7 @@ pub struct OomMark {
     pub at_ns: i64,
     /// The recorded reason, for example the exception's name.
     pub reason: String,
-    /// Whether the process caught the out-of-memory error when it was raised.
+    /// Whether the program caught the error and went on.
     pub is_caught: bool,
     /// Number of bytes that the failed request asked for.
     pub requested: Option<i64>,
@@ -159,7 +159,7 @@ pub enum Resource {
     Device(i64),
 }
 
-/// The JSON keys of a resource in documents.
+/// The JSON object for a resource.
 #[derive(Serialize, JsonSchema)]
 struct ResourceKeys {
     /// The kind of resource: host memory of a process and its children, or one device.
@@ -206,8 +206,8 @@ impl DeviceMemory {
 
 /// The kind of recorder that wrote a track.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Recorder {
-    /// Any other recorder, such as a tracker that runs in the program or beside it.
+pub enum RecordedBy {
+    /// Any recorder except `stormlog run`, such as a tracker in the program or beside it.
     #[default]
     Tracker,
     /// `stormlog run`, which records a program from start to end.
@@ -249,7 +249,7 @@ pub struct Track {
     /// The pid of the recorded process.
     pub pid: i64,
     /// The kind of recorder that took the samples.
-    pub recorder: Recorder,
+    pub recorder: RecordedBy,
     /// The sampling interval declared by the recorder, in nanoseconds; zero when none was declared.
     pub declared_interval_ns: i64,
     /// Samples up to this time (nanoseconds since 1970) are far apart, because the recorder removed
@@ -278,7 +278,7 @@ pub struct Track {
     pub device_memory: Option<DeviceMemory>,
     /// Bytes free on the device.
     pub free: Column,
-    /// Size of the device in bytes. When it is unknown, used plus free bytes are used instead.
+    /// Size of the device in bytes. When it is unknown, the sum of `used` and `free` replaces it.
     pub total: Column,
     /// The optimizer step that had just ended when the allocator was read; unknown at other times.
     pub step: Column,
@@ -326,7 +326,7 @@ impl Track {
     /// program.
     #[must_use]
     pub fn is_host_of_run(&self) -> bool {
-        self.resource() == Resource::Host && self.recorder == Recorder::Run
+        self.resource() == Resource::Host && self.recorder == RecordedBy::Run
     }
 
     /// The times of the first and the last sample of the track, in nanoseconds.
@@ -404,7 +404,7 @@ impl Track {
             .map(|i| {
                 let used = self.used.get(i).filter(|_| is_known)?;
                 // The counters are read one after the other, so the share of the process may exceed
-                // the total; the difference is then zero.
+                // the use of the whole device; the result is then zero.
                 Some(used.saturating_sub(self.own.get(i)?).max(0))
             })
             .collect()
@@ -425,7 +425,7 @@ impl Track {
     }
 
     /// The size of the measured resource: the device, or the host memory that the process may use.
-    /// If it was not recorded, the highest sum of used and free bytes is used.
+    /// If it was not recorded, the highest sum of `used` and `free` is returned.
     #[must_use]
     pub fn limit_bytes(&self) -> Option<i64> {
         let sums = (0..self.used.len())

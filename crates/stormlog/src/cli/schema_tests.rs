@@ -12,7 +12,7 @@ use stormlog_report::compare;
 use stormlog_report::document::pretty;
 
 use super::{allocator_snapshot, diagnose, evidence, pack, serve, show, track, validate};
-use crate::diagnose::{Manifest, Summary, Timeline};
+use crate::diagnose::{BundleManifest, Summary, Timeline};
 
 /// If this environment variable is set, the schema files are written instead of compared.
 const WRITE: &str = "STORMLOG_WRITE_SCHEMAS";
@@ -65,7 +65,7 @@ fn schemas_are_those_of_the_types() {
         ),
         closed::<Damage>("damage", "Damage"),
         closed::<diagnose::Document<'_>>("diagnose", "What stormlog diagnose --json prints"),
-        closed::<Manifest<'_>>("diagnose-manifest", "manifest.json of a diagnose bundle"),
+        closed::<BundleManifest<'_>>("diagnose-manifest", "manifest.json of a diagnose bundle"),
         closed::<Timeline>(
             "diagnose-timeline",
             "telemetry_timeline.json of a diagnose bundle",

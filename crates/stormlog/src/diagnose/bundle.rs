@@ -237,7 +237,7 @@ impl Bundle {
         let names_history = matches!(self.plan.flavour, Flavour::Stormlog | Flavour::Torch);
         let itself = outcome.map(|_| file_names::MANIFEST);
         let files = self.files.iter().map(|name| &**name).chain(itself);
-        let manifest = Manifest {
+        let manifest = BundleManifest {
             schema_version: MANIFEST_VERSION,
             version: MANIFEST_VERSION,
             created_iso: created.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string(),
@@ -260,7 +260,7 @@ impl Bundle {
 /// the end. Until the diagnosis has ended, `exit_code` and `risk_detected` are null and `error` is
 /// set.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Manifest<'a> {
+pub(crate) struct BundleManifest<'a> {
     #[schemars(extend("const" = MANIFEST_VERSION))]
     schema_version: i64,
     #[schemars(extend("const" = MANIFEST_VERSION))]

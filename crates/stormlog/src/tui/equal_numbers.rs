@@ -12,7 +12,7 @@ use stormlog_report::{MarkKind, Measure, UNKNOWN};
 
 use super::effect::Effect;
 use super::message::Message;
-use super::run::Run;
+use super::run::OpenedRun;
 use super::worker::Worker;
 use crate::{Console, Dialect, Exit};
 
@@ -69,7 +69,7 @@ fn page(path: &str) -> Value {
 }
 
 /// The run that the terminal UI shows after it has opened a path.
-fn on_screen(path: &Path) -> Run {
+fn on_screen(path: &Path) -> OpenedRun {
     let (replies, inbox) = channel();
     let worker = Worker::start(replies);
     worker.request(Effect::Open(vec![path.to_path_buf()]));
@@ -78,7 +78,7 @@ fn on_screen(path: &Path) -> Run {
             .recv_timeout(Duration::from_mins(5))
             .expect("an answer")
         {
-            Message::Run(report, story) => return Run::new(report, *story),
+            Message::Run(report, story) => return OpenedRun::new(report, *story),
             Message::Failed(reason) => panic!("{}: {reason}", path.display()),
             _ => {}
         }
@@ -158,7 +158,7 @@ fn of_page(spec: &Value) -> BTreeMap<Key, Numbers> {
 }
 
 /// The numbers of the tracks in the terminal UI; host memory has only one number.
-fn of_screen(run: &Run) -> BTreeMap<Key, Numbers> {
+fn of_screen(run: &OpenedRun) -> BTreeMap<Key, Numbers> {
     let mut all: BTreeMap<Key, Numbers> = BTreeMap::new();
     for track in run.story.tracks() {
         let device = (track.device_id >= 0).then_some(track.device_id);
@@ -237,7 +237,7 @@ fn page_agrees(name: &str, run: &Value, resources: &BTreeMap<Key, Numbers>, spec
     );
 }
 
-fn screen_agrees(name: &str, run: &Value, resources: &BTreeMap<Key, Numbers>, screen: &Run) {
+fn screen_agrees(name: &str, run: &Value, resources: &BTreeMap<Key, Numbers>, screen: &OpenedRun) {
     let report = screen.shown().expect("a run");
     assert_eq!(
         report.diagnosis.headline(),
@@ -308,7 +308,7 @@ fn screen_agrees(name: &str, run: &Value, resources: &BTreeMap<Key, Numbers>, sc
     }
 }
 
-fn findings_agree(name: &str, analysis: &Value, spec: &Value, screen: &Run) {
+fn findings_agree(name: &str, analysis: &Value, spec: &Value, screen: &OpenedRun) {
     let report = screen.shown().expect("a run");
     let sessions: Vec<String> = report
         .sessions

@@ -13,7 +13,7 @@ use super::outline::Outline;
 use super::palette::Palette;
 use super::plot::PlotView;
 use super::recent::Recent;
-use super::run::{PhaseLine, RankLine, Run};
+use super::run::{OpenedRun, PhaseLine, RankLine};
 use crate::cli::RankFilter;
 
 /// A tab of the terminal interface; the first row of the screen lists all tabs.
@@ -164,7 +164,7 @@ pub(crate) struct Model {
     pub(crate) session_sort: SortBy,
     /// Totals from the rollups of the opened run, which are shown until its events are read.
     pub(crate) outline: Option<Outline>,
-    pub(crate) run: Option<Run>,
+    pub(crate) run: Option<OpenedRun>,
     pub(crate) pane: Pane,
     /// The index of the selected line in the table of ranks.
     pub(crate) rank_cursor: usize,
@@ -284,7 +284,7 @@ impl Model {
     /// The findings of the shown run, without findings about ranks that do not match the rank
     /// filter.
     pub(crate) fn shown_findings(&self) -> Vec<&stormlog_analysis::detect::Finding> {
-        let Some(run) = self.run.as_ref().and_then(Run::shown) else {
+        let Some(run) = self.run.as_ref().and_then(OpenedRun::shown) else {
             return Vec::new();
         };
         let mut findings = run.diagnosis.findings();
@@ -302,7 +302,8 @@ impl Model {
         ranks.filter(|line| self.ranks.keeps(line.rank)).collect()
     }
 
-    /// The phases of the shown run in which at least one rank that matches the rank filter was.
+    /// The phases of the shown run that were recorded on at least one rank that matches the rank
+    /// filter.
     pub(crate) fn shown_phases(&self) -> Vec<&PhaseLine> {
         let phases = self.run.iter().flat_map(|run| &run.phases);
         phases

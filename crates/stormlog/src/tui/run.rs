@@ -15,7 +15,7 @@ const PHASES_BACK: usize = 10_000;
 
 /// The run that the terminal interface shows, and the tables that are drawn about it.
 #[derive(Debug)]
-pub(crate) struct Run {
+pub(crate) struct OpenedRun {
     pub(crate) report: Arc<Report>,
     pub(crate) story: Story,
     /// The index of the shown run in the list of runs of the report.
@@ -54,7 +54,7 @@ pub(crate) struct PhaseLine {
     pub(crate) peak_used: Option<i64>,
 }
 
-impl Run {
+impl OpenedRun {
     pub(crate) fn new(report: Arc<Report>, story: Story) -> Self {
         let mut run = Self {
             report,

@@ -14,7 +14,7 @@ use super::keys::{self, Action};
 use super::message::{Fresh, Message};
 use super::model::{Loading, Model, Pane, Purpose, SortBy, Tab};
 use super::plot::PlotView;
-use super::run::Run;
+use super::run::OpenedRun;
 use super::sampler::Target;
 use super::view::{self, Hit};
 pub(crate) use plot::shown_tracks;
@@ -45,7 +45,7 @@ pub(crate) fn update(model: &mut Model, message: Message) -> Vec<Effect> {
         Message::Looking => model.loading = Loading::Looking,
         Message::Run(report, story) => {
             model.loading = Loading::Ready;
-            model.run = Some(Run::new(report, *story));
+            model.run = Some(OpenedRun::new(report, *story));
             begin_run(model);
         }
         Message::Live => {
@@ -96,7 +96,7 @@ pub(crate) fn update(model: &mut Model, message: Message) -> Vec<Effect> {
 
 fn key_pressed(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
     // When the user presses Esc and quickly another key, terminals report the second key with Alt.
-    // No key binding uses Alt, so a key with Alt is handled as Esc and the key.
+    // No key binding uses Alt, so a key with Alt is handled as Esc followed by that key.
     if key.modifiers.contains(KeyModifiers::ALT) {
         let mut effects = key_pressed(model, KeyEvent::from(KeyCode::Esc));
         let modifiers = key.modifiers - KeyModifiers::ALT;
@@ -264,7 +264,7 @@ fn begin_run(model: &mut Model) {
     model.outline = None;
     model.rank_cursor = 0;
     model.cursors[Tab::Diagnostics.index()] = 0;
-    let track = model.run.as_ref().and_then(Run::main_track);
+    let track = model.run.as_ref().and_then(OpenedRun::main_track);
     let shown = shown_tracks(model);
     let index = shown.iter().position(|(index, _)| Some(*index) == track);
     model.plot.track = index.unwrap_or(0);
@@ -281,7 +281,7 @@ fn refresh(model: &mut Model, fresh: Fresh) {
             .collect()
     };
     let chosen = names(model).into_iter().nth(model.plot.track);
-    model.run = Some(Run::new(fresh.report, fresh.story));
+    model.run = Some(OpenedRun::new(fresh.report, fresh.story));
     let index = names(model)
         .into_iter()
         .position(|name| Some(name) == chosen);

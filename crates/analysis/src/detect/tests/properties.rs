@@ -3,7 +3,7 @@
 
 use super::sketch::{a_rank, gib, mib};
 use crate::detect::{Answer, Diagnosis, Kind, Options, diagnose};
-use crate::timeline::{Column, OomMark, PhaseSpan, Recorder, Run, Track};
+use crate::timeline::{Column, OomMark, PhaseSpan, RecordedBy, Run, Track};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -56,9 +56,9 @@ fn any_track() -> impl Strategy<Value = Track> {
                     }
                 };
                 let recorder = if rank == 2 {
-                    Recorder::Run
+                    RecordedBy::Run
                 } else {
-                    Recorder::Tracker
+                    RecordedBy::Tracker
                 };
                 Track {
                     rank,

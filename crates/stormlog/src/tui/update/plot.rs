@@ -79,7 +79,8 @@ fn save_plot(model: &mut Model, format: PlotFormat) -> Vec<Effect> {
     vec![Effect::SavePlot(format, model.plot.part, ranks)]
 }
 
-/// Sets the cursor of the plot at a share of the shown time range.
+/// Sets the cursor of the plot; `share` is its place in the shown time range, from 0 (start) to 1
+/// (end).
 pub(super) fn point(model: &mut Model, share: f64) {
     if let Some(whole) = whole_of_shown(model) {
         let at = model.plot.at_share(whole, share);
@@ -87,7 +88,8 @@ pub(super) fn point(model: &mut Model, share: f64) {
     }
 }
 
-/// Zooms the plot in or out around a share of the shown time range.
+/// Zooms the plot in or out; the time at `share`, from 0 (start) to 1 (end) of the shown time
+/// range, keeps its place.
 pub(super) fn zoom_at(model: &mut Model, share: f64, factor: f64) {
     if let Some(whole) = whole_of_shown(model) {
         model.plot.zoom_at(whole, share, factor);

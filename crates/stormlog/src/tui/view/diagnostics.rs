@@ -14,7 +14,7 @@ use stormlog_report::{bytes, held_lines, time};
 use super::{Hit, below_header, first_line, framed, inside, line_at, nothing_yet, table};
 use crate::cli::RankFilter;
 use crate::tui::model::{Comparison, Model, Pane};
-use crate::tui::run::{RankLine, Run};
+use crate::tui::run::{OpenedRun, RankLine};
 
 /// The largest number of call stacks with allocated memory that are listed with a finding.
 const MOST_STACKS: usize = 3;
@@ -59,7 +59,7 @@ fn halves(area: Rect) -> [Rect; 2] {
 /// The line of the table of ranks or of the pane below it at a position of the mouse; `None`
 /// elsewhere.
 pub(super) fn hit(model: &Model, area: Rect, position: Position) -> Option<Hit> {
-    model.run.as_ref().and_then(Run::shown)?;
+    model.run.as_ref().and_then(OpenedRun::shown)?;
     let [upper, lower] = halves(area);
     let list = below_header(inside(upper));
     let count = model.shown_ranks().len();
@@ -82,7 +82,7 @@ fn known(value: Option<i64>) -> String {
     value.map_or_else(|| "?".to_owned(), bytes::human)
 }
 
-fn ranks(model: &Model, run: &Run, frame: &mut Frame<'_>, area: Rect, title: &str) {
+fn ranks(model: &Model, run: &OpenedRun, frame: &mut Frame<'_>, area: Rect, title: &str) {
     let inner = framed(model, frame, area, title);
     let is_wide = inner.width >= 100;
     let lines = model.shown_ranks();
@@ -103,7 +103,7 @@ fn ranks(model: &Model, run: &Run, frame: &mut Frame<'_>, area: Rect, title: &st
     table(model, frame, inner, columns, rows, chosen);
     let text = match run.first_cause() {
         Some(cause) => format!(" first cause: {} ", for_terminal(cause)),
-        None => " first cause: none, all ranks similar ".to_owned(),
+        None => " first cause: none (no rank's memory rose clearly first) ".to_owned(),
     };
     let room = usize::from(area.width).saturating_sub(4);
     let text: String = text.chars().take(room).collect();

@@ -15,7 +15,7 @@ use super::{framed, inside, nothing_yet};
 use stormlog_analysis::detect::Severity;
 
 use crate::tui::model::Model;
-use crate::tui::run::Run;
+use crate::tui::run::OpenedRun;
 use crate::tui::update::shown_tracks;
 
 const MEASURES: [Measure; 3] = [Measure::Used, Measure::Reserved, Measure::Allocated];
@@ -111,7 +111,12 @@ fn keys(model: &Model) -> Line<'static> {
 
 /// The lines below the plot: the values of the sample nearest to the cursor, its time, its phase,
 /// and a mark close to the cursor.
-fn values(model: &Model, run: &Run, track: &DrawnTrack, span: (i64, i64)) -> Vec<Line<'static>> {
+fn values(
+    model: &Model,
+    run: &OpenedRun,
+    track: &DrawnTrack,
+    span: (i64, i64),
+) -> Vec<Line<'static>> {
     let at = model.plot.cursor_ns.unwrap_or(span.1);
     let Some(index) = track.nearest(at) else {
         return Vec::new();
@@ -160,7 +165,7 @@ fn values(model: &Model, run: &Run, track: &DrawnTrack, span: (i64, i64)) -> Vec
 }
 
 /// The mark that is nearest to a time, at most a hundredth of the shown time range away.
-fn mark_near(run: &Run, rank: i64, at: i64, span: (i64, i64)) -> Option<&Mark> {
+fn mark_near(run: &OpenedRun, rank: i64, at: i64, span: (i64, i64)) -> Option<&Mark> {
     let farthest = span.1.saturating_sub(span.0) / 100;
     let distance = |mark: &&Mark| mark.time_ns.saturating_sub(at).saturating_abs();
     let marks = run.marks.iter();
