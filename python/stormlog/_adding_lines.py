@@ -147,7 +147,7 @@ def _users_codes() -> Iterator[CodeType]:
 
 
 def _functions_in(function: FunctionType) -> list[Any]:
-    """The functions that a decorator wrapped."""
+    """The functions in the closure of a function, such as the one that a decorator wrapped."""
     found = []
     for cell in function.__closure__ or ():
         try:

@@ -26,7 +26,7 @@ class _OnImport:
 
 
 def notify(before: Callable[[], None], then: Callable[[], None]) -> None:
-    """Call two functions on the thread that starts CUDA, before and after it does."""
+    """Call ``before`` and ``then`` on the thread that starts CUDA, before and after the start."""
     if _MODULE in sys.modules:
         _wrap(before, then)
     else:

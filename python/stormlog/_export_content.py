@@ -1,7 +1,7 @@
-"""Selects what is logged of a recording or a diagnose bundle, for any service.
+"""Selects what is logged of a recording or a diagnose bundle to a service (W&B or MLflow).
 
-Everything comes from untrusted artifacts and goes to people who may not see everything. Each value
-is checked, and nothing that looks like a secret is passed on.
+Everything comes from untrusted artifacts, and people who may not see secrets can read what is
+logged. Each value is checked, and nothing that looks like a secret is passed on.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Config(Protocol):
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of scalars with a name."""
+    """A table for a service, with its name; every cell is a scalar."""
 
     name: str
     columns: Sequence[str]
@@ -176,7 +176,8 @@ def tracking(
     oom_dump_path: AnyPath | None,
     attribution_bundle_dir: AnyPath | None,
 ) -> Content:
-    """The content of a recording. Files without secrets go to ``copies``, an empty directory."""
+    """The content of a recording. Copies of its files, without secrets, are written to ``copies``,
+    an empty directory."""
     session = session_summary_to_dict(session_summary) if session_summary else {}
     content = _begun(config, command_name, session)
     moments = moments_of(events)
@@ -222,7 +223,8 @@ def tracking(
 def diagnosis(
     config: Config, copies: Path, *, command_name: str, artifact_dir: AnyPath
 ) -> Content:
-    """The content of a diagnose bundle. Files without secrets go to ``copies``."""
+    """The content of a diagnose bundle. Copies of its files, without secrets, are written to
+    ``copies``."""
     bundle = Path(artifact_dir)
     if not bundle.is_dir():
         raise ArtifactNotFoundError(f"Diagnose artifact directory not found: {bundle}")
@@ -363,7 +365,7 @@ def _add_upload(content: Content, upload: Upload) -> None:
 
 
 def _upload(kind: str, path: Path, copies: Path) -> Upload:
-    """A file or a directory in the form in which it may be sent."""
+    """The files to send for a file or a directory: copies without secrets, in ``copies``."""
     own = copies / str(len(list(copies.iterdir())))
     own.mkdir()
     files, left_out = _core.sendable(path, own)

@@ -1,4 +1,4 @@
-"""Checks whether the library of a service is installed."""
+"""Checks whether the Python library of a service (W&B or MLflow) is installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reduces the events of a recording for a service: a few hundred points and the alerts."""
+"""Reduces the events of a recording to a few hundred points and alerts, for W&B and MLflow."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def moments_of(events: Iterable[Any]) -> list[Moment]:
 def device_to_draw(moments: list[Moment]) -> int | None:
     """The device with the highest use; the host only when there is no device.
 
-    One line that jumps between devices would show nothing.
+    The timeline is a single line, which can show only one device.
     """
     peaks: dict[int | None, float] = {}
     for moment in moments:
@@ -94,8 +94,8 @@ def device_to_draw(moments: list[Moment]) -> int | None:
 
 
 def points_of(moments: list[Moment]) -> list[Moment]:
-    """At most 250 moments: the ends, the last alerts, and the lowest and highest of each
-    interval."""
+    """At most 250 moments: the first and the last one, the last alerts, and the lowest and the
+    highest moment of each interval."""
     if len(moments) <= MOST_POINTS:
         return moments
     alerts = [place for place, moment in enumerate(moments) if moment.is_alert]

@@ -1,4 +1,4 @@
-"""Prepares values for a service: of the right type, finite, short, without secrets."""
+"""Prepares values for W&B and MLflow: of the right type, finite, short, without secrets."""
 
 from __future__ import annotations
 

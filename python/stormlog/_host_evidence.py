@@ -146,7 +146,7 @@ class Inspection:
     def _before_looks(self) -> float | None:
         """The seconds to wait before the first look: 0 when the program has loaded and its memory
         still grows, None when it no longer grows. A program that is starting grows as well, and
-        should not pay for looks."""
+        looks should not slow it."""
         now = time.monotonic()
         if now - self._asked_at < _LONGEST_IMPORT_S and _is_importing():
             self._rise, self._rises = None, 0

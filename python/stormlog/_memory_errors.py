@@ -31,7 +31,7 @@ _DEVICE = "RESOURCE_EXHAUSTED"
 
 
 def watch(inbox: Path) -> None:
-    """Report every error of memory from now on, where this Python can."""
+    """Report every out-of-memory error from now on, if this version of Python supports it."""
     monitoring: Any = getattr(sys, "monitoring", None)
     # A forked child has inherited the parent's registration.
     if monitoring is None or any(monitoring.get_tool(tool) == _NAME for tool in _TOOLS):

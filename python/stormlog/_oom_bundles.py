@@ -32,7 +32,7 @@ def _request_facts(metadata: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 class BundlingTracker(RecordedTracker, ABC):
-    """A tracker of a device that can leave a bundle behind."""
+    """A tracker that can write a bundle when memory runs out."""
 
     collector: DeviceMemoryCollector
     collector_capabilities: dict[str, Any]

@@ -57,8 +57,8 @@ def of_allocation(device: str) -> dict[str, Any]:
 
 
 def of_exception(error: BaseException, device: str | None = None) -> dict[str, Any]:
-    """The cause of an error that means that memory ran out, of a device ("cuda:0", "jax:0"), else
-    of the host; seen from the thread that raised it or when it has ended the process."""
+    """The cause of an out-of-memory error of a device ("cuda:0", "jax:0"), or of the host without
+    one. Called on the thread that raised the error, or when the error has ended the process."""
     trace = error.__traceback__
     cause = _place(_calls_of_exception(trace))
     try:
@@ -165,7 +165,8 @@ def _dispatches(file: str) -> bool:
 
 
 def _called(call: _Call) -> str | None:
-    """What the source calls at the instruction of a call; from Python 3.11 on."""
+    """The source text of what is called at the instruction of a call, such as ``torch.cat``; None
+    before Python 3.11."""
     if not hasattr(call.code, "co_positions"):
         return None
     position = next(islice(call.code.co_positions(), call.instruction // 2, None))

@@ -1,4 +1,4 @@
-"""Records phases: entering, leaving, and the handles in between."""
+"""Records when phases begin and end, and keeps the stacks of open phases."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class PhaseRecorder:
     def exit_phase(
         self, *, session_id: str, rank: int, scope_id: str, thread_id: int
     ) -> PhaseBoundary:
-        """End a phase of a thread by its id."""
+        """End the phase with the id ``scope_id``, which the given thread began."""
         fields = self._stacks.exit((str(session_id), str(rank)), scope_id, thread_id)
         return self._boundary(fields, self._attributes.pop(scope_id, {}))
 

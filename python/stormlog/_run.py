@@ -87,7 +87,8 @@ _TRACKERS: dict[str, Callable[..., Any]] = {"cuda": _TorchTracker, "jax": _jax_t
 
 
 def start() -> None:
-    """Record the devices of this process as the variables of ``stormlog run`` describe."""
+    """Record the devices of this process, with the settings that ``stormlog run`` has put into
+    environment variables."""
     global _recording
     root, inbox = os.environ.get("STORMLOG_RUN_ROOT"), os.environ.get("STORMLOG_RUN_INBOX")
     if not root or not inbox or _recording is not None or _is_launcher():
@@ -286,8 +287,8 @@ class _Recording:
         }
 
     def _place(self) -> Path:
-        """The directory of this process: that of the run or of its rank for the first process
-        that asks, a directory of its own for every other."""
+        """The directory for the recordings of this process. The first process of a run or rank
+        uses the directory of the run or rank, every other process a directory of its own."""
         if self._directory is None:
             several = resolve_distributed_identity(env=os.environ)["world_size"] > 1
             directory = rank_directory(self._root) if several else self._root
@@ -308,7 +309,7 @@ class _Recording:
         return True
 
     def _mark(self, kind: str) -> None:
-        """Leave a file that shows the command what this process records itself."""
+        """Leave a file that shows ``stormlog run`` what this process records itself."""
         # The command may have ended, and its inbox with it.
         with suppress(OSError):
             (self._inbox / f"{kind}-{os.getpid()}").touch()
@@ -329,7 +330,7 @@ def _wants_history() -> bool:
 
 
 def _torch_devices() -> list[int]:
-    """The CUDA devices on which PyTorch holds memory. Asking for them starts nothing."""
+    """The CUDA devices on which PyTorch holds memory. This does not start CUDA."""
     torch: Any = loaded_torch()
     try:
         if torch is None or not torch.cuda.is_initialized():
@@ -347,8 +348,8 @@ def _torch_devices() -> list[int]:
 
 
 def _jax_devices() -> list[int]:
-    """The accelerators that JAX has started and counts memory for. Asking for them starts
-    nothing."""
+    """The accelerators that JAX has started and counts memory for. This starts no backend of
+    JAX."""
     jax: Any = sys.modules.get("jax")
     bridge: Any = sys.modules.get("jax._src.xla_bridge")
     try:

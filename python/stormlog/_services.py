@@ -1,4 +1,4 @@
-"""Logs results to experiment trackers when the program was started from Python."""
+"""Logs results of the program ``stormlog`` to W&B and MLflow, whose libraries are in Python."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Service(NamedTuple):
 
 
 def check(service: str, settings: _Settings) -> None:
-    """Raise an exception if a service is not available. Called before the program does any work."""
+    """Raise an exception if a service is not available. Called before a command does any work."""
     _service(service, settings).check()
 
 
@@ -81,7 +81,10 @@ def _service(name: str, settings: _Settings) -> _Service:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let signals end the process again: the recording is over, and a server may never answer."""
+    """Let SIGINT, SIGTERM and SIGHUP end the process while results are sent to a server.
+
+    Until then they only end the recording. Nothing is lost by an abort: the recording is complete.
+    """
     # By default MLflow retries a server that is down for more than four minutes, and waits two
     # minutes for each answer of a server that hangs.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")

@@ -1,4 +1,5 @@
-"""Writes the files of a PyTorch memory snapshot: the snapshot, its owners, and a text summary."""
+"""Writes a snapshot of PyTorch's allocator as files: the snapshot itself, the tensors that own its
+memory, texts and pages."""
 
 from __future__ import annotations
 
@@ -31,10 +32,10 @@ def write_files(
     *,
     history_recorded: bool,
 ) -> list[str]:
-    """Write all files that can be made from a snapshot; return their names in this order.
+    """Write all files that can be made from a snapshot; return their names in the order of writing.
 
-    PyTorch draws the texts and one page in its own format, so these are missing without it. Each
-    file is renamed into place, so an existing file is complete.
+    PyTorch itself makes the texts and one of the pages, so these are missing without it. Each file
+    is renamed into place, so an existing file is complete.
     """
     folder.mkdir(parents=True, exist_ok=True)
     files = _Files(folder)

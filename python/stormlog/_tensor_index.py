@@ -1,9 +1,9 @@
 """Lists the tensors on a CUDA device by the address of their storage, with names.
 
 All objects that the garbage collector knows are visited, and reading an attribute of an unknown
-object could run any code. Therefore attributes are read only from tensors, where this may fail. Of
-other objects only the type is read, with ``type``, and attributes are taken from their
-dictionaries. The index contains plain data and keeps nothing alive.
+object could run any code. Therefore attributes are read only from tensors; an error of such a read
+is ignored. Of other objects only the type is read, with ``type``, and attributes are taken from
+their dictionaries. The index contains plain data and keeps nothing alive.
 """
 
 from __future__ import annotations

@@ -216,7 +216,7 @@ class RecordedTracker:
         last_n: int | None = None,
         since: float | None = None,
     ) -> list[Any]:
-        """Events of a type, at or after a time in epoch seconds, at most the last ``n``."""
+        """The last ``last_n`` events of a type at or after ``since``, a time in epoch seconds."""
         rows = self._owner.core.events(event_type, last_n, since)
         return [self._event_class(**row) for row in rows]
 
@@ -278,8 +278,8 @@ def check_limits(sampling_interval: float, max_events: int) -> None:
 
 
 def _weakly(method: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
-    """Call a method without keeping its object alive, which the recorder in Rust would do for
-    ever."""
+    """A function that calls the method without keeping its object alive. The recorder in Rust would
+    keep the method, and thus the object, for ever."""
     reference = weakref.WeakMethod(method)
 
     def call(fields: dict[str, Any]) -> None:

@@ -47,7 +47,7 @@ def render_attributed_wandb_preview_html(
 
 
 def _stored(snapshot: Any, tensor_index: dict[str, Any]) -> tuple[bytes, str]:
-    """Both in the form of files, which the core reads."""
+    """Snapshot and index as the contents of files, which is the form that the core reads."""
     try:
         stored = pickle.dumps(snapshot, protocol=4)
     except Exception as error:

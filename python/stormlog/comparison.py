@@ -97,7 +97,7 @@ class Gate:
 
 @dataclass(frozen=True)
 class Side:
-    """The source and size of one side."""
+    """One of the two compared runs: its source, job, ranks and number of samples."""
 
     source: str
     job_id: str | None
@@ -195,7 +195,7 @@ def compare(
 ) -> Comparison:
     """Compare the memory of two runs and evaluate the given limits.
 
-    A side is a file, a folder of rank files, a sink, a bundle, or a baseline that was saved.
+    A side is a file, a folder with one file per rank, a sink, a bundle, or a baseline that was saved.
     Limits are written as on the command line: ``"20%"``, ``"512MiB"``, ``"10MB/min"``,
     ``"1MB/step"``;
     ``fail_on`` takes ``"new-findings"`` and ``"higher"``. A limit that cannot be evaluated does

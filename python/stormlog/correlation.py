@@ -45,7 +45,7 @@ class AttachmentFilter:
 
 @dataclass(frozen=True)
 class CorrelationFilter:
-    """The moment to correlate, and filters."""
+    """The moment around which to look for evidence, and filters."""
 
     session_id: str | None = None
     job_id: str | None = None

@@ -209,7 +209,8 @@ class CPUMemoryTracker(RecordedTracker):
 
     @property
     def stats(self) -> dict[str, Any]:
-        """The counters of sampling."""
+        """Counts of samples, allocations and alerts, and the times of the start and of the last
+        sample."""
         return self._owner.core.tally()
 
     def get_statistics(self) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Failure:
-    """The state when an allocation failed."""
+    """The failed allocation behind an out-of-memory error, and what held memory at that moment."""
 
     operation: str | None
     allocated_bytes: int | None
@@ -203,7 +203,7 @@ def analyze(
 ) -> Report:
     """Find memory problems of the run at one or several paths.
 
-    A path is a file, a folder of rank files, a sink or a bundle; sessions of one job id are
+    A path is a file, a folder with one file per rank, a sink or a bundle; sessions of one job id are
     one run.
     """
     paths = [path] if isinstance(path, (str, PathLike)) else list(path)

@@ -1,4 +1,5 @@
-"""The exceptions of Stormlog. Every class is also the built-in type that users catch today."""
+"""The exceptions of Stormlog. Each also derives from a built-in exception, such as ``ValueError``,
+which programs written for stormlog 0.3.9 catch."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ class Figure:
 
 
 def _dark(theme: str) -> bool:
-    """Whether a picture is dark. A picture that should follow the system is light."""
+    """Whether a picture with this theme is dark. With the theme ``system`` it is light."""
     if theme not in ("system", "light", "dark"):
         raise InvalidValueError(f"unknown theme '{theme}': choose system, light or dark")
     return theme == "dark"

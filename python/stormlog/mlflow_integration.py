@@ -176,7 +176,7 @@ def _log(config: MlflowExportConfig, content: Content) -> str:
 
 
 def _begun(client: Any, config: MlflowExportConfig, content: Content) -> str:
-    """The id of the requested run, or of a new one, with the status running."""
+    """Set the requested run to the status running, or create a run; return its id."""
     if config.run_id:
         client.update_run(config.run_id, status="RUNNING", name=config.run_name or None)
         return config.run_id
@@ -237,7 +237,8 @@ def _write(client: Any, run_id: str, config: MlflowExportConfig, content: Conten
 
 
 def _is_metric(name: str, value: Scalar) -> bool:
-    """Whether the value is a number for comparing runs. The rank of a process is a tag."""
+    """Whether the value is logged as a metric: a number, except ranks and the world size, which are
+    tags."""
     of_place = name in ("stormlog_rank", "stormlog_local_rank", "stormlog_world_size")
     return isinstance(value, (int, float)) and not isinstance(value, bool) and not of_place
 

@@ -412,7 +412,7 @@ class QueryStore:
         return [ExternalAttachment(**fields) for fields in rows]
 
     def correlate(self, filters: CorrelationFilter) -> CorrelationResult:
-        """List what happened around a moment, most certain and nearest first."""
+        """List what happened around a moment: surest relation first, then nearest in time."""
         result = self._core.correlate(_wanted(filters))
         return CorrelationResult(
             anchor=result["anchor"],

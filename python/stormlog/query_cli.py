@@ -10,7 +10,7 @@ __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a query command and return its exit code; without arguments, those of the process."""
+    """Run ``stormlog query`` and return its exit code; without ``argv``, the process's is used."""
     if argv is None:
         import sys
 

@@ -216,6 +216,6 @@ def select_default_session(sessions: Iterable[_SessionLike]) -> _SessionLike | N
 
 
 def select_default_loaded_session(sessions: Iterable[Any]) -> Any | None:
-    """The same for loaded sessions; those that have events come first."""
+    """The loaded session that is used when none is given; those with events are preferred."""
     rows = list(sessions)
     return select_default_session([row for row in rows if row.events] or rows)

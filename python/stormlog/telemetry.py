@@ -197,7 +197,7 @@ class LoadedTelemetrySession:
         return unique_projected_resources(self.telemetry_records())
 
     def correlations(self) -> list[dict[str, Any]]:
-        """The correlations of the events, each once."""
+        """The ids of session, job, rank and phase of the events, each combination once."""
         return unique_projected_correlations(self.telemetry_records())
 
 
@@ -257,7 +257,7 @@ def load_telemetry_events(
     """Load the events of one session: the given session, or the default one.
 
     With ``on_error="skip"`` records that cannot be read are skipped and listed in the
-    result's ``damage``. A torn last line never fails a load.
+    result's ``damage``. An incomplete last line is never an error.
     """
     rows, damage_fields = _core.load_events(
         path, permissive_legacy, events_key, session_id, _skips(on_error)
@@ -292,7 +292,8 @@ def load_telemetry_sessions(
 def project_telemetry_event(
     event: TelemetryEvent | TelemetryEventV4 | Mapping[str, Any],
 ) -> ProjectedTelemetryRecord:
-    """Split an event, or a record of any version, into resource, measurements and correlation."""
+    """Convert an event, or a record of any version, to the form that telemetry tools expect:
+    resource (the source), attributes (the measurements) and correlation (session, job, phase)."""
     if not isinstance(event, (TelemetryEventV3, TelemetryEventV4)):
         event = telemetry_event_from_record(event)
     return project_telemetry_mapping(telemetry_event_to_dict(event))
@@ -301,7 +302,7 @@ def project_telemetry_event(
 def project_telemetry_events(
     events: Iterable[TelemetryEvent | TelemetryEventV4 | Mapping[str, Any]],
 ) -> list[ProjectedTelemetryRecord]:
-    """Split many events or records into resource, measurements and correlation."""
+    """Convert many events or records as ``project_telemetry_event`` does."""
     return [project_telemetry_event(event) for event in events]
 
 

@@ -1,4 +1,5 @@
-"""Projects records: splits them into resource, measurements and correlation."""
+"""Projects records to the form that telemetry tools expect: resource (the source), attributes (the
+measurements) and correlation (session, job and phase)."""
 
 from __future__ import annotations
 

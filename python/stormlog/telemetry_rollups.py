@@ -242,7 +242,7 @@ def telemetry_rollup_file_from_dict(payload: Mapping[str, Any]) -> TelemetryRoll
 
 
 def telemetry_rollup_file_to_dict(rollups: TelemetryRollupFile) -> dict[str, Any]:
-    """Rollups as plain containers."""
+    """Rollups as plain dictionaries and lists."""
     return asdict(rollups)
 
 

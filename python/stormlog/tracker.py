@@ -76,7 +76,8 @@ class _Thresholds(dict[str, float]):
 
 
 class MemoryTracker(BundlingTracker):
-    """Tracks a CUDA, ROCm or MPS device. It is sampled on a thread outside the interpreter.
+    """Tracks a CUDA, ROCm or MPS device. It is sampled on a thread that does not need the
+    interpreter.
 
     With ``enable_oom_flight_recorder`` an out-of-memory error leaves a bundle, even if it is not
     caught. With ``enable_native_cuda_history`` PyTorch records what its allocator does while the
@@ -207,7 +208,8 @@ class MemoryTracker(BundlingTracker):
 
     @property
     def stats(self) -> dict[str, Any]:
-        """The counters of sampling."""
+        """Counts of samples, allocations and alerts, and the times of the start and of the last
+        sample."""
         return self._owner.core.tally()
 
     def get_statistics(self) -> dict[str, Any]:
@@ -233,7 +235,7 @@ class MemoryTracker(BundlingTracker):
         self.alert_callbacks.append(callback)
 
     def remove_alert_callback(self, callback: Callable[[TrackingEvent], None]) -> None:
-        """Stop calling a function."""
+        """Stop calling a function that ``add_alert_callback`` added."""
         if callback in self.alert_callbacks:
             self.alert_callbacks.remove(callback)
 

@@ -80,7 +80,7 @@ class MemoryVisualizer:
     def plot_cross_rank_timeline(
         self, events: Any, save_path: str | PathLike[str] | None = None, *, theme: str = "system"
     ) -> Figure:
-        """All ranks on one clock, with the first suspect marked."""
+        """All ranks on one time axis; the rank whose memory may have risen first is marked."""
         if is_paths(events):
             from .telemetry import load_telemetry_events
 

@@ -25,7 +25,7 @@ pub(crate) use row_set::RowSet;
 /// Marks an event type for which a filter has not been called yet; 1 means accepted, 0 rejected.
 const UNASKED: u8 = 2;
 
-/// The value in [`Chunk::context`] for an event without a context, the text that describes it.
+/// The value in [`Chunk::context`] for an event without a context (a text that describes it).
 const NO_CONTEXT: u32 = u32::MAX;
 
 /// The fields of an event that rarely change. Events in which all of them are equal share one
@@ -170,8 +170,8 @@ impl Events {
         }
     }
 
-    /// Merges several lists of events by time. Events with equal timestamps keep the given
-    /// order.
+    /// Merges several lists of events by time. Events with equal timestamps stay in the order of
+    /// `parts`.
     pub fn merged(parts: &[&Events]) -> Self {
         let joined = Self::joined(parts);
         if parts.len() < 2 {

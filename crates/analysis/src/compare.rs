@@ -152,7 +152,9 @@ pub fn compare(base: Side, new: Side, gates: &Gates) -> Comparison {
     let mut notes = notes(&base, &new);
     if !base.profile.unanswered.is_empty() && !findings.new.is_empty() {
         notes.push(
-            "base: too little was recorded to know all its findings; what is new may be old".into(),
+            "base: too little was recorded to know all its findings; findings listed as new may not \
+             be new"
+                .into(),
         );
     }
     notes.extend(held::holds_more(&base.profile, &new.profile));
@@ -285,7 +287,7 @@ fn devices_differ(base: &TrackLevels, new: &TrackLevels) -> Option<String> {
     let (old, now) = (base.device_total_bytes?, new.device_total_bytes?);
     (old != now).then(|| {
         format!(
-            "rank {}: the devices differ in size ({old} bytes, then {now})",
+            "rank {}: the devices differ in size (base: {old} bytes, new: {now})",
             new.rank
         )
     })

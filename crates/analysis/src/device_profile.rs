@@ -39,12 +39,13 @@ pub enum ProfileError {
 pub struct Allocation {
     /// The functions of the call stack, the outermost first.
     pub stack: Vec<Arc<str>>,
-    /// The values of the sample: the number of allocations and their bytes.
+    /// The values that the profile has for the call stack: the number of allocations and their
+    /// bytes.
     pub values: Vec<i64>,
 }
 
 impl Allocation {
-    /// The allocated bytes, which are the last value of a sample.
+    /// The allocated bytes, which are the last of `values`.
     pub fn bytes(&self) -> i64 {
         self.values.last().copied().unwrap_or(0)
     }

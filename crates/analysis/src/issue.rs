@@ -1,7 +1,7 @@
 //! Issues: the same problem, recognised in many events, sessions and runs.
 //!
-//! Issues are derived from the artifacts each time; the decisions of people about them (resolved,
-//! ignored) are kept in a file beside the artifacts, the only file that is written.
+//! Issues are not stored: they are computed from the artifacts whenever they are needed. Only the
+//! decisions of people about them (resolved, ignored) are stored, in a file beside the artifacts.
 
 mod diff;
 mod finding;

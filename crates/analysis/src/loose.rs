@@ -57,8 +57,8 @@ impl LooseRank {
         }
     }
 
-    /// The rank for replaying phases: a text with a number is accepted, and a missing rank is rank
-    /// 0.
+    /// The rank for computing the time spans of phases: a text with a number is accepted, and a
+    /// missing rank is rank 0.
     pub fn for_replay(self) -> Option<i64> {
         match self {
             Self::Missing => Some(0),
@@ -84,7 +84,8 @@ impl LooseEvent {
         }
     }
 
-    /// The part of the event that phase replay needs; `None` when a required field is missing.
+    /// The part of the event that is needed to compute the time spans of phases; `None` when a
+    /// required field is missing.
     pub fn moment(&self) -> Option<Moment> {
         let event_type = self.event_type.as_ref();
         Some(Moment {

@@ -37,7 +37,7 @@ pub enum Subject {
         /// Type of the event, without surrounding white space.
         event_type: Text,
     },
-    /// A span of a replayed phase.
+    /// A phase, with its time span.
     Phase(PhaseSpan),
 }
 
@@ -46,8 +46,8 @@ pub fn of_events(events: &Events, include_phases: bool) -> Vec<Marker> {
     let mut markers: Vec<Marker> = events
         .iter()
         .enumerate()
-        // Only events that are not samples are converted to loose events, because most events are
-        // samples.
+        // Samples, which are most of the events, never become markers, so they are not converted to
+        // loose events.
         .filter(|(_, event)| may_be_point(event.event_type()))
         .filter_map(|(index, event)| point(index, &LooseEvent::of_row(event)))
         .collect();

@@ -38,7 +38,7 @@ pub enum PackError {
     Damaged(String),
     #[error("'{name}' in the pack is not a regular file")]
     NotRegular { name: String },
-    #[error("'{name}' in the pack is not a name that a pack may have")]
+    #[error("'{name}' in the pack is not an allowed path")]
     BadName { name: String },
     #[error("the pack has more than {MOST_FILES} files")]
     TooManyFiles,

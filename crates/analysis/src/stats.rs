@@ -1,5 +1,5 @@
-//! Order statistics and robust fits on small slices. For an empty slice every function returns zero
-//! and never panics, because the callers decide whether there is enough data.
+//! Order statistics and robust fits on small slices. An empty slice is allowed: the result is then
+//! zero or an empty list, because the callers decide whether there is enough data.
 
 use stormlog_format::whole_count;
 
@@ -34,7 +34,8 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     lower.midpoint(upper)
 }
 
-/// The median absolute deviation, scaled to the standard deviation of normal noise.
+/// The median absolute deviation, scaled so that it equals the standard deviation for normally
+/// distributed values.
 pub(crate) fn robust_sigma(values: &[f64]) -> f64 {
     let centre = median(values);
     let deviations: Vec<f64> = values.iter().map(|v| (v - centre).abs()).collect();
@@ -80,8 +81,8 @@ pub(crate) fn weighted_median(pairs: &mut [(f64, f64)]) -> f64 {
     }
 }
 
-/// Slope of the Theil-Sen line: the median of the slopes between all pairs of points. Up to 29 % of
-/// outliers do not affect the slope.
+/// Slope of the Theil-Sen line: the median of the slopes between all pairs of points. The
+/// slope stays close to the true one while fewer than 29 % of the points are outliers.
 pub(crate) fn theil_sen(x: &[f64], y: &[f64]) -> f64 {
     let n = x.len().min(y.len());
     let stride = n.div_ceil(MAX_SLOPE_POINTS).max(1);

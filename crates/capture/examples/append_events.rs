@@ -12,8 +12,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let usage = "usage: append_events DIRECTORY COUNT";
     let directory = arguments.next().ok_or(usage)?;
     let count: i64 = arguments.next().ok_or(usage)?.parse()?;
-    // This program never forks, so it can promise that every fork is announced. The sink then does
-    // not read the pid from the system for every event.
+    // The sink would otherwise read the pid from the system for every event, to notice a fork. This
+    // program never forks.
     every_fork_is_announced();
     let mut event = first_event();
     let started = Instant::now();

@@ -1,7 +1,7 @@
-//! Appends a simulated week at 10 samples a second to a real sink. It checks that the budget is
-//! kept, that everything removed is counted, what is left of each day, and how long appends take.
-//! With `complete` as the last argument nothing is thinned, to compare the times of appends. With
-//! `background` the sink is that of the trackers, which has a queue.
+//! Appends a simulated week at 10 samples a second to a real sink. It prints how large the sink
+//! became, how many samples were kept and removed, whether the extremes of each day are left, and
+//! how long appends took. With `complete` as the last argument nothing is thinned, to compare the
+//! times of appends. With `background` the events go through a queue, as in the trackers.
 #![expect(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::path::Path;
@@ -21,7 +21,7 @@ const MIB: i64 = 1 << 20;
 
 /// The number of the sample at which the simulated leak begins: at 06:00:00 on the first day.
 const LEAK_FROM: i64 = 216_000;
-/// The leak stops a day later, so that later days do not hide it.
+/// The number of the sample at which the leak ends, a day later.
 const LEAK_UNTIL: i64 = LEAK_FROM + SAMPLES_PER_DAY;
 
 type Failure = Box<dyn std::error::Error>;
@@ -34,8 +34,8 @@ fn main() -> Result<(), Failure> {
     let days: i64 = arguments.next().map_or(Ok(DAYS), |days| days.parse())?;
     let mode = arguments.next().unwrap_or_default();
     let is_complete = mode == "complete";
-    // This program never forks, so it can promise that every fork is announced. The sink then does
-    // not read the pid from the system for every event.
+    // The sink would otherwise read the pid from the system for every event, to notice a fork. This
+    // program never forks.
     every_fork_is_announced();
     let thinning = Thinning::default();
     let config = SinkConfig {
@@ -129,7 +129,7 @@ fn floor(number: i64) -> i64 {
 }
 
 fn allocated(number: i64) -> i64 {
-    // Half of the samples are taken at the end of a step, by two optimizers in turn.
+    // Half of the samples are taken at the end of a step, of two optimizers in turn.
     let busy = if number % 2 == 0 {
         (number * 7919 % 1009) * MIB
     } else {
@@ -196,7 +196,8 @@ impl Week {
         Ok(())
     }
 
-    /// Waits while thinning is behind. At 10 samples a second it would have enough time.
+    /// Waits until thinning has caught up. A real recording of 10 samples a second need not wait.
+    /// Then measures the size of the directory.
     fn catch_up(&mut self, sink: &Store, budget: u64, directory: &Path) -> Result<(), Failure> {
         while sink.retained_bytes() > budget - budget / 16 {
             std::thread::sleep(Duration::from_millis(1));
@@ -281,7 +282,7 @@ impl Week {
             };
             right += i64::from(expected == (levels().min(), levels().max()));
         }
-        println!("days whose lowest and highest value are there: {right} of {days}");
+        println!("days whose lowest and highest value were kept: {right} of {days}");
     }
 }
 
@@ -289,8 +290,8 @@ fn number_of(event: &EventRef<'_>) -> i64 {
     (event.timestamp_ns() - START_NS) / (SECOND_NS / 10)
 }
 
-/// The samples around the start of the leak at the end of a step of the first optimizer, where
-/// nothing hides it.
+/// Prints how far from the start of the leak the last kept sample before it and the first one after
+/// it are. Only samples at the ends of steps of the first optimizer count: they are on the floor.
 fn report_onset(events: &[EventRef<'_>]) {
     let steps = || {
         let numbers = events

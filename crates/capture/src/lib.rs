@@ -1,7 +1,7 @@
 //! The part of Stormlog that runs in the watched process. Collectors read counters, the recorder
 //! turns the readings into events and keeps the last events in memory, and the store appends all
-//! events to files. This crate must not panic, block or fill the disk of the watched run, and it
-//! never writes to the terminal.
+//! events to files. This crate must not panic, must not block the watched program or fill its disk,
+//! and never writes to the terminal.
 
 pub mod collect;
 pub mod driver;

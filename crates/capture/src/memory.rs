@@ -2,9 +2,9 @@
 //!
 //! Rust aborts a process that cannot allocate. The recorder must not end the program that it
 //! watches, because the program may handle its own failed allocation and go on. When the system has
-//! no memory left, the recorder's allocations come from a small memory reserve in the extension
-//! module. While much of the memory reserve is in use, events are dropped and counted instead of
-//! recorded. Only Python's extension module installs the allocator of this module, [`WithReserve`].
+//! no memory left, the recorder's allocations come from a small memory reserve. While much of the
+//! memory reserve is in use, events are dropped and counted instead of recorded. Only Stormlog's
+//! Python extension module installs the allocator of this module, [`WithReserve`].
 
 #![expect(
     unsafe_code,

@@ -289,8 +289,8 @@ impl Recorder {
         Some(session)
     }
 
-    /// The fields that all events of the running session share, or of the last session; `None`
-    /// before the first session.
+    /// The fields that all events of the session share: of the running session, or else of the last
+    /// one; `None` before the first session.
     pub fn origin(&self) -> Option<Origin> {
         self.state().origin.clone()
     }

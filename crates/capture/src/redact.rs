@@ -1,6 +1,6 @@
 //! Removes everything that looks like a secret from all text that is written. All text of the
-//! watched program passes through this module before it is written to sinks, bundles, command
-//! lines, messages and exports.
+//! watched program, such as its command line and its error messages, passes through this module
+//! before it is written to sinks, bundles and exports.
 //!
 //! Secrets are found by the name of a value ([`names`]), by the format of a token ([`formats`]), or
 //! by their position in a command ([`arguments`]) or an address ([`addresses`]). Each rule for

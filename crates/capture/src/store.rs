@@ -15,8 +15,8 @@
 //! use stormlog_format::{Event, SessionStatus, SessionSummary};
 //!
 //! fn watch(session: SessionSummary, samples: impl Iterator<Item = Event>) {
-//!     // `start` never fails: a directory that cannot be made shows in `status()` and is tried
-//!     // again every second, and events wait in the queue meanwhile.
+//!     // `start` never fails: if the directory cannot be created, `status()` says so, the sink
+//!     // tries again every second, and events wait in the queue meanwhile.
 //!     let sink = BackgroundSink::start(SinkConfig::new("runs/today"), session);
 //!     for event in samples {
 //!         // `record` returns false when the event was dropped because the queue is full;
@@ -50,8 +50,9 @@
 //! - A sink that is killed at any moment keeps every flushed event (`flush_every_events`,
 //!   `flush_every`, or [`BackgroundSink::flush`]). The next sink in the same directory marks a
 //!   killed session as interrupted.
-//! - When two processes use one directory, the second records into a sibling, `runs/today-pid42`,
-//!   and adds a notice. When one process opens two sinks on a directory, the later one takes over.
+//! - When two processes use one directory, the second records into a directory beside it,
+//!   `runs/today-pid42`, and adds a notice. When one process opens two sinks on a directory, the
+//!   later sink takes the directory over, and the session of the earlier one ends as interrupted.
 //! - After a fork the child's copy of a sink records nothing and changes nothing. Call
 //!   [`before_fork`] before the fork, [`after_fork_in_parent`] after it, and [`forget_after_fork`]
 //!   first in the child, so that the child closes files and locks.

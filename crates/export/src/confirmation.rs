@@ -30,7 +30,8 @@ pub fn next_look(age: Duration, cost: Duration) -> Duration {
 /// Identifies the same problem in successive analyses, by its kind, rank and device.
 type Key = (Kind, Option<u32>, i64);
 
-/// The size and the end of a finding in the previous analysis; a leak must have exceeded both.
+/// The size and the end time of a finding in the previous analysis. A leak becomes an alert only if
+/// both have increased since.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     magnitude_bytes: Option<i64>,

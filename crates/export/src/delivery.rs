@@ -21,8 +21,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest wait before a body is sent again, even if the receiver asks for a longer wait.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
-/// The largest number of response bytes that are read. Responses are read only because a connection
-/// can be reused after that; after a longer response, the connection is closed.
+/// The largest number of response bytes that are read. A response is read only so that its
+/// connection can be reused; the connection of a longer response is closed.
 const MOST_RESPONSE_BYTES: u64 = 16 << 10;
 
 /// Which request body is dropped when the queue is full.
@@ -366,7 +366,7 @@ fn reason(error: &ureq::Error) -> String {
 }
 
 const UNTRUSTED: &str =
-    "the receiver's certificate is not trusted; SSL_CERT_FILE names another store";
+    "the receiver's certificate is not trusted; set SSL_CERT_FILE to a file of trusted ones";
 
 /// Whether a connection failed because the receiver's certificate is not trusted.
 fn is_untrusted(error: &io::Error) -> bool {

@@ -57,12 +57,12 @@ metrics! {
     DeviceFree: Gauge, "device_memory_free", "bytes", "Memory that is free on the device.";
     DeviceTotal: Gauge, "device_memory_total", "bytes", "Size of the device's memory.";
     ProcessDevice: Gauge, "process_device_memory_used", "bytes", "Device memory that one process holds.";
-    Allocated: Gauge, "allocator_allocated", "bytes", "Memory in live tensors, by the framework's allocator.";
+    Allocated: Gauge, "allocator_allocated", "bytes", "Memory in live tensors, as the framework's allocator counts it.";
     Reserved: Gauge, "allocator_reserved", "bytes", "Device memory that the framework's allocator holds.";
     AllocatorPeak: Gauge, "allocator_peak", "bytes", "Peak of the memory in live tensors since the program last reset the allocator's peak counter.";
     HostUsed: Gauge, "host_memory_used", "bytes", "Host memory of a program and its children that the kernel cannot reclaim.";
     HostFree: Gauge, "host_memory_available", "bytes", "Host memory that the program can still use.";
-    HostLimit: Gauge, "host_memory_limit", "bytes", "Host memory that the program may use.";
+    HostLimit: Gauge, "host_memory_limit", "bytes", "Host memory that the program may use at most.";
     ProcessAnonymous: Gauge, "process_host_memory_anonymous", "bytes", "Anonymous host memory of one process.";
     ProcessShared: Gauge, "process_host_memory_shared", "bytes", "Shared host memory of one process.";
     Pinned: Gauge, "host_memory_pinned", "bytes", "Page-locked host memory that the framework holds.";

@@ -26,8 +26,8 @@ fn normalize_any(text: &Text) -> Text {
     Text::from_code_points(units)
 }
 
-/// A quick check for labels that are already normal: lower-case ASCII letters and signs with single
-/// spaces between them. Most labels of events are already normal.
+/// A quick check for labels that are already normal: lower-case ASCII letters and punctuation, with
+/// single spaces between them. Most labels of events are already normal.
 fn is_normal(text: &[u8]) -> bool {
     let is_plain = |byte: &u8| {
         (byte.is_ascii_graphic() && !byte.is_ascii_digit() && !byte.is_ascii_uppercase())

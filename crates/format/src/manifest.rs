@@ -71,7 +71,7 @@ pub struct Manifest {
 pub struct Thinned {
     /// Number of removed samples.
     pub samples_dropped: i64,
-    /// Number of complete segments that were thinned.
+    /// Number of segments that were thinned; a segment that is thinned again is not counted again.
     pub segments: i64,
     /// Samples up to this time may be sparse.
     pub until_ns: i64,
@@ -93,8 +93,7 @@ pub struct Pruned {
 pub struct Rewriting {
     /// The segment whose file is replaced by the rewritten one.
     pub segment: Text,
-    /// The segments whose lines move into the replaced segment. After the replacement, the files of
-    /// the segments whose lines have moved are deleted.
+    /// The segments whose lines move into the replaced segment. Their files are deleted afterwards.
     pub replaces: Vec<Text>,
     /// The number of events in the segment after the rewrite.
     pub event_count: i64,
@@ -193,8 +192,8 @@ pub struct Segment {
     /// The id of the session whose events are in the segment.
     pub session_id: Option<Text>,
     /// The length of the time intervals to which the segment was thinned; only some samples of each
-    /// interval are left. The length of the intervals is zero when no samples were removed, and
-    /// then the key is not written.
+    /// interval are left. The length is 1 for a segment that was only merged from others, and zero
+    /// for a segment that thinning has not processed. Zero is not written.
     #[serde(skip_serializing_if = "is_zero")]
     pub thinned_interval_ns: i64,
 }
@@ -290,11 +289,10 @@ impl Manifest {
         pruned.reported()
     }
 
-    /// Applies an announced rewrite of segments to the manifest if the rewrite has happened, which
-    /// is the case when the segment on disk has the announced size. After a rewrite that has
-    /// happened, the function returns the segments that the rewrite replaced, whose files may still
-    /// exist. If the size of the segment on disk differs from the announced size, the manifest's
-    /// list of segments stays unchanged.
+    /// Removes the announced rewrite of segments from the manifest. If the rewrite has happened,
+    /// that is, if the segment on disk has the announced size, the function updates the list of
+    /// segments and returns the segments that the rewrite replaced, whose files may still exist.
+    /// Otherwise the list of segments stays unchanged.
     pub fn settle_rewrite(&mut self, size_of: impl Fn(&Text) -> Option<u64>) -> Vec<Text> {
         let Some(rewriting) = self.rewriting.take() else {
             return Vec::new();

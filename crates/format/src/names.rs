@@ -21,7 +21,7 @@ macro_rules! names {
     ($type:ident { $($variant:ident => $name:literal),+ $(,)? }) => {
         impl $type {
             /// All variants of the enum, in the order in which they are listed.
-            #[allow(dead_code, reason = "not every list is walked through")]
+            #[allow(dead_code, reason = "some enums do not use it")]
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
 
             /// The name of the variant in files, command-line flags and JSON output.
@@ -33,7 +33,7 @@ macro_rules! names {
             }
 
             /// The variant with the given name; `None` if there is none.
-            #[allow(dead_code, reason = "not every list is read")]
+            #[allow(dead_code, reason = "some enums do not use it")]
             pub fn parse(name: &str) -> Option<Self> {
                 Self::ALL.into_iter().find(|known| known.as_str() == name)
             }

@@ -80,7 +80,7 @@ pub enum SessionError {
     BlankField(&'static str),
     #[error("started_at_ns must be present")]
     MissingStart,
-    #[error("{0} must be a number or its text")]
+    #[error("{0} must be a number or a text with a number")]
     WrongType(&'static str),
     #[error("{0} must be an integer")]
     NotAnInteger(&'static str),

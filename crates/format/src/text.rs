@@ -22,8 +22,8 @@ impl Text {
         Self(bytes.into_boxed_slice())
     }
 
-    /// Makes a text of bytes from any source; bytes that are not generalised UTF-8 (WTF-8) are
-    /// replaced.
+    /// Makes a text of bytes from any source. If the bytes are not generalised UTF-8 (WTF-8), all
+    /// invalid parts are replaced by U+FFFD.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         if decode(bytes).all(|unit| unit.is_ok()) {
             Self(bytes.into())
@@ -71,8 +71,8 @@ impl Text {
     pub fn stripped(&self) -> Text {
         match self.as_str() {
             Some(text) => strip(text).into(),
-            // Lone surrogates are not white space, so only the code points at both ends of the text
-            // are checked.
+            // The text contains lone surrogates. They are not white space, so they are not
+            // stripped.
             None => self.stripped_wtf8(),
         }
     }

@@ -20,8 +20,8 @@ use crate::errors::raise;
 use crate::phases::{Resolver, attribution_fields};
 use crate::rows::EventRows;
 
-/// The fields of a gap finding for Python: the fields of `GapFinding` without remediation and
-/// phase, and the index of the event that shows the gap.
+/// The fields of a gap finding for Python: those of `GapFinding` except remediation and phase,
+/// followed by the index of the event that shows the gap.
 type GapFields<'py> = (
     &'static str,
     &'static str,
@@ -85,8 +85,8 @@ pub(crate) fn gap_findings<'py>(
     fields.collect()
 }
 
-/// Compares the ranks of a run: returns the merged timeline and the first cause, as the fields of
-/// their Python classes.
+/// Compares the ranks of a run. Returns the merged timeline and the first cause (the ranks whose
+/// memory may have risen first), each as the fields of its Python class, and all notes.
 #[pyfunction]
 #[pyo3(signature = (rows, resolver, with_points))]
 pub(crate) fn compare_ranks<'py>(
@@ -160,7 +160,7 @@ fn cause_fields<'py>(py: Python<'py>, cause: &FirstCause) -> PyResult<Bound<'py,
             suspect.supporting_ranks,
         )?;
         let fields = dict_of(py, suspect)?;
-        // As in stormlog 0.3.9, the evidence comes before the phase.
+        // In the dictionary of stormlog 0.3.9, the key `evidence` comes before the phase.
         fields.del_item("phase_attribution")?;
         fields.set_item("evidence", evidence)?;
         fields.set_item("phase_attribution", phase(py, suspect.phase.as_ref())?)?;

@@ -13,8 +13,8 @@ use stormlog_format::Text;
 /// The number of events in each record batch of the Arrow stream; the last batch may be smaller.
 const EVENTS_PER_BATCH: usize = 1 << 16;
 
-/// The schema of the Arrow stream. In the Arrow stream, columns of repeated texts are dictionaries,
-/// and metadata is JSON text.
+/// The schema of the Arrow stream. Columns of texts that often repeat are dictionary-encoded, and
+/// metadata is JSON text.
 pub(crate) fn schema() -> SchemaRef {
     let word = || DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
     let mut fields = vec![

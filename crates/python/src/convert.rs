@@ -9,8 +9,8 @@ use stormlog_format::{Map, Text, Value, json, metadata_keys};
 
 use crate::errors::raise;
 
-/// The prefix of a text that stands for a key which is not a string; no real key starts with this
-/// prefix of unpaired surrogates.
+/// A key that is not a string is converted to a text: this prefix and the number of the key's
+/// handle. No real key starts with these two unpaired surrogates.
 const KEY_HANDLE: &[u8] = b"\xed\xbf\xbf\xed\xbf\xbe";
 
 /// The Python objects that were not converted. The number in a [`Value::Opaque`] is the index of
@@ -70,8 +70,8 @@ impl<'py> Objects<'py> {
         Ok(Value::Map(Map::from_entries(metadata)))
     }
 
-    /// Converts a record and its metadata and phase for the projection of the record. The converted
-    /// record is `None` when the object is not a mapping.
+    /// Converts a record with its metadata and its phase, as [`crate::projection`] needs it. The
+    /// converted record is `None` when the object is not a mapping.
     pub(crate) fn projected(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Option<Map>> {
         let Some(record) = entries(object)? else {
             return Ok(None);
@@ -211,11 +211,12 @@ pub(crate) fn dicts_of(
     dicts.map(|document| dict_of(py, &document)).collect()
 }
 
-/// How [`deep_map`](Self::deep_map) converts keys that are not strings, sets and other objects that
-/// JSON cannot express.
+/// How [`deep_map`](Self::deep_map) converts what JSON cannot express, such as sets, and keys of
+/// another type than string.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// Converts values as the id of a record requires: keys and sets become their text.
+    /// Converts values as the id of a record requires: keys and sets become the text that Python's
+    /// `str` returns.
     Record,
     /// Converts values as fingerprints require: sets become lists. The keys of a fingerprint must
     /// be strings; a key of another type counts as blank.
@@ -242,8 +243,7 @@ impl Reading {
             let message = format!("nested deeper than {} levels", json::MAX_DEPTH);
             return Err(raise(object.py(), "InvalidValueError", message));
         }
-        // For the id of a record, only real dictionaries inside lists are converted, and no other
-        // mappings.
+        // For the id of a record, a mapping inside a list is converted only if it is a `dict`.
         let opens = container == Container::Map
             || self == Self::Dimensions
             || object.is_instance_of::<PyDict>();

@@ -5,8 +5,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 
-/// The keys of a dictionary in its own order, with the values of the last dictionary. Callers refer
-/// to a key by its index in an order of their own, such as sorted order.
+/// The keys that all dictionaries have, in the order of the dictionaries, with the values of the
+/// last dictionary. Callers refer to a key by its index in another order, such as sorted order.
 #[derive(Default)]
 pub(crate) struct Entries {
     entries: Vec<Entry>,
@@ -17,7 +17,8 @@ pub(crate) struct Entries {
 struct Entry {
     key: Py<PyString>,
     index: usize,
-    /// The last value of the key; a value of a mutable type is kept only while it is written.
+    /// The last value of the key. A value of a mutable type is dropped by `settle` after it was
+    /// written.
     value: Option<Py<PyAny>>,
 }
 
@@ -48,8 +49,8 @@ impl Entries {
     /// dictionary, or is `None` when the keys differ.
     #[expect(
         unsafe_code,
-        reason = "a safe iterator counts references to every key and value, though most of a \
-                  record's entries are those of the last one"
+        reason = "a safe iterator would change the reference counts of every key and value, \
+                  although most values are the same objects as in the last dictionary"
     )]
     pub(crate) fn take(&mut self, dict: &Bound<'_, PyDict>) -> Option<u64> {
         if self.entries.len() != dict.len() || self.entries.is_empty() {
@@ -62,8 +63,9 @@ impl Entries {
             let (mut key, mut value) = (std::ptr::null_mut(), std::ptr::null_mut());
             // SAFETY: the dictionary is alive, and the pointers lead to variables for its position,
             // a key and a value. The dictionary cannot change before the next entry is read: this
-            // thread is attached to the interpreter and runs no Python code until then, because it
-            // drops only objects of types without code of their own.
+            // thread is attached to the interpreter and runs no Python code until then. It drops
+            // only `None`, numbers, booleans and strings, which run no code when they are dropped;
+            // `settle` has already dropped all other values.
             let found = unsafe {
                 let pointers = (&raw mut position, &raw mut key, &raw mut value);
                 ffi::PyDict_Next(dict.as_ptr(), pointers.0, pointers.1, pointers.2)

@@ -21,7 +21,8 @@ type GatheredFields<'py> = (
     Vec<String>,
 );
 
-/// Loads the sessions of all recordings at the given paths, and selects `session_id` or a default.
+/// Loads the sessions of all recordings at the given paths, and selects the session with the id
+/// `session_id`, or a default session if it is `None`.
 #[pyfunction]
 #[pyo3(signature = (paths, session_id))]
 pub(crate) fn gather_artifacts<'py>(

@@ -11,7 +11,8 @@ use stormlog_format::{Map, Text, Value, python_str};
 use crate::convert::Reading;
 use crate::errors::raise;
 
-/// The conditions of a filter by name; `None` means that the filter has no such condition.
+/// The conditions of a filter by name. The value `None` means that the filter does not have the
+/// condition.
 pub(crate) struct Wanted(Map);
 
 impl Wanted {

@@ -47,7 +47,7 @@ pub(crate) fn framework_leaks<'py>(
     dicts_of(py, framework::leaks(&usage, growth_rate))
 }
 
-/// Finds repeated patterns and sudden steps in memory use over time, given in megabytes.
+/// Finds repeated patterns and sudden rises in memory use over time, given in megabytes.
 #[pyfunction]
 pub(crate) fn framework_patterns(
     py: Python<'_>,

@@ -123,8 +123,8 @@ impl Line {
         Ok(())
     }
 
-    /// Writes a key of a dictionary; numbers, booleans and `None` are written with their JSON
-    /// names.
+    /// Writes a key of a dictionary. A number, a boolean or `None` is written as a string with its
+    /// JSON text, such as `"null"`.
     fn key(&mut self, key: &Bound<'_, PyAny>) -> PyResult<()> {
         if let Ok(text) = key.cast::<PyString>() {
             return self.string(text);
@@ -145,10 +145,7 @@ impl Line {
         Ok(())
     }
 
-    #[expect(
-        clippy::unused_self,
-        reason = "a method reads better where it is called"
-    )]
+    #[expect(clippy::unused_self, reason = "a call of a method is easier to read")]
     fn is_finite(&self, key: &Bound<'_, PyAny>) -> bool {
         key.cast::<PyFloat>()
             .map_or(true, |number| number.value().is_finite())

@@ -13,7 +13,8 @@ use crate::convert::{Objects, text_from_python};
 use crate::errors::invalid_session;
 use crate::recorder::{os_error, whole_map};
 
-/// The reason why an exception means that memory ran out; `None` for other exceptions.
+/// If an exception means that memory ran out, the reason to record in the OOM bundle, such as
+/// `torch.cuda.OutOfMemoryError`; `None` for other exceptions.
 #[pyfunction]
 pub(crate) fn classify_oom(
     class: String,

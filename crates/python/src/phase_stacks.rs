@@ -19,7 +19,8 @@ type Fields<'py> = (
     Vec<Bound<'py, PyString>>,
 );
 
-/// The phases of the program that have begun and not ended yet, nested by session, rank and thread.
+/// The phases of the program that have begun and not ended yet: one stack of nested phases for each
+/// session, rank and thread.
 #[pyclass(frozen, module = "stormlog._core")]
 #[derive(Default)]
 pub(crate) struct PhaseStacks(Mutex<phases::PhaseStacks>);

@@ -136,7 +136,8 @@ impl PhaseReplay {
     }
 }
 
-/// The beginning or end of a phase that an event marks: its fields by name, without the attributes.
+/// If an event marks the beginning or the end of a phase, the fields of Python's
+/// `PhaseBoundaryRecord` by name, except `attributes`; `None` for other events.
 #[pyfunction]
 pub(crate) fn phase_boundary<'py>(
     event: &Bound<'py, PyAny>,

@@ -6,8 +6,9 @@ use stormlog_compat::optimization::{self, ProfileThresholds, ProfiledCall};
 
 use crate::convert::{dict_of, dicts_of, text_of};
 
-/// The fields of a profiled call from Python: function, seconds, start, end, allocated before and
-/// after, reserved after, peak, allocated, growth.
+/// The fields of a profiled call from Python: function, seconds, start time, end time; then, in
+/// bytes, the allocated memory before and after the call, the reserved memory after the call, the
+/// peak, what the call allocated, and by how much the memory grew.
 type CallFields<'py> = (
     Bound<'py, PyAny>,
     f64,

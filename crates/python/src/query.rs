@@ -162,7 +162,7 @@ impl QueryStore {
             "resolved" => DecidedState::Resolved,
             "ignored" => DecidedState::Ignored { until_ns },
             other => {
-                let message = format!("cannot decide that an issue is '{other}'");
+                let message = format!("unknown state '{other}': choose open, resolved or ignored");
                 return Err(raise(py, "InvalidValueError", message));
             }
         };

@@ -1,5 +1,5 @@
-//! Validates records and identities for Python: applies the rules of `stormlog.telemetry` to plain
-//! mappings.
+//! Validates records and determines job id and ranks, for Python: applies the rules of
+//! `stormlog.telemetry` to plain mappings.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

@@ -66,7 +66,7 @@ pub(crate) fn read_rollups(py: Python<'_>, path: PathBuf) -> PyResult<Option<Bou
     fields.transpose()
 }
 
-/// The path of a sink's rollup file, for any path into the sink.
+/// The path of a sink's rollup file; `path` is the sink's folder or a file in it.
 #[pyfunction]
 pub(crate) fn rollup_path(path: PathBuf) -> PathBuf {
     stormlog_analysis::rollup_path(&path)

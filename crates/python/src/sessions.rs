@@ -135,13 +135,14 @@ fn parse_status(status: &Bound<'_, PyAny>) -> PyResult<SessionStatus> {
     SessionStatus::of_value(&value).map_err(|error| invalid_session(status.py(), &error))
 }
 
-/// Converts a value like Python's `int`; a value that cannot be converted stays as it is.
+/// Converts a value like Python's `int`. A scalar that cannot be converted stays as it is; another
+/// object becomes an empty text or an empty list, which the caller rejects.
 fn number(object: &Bound<'_, PyAny>) -> PyResult<Value> {
     let py = object.py();
     let found = match py.get_type::<PyInt>().call1((object,)) {
         Ok(integer) => scalar(&integer)?,
-        // Bytes and similar objects have a type that `int` accepts, but these objects contain no
-        // number.
+        // `int` accepts the type of the object, such as bytes, but the object contains no number.
+        // An empty text is rejected as an invalid value and not as a wrong type.
         Err(error) if error.is_instance_of::<PyValueError>(py) => {
             Some(scalar(object)?.unwrap_or_else(|| Value::text("")))
         }

@@ -31,7 +31,7 @@ pub struct FunctionRow {
     pub peak: i64,
 }
 
-/// The number of each function that a bar chart shows.
+/// Which number a bar chart shows for each function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FunctionBars {
     /// Mean allocated bytes per call.

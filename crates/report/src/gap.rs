@@ -115,7 +115,7 @@ pub(crate) fn panel(
     let value = chart::byte_axis(scene, plot, theme, (bottom, top));
     if tracks.is_empty() {
         let style = TextStyle::new(13.0, theme.muted());
-        let text = "unknown: the events lack device used or allocator reserved";
+        let text = "unknown: used or reserved memory not recorded, or processes share the device";
         scene.text(
             (plot.x + 16.0, plot.y + 28.0),
             style.fit(text, plot.width - 32.0),

@@ -102,8 +102,8 @@ pub fn changes_markdown(changes: &[ChangedIssue]) -> String {
     out
 }
 
-/// Renders one GitHub annotation per issue; the word that comes with an issue is printed before its
-/// title.
+/// Renders one GitHub annotation per issue. Each issue comes with a word, such as its state, which
+/// is printed before its title.
 pub fn github<'a>(issues: impl Iterator<Item = (&'a str, &'a Issue)>) -> String {
     issues
         .map(|(word, issue)| annotated(command(issue), word, issue))

@@ -108,7 +108,7 @@ fn lines(track: &Track, ledger: &Ledger, several: bool) -> LedgerLines {
         },
     });
     if ledger.managed_bytes > 0 {
-        let what = "managed memory, on the device or on the host, in no sum";
+        let what = "managed memory, on the device or on the host, not added to the other lines";
         lines.push(LedgerLine {
             share: None,
             ..of(ledger.managed_bytes, what.to_owned())
@@ -134,7 +134,7 @@ fn name(owner: &Owner) -> String {
         Owner::PrivatePools(1) => "PyTorch's private pool (CUDA graphs)".to_owned(),
         Owner::PrivatePools(count) => format!("PyTorch's {count} private pools (CUDA graphs)"),
         Owner::Library { name, site } => {
-            let name = name.as_deref().unwrap_or("a caller that is not known");
+            let name = name.as_deref().unwrap_or("an unknown library");
             let at = site.as_ref().map(Site::place);
             at.map_or(name.to_owned(), |at| format!("{name}, called at {at}"))
         }
@@ -160,8 +160,8 @@ pub struct LedgerKeys {
     entries: Vec<EntryKeys>,
     /// The bytes in use that no entry of the ledger explains.
     rest_bytes: Option<i64>,
-    /// Bytes of CUDA managed memory, which can be on the device or on the host and is therefore in
-    /// no sum.
+    /// Bytes of CUDA managed memory, which can be on the device or on the host and is therefore
+    /// not counted in `entries`.
     managed_bytes: i64,
     /// What could not be read; its memory is part of `rest_bytes`.
     unknown: Vec<String>,

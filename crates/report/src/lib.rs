@@ -7,7 +7,7 @@
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
     clippy::cast_sign_loss,
-    reason = "a pixel is far coarser than what these conversions lose"
+    reason = "these conversions lose far less than one pixel"
 )]
 
 mod allocator;

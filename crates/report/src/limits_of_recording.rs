@@ -36,7 +36,10 @@ pub fn limits_of_recording<'a>(
     if let Some(devices) = devices(&|track| track.device_memory == Some(DeviceMemory::Coherent)) {
         lines.push((
             "unified",
-            format!("{devices} and the host can use each other's memory; each is recorded apart"),
+            format!(
+                "{devices} and the host can use each other's memory; the memory of each is \
+                 recorded separately"
+            ),
         ));
     }
     lines

@@ -150,7 +150,7 @@ fn short_label(finding: &Finding) -> String {
 /// fragmentation: 51.2% ×2`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MarkGroup {
-    /// The first mark of the group, whose label the group has.
+    /// The first mark of the group, whose label is used for the whole group.
     pub(crate) first: Mark,
     /// The times of all marks of the group.
     pub(crate) times: Vec<i64>,

@@ -264,7 +264,7 @@ impl Builder {
             };
             ids.push(self.track(track, &name, &[line]));
         }
-        let title = format!("{}, all ranks on one clock", view.measure.name());
+        let title = format!("{}, all ranks on one time axis", view.measure.name());
         self.panel("lines", &title, ids);
     }
 

@@ -31,7 +31,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let mut subtitle = vec![story.subtitle()];
     subtitle.extend(story.skew_note());
     subtitle.push(format!(
-        "{}, all ranks on one clock",
+        "{}, all ranks on one time axis",
         measure_of(&story.tracks).name()
     ));
     let (mut scene, rest) = chart::sheet(story, canvas, 560, "Memory across ranks", &subtitle);

@@ -14,7 +14,8 @@ pub fn removed_lines(removed: &Removed) -> Vec<(&'static str, String)> {
         lines.push((
             "thinned",
             format!(
-                "{samples} removed before {until}; first, last, lowest and highest values are kept",
+                "{samples} removed before {until}; \
+                 the first, last, lowest and highest values of each interval are kept",
                 samples = counted(thinned.samples_dropped, "sample"),
                 until = time::moment(thinned.until_ns)
             ),
@@ -71,7 +72,7 @@ mod tests {
             (
                 "thinned",
                 "1,234,567 samples removed before 2026-11-14 23:46:40 UTC; \
-                 first, last, lowest and highest values are kept",
+                 the first, last, lowest and highest values of each interval are kept",
             ),
             ("pruned", "10,000 events in 1 segment deleted by retention"),
             ("dropped", "1 event could not be written"),

@@ -78,8 +78,8 @@ pub(crate) enum Shape {
     },
 }
 
-/// How a text is drawn: its size in pixels, its weight, its colour, and how it lies at its
-/// position.
+/// How a text is drawn: its size in pixels, its weight, its colour, its direction, and which part
+/// of it is placed at its position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TextStyle {
     pub(crate) size: f64,

@@ -27,7 +27,7 @@ pub fn drawing_json(story: &Story, kind: PictureKind) -> Result<String, DrawErro
     Ok(to_json(&page::data(story, kind)?))
 }
 
-/// The data of a chart that compares two runs as JSON, with a name for the curve of each run.
+/// The data of a chart that compares two runs, as JSON; `names` are the names of the two curves.
 pub fn comparison_json(
     base: &Story,
     new: &Story,

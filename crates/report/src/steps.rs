@@ -71,7 +71,10 @@ fn keys(tracks: &[&DrawnTrack], span: Span, theme: Theme) -> Vec<Key> {
         },
         Key {
             ink: theme.measure(Measure::Reserved),
-            text: format!("most in a step, as far as seen (highest {})", human(peak)),
+            text: format!(
+                "peak of a step, as far as recorded (highest {})",
+                human(peak)
+            ),
             look: Look::Line,
         },
     ]

@@ -78,8 +78,9 @@ enum Presented {
     Bearer,
 }
 
-/// Passes a request on to the page that handles it, or responds with status 403 if the client may
-/// not read or change anything.
+/// Passes a request on to the page that handles it. Responds with status 403 if the client may not
+/// read, or if the request would change something and has no token or comes from a page of another
+/// server.
 pub(crate) async fn check(
     State(access): State<Access>,
     mut request: Request,
@@ -88,7 +89,8 @@ pub(crate) async fn check(
     let headers = request.headers();
     if access.open_to_readers && !is_loopback_name(headers) {
         return refuse(
-            "this server answers on localhost only; open it by the address that it printed",
+            "this server answers on localhost only; open the address that it printed when it \
+             started",
         );
     }
     if let Some((secret, clean)) = token_in(request.uri()) {

@@ -159,7 +159,7 @@ pub(crate) async fn reading<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Response> {
     tokio::task::spawn_blocking(work).await.map_err(|_| {
-        let text = "this page could not be made; the server goes on\n";
+        let text = "this page could not be made; the server keeps running\n";
         (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
     })
 }

@@ -22,7 +22,7 @@ struct Message<'a> {
 /// The response with status 404 for a URL where no page exists, or whose run does not exist.
 pub(crate) async fn not_found() -> Response {
     let text = "Nothing is served under this address. The run may have been moved or deleted. \
-        Right after the start, folders are still being looked through: reload in a moment.";
+        Right after its start, the server is still searching its folders: reload in a moment.";
     message(StatusCode::NOT_FOUND, "Not found", text)
 }
 

@@ -13,18 +13,18 @@ use stormlog_format::{SessionStatus, Text};
 
 use crate::machine::Machine;
 
-/// The shortest time between two searches of the folders; the time is also at least ten times as
-/// long as the last search took.
+/// The time between two searches of the folders is at least this long, and at least `SHARE` times
+/// as long as the last search took.
 const LEAST_INTERVAL: Duration = Duration::from_secs(2);
 const SHARE: u32 = 10;
 /// If the last search of the folders took less time than this limit, a request waits for a new
-/// search.
+/// search; otherwise it gets the result of the last one.
 const QUICK: Duration = Duration::from_millis(50);
 /// How long a request for the list waits for the first search of the folders; after that the list
 /// shows the runs found so far.
 pub(crate) const FIRST_LIST: Duration = Duration::from_millis(100);
-/// How long pages about one run and requests by programs wait for the first search of the folders,
-/// because their responses are not updated later.
+/// How long pages about one run and requests by programs wait for the first search of the folders.
+/// They wait longer than the list, because their responses are not updated later.
 pub(crate) const FIRST_WHOLE: Duration = Duration::from_secs(2);
 /// During the first search, the runs found so far are published after 50 milliseconds, and then
 /// each time the duration of the search has doubled.
@@ -219,8 +219,8 @@ impl Listing {
     }
 }
 
-/// The folder of a run: its parent directory if the directory is only a part of the run, such as
-/// `rank-0` or `host`.
+/// The folder of the run that is recorded in a directory: the directory itself, or its parent if
+/// the directory is only a part of the run, such as `rank-0` or `host`.
 fn folder_of<'a>(directory: &'a Path, roots: &[PathBuf]) -> &'a Path {
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
     let is_part = name == "host"
@@ -251,7 +251,7 @@ fn without_rank(name: &str) -> Option<String> {
     (rest.len() < after.len()).then(|| format!("{before}{rest}"))
 }
 
-/// The name of a path for people: the part below the served folder that contains it.
+/// The part of a path below the served folder that contains it, as a name for people.
 fn name_of(path: &Path, roots: &[PathBuf]) -> String {
     let below = roots.iter().filter_map(|root| path.strip_prefix(root).ok());
     let shortest = below.min_by_key(|rest| rest.as_os_str().len());

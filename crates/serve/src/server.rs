@@ -112,7 +112,8 @@ impl Binding {
         Stopping(self.stop.subscribe())
     }
 
-    /// Serves a router under the access rules of this crate, on threads of the server's own.
+    /// Serves a router on threads of the server's own. Requests that lack a required token are
+    /// refused.
     pub fn serve(self, router: Router) -> Result<Server, ServeError> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)

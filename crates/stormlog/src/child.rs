@@ -22,9 +22,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// end.
 const LOOK_WITHOUT_PIDFD: Duration = Duration::from_millis(10);
 
-/// Starts a command with the environment variables of this process and additional ones. The command
-/// inherits the signals that this process ignores. After the start, `signals` catches these signals
-/// too, so that they can be passed on to the command.
+/// Starts a command with the environment variables of this process and additional ones. Signals
+/// that this process ignores are also ignored in the command at its start. Then `signals` catches
+/// these signals too, so that they can be passed on to the command.
 pub(crate) fn spawn(
     command: &[OsString],
     variables: &[(&str, OsString)],
@@ -47,8 +47,8 @@ pub(crate) fn spawn(
 }
 
 /// Waits for the end of a child. Signals that this process receives are passed on to the child,
-/// unless the terminal has already sent them to both processes. `look` is called regularly, with
-/// each signal that arrived.
+/// unless the terminal has already sent them to both processes. `look` is called for each signal
+/// that arrived, and regularly with `None`.
 pub(crate) fn wait(
     child: &mut Child,
     signals: &Signals,
@@ -85,8 +85,8 @@ pub(crate) fn wait(
     }
 }
 
-/// Whether a terminal sends this signal to every process of its foreground group, such as SIGINT
-/// after Ctrl+C.
+/// Whether a terminal sends this signal to every process of its foreground group, as it sends
+/// SIGINT after Ctrl+C.
 fn comes_from_terminal(signal: i32) -> bool {
     matches!(signal, SIGINT | SIGQUIT | SIGWINCH)
 }

@@ -14,7 +14,7 @@ use stormlog_format::{Event, FIELDS, Value};
 pub(crate) enum EventFormat {
     /// One list, indented
     Json,
-    /// One record per line, as segments hold them
+    /// One record per line, as in the segments of a sink
     Jsonl,
     /// A table with a header, metadata as JSON
     Csv,

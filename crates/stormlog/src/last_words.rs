@@ -32,7 +32,7 @@ fn open_in(directory: &Path, names: SinkNames) -> Vec<Text> {
     open.map(|session| session.session_id).collect()
 }
 
-/// Closes the sessions below the directory of a run that killed processes left open. Each closed
+/// Closes sessions that killed processes left open below the directory of a run. Each closed
 /// session gets a last event that describes the end of its process, except for sessions that were
 /// already open before the run, because the end of their processes is unknown. Sessions to which a
 /// process still writes are not closed.
@@ -126,7 +126,8 @@ fn end_of_process(last: Event, session: &LoadedSession, ended: &Ended) -> Event 
     end
 }
 
-/// Writes an event to the session recorded from outside when the kernel killed the watched process.
+/// If the kernel killed the watched process for lack of memory, writes an event about this to the
+/// session that was recorded from outside.
 pub(crate) fn tell_recorder(recorder: &Recorder, ended: &Ended) {
     if ended.lost_to_the_kernel() {
         let mut metadata = Map::new();

@@ -71,7 +71,7 @@ pub(crate) fn own_collector() -> Box<dyn Collector> {
     ))
 }
 
-/// The identity that flags and launcher variables give this process.
+/// The flags for the identity of this process in a distributed job.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Identity in a distributed job")]
 pub(crate) struct IdentityArguments {

@@ -123,8 +123,8 @@ impl Signals {
 /// Installs a handler that adds one to `came` each time the signal arrives.
 #[expect(
     unsafe_code,
-    reason = "the handler only adds to an atomic, which is safe in a handler; reading the sender is \
-              valid for the signals of writes, because a process always sends them"
+    reason = "the handler only adds to an atomic, which is safe in a handler; the sender's pid is \
+              set in SIGPIPE and SIGXFSZ, also when the kernel sends them because of a write"
 )]
 fn count(signal: i32, came: Arc<AtomicU32>) -> std::io::Result<SigId> {
     let own = rustix::process::getpid().as_raw_nonzero().get();

@@ -81,7 +81,7 @@ impl Ended {
         self.status.signal() == Some(signal_hook::consts::SIGKILL)
     }
 
-    /// The end of the command in the form in which the last event of a run stores it.
+    /// How the command ended, as an object for the last event of a run.
     fn to_map(&self) -> Map {
         let kind = if self.lost_to_the_kernel() {
             "kernel_oom_kill"
@@ -225,7 +225,7 @@ impl Prepared {
         let records_inside = self.inbox.directory().to_path_buf();
         let devices = OutsideDevices::watch(plan, pid, &self.identity, records_inside);
         let devices = devices
-            .map_err(|error| warn(&format!("GPUs are not watched from outside: {error}")))
+            .map_err(|error| warn(&format!("cannot check which GPUs are used: {error}")))
             .ok();
         Recording {
             host,

@@ -12,8 +12,7 @@ from types import ModuleType
 
 
 class AliasFinder(MetaPathFinder):
-    """Finds modules under one import name in other packages; the first package that has one
-    wins."""
+    """Resolves ``alias.x`` to the module ``x`` of the first package that has one."""
 
     def __init__(self, alias: str, packages: Sequence[str]) -> None:
         self.alias, self.packages = alias, packages
@@ -46,7 +45,7 @@ class _AliasLoader(Loader):
 
 
 def install(alias: str, packages: Sequence[str]) -> None:
-    """Make every module under the alias the module of the same name in the packages."""
+    """Make ``alias.x`` the module ``x`` of the first of the packages that has one."""
     sys.meta_path.insert(0, AliasFinder(alias, packages))
 
 

@@ -1,4 +1,4 @@
-"""Evidence windows: a few steps in which PyTorch records which line allocates memory that stays.
+"""Evidence windows: a few steps in which PyTorch records which lines allocate memory that stays.
 
 PyTorch can record the Python stack of every allocation, which costs 11 to 13 % of a loop that is
 bound by Python. A window switches that on at the end of a step and off some steps later. A block

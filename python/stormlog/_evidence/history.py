@@ -17,7 +17,7 @@ Block = tuple[int, int, int, list[dict[str, Any]]]
 
 
 class Turn:
-    """A lock that is free again in a child of a fork: the thread that held it is the parent's."""
+    """A lock that is free in a forked child, where the thread that held it does not exist."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -82,7 +82,8 @@ class History:
         )
 
     def is_on(self) -> bool:
-        """Whether PyTorch records now. Asking it before CUDA is in use would end the process."""
+        """Whether PyTorch records now. Before CUDA is in use, PyTorch is not asked for it, because
+        that would end the process."""
         ask = getattr(self._torch._C, "_cuda_isHistoryEnabled", None)
         return bool(ask()) if ask is not None and self._torch.cuda.is_initialized() else False
 

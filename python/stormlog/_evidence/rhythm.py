@@ -27,7 +27,8 @@ class Rhythm:
         self._looked_at = 0
 
     def wants(self) -> bool:
-        """Whether the level at the end of this step is worth reading."""
+        """Whether to read the level at the end of this step; a search reads it at a limited number
+        of steps."""
         return self._looked_at < _MOST_STEPS
 
     def at(self, step: int, level: int) -> None:

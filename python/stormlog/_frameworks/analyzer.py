@@ -143,7 +143,8 @@ class FrameworkAnalyzer(ABC):
 def functions_by_keys(
     profile_result: Any, total_key: str, peak_key: str, unit: float
 ) -> list[FunctionSizes]:
-    """The profiled functions of a result, with sizes under these keys and in this unit."""
+    """The profiled functions of a result. The result has their sizes under the given keys; they are
+    divided by ``unit``."""
     profiles = getattr(profile_result, "function_profiles", None) or {}
     return [
         (

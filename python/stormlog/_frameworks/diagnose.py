@@ -24,7 +24,8 @@ MakeTracker = Callable[[float, TelemetrySinkConfig | None], RecordedTracker]
 
 
 def making(tracker: Callable[..., RecordedTracker], **device: Any) -> MakeTracker:
-    """Make trackers of this class on that device, with logging off: the bundle has everything."""
+    """A function that makes a tracker for a device. The tracker logs nothing, because the bundle
+    contains everything."""
 
     def make(interval: float, sink: TelemetrySinkConfig | None) -> RecordedTracker:
         return tracker(

@@ -96,10 +96,10 @@ class GlobalProfiler(Generic[P]):
     def decorated(
         self, func: F | None, profiler: P | None, name: str | None
     ) -> Callable[[F], F] | F:
-        """A function or decorator that measures with the given profiler, or with this one.
+        """The function with every call measured, or a decorator when ``func`` is None.
 
-        The profiler is chosen when the function is called, because decorating must not start a
-        framework.
+        Without a given profiler, that of the process is used. It is created only when the function
+        is called, because decorating must not start a framework.
         """
 
         def decorate(function: F) -> F:

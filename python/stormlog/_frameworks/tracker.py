@@ -148,7 +148,8 @@ class DeviceTracker(RecordedTracker):
         return True
 
     def _history(self, samples: int) -> dict[str, int]:
-        """The numbers of kept and dropped samples, for a number of samples in memory."""
+        """The numbers of kept and dropped samples, events and alerts; ``samples`` is the number of
+        samples in memory."""
         core = self._owner.core
         return {
             "history_window_limit": self.max_history,

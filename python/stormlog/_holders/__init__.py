@@ -27,10 +27,10 @@ keeps nothing alive when it returns.
 
 ``Holder``: ``address``, ``bytes``, ``device`` ("cuda:0", "cpu"), ``category`` (one of
 ``CATEGORIES``), ``place`` and ``container``, both a ``Place`` or None. ``str(place)`` is the path,
-``place.phrase`` the text for a sentence. ``container`` is the outermost collection that can be what
-grows; group by it. For parameters, gradients and optimizer state outside of collections it is the
-variable of the model or optimizer. ``in_graph`` holders are kept by the autograd graph of a tensor:
-``group(holders)`` sums them up as "the autograd graphs of 60 tensors in `aux`".
+``place.phrase`` the text for a sentence. ``container`` is the outermost collection that may be the
+one that grows; group by it. For parameters, gradients and optimizer state outside of collections it
+is the variable of the model or optimizer. ``in_graph`` holders are kept by the autograd graph of a
+tensor: ``group(holders)`` sums them up as "the autograd graphs of 60 tensors in `aux`".
 
 ``Container``: ``place``, ``kind``, ``identity`` (the same object has the same one in two surveys),
 ``length``, and ``bytes`` with everything that was first reached through it. Of collections longer
@@ -44,9 +44,9 @@ extrapolated.
 
 When to search: at the end of a step, on the thread of the program. While it runs, the search holds
 references to containers, but not to tensors. On another thread pass ``rest``, which is called after
-every millisecond of work; otherwise the program waits 5 ms for the interpreter each time it has
-released it. A search with ``rest`` reads no gradient and no graph: PyTorch's engine frees and
-replaces them without the interpreter, and reading them meanwhile crashes the process.
+every millisecond of work; otherwise the program waits 5 ms for the interpreter lock each time it
+has released the lock. A search with ``rest`` reads no gradient and no graph: PyTorch's engine frees
+and replaces them without the interpreter, and reading them meanwhile crashes the process.
 ``locate_in_graphs`` must be called only on the thread of the program.
 """
 

@@ -1,4 +1,4 @@
-"""Classifies objects for the search, and reads their parts without running the program's code.
+"""Classifies objects for the search for holders, and reads their parts without running code of them.
 
 Types are classified by their base classes, once for each type. Attributes are read from
 dictionaries and slots through the interpreter's own descriptors, never through ``getattr``.
@@ -86,7 +86,7 @@ _dict_of_class = type.__dict__["__dict__"].__get__
 
 
 class Kinds:
-    """The roles of types (TENSOR, DICT and so on), with those of the libraries that are loaded."""
+    """The roles of types (TENSOR, DICT and so on), also of the types of loaded libraries."""
 
     def __init__(self) -> None:
         torch: Any = sys.modules.get("torch")

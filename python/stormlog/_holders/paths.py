@@ -131,7 +131,7 @@ def render(step: Step | None, name_of_parameter: Callable[[int], str | None]) ->
 
 
 def container(step: Step | None) -> Step | None:
-    """The path to the outermost collection that can be what grows; None without one."""
+    """The path to the outermost collection that may be the one that grows; None without one."""
     elements = []
     while step is not None:
         if step[1] in _GROWING:

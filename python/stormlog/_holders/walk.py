@@ -482,7 +482,7 @@ class Walk:
             self._found(value, (step, paths.ATTRIBUTE, paths.attribute(name), 0))
 
     def _cache(self, thing: Any, step: Step, inside: Collection | None, weight: float) -> None:
-        """Visits the results of a ``functools.lru_cache``, in a dictionary or one by one."""
+        """Visits the results that a ``functools.lru_cache`` holds, in a dictionary or directly."""
         parts = list(kinds.referents(thing))
         wrapped = [part for part in parts if type(part) is FunctionType]
         name = wrapped[0].__code__.co_name if wrapped else "function"

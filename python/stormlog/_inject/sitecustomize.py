@@ -2,10 +2,10 @@
 
 It must cost almost nothing, because most processes of a run are helpers that use no device. Only a
 program that imports a framework gets the recorder. An exception that ends a process is written to
-the inbox of the run as a few lines of text; a process without memory can do no more. The ``stormlog
-run`` that started everything makes events and a bundle from them.
+the inbox of the run as a few lines of text; a process that is out of memory can do no more. The
+command ``stormlog run`` makes events and a bundle from these lines.
 
-A thread looks once a second for a request of that command. The command makes one when the host
+A thread looks once a second for a request of this command. The command makes one when the host
 memory of the process grows, to learn which of its containers grow. The inspector
 (``_host_evidence``) is imported only then.
 """
@@ -109,8 +109,8 @@ def _report(inbox, kind, error, trace):
 
 
 def _is_of_memory(kind, message):
-    """Whether the error looks like host memory that ran out. Devices have recorders of their
-    own."""
+    """Whether the error looks like host memory that ran out. Errors of devices are handled by the
+    recorders of the devices."""
     if issubclass(kind, MemoryError):
         return True
     return "DefaultCPUAllocator" in message
@@ -150,7 +150,7 @@ def _watch_exceptions(inbox):
 
 
 def _mark_seen(inbox):
-    """Leave a file that shows the command that its hook ran in this process."""
+    """Leave a file that shows ``stormlog run`` that its hook ran in this process."""
     try:
         os.close(os.open(os.path.join(inbox, "python-%d" % os.getpid()), os.O_CREAT, 0o600))
     except OSError:

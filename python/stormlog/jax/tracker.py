@@ -135,7 +135,7 @@ class MemoryTracker(DeviceTracker, BundlingTracker):
         self.total_memory = sample.total_bytes if sample else None
 
     def remove_alert_callback(self, callback: Callable[[dict[str, Any]], None]) -> None:
-        """Stop calling a function."""
+        """Stop calling a function that ``add_alert_callback`` added."""
         if callback in self.alert_callbacks:
             self.alert_callbacks.remove(callback)
 
@@ -201,8 +201,8 @@ class MemoryTracker(DeviceTracker, BundlingTracker):
         return os.path.exists(output_path)
 
     def save_device_memory_profile_to_dir(self, output_dir: str | None = None) -> str | None:
-        """The same with a generated name, in the given or the current directory; returns the
-        path on success."""
+        """Write a device memory profile with a generated name, in the given or the current
+        directory; returns the path on success."""
         folder = Path.cwd() if output_dir is None else Path(output_dir)
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -272,8 +272,8 @@ class MemoryWatchdog(Watchdog):
         self.force_cleanup(aggressive=used_mb >= self.max_memory_mb)
 
     def force_cleanup(self, aggressive: bool = False) -> None:
-        """Clean up now: garbage, with ``aggressive`` also compiled functions, then the added
-        functions."""
+        """Clean up now: collect garbage, with ``aggressive`` also clear JAX's caches of compiled
+        functions, then call the added functions."""
 
         def clear() -> None:
             gc.collect()

@@ -184,7 +184,7 @@ def attribute_active_spans(
     origin_thread_id: int | None = None,
     origin_phase_scope_id: str | None = None,
 ) -> PhaseAttribution | None:
-    """The phase at a time that the given spans contain."""
+    """The phase at a time; ``spans`` are those that contain this time."""
     if strategy != _STRATEGY:
         raise InvalidValueError(f"Unsupported phase attribution strategy: {strategy}")
     return attribution_of(

@@ -155,7 +155,7 @@ class MemoryWatchdog(Watchdog):
         self.force_cleanup()
 
     def force_cleanup(self) -> None:
-        """Clean up now: TensorFlow's session, then the added functions."""
+        """Clean up now: clear TensorFlow's session, then call the added functions."""
         self._run(
             lambda: require_tensorflow().keras.backend.clear_session(), "TensorFlow's session"
         )

@@ -52,9 +52,10 @@ pub struct Account {
     pub holders: Vec<Holder>,
     /// The texts of all program lines that allocated memory; `holders` has only the largest.
     places: Vec<String>,
-    /// For the index of an allocation's entry in the trace, the index of its line in `places`.
+    /// Maps the index of an allocation in the snapshot's trace (the recorded history) to the index
+    /// of its line in `places`.
     place_of_entry: HashMap<usize, usize>,
-    /// For the index of an allocation in `moments`, the name of the tensor that uses the memory.
+    /// Maps the index of an allocation in `moments` to the name of the tensor that uses the memory.
     name_of_moment: HashMap<usize, String>,
 }
 

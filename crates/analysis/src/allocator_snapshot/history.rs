@@ -40,8 +40,8 @@ impl Action {
 /// One action of the allocator, and the memory held after it.
 #[derive(Clone, Debug)]
 pub struct Moment {
-    /// Time of the action in nanoseconds since 1970. In a snapshot without times, each entry counts
-    /// as one microsecond.
+    /// Time of the action in nanoseconds since 1970. In a snapshot without times, it is the index
+    /// of the entry, taken as microseconds.
     pub time_ns: i64,
     /// The kind of action.
     pub action: Action,
@@ -49,7 +49,7 @@ pub struct Moment {
     /// unknown.
     pub address: u64,
     /// Size that the entry records: the bytes that were allocated, freed, reserved or returned.
-    /// For [`Action::Oom`] it does not change the memory held.
+    /// For [`Action::Oom`], the memory held does not change by these bytes.
     pub bytes: i64,
     /// Bytes requested by live tensors after the action.
     pub allocated_bytes: i64,
@@ -59,7 +59,7 @@ pub struct Moment {
     /// [`Action`].
     pub(super) entry: usize,
     /// For an allocation, the index in [`History::moments`] of the action that freed it; `None` if
-    /// the history does not contain it.
+    /// the history contains no such action.
     pub(super) ended: Option<usize>,
 }
 

@@ -40,7 +40,7 @@ impl Holder {
 
 /// The lines of the program that allocated memory, each listed once.
 pub(super) struct Lines {
-    /// For the text of a line, its index in `holders`.
+    /// Maps the text of a line to its index in `holders`.
     indices: HashMap<String, usize>,
     pub(super) holders: Vec<Holder>,
     /// The label of memory whose line is unknown.

@@ -27,7 +27,7 @@ pub struct Owner {
     pub dtype: Option<String>,
 }
 
-/// For the device address of each known storage, the tensors that share the storage.
+/// Maps the device address of each known storage to the tensors that share the storage.
 #[derive(Clone, Debug, Default)]
 pub struct Owners(HashMap<u64, Owner>);
 

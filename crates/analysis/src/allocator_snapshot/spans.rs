@@ -9,8 +9,8 @@ const MOST_SPANS: usize = 2000;
 /// Maximum number of time spans open at once; the limit exists because every end is compared with
 /// all open spans.
 const MOST_OPEN: usize = 64;
-/// Maximum number of starts and ends of time spans read per device; PyTorch's history has as many
-/// entries.
+/// Maximum number of annotations that are read. An annotation is the start or the end of a time
+/// span, so these are 100,000 time spans.
 const MOST_ANNOTATIONS: usize = 200_000;
 
 /// A time span that PyTorch recorded with a name, such as an optimizer step.
@@ -26,8 +26,8 @@ pub struct Span {
     pub depth: usize,
 }
 
-/// Pairs the starts and ends of annotations into time spans. Time spans without an end are left
-/// out.
+/// The time spans on a device, each from an annotation of its start and one of its end. Time spans
+/// without an end are left out.
 pub(super) fn spans_of(snapshot: &Snapshot<'_>, device: i64) -> Vec<Span> {
     let mut open: Vec<(&str, i64)> = Vec::new();
     let mut spans = Vec::new();

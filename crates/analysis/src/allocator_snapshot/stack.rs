@@ -63,7 +63,7 @@ impl<'a> Frame<'a> {
     }
 
     fn is_of_torch(&self) -> bool {
-        // The part `-packages/` keeps a folder of the user named `torch` from matching.
+        // The part `-packages/` is there so that the user's own folder `torch` does not match.
         self.filename.contains("-packages/torch/")
     }
 

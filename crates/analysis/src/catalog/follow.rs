@@ -94,8 +94,8 @@ struct Candidate {
     /// Whether the file is among the newest `RECENT_SEGMENTS` segments of its sink. Always true for
     /// a file outside a sink.
     is_recent: bool,
-    /// Whether thinning has rewritten the file. Thinning only removes events, so the new file has
-    /// none that were not read before.
+    /// Whether thinning has rewritten the file. Thinning only removes events, so the new file
+    /// contains no new events.
     is_thinned: bool,
 }
 
@@ -285,7 +285,8 @@ struct Read {
     /// The range within `bytes` that has only whole lines, without the incomplete lines before and
     /// after them.
     lines: std::ops::Range<usize>,
-    /// Number of bytes at the start of `bytes` that are done; the next poll begins after them.
+    /// Number of bytes at the start of `bytes` that were visited or skipped; the next poll begins
+    /// after them.
     end: usize,
 }
 
@@ -297,8 +298,8 @@ fn read_lines(file: &Path, start: u64, most: u64, is_cut: bool) -> std::io::Resu
     let mut bytes = Vec::new();
     file.take(most).read_to_end(&mut bytes)?;
     let whole = memchr::memrchr(b'\n', &bytes).map_or(0, |last| last + 1);
-    // A full read without a line end lies within a line that is longer than one read. Its bytes
-    // are skipped.
+    // If `most` bytes were read and contain no line end, the line is longer than one read. These
+    // bytes are skipped.
     let is_endless = whole == 0 && bytes.len() as u64 == most;
     let first = if is_cut {
         memchr::memchr(b'\n', &bytes).map_or(whole, |end| end + 1)

@@ -341,8 +341,8 @@ fn cached_or_read(
 }
 
 /// Reads the manifest and rollups of a sink; `None` if the directory is not a sink or its manifest
-/// lists no sessions. Sessions that `before` (an earlier result) has are not searched for their
-/// first event again.
+/// lists no sessions. For sessions in `before`, an earlier result, the first event is not read
+/// again.
 fn read_sink(directory: &Directory, before: Option<&Sink>) -> Option<Sink> {
     if directory.kind != DirectoryKind::Sink {
         return None;
@@ -406,7 +406,7 @@ fn read_start(sink: &Path, file: &Path, session_id: &Text) -> Option<Start> {
     })
 }
 
-/// The peaks of each session of a sink whose rollups are up to date.
+/// The peaks of each session of a sink; empty if the sink's rollups are missing or out of date.
 fn peaks_of(sink: &Path, manifest: &Manifest) -> HashMap<Text, RunPeaks> {
     let rollups = read_totals(sink, manifest);
     let sessions = rollups.into_iter().flat_map(|file| file.sessions);

@@ -72,8 +72,8 @@ impl ChunkBuilder {
         Some(std::mem::replace(self, Self::with_capacity(0)).finish())
     }
 
-    /// Adds a record that the scanner has parsed and validated, with the integers of its metadata
-    /// if these match earlier ones.
+    /// Adds a record that the scanner has parsed and validated. `numbers` has the skeleton and the
+    /// integers of its metadata, if they differ from earlier metadata only in integers.
     pub(crate) fn push_record(&mut self, record: &RawRecord<'_>, numbers: Option<Numbered<'_>>) {
         let origin = self.raw_origin(&record.origin);
         let event_type = self.strings.intern(record.event_type);

@@ -71,8 +71,8 @@ pub(crate) struct Interner {
     lookups: usize,
 }
 
-/// Number of texts that are always looked up. Then lookups continue only as long as at least half
-/// of the looked-up texts were already known.
+/// Number of texts that are always looked up. Later texts are looked up only as long as at least
+/// half of the texts looked up so far were already in the pool.
 const TRIAL: usize = 1024;
 
 impl Interner {

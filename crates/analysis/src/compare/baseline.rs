@@ -154,14 +154,18 @@ impl<'a> Object<'a> {
     }
 
     fn wrong(&self, key: &str, what: &str) -> String {
+        format!("{} must be {what}", self.path_of(key))
+    }
+
+    /// The path of a key from the top of the document, in quotes.
+    fn path_of(&self, key: &str) -> String {
         let dot = if self.place.is_empty() { "" } else { "." };
-        format!("'{}{dot}{key}' must be {what}", self.place)
+        format!("'{}{dot}{key}'", self.place)
     }
 
     fn required(&self, key: &str) -> Read<&'a Value> {
-        self.map
-            .get(key)
-            .ok_or_else(|| self.wrong(key, "there, and is missing"))
+        let missing = || format!("{} is missing", self.path_of(key));
+        self.map.get(key).ok_or_else(missing)
     }
 
     fn text(&self, key: &str) -> Read<String> {
@@ -376,7 +380,7 @@ mod tests {
             ),
             (
                 text.replace("\"samples\": 12,", ""),
-                "'ranks.samples' must be there",
+                "'ranks.samples' is missing",
             ),
             (
                 text.replace("1024.25", "-1"),

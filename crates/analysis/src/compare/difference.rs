@@ -11,7 +11,7 @@ use crate::detect::{Levels, Measure, Metric, TrackLevels, Unit};
 const SIGMAS: f64 = 3.0;
 /// Changes of a rank's memory below this many bytes are too small to be reported.
 const SMALLEST_BYTES: f64 = 16.0 * 1_048_576.0;
-/// A change of at least that many bytes matters when it reaches this share of the device's memory.
+/// A change of at least `SMALLEST_BYTES` matters when it reaches this share of the device's memory.
 const SMALLEST_SHARE_OF_DEVICE: f64 = 0.005;
 /// A change also matters when it reaches this share of the rank's peak. Without the limit relative
 /// to the rank's peak, a small process on a large device could double its memory without a report.
@@ -142,7 +142,7 @@ impl Difference {
     }
 }
 
-/// Whether a number is above zero beyond its noise; `None` when the noise is unknown.
+/// Whether a number is above zero by more than its noise; `None` when the noise is unknown.
 pub(super) fn is_above_noise(measure: Measure) -> Option<bool> {
     Some(measure.value > SIGMAS * measure.noise?)
 }
@@ -157,7 +157,7 @@ pub(super) struct Yardstick {
     device: Option<f64>,
     /// The highest memory use of the rank on the base side, in bytes.
     peak: f64,
-    /// Length of the recording in seconds, of the side that was recorded for less time.
+    /// Length in seconds of the shorter one of the two recordings.
     seconds: f64,
 }
 

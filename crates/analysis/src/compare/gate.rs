@@ -28,7 +28,7 @@ pub struct Gates {
     pub max_peak_growth: Option<GrowthLimit>,
     /// Fastest growth of a rank's memory over time on the new side that passes.
     pub max_slope: Option<SlopeLimit>,
-    /// Maximum number of bytes that each step of a rank may leave allocated on the new side.
+    /// Fastest growth of a rank's allocated memory per step on the new side that passes.
     pub max_leak_per_step: Option<StepLimit>,
     /// Largest growth of a rank's hidden memory (device memory in use outside the allocator), from
     /// the base side to the new side, that passes.
@@ -305,8 +305,9 @@ fn named_device(rank: &TrackLevels, ranks: &[TrackLevels]) -> Option<i64> {
     (same > 1).then_some(rank.device_id)
 }
 
-/// Evaluates the limit on memory kept per step, for the new side only. A device that no step uses
-/// has no leak per step, so the result of a rank is unknown only when none of its devices has one.
+/// Evaluates the limit on the leak per step, for the new side only. On a device that no step uses
+/// this number is unknown, so too little was recorded of a rank only when it is unknown on all
+/// devices of the rank.
 fn leaks(comparison: &Comparison, limit: f64) -> Vec<Miss> {
     let ranks = &comparison.new.profile.ranks;
     if ranks.is_empty() {

@@ -105,8 +105,8 @@ impl Diagnosis {
         all
     }
 
-    /// Whether no detector found anything or had enough data to decide, because the recording is
-    /// too short.
+    /// Whether the recording is too short: no detector found a problem, and none had enough data to
+    /// rule one out.
     #[must_use]
     pub fn is_too_short(&self) -> bool {
         // Even a short run shows that memory did not run out, so a clear answer about the OOM risk

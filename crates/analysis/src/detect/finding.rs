@@ -103,7 +103,7 @@ pub struct Finding {
     /// Seconds from the last sample until the device is full; `None` when growth does not fill the
     /// device.
     pub time_to_full_s: Option<f64>,
-    /// Share of findings with this confidence that are correct, 0 to 1.
+    /// Estimated probability that the finding is correct, 0 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub confidence: f64,
     /// The marked phase in which the problem began.

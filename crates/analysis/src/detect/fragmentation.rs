@@ -12,8 +12,8 @@ use crate::stats::{median, quantile};
 /// lower because a peak sampled late hides a part of the growth.
 const MIN_EXCESS: f64 = 0.15;
 /// Minimum number of climbs (rises of reserved memory that no new highest allocation explains), and
-/// the largest share of the growth that one climb may contribute. A single climb may cover a peak
-/// that fell between two samples.
+/// the largest share of the growth that one climb may contribute. The reason for a single climb may
+/// be a peak of allocations between two samples.
 const MIN_CLIMBS: usize = 3;
 const MAX_SINGLE: f64 = 0.6;
 /// Smallest climb of reserved memory that counts, as a share of the total growth.
@@ -27,8 +27,8 @@ const MAX_EARLY: f64 = 0.85;
 /// Share of the bytes of all climbs after which fragmentation counts as begun, because earlier
 /// climbs of reserved memory may only cover a peak between two samples.
 const BEGUN: f64 = 0.08;
-/// Largest growth of the highest allocation, as a share of the growth of reserved memory above it.
-/// When the highest allocation grows by more than this share, reserved memory only follows the
+/// Largest growth of the peak of allocated memory, as a share of the growth of the memory that is
+/// reserved in excess of this peak. When the peak grows by more, reserved memory only follows the
 /// allocations. A peak that rises at once by `SUDDEN` of the device or more is not counted, because
 /// it is a spike or a jump.
 const MAX_PEAK_GROWTH: f64 = 0.8;

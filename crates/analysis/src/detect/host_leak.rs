@@ -17,7 +17,8 @@ const MIN_SAMPLES: usize = 48;
 /// Numbers of time blocks that the samples are divided into, tried in this order; memory must rise
 /// in nearly every block.
 const BLOCKS: [usize; 3] = [24, 12, 8];
-/// Growth that was confirmed in at least this many time blocks can count as strong.
+/// Growth counts as strong only if it was confirmed in at least this many time blocks. Growth that
+/// is not strong is only a note.
 const MANY_BLOCKS: usize = 12;
 /// Smallest growth of host memory that is reported, in bytes. Without a leak, ordinary heaps grow
 /// and shrink by less than that.
@@ -102,7 +103,7 @@ impl<'a> HostEvidence<'a> {
         found
     }
 
-    /// Whether `stormlog run` recorded the host memory of more than a start-up.
+    /// Whether `stormlog run` recorded host memory beyond the start-up of the program.
     pub(super) fn is_recorded(&self) -> bool {
         self.is_recorded
     }
@@ -378,7 +379,7 @@ impl HostGrowth<'_> {
             if self.end.may_go_on() {
                 format!("; the memory limit is reached in about {left}")
             } else {
-                format!("; at this rate the memory limit is reached {left} later")
+                format!("; a longer run would have reached the memory limit after another {left}")
             }
         });
         let found = self

@@ -5,9 +5,9 @@ use super::evidence::{Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, confidence, draft, words};
 use crate::stats::{median, quantile, robust_sigma};
 
-/// Smallest excess of a rank's memory over the other ranks that is reported, as a share. Ordinary
-/// differences between ranks stay below 6 %, real cases start at 13 %, and an imbalance is defined
-/// as more than 10 %.
+/// Smallest excess of a rank's memory over the median of the other ranks that is reported, as a
+/// share of that median. Ordinary differences between ranks stay below 6 %, real cases start at
+/// 13 %, and an imbalance is defined as more than 10 %.
 const MIN_SHARE: f64 = 0.10;
 /// Smallest excess of a rank's memory that is reported, in standard deviations over all ranks.
 const MIN_SIGMAS: f64 = 4.0;
@@ -69,9 +69,9 @@ fn profile(subject: &Subject) -> Option<Profile> {
     (steady.len() >= MIN_SAMPLES).then(|| QUANTILES.map(|q| quantile(steady, q)))
 }
 
-/// The excess of a rank's memory over the other ranks as a share, and the typical bytes of the
-/// others. The excess is the median over the quantiles, because one or two quantiles may depend on
-/// where in the steps the samples happened to fall.
+/// The excess of a rank's memory over the median of the other ranks, as a share of that median, and
+/// that median in bytes. Of the excesses at all quantiles, the middle one is returned, because one
+/// or two quantiles may depend on where in the steps the samples happened to fall.
 fn above_others(own: &Profile, sorted: &[Vec<f64>]) -> Option<(f64, f64)> {
     let mut shares: Vec<(f64, f64)> = own
         .iter()

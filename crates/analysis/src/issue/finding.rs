@@ -17,7 +17,8 @@ use crate::detect::{Diagnosis, Finding, Kind, Severity};
 use crate::query::SourceKind;
 use crate::timeline::{self, Member};
 
-/// Returns the file that evidence from a session names as its source, and the kind of that source.
+/// A function that returns the file to name as the source of evidence from a session, and the kind
+/// of that source.
 pub(crate) type Home<'h> = dyn Fn(Member<'_>) -> (Text, SourceKind) + Sync + 'h;
 
 /// The findings of a run, each as a hit (one occurrence) of an issue.
@@ -192,7 +193,7 @@ fn title(kind: Kind) -> &'static str {
         Kind::Fragmentation => "Fragmentation",
         Kind::StepChange => "Step change",
         Kind::TransientSpike => "Transient spike",
-        Kind::RankFirstCause => "Rank that began it",
+        Kind::RankFirstCause => "Rank on which a problem began",
         Kind::RankImbalance => "Rank imbalance",
     }
 }

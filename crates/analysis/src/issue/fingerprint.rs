@@ -32,7 +32,7 @@ const STEM_LIMIT: usize = 120;
 /// Why no fingerprint can be computed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the error message of a variant describes it")]
 pub enum FingerprintError {
     #[error("fingerprint dimension keys must be non-empty strings")]
     BlankKey,

@@ -21,7 +21,7 @@ pub const SIDECAR_NAME: &str = "issues.json";
 /// Why a sidecar cannot be read or changed; every error message names the file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the error message of a variant describes it")]
 pub enum SidecarError {
     #[error("cannot read '{}': {cause}", .file.display())]
     Read { file: PathBuf, cause: io::Error },

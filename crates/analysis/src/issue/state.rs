@@ -22,7 +22,7 @@ const SAID: [&str; 4] = ["changed_at_ns", "changed_by", "reason", "ignored_until
 /// Why a document is not a valid `issues.json`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the error message of a variant describes it")]
 pub enum StateError {
     #[error("not an object")]
     NotAnObject,

@@ -146,8 +146,8 @@ impl Artifact {
         }
         if shape == Shape::DiagnoseBundle {
             let recorded = directory.join(BUNDLE_SINK);
-            // Bundles of this version contain a sink with the events, which is read instead of the
-            // timeline because it is more detailed.
+            // Unlike those of stormlog 0.3.9, bundles of Stormlog contain a sink with the events,
+            // which is read instead of the timeline because it is more detailed.
             return match Self::in_directory(&recorded, &recorded) {
                 Ok(Self::Sink { .. }) if !is_inside(directory, &recorded) => {
                     Err(read_error(&recorded, Refused::Outside.into()))

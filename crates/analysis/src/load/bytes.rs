@@ -142,8 +142,8 @@ pub fn read_document(path: &Path) -> Result<Vec<u8>, LoadError> {
     read_text(open(path)?, path, u64::MAX)
 }
 
-/// Largest manifest or other description that is read, in bytes, so that a huge file cannot fill
-/// the memory.
+/// Largest file that describes an artifact (such as a manifest) that is read, in bytes, so that a
+/// huge file cannot fill the memory.
 const LONGEST_BESIDE: u64 = 256 << 20;
 
 /// Reads a file inside an artifact that describes the artifact, such as a manifest.
@@ -153,7 +153,7 @@ pub(crate) fn read_beside(artifact: &Path, path: &Path) -> Result<Vec<u8>, LoadE
     read_text(source, path, LONGEST_BESIDE)
 }
 
-/// Reads a file that describes an artifact, from a path that the catalog found.
+/// Reads a file that describes an artifact, from a path that the catalog of a query found.
 pub(crate) fn read_described(path: &Path) -> Result<Vec<u8>, LoadError> {
     read_text(open(path)?, path, LONGEST_BESIDE)
 }

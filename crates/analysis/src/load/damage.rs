@@ -8,8 +8,9 @@ use serde::{Serialize, Serializer};
 
 use crate::document::shown_path;
 
-/// Maximum number of damaged places of an artifact that are listed by default. Further damaged places are only
-/// counted, so that a file full of damage does not take more memory than a file of events.
+/// Maximum number of damaged places of an artifact that are listed by default. Further damaged
+/// places are only counted, so that a file full of damage does not take more memory than a file of
+/// events.
 pub(crate) const MOST_LISTED: usize = 100_000;
 
 /// A part of a file that was skipped because it could not be read.

@@ -27,7 +27,7 @@ use crate::timeline::{Member, Run, runs};
 const MOST_BYTES: u64 = 1 << 30;
 
 /// A file that was read in more pieces than this is read again as a whole, because every piece
-/// stores its own copy of the texts.
+/// stores its own copy of texts that recur in the events.
 const MOST_PIECES: usize = 64;
 
 /// Maximum number of damaged places of one file that are listed.

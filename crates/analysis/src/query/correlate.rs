@@ -210,7 +210,7 @@ impl Moment {
 }
 
 impl super::Store {
-    /// The evidence around a point in time, the most certain and nearest first.
+    /// The evidence around a point in time: the surest relation first, then the nearest in time.
     pub fn correlate(
         &self,
         filter: &CorrelationFilter,

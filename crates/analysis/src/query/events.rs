@@ -101,7 +101,7 @@ pub(super) struct Home {
 #[derive(Clone, Debug, Default)]
 pub struct EventRows {
     homes: Arc<[Home]>,
-    /// For each row, the index of its home and the index of the event in that home.
+    /// For each row, the index of its [`Home`], and the index of the event in that `Home`.
     rows: Vec<(u32, u32)>,
 }
 

@@ -189,7 +189,7 @@ pub(crate) fn run_contexts(sessions: &[SessionRow], envelopes: &[RunEnvelope]) -
     runs
 }
 
-/// The id of a run, or a similar id if another run already has it.
+/// An id for a run: `id`, or a variant of it (`implicit:id`, `implicit:id:2`) if it is taken.
 fn free_id(id: Text, taken: &HashSet<Text>) -> Text {
     if !taken.contains(&id) {
         return id;

@@ -91,7 +91,7 @@ pub(crate) fn scan<'a>(
         let entry = sessions.entry(id).or_insert((segment.session, Vec::new()));
         entry.1.push(events);
     }
-    // The sessions are listed in the order in which loading the sink lists them.
+    // The sessions have the same order as when the sink is loaded completely.
     let mut scanned: Vec<Scanned<'a>> = sessions
         .into_iter()
         .filter_map(|(id, (summary, parts))| {

@@ -26,7 +26,7 @@ pub struct Sighting {
     pub session_id: Option<Text>,
     /// The rank of the event; `None` for a bundle.
     pub rank: Option<i64>,
-    /// A text for the user: that of the event, the type of an event without a text, or the reason
+    /// A text for the user: the context of the event, its type if it has no context, or the reason
     /// that a bundle records.
     pub message: Text,
     /// Path of the file that contains the event, or of the bundle.

@@ -3,8 +3,8 @@
 //!
 //! Files of one source whose events follow each other in time form a chain. A thread per chain
 //! reads its events block by block, and the chains are merged. Within a chain, events are sorted
-//! over a window of some ten thousand events. An event that comes so late in its file that later
-//! events were already listed is listed out of order, and counted.
+//! over a window of some ten thousand events. An event whose line comes so late in its file that
+//! events of a later time were already listed is listed out of order, and counted.
 
 mod cursor;
 mod survey;
@@ -37,8 +37,9 @@ const MOST_CHAINS: usize = 64;
 const WINDOW: usize = 1 << 14;
 const LEAST_WINDOW: usize = 1 << 9;
 
-/// A chain is opened this long before its first event is due, because neighbouring lines of a file
-/// may be slightly out of order.
+/// A chain is opened when the next event to list is at most this much earlier than the first event
+/// of the chain. Neighbouring lines of a file may be slightly out of order, so events that are
+/// earlier than the first one may follow it.
 const AHEAD_NS: i64 = 10_000_000_000;
 
 /// Maximum number of blocks that a reading thread may read before they are used.
@@ -281,7 +282,7 @@ impl<'a> Merge<'a> {
                 path: path_text(path),
                 message: format!(
                     "{late} events are listed after events of a later time: the clock went back \
-                     by more than the {WINDOW} events that are sorted at a time"
+                     too far for sorting {WINDOW} events at a time"
                 ),
             });
         }

@@ -6,8 +6,8 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::catalog::CatalogWarning;
 
-/// Warnings in the order in which they were added. A file full of damage has a hundred thousand of
-/// them, so a warning that is already in the list is found by its hash.
+/// Warnings in the order in which they were added. A file full of damage may have a hundred
+/// thousand of them, so a warning that is already in the list is found by its hash.
 #[derive(Debug, Default)]
 pub(super) struct Warnings {
     pub(super) list: Vec<CatalogWarning>,

@@ -1,10 +1,10 @@
 //! Aligns the clocks of ranks on different hosts.
 //!
-//! Ranks of one job load, step, evaluate and stop together. Common events of the ranks therefore
-//! show how far their clocks differ: the end of the model load, marked phases, and the first and
-//! last sample. Each common event may be recorded at a wrong time, because a recorder may attach
-//! late or a rank may stop early, so the median of the clock differences is used. Ranks of one host
-//! share a clock.
+//! The ranks of a job load the model, evaluate and stop at about the same times. These common
+//! events therefore show how far the clocks of the ranks differ: the end of the model load, marked
+//! phases, and the first and last sample. Each common event may be recorded at a wrong time,
+//! because a recorder may attach late or a rank may stop early, so the median of the clock
+//! differences is used. Ranks of one host share a clock.
 
 use std::collections::BTreeMap;
 

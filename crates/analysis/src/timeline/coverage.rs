@@ -27,7 +27,8 @@ pub struct RankCoverage {
     /// When the last sample was taken.
     #[serde(rename = "last_timestamp_ns")]
     pub last_ns: i64,
-    /// The median time between samples of the longest track; `None` with fewer than two samples.
+    /// The median time between samples of the track with the most samples; `None` with fewer than
+    /// two samples.
     #[serde(rename = "median_interval_ns")]
     pub interval_ns: Option<i64>,
     /// Number of samples that came more than two sampling intervals after the previous one.
@@ -76,7 +77,8 @@ impl Run {
                 &devices
             })
         };
-        // Finding the sampling gaps reads every sample, and a run may have thousands of ranks.
+        // The ranks are processed in parallel: finding the sampling gaps reads every sample, and a
+        // run may have thousands of ranks.
         let ranks: Vec<Vec<&Track>> = ranks.into_values().collect();
         ranks.into_par_iter().map(of_rank).collect()
     }

@@ -43,7 +43,7 @@ pub enum End {
     KernelOomKill,
 }
 
-/// The JSON keys of an end in documents.
+/// The JSON object that describes how a process ended.
 #[derive(Serialize, JsonSchema)]
 struct EndKeys {
     /// The kind of end, such as `exit` or `signal`.
@@ -117,8 +117,8 @@ impl End {
         )
     }
 
-    /// The severity of the end as a number; a higher number is worse. A run ends like its process
-    /// with the worst end.
+    /// The severity of the end as a number; a higher number is worse. The end of a run is the worst
+    /// end of its processes.
     pub(crate) fn gravity(&self) -> u8 {
         match self {
             Self::Unknown => 0,
@@ -294,7 +294,7 @@ impl Facts {
 /// shuts down.
 const LAST_BREATH_NS: i64 = 3_000_000_000;
 
-/// Whether the recording stopped soon after an error, so that the error ended the program.
+/// Whether the recording stopped soon after an error, which means that the error ended the program.
 pub(crate) fn is_over(error_ns: i64, last_sample_ns: i64) -> bool {
     last_sample_ns.saturating_sub(error_ns) <= LAST_BREATH_NS
 }

@@ -179,9 +179,9 @@ enum Key {
     Artifact(usize),
 }
 
-/// Splits sessions without a run id where `stormlog run` was started again: at a session of a known
-/// rank in another process that begins after all earlier sessions have ended. Version 0.4.0 began
-/// each run with a session of host memory and recorded no run id.
+/// Splits sessions without a run id, such as those of version 0.4.0, where `stormlog run` was
+/// started again: at a session inside the program that begins after all earlier sessions have
+/// ended, and whose rank had an earlier session in another process.
 fn started_again(run: Vec<usize>, sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
     let begins = |index: usize| sessions[index].is_inside_program;
     let has_id = |index: usize| sessions[index].run_id.is_some();
@@ -244,8 +244,8 @@ pub fn of_devices<'a>(sessions: &[&'a LoadedSession]) -> Vec<&'a LoadedSession> 
 }
 
 /// Splits a job into attempts, the latest first. A new attempt begins when a rank starts again in
-/// another process after all sessions of the previous attempt have ended. A rank that is new in the
-/// attempt never begins another one, so that ranks whose clocks differ stay together.
+/// another process after all sessions of the previous attempt have ended. The first session of a
+/// rank never begins a new attempt, so that ranks whose clocks differ stay in one attempt.
 fn attempts(job: &[usize], sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
     let recorded = |index: usize| Some((index, sessions[index].recorded.as_ref()?));
     let mut spans: Vec<(usize, &Recorded)> =

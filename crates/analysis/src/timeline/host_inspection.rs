@@ -22,7 +22,8 @@ pub struct HostHolder {
     pub bytes: i64,
     /// Bytes that the holder gained during the inspection.
     pub bytes_gained: i64,
-    /// The only line of the program that adds to the holder, as file, line and function.
+    /// The line of the program that adds to the holder, as file, line and function, if only one
+    /// line can add to it.
     pub added_at: Option<(String, u32, String)>,
 }
 
@@ -30,7 +31,7 @@ pub struct HostHolder {
 /// memory mappings grew while the process ran.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostInspection {
-    /// Length of the inspection of Python objects in milliseconds; `None` for a process that was
+    /// Duration of the inspection of Python objects in milliseconds; `None` for a process that was
     /// only measured from outside.
     pub inside_ms: Option<i64>,
     /// Bytes gained by all Python objects during the inspection.

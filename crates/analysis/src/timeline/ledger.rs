@@ -123,7 +123,10 @@ impl Ledger {
         match (state.as_deref(), reason) {
             (Some("on"), _) => {}
             (Some("ended"), Some(reason)) => {
-                let what = format!("memory that libraries allocated later ({reason})");
+                let what = format!(
+                    "memory that libraries allocated after Stormlog stopped following them \
+                     ({reason})"
+                );
                 self.unknown.push(what);
             }
             (Some("unavailable"), Some(reason)) => {

@@ -1,6 +1,6 @@
-//! Parses the cause of an out-of-memory error from the metadata of its event: the line, the failed
-//! operation and the holders of the memory. The metadata of an event is hostile input, so texts and
-//! lists are limited.
+//! Parses the cause of an out-of-memory error from the metadata of its event: the line of code, the
+//! failed operation and the holders of the memory. The recording may come from an untrusted source,
+//! so the lengths of texts and lists are limited.
 
 use std::collections::BTreeMap;
 
@@ -32,9 +32,10 @@ const CATEGORIES: [&str; 7] = [
 /// The state of memory when an allocation failed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Failure {
-    /// The library function that requested the memory, or `backward`.
+    /// The library function that requested the memory; `backward` in a backward pass.
     pub operation: Option<String>,
-    /// Bytes in live tensors when the allocation failed, or the host memory of the process.
+    /// Bytes in live tensors when the allocation failed. When host memory ran out, the host memory
+    /// of the process.
     pub allocated_bytes: Option<i64>,
     /// Bytes by category (`parameters`, `activations`, ..., `unnamed`), the largest first. The list
     /// is empty for host memory, or when the holders of memory could not be searched for.
@@ -52,14 +53,14 @@ pub struct Failure {
 pub struct Held {
     /// The holder, worded for a sentence: "`aux` in `__main__`".
     pub holder: String,
-    /// The category of the held memory, such as `activations`, or `host`.
+    /// The category of the held memory, such as `activations`; `host` for host memory.
     pub category: String,
     /// Bytes that the holder held.
     pub bytes: i64,
 }
 
-/// Adds the cause of a failed request from the entry `cause` of its metadata. Missing or malformed
-/// values of the cause stay unknown.
+/// Sets the cause in `mark` from the entry `cause` of the failed request's metadata. Missing or
+/// malformed values of the cause stay unknown.
 pub(super) fn fill(mark: &mut OomMark, request: &Map) {
     let Some(cause) = request.get("cause").and_then(Value::as_map) else {
         return;

@@ -7,10 +7,10 @@ const LATE_INTERVALS: i64 = 2;
 /// A pause between two samples is a sampling gap only if it is longer than this many median
 /// sampling intervals.
 const GAP_MEDIANS: i64 = 10;
-/// A sampling gap is also longer than this multiple of the intervals' 95th percentile, so that a
-/// recorder that samples only when memory changes has no gaps.
+/// A sampling gap must also be longer than this multiple of the intervals' 95th percentile, so that
+/// a recorder that samples only when memory changes has no gaps.
 const GAP_USUAL: i64 = 4;
-/// A sampling gap is also longer than this many sampling intervals declared by the recorder.
+/// A sampling gap must also be longer than this many sampling intervals declared by the recorder.
 const GAP_DECLARED: i64 = 5;
 /// Minimum number of samples needed to detect sampling gaps.
 const MIN_SAMPLES: usize = 3;

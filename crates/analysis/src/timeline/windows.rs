@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use stormlog_format::{Map, Value};
 
-/// At most this many are read of each: evidence windows, stacks, frames per stack, sites per window
-/// and holders.
+/// Maximum number of evidence windows, of stacks, of frames per stack, of sites per window and of
+/// holders that are read.
 const MOST: usize = 64;
 /// Longest text that is kept, in bytes.
 const LONGEST_TEXT: usize = 1024;
@@ -45,8 +45,8 @@ impl Site {
 /// stack of each allocation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WindowEvidence {
-    /// Whether the evidence windows began and ended at step ends; otherwise they began and ended by
-    /// time.
+    /// Whether the evidence windows began and ended at step ends; otherwise they began and ended at
+    /// times that do not depend on steps.
     pub by_steps: bool,
     /// The reason why no further evidence windows were opened, if any.
     pub reason: Option<String>,

@@ -3,7 +3,7 @@
 //! Reading the kernel's file `maps`, which lists mappings without looking at their pages, costs
 //! microseconds. For the kernel's file `smaps`, the kernel walks the page tables and holds a lock
 //! that the process needs, so `smaps` is not read. Mappings show a leak, because a leak makes the
-//! allocator map new memory, while a buffer that was reserved as a whole and fills up maps none.
+//! allocator map new memory. A buffer that is mapped as a whole and filled later does not.
 
 use std::collections::BTreeMap;
 use std::fs::File;

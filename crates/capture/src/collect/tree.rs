@@ -166,8 +166,8 @@ impl TreeCollector {
         self.processes.insert(pid, process);
     }
 
-    /// The memory of all processes of the tree together, and whether shared pages are certainly
-    /// counted once.
+    /// The memory of all processes of the tree: the sums by kind, in which a shared page counts for
+    /// each of its processes; the total in which it counts once; and whether that is certain.
     fn total(&mut self) -> (Parts, u64, bool) {
         let mut sum = Parts::default();
         let mut once = 0_u64;

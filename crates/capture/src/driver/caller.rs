@@ -8,7 +8,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "the C library lists loaded libraries, and the unwinder stack frames, by C callbacks"
+    reason = "the C library and the unwinder pass libraries and stack frames to C callbacks"
 )]
 
 use std::ffi::{CStr, c_int, c_void};

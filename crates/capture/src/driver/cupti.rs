@@ -448,8 +448,8 @@ fn allocated(data: &CallbackData, call: Call) {
     holdings::all().add(key, block);
 }
 
-/// Whether PyTorch's allocator asked for the memory: PyTorch itself records the lines of its
-/// allocations, and a thread must not wait here while the allocator holds its lock.
+/// Whether PyTorch's allocator asked for the memory. Its lines are not looked up: PyTorch itself
+/// records them, and a thread must not wait for the lookup while the allocator holds its lock.
 fn is_of_pytorch(library: Option<&str>) -> bool {
     library.is_some_and(|name| name.starts_with("libc10_cuda"))
 }

@@ -22,7 +22,7 @@ pub struct Site {
 /// The kind of memory that was allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// Device memory, which stays on the device from its allocation on.
+    /// Device memory that is not from a pool, and that the driver does not move to the host.
     Device,
     /// Memory from a memory pool of the driver, which keeps freed memory for later allocations.
     Pool,

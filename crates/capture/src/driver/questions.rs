@@ -24,8 +24,8 @@ const PERIOD: Duration = Duration::from_mins(1);
 /// it allocates, because the thread that answers needs this lock.
 const MOST_UNANSWERED: u32 = 8;
 
-/// The question of an allocating thread, which line of Python it executes. The thread waits for the
-/// answer.
+/// A question of an allocating thread: which line of Python does it execute? The thread waits for
+/// the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
     /// The number of the question. An answer with the number of an earlier question comes too late

@@ -41,8 +41,7 @@ pub struct Dump {
     pub custom_metadata: Map,
     /// The id, status and times of the recorder's session; `None` when no session was recorded.
     pub session: Option<SessionSummary>,
-    /// Facts about the machine and its runtime, for the key `system` in the file of the
-    /// environment.
+    /// Facts about the machine and its runtime, for the key `system` in `environment.json`.
     pub system: Map,
     /// The pid of the process whose memory ran out.
     pub pid: u32,

@@ -19,8 +19,8 @@ const REPEAT_NS: i64 = 60_000_000_000;
 /// Loading is over when memory use has not risen to a new peak for this time.
 const SETTLED_NS: i64 = 5_000_000_000;
 
-/// How long after its start a program counts as loading at most, even if its memory has grown all
-/// the time.
+/// A program counts as loading for at most this time after the first sample, even if its memory
+/// still grows.
 const LOADING_NS: i64 = 60_000_000_000;
 
 /// How far fragmentation must be above the highest value seen during loading before it causes an
@@ -210,7 +210,7 @@ impl AlertState {
         let large = change as f64 > thresholds.get(LEAK);
         let given = thresholds.is_given(LEAK);
         // Every training step allocates memory again that was in use before, so only a jump to a
-        // new peak counts as a large allocation.
+        // new peak counts as a large allocation, unless the user set the limit.
         let holds = large && (given || (new_peak && self.has_settled()));
         if self.enters(Condition::LargeAllocation, holds, now) {
             alerts.push(Alert {
@@ -289,7 +289,7 @@ impl AlertState {
         self.loading.is_some_and(|loading| loading.over)
     }
 
-    /// Whether a condition for an alert that holds should be reported at this time.
+    /// Whether to report a condition now: it holds, and its last report is at least a minute old.
     fn enters(&mut self, condition: Condition, holds: bool, now: i64) -> bool {
         let reported = self.reported.entry(condition).or_default();
         let due = reported.at_ns.is_none_or(|at| now - at >= REPEAT_NS);

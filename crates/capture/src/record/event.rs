@@ -149,8 +149,8 @@ impl TrackedEvent {
     }
 
     /// Names of the counters that are unknown, but for which a record of version 3 must contain a
-    /// number. A process has no allocator for host memory: what it reserved and what it uses equal
-    /// what it allocated, so the reserved and used bytes are not unknown.
+    /// number. Host memory has no separate counters of reserved and used bytes: they equal the
+    /// allocated bytes, so they are known whenever the allocated bytes are.
     fn unknown_fields(&self) -> Vec<&'static str> {
         let counters = &self.counters;
         let is_listed = counters.allocator_allocated_bytes.is_none() || !self.source.is_host();

@@ -21,8 +21,9 @@ impl Recorder {
         self.with_channels(|channels| channels.first_mut().and_then(Channel::look))?
     }
 
-    /// The statistics of a session that Python's trackers of device memory return, under their
-    /// names. The argument `last_bundle` is the path of the last out-of-memory bundle.
+    /// The statistics of a session that Python's trackers of device memory return, under the names
+    /// that the trackers use. The argument `last_bundle` is the path of the last out-of-memory
+    /// bundle.
     pub fn device_statistics(&self, last_bundle: Option<&Text>) -> Map {
         let current = self.current();
         let health = self.with_channels(|channels| {
@@ -85,7 +86,8 @@ impl Recorder {
         map
     }
 
-    /// The statistics of a session that Python's tracker of host memory returns, under their names.
+    /// The statistics of a session that Python's tracker of host memory returns, under the names
+    /// that the tracker uses.
     pub fn host_statistics(&self) -> Map {
         let current = self.current().map(|reading| reading.level());
         let state = self.state();

@@ -76,7 +76,7 @@ pub struct PhaseStacks {
 }
 
 impl PhaseStacks {
-    /// Forgets all open phases, and restarts the numbers of beginnings and ends of phases at one.
+    /// Forgets all open phases, and numbers the beginnings and ends of phases from one again.
     pub fn reset(&mut self) {
         *self = Self::default();
     }

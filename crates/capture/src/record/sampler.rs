@@ -12,7 +12,7 @@ pub(crate) enum Beat {
     Last,
 }
 
-/// Extra time that the end of a session grants to a sample in progress.
+/// How much longer than the sampling interval the end of a session waits for a sample in progress.
 const GRACE: Duration = Duration::from_millis(80);
 
 #[derive(Debug, Default)]

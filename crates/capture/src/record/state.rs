@@ -32,8 +32,8 @@ pub(super) struct State {
     pub(super) notices: Vec<String>,
     pub(super) sampler: Option<Sampler>,
     pub(super) source_gone: bool,
-    /// The number of sessions so far; a sampler that still runs after the end of its session cannot
-    /// add events to the next session.
+    /// A number that rises at the start and at the end of each session. A sampling thread that
+    /// still runs after its session has an older number, and its samples are dropped.
     pub(super) generation: u64,
 }
 

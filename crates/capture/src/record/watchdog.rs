@@ -33,7 +33,7 @@ impl Cleanup {
 /// Decides for each alert whether the program should free memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Watchdog {
-    /// The percentage of the memory in use from which a warning calls for a cleanup.
+    /// A warning calls for a cleanup when at least this percentage of the memory is in use.
     usage_percent: f64,
     last: Option<Instant>,
 }

@@ -49,8 +49,8 @@ pub(super) fn without_webhooks(plain: &str) -> Option<String> {
         if slash < done {
             continue;
         }
-        // In the table's address of a webhook, the host is before the slash, and the fixed part of
-        // the path is after the slash.
+        // In each address of `WEBHOOKS`, the host is before the first slash, and the part of the
+        // path that is not secret is after it.
         let is_here = |webhook: &&&str| {
             let (before, after) = webhook.split_once('/').unwrap_or((webhook, ""));
             plain[..slash].ends_with(before) && plain[slash + 1..].starts_with(after)

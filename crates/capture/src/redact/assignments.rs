@@ -12,14 +12,14 @@ const SCHEMES: [&str; 5] = ["bearer", "basic", "token", "digest", "negotiate"];
 const SECRET_LENGTH: usize = 16;
 
 /// A value of a secret name that is longer than this, in bytes, is hidden in any case; a shorter
-/// one is checked first, because it may be a placeholder or an ordinary word. The limit on the
-/// length of a value bounds the time for a text that consists of names, because a value is read
-/// once for every name before it.
+/// one is checked first, because it may be a placeholder or an ordinary word. The limit also bounds
+/// the time for a text such as `pwd=/pwd=/pwd=/…`, in which the value of each name is the whole
+/// rest of the text.
 const LONGEST_VALUE: usize = 1024;
 
 /// Replaces the values of secret names; returns `None` when the text has no such value. Values of
-/// secret names are also found in a JSON document that is torn, nested in another document, or
-/// invalid.
+/// secret names are also found in a JSON document that is cut off, invalid, or a text in another
+/// document.
 pub(super) fn without_assignments(plain: &str) -> Option<String> {
     let mut out = Hidden::new(plain);
     let mut at = 0;

@@ -1,33 +1,31 @@
 //! The formats of tokens of well-known services. The table of formats has one line for each format:
-//! the text at the start of a token, the characters that may follow besides letters and digits,
+//! the prefix of a token, the characters that may follow besides letters and digits,
 //! their least number, and a condition that excludes ordinary words.
 
 use Need::{Capitals, Dense, Digit, Mixed, Nothing};
 
-/// What the part of a token after its fixed start must contain.
+/// What a token (a secret in a known format) must contain after its prefix, such as `ghp_`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Need {
-    /// The part after the fixed start may contain anything, because no ordinary word begins with
-    /// the fixed start.
+    /// Anything, because no ordinary word begins with the prefix.
     Nothing,
-    /// The part after the fixed start must contain at least one digit.
+    /// At least one digit.
     Digit,
-    /// The part after the fixed start must contain a digit, an upper-case letter and a lower-case
-    /// letter.
+    /// A digit, an upper-case letter and a lower-case letter.
     Mixed,
-    /// The part after the fixed start must contain only upper-case letters and digits.
+    /// Only upper-case letters and digits.
     Capitals,
-    /// The part after the fixed start must contain a digit, and a sequence of letters and digits
-    /// that is longer than a word.
+    /// A digit, and a sequence of letters and digits that is longer than a word.
     Dense,
 }
 
 /// The format of one kind of token, such as GitHub's `ghp_` and at least 16 letters and digits.
 pub(super) struct Format {
+    /// The prefix: the text with which every token of this format begins.
     pub(super) start: &'static str,
-    /// Characters that may follow the fixed start of a token, besides letters and digits.
+    /// Characters that may follow the prefix, besides letters and digits.
     others: &'static str,
-    /// The least number of bytes after the fixed start. A shorter text is not a token.
+    /// The least number of bytes after the prefix. A shorter text is not a token.
     least: usize,
     need: Need,
 }
@@ -243,7 +241,7 @@ impl Starts {
     }
 
     /// The index of three bytes in the table of first bytes; upper-case and lower-case letters have
-    /// the same index, because some fixed starts are not case-sensitive.
+    /// the same index, because some prefixes are not case-sensitive.
     const fn bit_index(first: u8, second: u8, third: u8) -> usize {
         let [first, second, third] = [first | 0x20, second | 0x20, third | 0x20];
         let mixed = (first as usize) ^ ((second as usize) << 3) ^ ((third as usize) << 5);
@@ -318,7 +316,7 @@ impl Need {
 /// consist of.
 const DENSE_LENGTH: usize = 12;
 
-/// One part of a token that has no fixed start: the allowed bytes, and their least and greatest
+/// One part of a token that has no prefix: the allowed bytes, and their least and greatest
 /// number.
 struct Run(fn(u8) -> bool, usize, usize);
 
@@ -332,7 +330,7 @@ const ALNUM: fn(u8) -> bool = |byte| byte.is_ascii_alphanumeric();
 const WORD: fn(u8) -> bool = |byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
 const AZURE: fn(u8) -> bool = |byte| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
 
-/// Formats of tokens without a fixed start: the sequence of their parts, and the condition for the
+/// Formats of tokens without a prefix: the sequence of their parts, and the condition for the
 /// last part. Each part of a token ends where its allowed bytes end, so no byte is tried twice.
 const SHAPES: &[(&[Run], Need)] = &[
     // The token of a Telegram bot: the number of the bot, a colon and 30 to 40 characters.
@@ -405,7 +403,7 @@ fn shape_length(rest: &[u8]) -> Option<usize> {
         .find_map(|(runs, need)| runs_length(runs, *need, rest))
 }
 
-/// Whether a token without a fixed start begins with the letters and digits before a sign such as a
+/// Whether a token without a prefix begins with the letters and digits before a sign such as a
 /// dot.
 pub(super) fn shape_starts_before(bytes: &[u8], sign: usize) -> bool {
     let before = bytes[..sign].iter().rev().take(40);

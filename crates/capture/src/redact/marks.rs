@@ -1,6 +1,6 @@
 //! A first check of a line of text in one pass without branches: whether a secret, the name of a
-//! secret, or a command with a secret may begin anywhere in the line. Nearly all lines of telemetry
-//! pass this first check, and no rule has to search them for secrets.
+//! secret, or a command with a secret may begin anywhere in the line. For nearly all lines of
+//! telemetry the answer is no, and no rule has to search them for secrets.
 
 use super::arguments::is_between;
 use super::formats::{FORMATS, is_in_word, shape_starts_before, token_length};
@@ -15,7 +15,7 @@ const FORMAT_BITS: u64 = u32::MAX as u64;
 const NAME_BIT: u64 = 1 << 32;
 /// The bit for `SK` and a hexadecimal digit, the start of a Twilio key.
 const KEY_BIT: u64 = 1 << 62;
-/// The bit for a sign such as a dot between the parts of a token without a fixed start.
+/// The bit for a sign such as a dot between the parts of a token without a prefix.
 const SHAPE_BIT: u64 = 1 << 61;
 /// The bit for a dash that begins a flag of a command, such as `-p` or `--token`.
 const FLAG_BIT: u64 = 1 << 63;

@@ -89,8 +89,8 @@ const DESCRIPTIONS: [&str; 37] = [
     "secretary",
 ];
 
-/// Words before `_key` in names of credentials; any other key is the key of a dictionary or a
-/// table.
+/// Words before `_key` in names of credentials; after any other word, `_key` means the key of a
+/// dictionary or a table.
 const KEYS_OF: [&str; 61] = [
     "admin",
     "algolia",
@@ -176,7 +176,8 @@ enum Kind {
     Plain,
     /// The value is a secret, whatever it looks like.
     Secret,
-    /// The value is a token; a number under the name of a token is a count or a length.
+    /// The last word of the name is `token`. The value is a secret unless it is a number, which is
+    /// a count or a length of tokens.
     Token,
     /// The name is `pass`, or its last word is one such as `auth`, `pat` or `bearer`; these words
     /// have other meanings too, so the value decides.

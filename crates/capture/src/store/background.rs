@@ -32,7 +32,7 @@ pub struct BackgroundSink {
 /// What a [`BackgroundSink`] has written, dropped and failed to write so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SinkStatus {
-    /// The directory of the sink: the requested one, or a sibling if another process uses the
+    /// The directory of the sink: the requested one, or one beside it if another process uses the
     /// requested one; `None` until a directory could be opened.
     pub directory: Option<PathBuf>,
     /// The status that the session would get if it ended now: `Running` while all events are
@@ -169,7 +169,7 @@ impl BackgroundSink {
                 session_status: SessionStatus::Interrupted,
                 recorded_events: 0,
                 dropped_events: 0,
-                problem: Some("the parent of this forked process records, not this process".into()),
+                problem: Some("this process is a forked child; only its parent records".into()),
                 is_finished: true,
             };
         }

@@ -4,8 +4,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use stormlog_format::{SessionStatus, SessionSummary, Text, new_session_id};
 
-/// The name that the summary of a session gives as its source when a sink begins the session by
-/// itself.
+/// The `source` of a session that a sink begins by itself, because no caller gave it a summary of
+/// the session.
 const SINK_SOURCE: &str = "stormlog.telemetry_sink";
 
 /// The time of the wall clock, in nanoseconds since 1970.

@@ -16,7 +16,7 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// The names and values of the counts of segments, in the order in which they are listed.
+    /// The names and values of all fields, in their order.
     pub fn named(&self) -> [(&'static str, u64); 5] {
         [
             ("rollover_count", self.rollover_count),

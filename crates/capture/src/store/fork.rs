@@ -1,9 +1,9 @@
 //! Releases the sinks of the parent process in a forked child.
 //!
-//! A fork copies the memory of the parent process, but of its threads only the one that forks. In a
-//! forked child a lock may be held for ever by a thread that exists only in the parent, and the
-//! data behind the lock may be half changed. A forked child never waits for a lock of the parent:
-//! it releases the sinks that it can lock at once and does not touch the others.
+//! A forked child gets a copy of the parent's memory, but only one of its threads: the one that
+//! called `fork`. In a forked child a lock may be held for ever by a thread that exists only in the
+//! parent, and the data behind the lock may be half changed. A forked child never waits for a lock
+//! of the parent: it releases the sinks that it can lock at once and does not touch the others.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, Weak};
@@ -59,9 +59,8 @@ pub fn after_fork_in_parent() {
     lock::after_fork_in_parent();
 }
 
-/// Releases everything that sinks of the parent hold in the child: buffers are dropped, files and
-/// locks are closed, nothing is written. A forked child must call this function before anything
-/// else.
+/// Releases the child's copies of the parent's sinks: buffers are dropped, files and locks are
+/// closed, nothing is written. A forked child must call this function before anything else.
 pub fn forget_after_fork() {
     // The directory locks are released first, because releasing them never fails, while a thread of
     // the parent may hold the mutexes that are needed next.
@@ -79,8 +78,8 @@ pub fn forget_after_fork() {
 
 /// Registers an object that [`forget_after_fork`] must release.
 pub(crate) fn register(holder: Weak<dyn Holder>) {
-    // If the list was locked during the fork, it stays locked in the child, which does not need its
-    // entries.
+    // In a forked child, the list may stay locked for ever, by a thread of the parent. The child
+    // then does without the list.
     if let Ok(mut holders) = HOLDERS.try_lock() {
         holders.retain(|holder| holder.strong_count() > 0);
         holders.push(holder);

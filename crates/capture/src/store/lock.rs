@@ -150,7 +150,8 @@ impl Claim {
                 list.retain(|held| held.lock.as_ptr() != Arc::as_ptr(&self.lock));
                 return Err(io::ErrorKind::WouldBlock.into());
             }
-            // On a file system without locks, the owner file still exists and needs no descriptor.
+            // On a file system without locks, locking fails; there the owner file protects the
+            // directory.
             Ok(()) | Err(std::fs::TryLockError::Error(_)) => held.directory = again,
         }
         Ok(Lock::TakenAgain)
@@ -163,15 +164,15 @@ impl Claim {
     pub(crate) fn wait_for_replaced_segments(&self) {
         let end = Instant::now() + REPLACING_PATIENCE;
         let is_kept = || self.lock.owner_file.is_some() && Arc::strong_count(&self.lock) > 1;
-        // A later sink of this process also keeps the owner file for as long as it records, so the
-        // end of that sink is not awaited.
+        // A later sink of this process also keeps the owner file for as long as it records; the
+        // wait ends when such a sink has taken the directory over.
         while self.holds() && is_kept() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
-    /// The mutex that must be held to replace segments of the claimed directory. The mutex for
-    /// replacing segments outlives the claim.
+    /// The mutex that must be held to replace segments of the claimed directory. It outlives the
+    /// claim.
     pub(crate) fn segments(&self) -> SegmentsLock {
         SegmentsLock(Arc::clone(&self.lock))
     }
@@ -207,8 +208,9 @@ pub(crate) struct Claimed {
     pub(crate) claim: Claim,
 }
 
-/// How many times this process tries to take a lock that another process holds. A process that was
-/// just forked shares the locks of this process for a moment, until it executes its own program.
+/// How many times this process tries to take a lock that another process holds. A lock that its
+/// owner has released may stay held for a moment: a child that the owner has just forked shares the
+/// lock until the child executes its own program.
 const TRIES: u32 = 4;
 const BETWEEN_TRIES: Duration = Duration::from_millis(5);
 
@@ -273,7 +275,8 @@ enum OwnSink {
 }
 
 /// `runs/a` becomes `runs/a-pid42`. From the second attempt on, the name of the sibling directory
-/// also gets a number, which is needed only when containers share the directory but not the pids.
+/// also gets a number, for containers that share the directory: their processes may have equal
+/// pids.
 fn sibling(root: &Path, attempt: u32) -> PathBuf {
     let mut name = root.file_name().unwrap_or_default().to_os_string();
     name.push(format!("-pid{}", std::process::id()));
@@ -283,9 +286,9 @@ fn sibling(root: &Path, attempt: u32) -> PathBuf {
     root.with_file_name(name)
 }
 
-/// The list of directories that this process has locked. In a forked child, the list of locked
-/// directories may stay locked for ever by a thread that only the parent has. A forked child that
-/// cannot lock the list of directories works with an empty list.
+/// The list of directories that this process has locked. In a forked child, the mutex of the list
+/// may stay locked for ever, by a thread that only the parent has; the child then works with an
+/// empty list.
 fn held_by_this_process() -> Guard {
     for _ in 0..PATIENCE {
         match HELD.try_lock() {

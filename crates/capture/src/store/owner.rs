@@ -30,9 +30,8 @@ impl OwnerFile {
         let path = directory.join(NAME);
         let pid = std::process::id();
         let ours = identity(pid).unwrap_or_default();
-        // A second attempt to create the owner file is made when the owner file of an ended process
-        // was moved away. If the second attempt to create the owner file fails too, another process
-        // has created it first.
+        // The second attempt follows when the owner file of an ended process was moved away. If it
+        // fails too, another process has created the owner file first.
         for _ in 0..2 {
             match OpenOptions::new().write(true).create_new(true).open(&path) {
                 Ok(mut file) => {
@@ -90,7 +89,8 @@ fn read(path: &Path) -> Option<String> {
 }
 
 /// Whether the process that the owner file `theirs` names has certainly ended. The text `ours`
-/// identifies this process; if the two name different machines, nothing is certain.
+/// identifies this process. For a process on another machine the answer is false, because this
+/// machine cannot check it.
 fn is_gone(theirs: &str, ours: &str) -> bool {
     let mut lines = theirs.lines();
     let (machine, pid) = (lines.next(), lines.next());
@@ -138,11 +138,10 @@ mod tests {
             std::fs::write(folder.path().join(NAME), text).unwrap();
             OwnerFile::create(folder.path()).unwrap().is_none()
         };
-        // The owner files of this test name no running process, or a process that started at
-        // another time.
+        // These owner files name no running process, or a process that started at another time.
         assert!(!is_taken(&format!("{machine}\n4194999\n1\n")));
         assert!(!is_taken(&format!("{machine}\n{pid}\n1\n")));
-        // The owner files of this test name another machine, or cannot be parsed.
+        // These owner files name another machine, cannot be parsed, or name this process.
         assert!(is_taken(&format!("elsewhere\n{pid}\n1\n")));
         assert!(is_taken(""));
         assert!(is_taken(&ours));

@@ -61,10 +61,11 @@ pub trait Objects<'o>: Keeps {
     /// Appends the JSON text of an object, with sorted keys, to the buffer.
     fn write_object(&mut self, object: &Self::Object) -> Result<(), Self::Error>;
 
-    /// Enters a nested object; a call of [`leave`](Self::leave) must follow.
+    /// Called before the contents of a nested object are written; fails when the object contains
+    /// itself or is nested too deeply. A call of [`leave`](Self::leave) must follow.
     fn enter(&mut self, value: &Self::Value) -> Result<(), Self::Error>;
 
-    /// Leaves the nested object that was entered last.
+    /// Called when the contents of the nested object that was entered last are written.
     fn leave(&mut self);
 
     /// The value as an object, when its type is exactly the type of objects and not a subtype.
@@ -79,8 +80,8 @@ pub trait Objects<'o>: Keeps {
     /// remembered may have at most [`MOST_KEYS`] keys.
     fn remember(&self, object: &Self::Object) -> Option<(Vec<String>, Self::Memory)>;
 
-    /// Stores the values of an object in `memory`; returns a bit for each value that is a different
-    /// object than before, or `None` when the object has different keys.
+    /// Stores the values of an object in `memory`; returns a mask with a bit for each value, set if
+    /// the value is a different object than before, or `None` when the object has different keys.
     fn take(&self, memory: &mut Self::Memory, object: &Self::Object) -> Option<u64>;
 
     /// The value with the given index, in sorted order of the keys, of the object that was last
@@ -108,8 +109,8 @@ pub struct Lines<S: Keeps> {
     /// For each key in sorted order, the index of its field in a telemetry record; `None` when the
     /// record's keys are not those of a telemetry record.
     fields: Option<Vec<usize>>,
-    /// The numbers of the last record; present when the next record may differ from it in numbers
-    /// alone.
+    /// The numbers of the last record, which [`observe_numbers`](Self::observe_numbers) updates
+    /// with those of the next; `None` when the next record must be examined as a whole.
     numbers: Option<Numbers>,
     observation: Option<Observation>,
 }
@@ -371,8 +372,8 @@ impl<M: Default> Shape<M> {
         Ok(shape)
     }
 
-    /// The keys of an object before its values are written; `None` when the object should not be
-    /// remembered.
+    /// The shape of an object whose values are not written yet, with its keys only; `None` when the
+    /// object should not be remembered.
     fn of<'o, S>(object: &S::Object, piece: &S) -> Option<Self>
     where
         S: Objects<'o, Memory = M>,
@@ -510,9 +511,9 @@ impl<M: Default> Key<M> {
         Ok(())
     }
 
-    /// Replaces the text of a value by an integer, and returns by how many bytes the text has
-    /// grown. Integers are handled separately, because most changes between records are integers,
-    /// which are immutable.
+    /// Replaces the text of a value if the new value is an integer, and returns by how many bytes
+    /// the text has grown; `None` for another type. Integers have this faster function because most
+    /// values that change between records are integers.
     fn patch_integer<'o, S>(&mut self, value: &S::Value, place: &mut Place<'_, S>) -> Option<isize>
     where
         S: Objects<'o, Memory = M>,

@@ -9,9 +9,9 @@ use stormlog_format::{RECORDER_MARK, Text, recorder_mark};
 
 use crate::process::own_identity;
 
-/// Marks a directory with this process. An error is ignored, for example on a file system without
-/// extended attributes, because readers then identify the recorder of the session by host name and
-/// pid.
+/// Writes the identity of this process and the session id into the extended attribute of a
+/// directory. An error is ignored, for example on a file system without extended attributes,
+/// because readers then identify the recorder of the session by host name and pid.
 pub(super) fn mark_recorder(directory: &Path, session_id: &Text) {
     let mark = own_identity().and_then(|own| recorder_mark(session_id, &own));
     if let Some(mark) = mark {

@@ -16,7 +16,7 @@ use super::thinning::Thinning;
 use super::thinning::rewrite::is_temporary;
 use crate::files::{is_regular, is_temporary_of, open_regular};
 
-/// What earlier sinks left in a directory, as a sink that is opened on it continues with it.
+/// What earlier sinks left in a directory, repaired: the state with which a new sink on it begins.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Recovered {
     /// The sessions in the directory; each session is listed once.
@@ -119,8 +119,8 @@ pub(crate) fn recover(directory: &Path, names: SinkNames, now_ns: i64) -> io::Re
             .iter()
             .find(|session| Some(&session.session_id) == segment.session_id.as_ref());
         if owner.is_some_and(|owner| owner.status == SessionStatus::Interrupted) {
-            // Closing a segment alone does not need a new manifest, because the next manifest will
-            // contain the change.
+            // No new manifest is written only because a segment is now closed; the next manifest
+            // will contain the change.
             segment.closed = true;
             count_what_was_written_early(directory, segment)?;
         }

@@ -63,9 +63,9 @@ struct Part {
 /// written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RollupFailure {
-    #[error("no rollups are written for segment '{file}': {source}")]
+    #[error("rollups.json was not written, because of an error with '{file}': {source}")]
     Line { file: Text, source: LineError },
-    #[error("no rollups are written for segment '{file}': {source}")]
+    #[error("rollups.json was not written, because of an error with '{file}': {source}")]
     Io { file: Text, source: io::Error },
 }
 
@@ -438,7 +438,8 @@ impl Stranger {
     }
 }
 
-/// The absolute path with links resolved. The ids of sessions without a name are computed from it.
+/// The absolute path with links resolved. For records without a session id, an id is computed from
+/// it.
 fn absolute(path: &Path) -> Text {
     let resolved = path.canonicalize().or_else(|_| std::path::absolute(path));
     let resolved = resolved.unwrap_or_else(|_| path.to_path_buf());

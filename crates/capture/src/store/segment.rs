@@ -1,5 +1,5 @@
-//! Appends lines to one segment file. A segment writer handles bytes and torn lines; it knows
-//! nothing about sessions.
+//! Appends lines to one segment file. A segment writer handles bytes and torn lines, of which only
+//! the beginning was written; it knows nothing about sessions.
 
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;

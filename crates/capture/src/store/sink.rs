@@ -45,7 +45,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     writer: Option<Writer>,
-    /// Whether the thread runs that flushes buffered events when they are due.
+    /// Whether the flushing thread is running, which writes buffered events when a flush is due.
     has_thread: bool,
     /// Whether the flushing thread sleeps until the next flush is due.
     is_asleep: bool,
@@ -103,7 +103,8 @@ impl Life {
 
 impl Sink {
     /// Opens a sink on its directory, which is created when it is missing. When another process
-    /// records into the directory, the sink uses a sibling directory and adds a notice.
+    /// records into the directory, the sink uses a sibling directory and adds a log message
+    /// ([`take_notices`](Self::take_notices)).
     pub fn open(config: SinkConfig) -> Result<Self, SinkError> {
         let sink = Self {
             config,

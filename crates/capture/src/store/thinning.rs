@@ -92,7 +92,7 @@ impl Thinning {
     }
 
     /// The number of bytes above which thinning cannot keep up with the events and whole segments
-    /// are deleted, because the disk belongs to the watched program.
+    /// are deleted, because the watched program needs the disk space.
     pub(crate) fn most_bytes(self) -> u64 {
         self.budget_bytes.saturating_mul(2)
     }

@@ -37,14 +37,14 @@ use crate::redact::LineFilter;
 
 /// The largest number of bytes that are buffered while the disk accepts no writes, enough for about
 /// twenty thousand events. When the buffer is full, further events are dropped and counted, because
-/// the memory belongs to the watched program.
+/// the watched program needs the memory.
 const MAX_BUFFERED_BYTES: usize = 8 << 20;
 
 /// How long the writer waits after a failed write; the time doubles with each failure.
 const FIRST_BACK_OFF: Duration = Duration::from_millis(100);
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(5);
 
-/// How soon a manifest is replaced whose counts of events no longer match the segments.
+/// How soon the manifest is replaced when its counts of events no longer match the segments.
 const CATCH_UP: Duration = Duration::from_millis(50);
 
 /// The part of a sink that writes files; only one thread uses it at a time.
@@ -114,8 +114,7 @@ pub(crate) enum Flush {
     /// Writes all buffered events and waits for the disk.
     Now,
     /// Writes all buffered events to the operating system only, so that a killed process loses none
-    /// of them. After a write ahead of the flush, the next regular flush updates the manifest and
-    /// waits for the disk.
+    /// of them. The next regular flush updates the manifest and waits for the disk.
     Early,
 }
 

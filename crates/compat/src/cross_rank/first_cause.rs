@@ -13,11 +13,14 @@ const FEWEST_BYTES: i64 = 64 << 20;
 /// How certain it is that the memory of a rank rose first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Confidence {
-    /// The rank is the only one whose memory rose first, and is clearly ahead of the others.
+    /// Only the memory of this rank rose first, at least one sampling interval before that of a
+    /// second rank.
     High,
-    /// The rank's memory rose first, but not alone or not clearly ahead of the others.
+    /// The rank's memory rose first, but at the same time as that of another rank or less than one
+    /// sampling interval earlier.
     Medium,
-    /// Too little was recorded to be more certain.
+    /// The rank's memory did not rise first, no other rank's memory rose, or samples of some ranks
+    /// are missing.
     Low,
 }
 

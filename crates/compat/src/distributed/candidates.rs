@@ -115,7 +115,8 @@ fn first_breach(rank: i64, samples: &Events, replay: &PhaseReplay) -> Option<Can
 }
 
 /// Converts an attribution to collective communication into a possible problem. The attribution's
-/// time span is padded, so its start is limited to the time of the rank's first sample.
+/// time span is padded; if it starts before the rank's first sample, the time of that sample is
+/// used.
 fn collective(found: &CollectiveAttribution, first_sample_ns: i64) -> Candidate {
     let reasons: Vec<&'static str> = found.reason_codes.iter().copied().collect();
     Candidate {

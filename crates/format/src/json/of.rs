@@ -9,8 +9,8 @@ use crate::python_text::python_str;
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// The names of the newtype structs as which [`Value`] serializes integers beyond 64 bits and
-/// opaque objects, because serde has no types for them. [`value_of`] recognises the names.
+/// [`Value`] serializes integers beyond 64 bits and opaque objects as newtype structs with these
+/// names, because serde has no types for them. [`value_of`] recognises the names.
 pub(crate) const BIG: &str = "stormlog::Value::Big";
 pub(crate) const OPAQUE: &str = "stormlog::Value::Opaque";
 
@@ -51,8 +51,8 @@ impl ser::Error for Unsupported {
     }
 }
 
-/// A serializer that is not human-readable, so that texts arrive as their bytes, which may contain
-/// lone surrogates.
+/// A serializer for which `is_human_readable` is false, so that a [`Text`] serializes as its bytes,
+/// which may contain lone surrogates.
 struct ToValue;
 
 impl Serializer for ToValue {

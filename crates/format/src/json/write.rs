@@ -275,8 +275,8 @@ fn shortest(value: f64) -> String {
     }
 }
 
-/// Writes a mantissa, which has one digit before its point, and its exponent as a number without an
-/// exponent.
+/// Converts scientific notation to a number without an exponent: `1.5` and 3 become `1500.0`. The
+/// mantissa has one digit before its point.
 fn positional(mantissa: &str, exponent: i32) -> String {
     let (sign, mantissa) = match mantissa.strip_prefix('-') {
         Some(rest) => ("-", rest),

@@ -24,9 +24,9 @@ pub fn recorder_mark(session_id: &Text, recorder: &ProcessIdentity) -> Option<St
     (mark.len() <= LONGEST_RECORDER_MARK).then_some(mark)
 }
 
-/// Fills in the recorder of the running session that a mark names. A mark of another session was
-/// left by an earlier recorder, and a mark that cannot be parsed identifies no recorder; both are
-/// ignored.
+/// Sets the recorder of the session that a mark names, if this session is running and its recorder
+/// is not known yet. A mark of another session was left by an earlier recorder, and a mark that
+/// cannot be parsed identifies no recorder; both are ignored.
 pub fn apply_recorder_mark(sessions: &mut [SessionSummary], mark: &[u8]) {
     let Ok(Value::Map(map)) = parse(mark) else {
         return;

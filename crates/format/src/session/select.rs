@@ -6,8 +6,8 @@ use std::cmp::Reverse;
 use super::SessionStatus;
 use crate::text::Text;
 
-/// The order in which sessions are selected: the most trustworthy status first and an unknown
-/// status last, then the latest session, then the id.
+/// The sort key by which a session is selected. Sessions are ordered by status (completed,
+/// interrupted, incomplete, running, unknown), then by time (the latest first), then by id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SelectionKey<'a> {
     unknown_status: bool,

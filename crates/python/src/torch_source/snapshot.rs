@@ -10,7 +10,7 @@ use pyo3::types::{PyDict, PyList, PyModule};
 
 /// Takes a snapshot of PyTorch's allocator with `torch._C._cuda_memorySnapshot`; returns the blocks
 /// in use that have a recorded stack, as (device, address, bytes, frames), and the number of all
-/// blocks.
+/// blocks, in use or not.
 #[pyfunction]
 pub(crate) fn live_blocks<'py>(
     torch: &Bound<'py, PyModule>,

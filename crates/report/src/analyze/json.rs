@@ -26,7 +26,7 @@ pub struct Document<'a> {
     schema_version: u32,
     /// The verdict on all runs: its status, headline, severity and kinds of findings.
     pub verdict: Verdict,
-    /// Memory problems found in all runs; those of one run are sorted by severity, the worst first.
+    /// The memory problems of all runs; those of one run are sorted by severity, the worst first.
     findings: Vec<&'a Finding>,
     /// The findings as issues, in the form that `stormlog issues list --json` prints: with their
     /// fingerprints, and with their states from the issues.json beside the artifacts.

@@ -79,7 +79,7 @@ pub fn cause_lines(finding: &Finding) -> Vec<String> {
         lines.push(format!("Held by {holder}"));
     }
     lines.push(format!(
-        "This cause explains {share:.0} % of the bytes that were inspected ({inspected})",
+        "This cause explains {inspected}, {share:.0} % of the bytes that were inspected",
         share = cause.share * 100.0,
         inspected = bytes::human(cause.attributed_bytes),
     ));

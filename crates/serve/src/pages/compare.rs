@@ -123,7 +123,7 @@ pub(crate) async fn page(
     }
 }
 
-/// Serves what the comparison page shows as JSON: the data of the chart, and the tables as HTML.
+/// Serves the content of the comparison page as JSON: the chart's data, and the tables as HTML.
 pub(crate) async fn data(
     State(app): State<Arc<App>>,
     Query(pairs): Query<Vec<(String, String)>>,

@@ -26,7 +26,7 @@ use crate::runs::Listing;
 /// as the last search took, because a search reads every recording.
 const LEAST_INTERVAL: Duration = Duration::from_secs(5);
 const SHARE: u32 = 10;
-/// How long a page waits for the issues before it shows that they are still being searched.
+/// How long a page waits for the search before it shows that the search is still in progress.
 const PATIENCE: Duration = Duration::from_millis(1500);
 /// The largest number of characters stored as the reason for a decision about an issue.
 const LONGEST_REASON: usize = 500;

@@ -50,8 +50,8 @@ pub(crate) async fn page(State(app): State<Arc<App>>, Path(id): Path<String>) ->
     }
 }
 
-/// Serves what the page of a run shows as JSON: the data of the chart, and the sections around it
-/// as HTML.
+/// Serves the content of the page of a run as JSON: the data of the chart, and the sections around
+/// it as HTML.
 pub(crate) async fn data(State(app): State<Arc<App>>, Path(id): Path<String>) -> Response {
     let made = reading(move || {
         let entry = app.entry(&id)?;

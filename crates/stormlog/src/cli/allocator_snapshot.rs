@@ -79,7 +79,8 @@ fn accounts(path: &Path, console: &mut Console<'_>) -> anyhow::Result<Vec<Accoun
             SnapshotError::TooLarge
             | SnapshotError::TooManyValues
             | SnapshotError::TooRepetitive => {
-                "record a shorter history: max_entries=100000 is usually enough"
+                "record a shorter history: \
+                 torch.cuda.memory._record_memory_history(max_entries=100000) is usually enough"
             }
             SnapshotError::Io(_) => "check the path",
             _ => "a snapshot is written by torch.cuda.memory._dump_snapshot",

@@ -51,7 +51,8 @@ pub(crate) fn load_failure(error: &LoadError, path: &Path, skips: bool) -> anyho
         }
         LoadError::Pack { source, .. } => pack_hint(source),
         LoadError::NoEvents { .. } | LoadError::Scalar { .. } => {
-            "telemetry is a list of records, or an object with a list in 'events'"
+            "a JSON file with telemetry contains a list of records, or an object with a list in \
+             'events'"
         }
         _ if is_pickle(error.file().unwrap_or(path)) => {
             "a snapshot of PyTorch's allocator has no telemetry; use 'stormlog show' or \

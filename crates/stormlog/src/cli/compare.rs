@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
     /// Fail when memory of NEW grows faster than this: 10MB/min, 1GiB/h
     #[arg(long, value_name = "RATE")]
     max_slope: Option<SlopeLimit>,
-    /// Fail when a step of NEW keeps more than this: 64KiB/step, 1MB/step
+    /// Fail when a step of NEW leaks more than this: 64KiB/step, 1MB/step
     #[arg(long, value_name = "LIMIT")]
     max_leak_per_step: Option<StepLimit>,
     /// Fail when hidden memory increased by more than this: 20%, 512MiB
@@ -153,7 +153,7 @@ fn save_alone(
 ) -> anyhow::Result<Exit> {
     if *gates != Gates::default() {
         return Err(hinted(
-            anyhow::anyhow!("gates need two runs, and only one was given"),
+            anyhow::anyhow!("gates (--max-..., --fail-on) need two runs, and only one was given"),
             "give BASE and NEW, or omit the gates",
         ));
     }

@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
 /// The flags that `diagnose` has in every program.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Common {
-    /// Write the bundle here; in an existing directory, to a new one below it [default: .]
+    /// Write the bundle to this directory; if it exists, to a new one below it [default: .]
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Record for this many seconds; 0 takes one sample [default: 5; a command: to its end]

@@ -37,11 +37,12 @@ const SCHEMA_VERSION: u32 = 1;
 /// The largest number of lines of code, and of holders of memory, printed for one device.
 const MOST_LINES: usize = 5;
 
-/// Ask a running job which lines allocate the memory that stays
+/// Ask a running job which lines of code allocate memory that stays in use
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The recorder opens a few short windows at the ends of steps, within its
-budget of 300 ms in any minute. Only the owner of the recording can ask.
+budget of 300 ms in any minute. Only the owner of the recording can request
+them.
 
 Examples:
   stormlog evidence run
@@ -96,7 +97,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         let windows: usize = asked.iter().map(|one| windows(one.answer.as_ref())).sum();
         if console.err_is_terminal && shown != Some(windows) {
             shown = Some(windows);
-            write!(console.err, "\r{windows} windows so far ")?;
+            write!(console.err, "\r{windows} evidence windows so far ")?;
         }
     }
     if shown.is_some() {
@@ -113,8 +114,9 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
             arguments.run.display(),
             arguments.timeout
         );
-        let hint = "evidence windows open only in a PyTorch program on a CUDA device that makes \
-                    steps or allocates; a longer '--timeout' helps where steps are slow";
+        let hint = "evidence windows open only in a PyTorch program that uses a CUDA device and \
+                    runs steps or allocates memory; if its steps are slow, give a longer \
+                    '--timeout'";
         return Err(hinted(error, hint));
     }
     if arguments.json {
@@ -162,7 +164,7 @@ fn running_sinks(run: &Path) -> anyhow::Result<Vec<PathBuf>> {
             "evidence needs a program under 'stormlog run' that uses a CUDA device",
         )
     };
-    let error = anyhow::anyhow!("cannot ask '{}': {what}", run.display());
+    let error = anyhow::anyhow!("cannot request evidence in '{}': {what}", run.display());
     Err(hinted(error, hint))
 }
 
@@ -257,7 +259,7 @@ fn print_text(asked: &[AskedSink], console: &mut Console<'_>) -> anyhow::Result<
 }
 
 /// Describes the answer of a recorder as lines of text: a summary of the evidence windows, the
-/// lines of code that allocated the memory that stays, and what holds it.
+/// lines of code that allocated memory that stayed in use, and what holds it.
 fn lines(answer: &Value) -> Vec<String> {
     let number = |value: &Value| value.as_i64().unwrap_or(0);
     let none = Vec::new();

@@ -22,13 +22,13 @@ use crate::watched::Exception;
     reason = "each field has the name of its command line flag"
 )]
 pub(crate) struct FlightFlags {
-    /// Write a bundle of the last events on an OOM; 'stormlog run' sees more of them
+    /// Write a bundle of the last events on an OOM; 'stormlog run' detects more OOMs
     #[arg(long)]
     oom_flight_recorder: bool,
     /// Directory of the bundles
     #[arg(long, value_name = "DIR", default_value = "oom_dumps")]
     oom_dump_dir: PathBuf,
-    /// Events in a bundle [default: all in memory]
+    /// Put this many of the last events into a bundle [default: all in memory]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     oom_buffer_size: Option<u32>,
     /// Keep at most this many bundles; 0 keeps all

@@ -29,7 +29,7 @@ use crate::console::Console;
 use crate::failure::hinted;
 use crate::machine::now_ns;
 
-/// List, resolve, compare and gate on problems that recur across runs
+/// List, resolve and compare problems that recur across runs; fail builds on new ones
 #[derive(Debug, Args)]
 #[command(
     arg_required_else_help = true,
@@ -80,7 +80,7 @@ struct List {
     /// Only seen in this session
     #[arg(long, alias = "session")]
     session_id: Option<String>,
-    /// Save every issue in the state file, as a baseline for later
+    /// Write all found issues to the state file, as a baseline for later checks
     #[arg(long)]
     save: bool,
 }
@@ -262,7 +262,8 @@ impl Found {
 fn damaged_sidecar(error: SidecarError) -> anyhow::Error {
     hinted(
         error,
-        "issues are found in the artifacts and are still listed; repair the file or move it away",
+        "'stormlog issues list' still lists the issues, but not their states; repair the file or \
+         move it away",
     )
 }
 

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-/// How `compare` and `issues` print.
+/// The output format of `compare` and `issues`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ListFormat {
     /// For people

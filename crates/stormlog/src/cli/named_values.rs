@@ -2,8 +2,8 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-/// Parses a name. The help of a flag lists the allowed names with their descriptions, which may be
-/// empty.
+/// A clap parser for a flag whose value is one of `names`. The help of the flag lists the names
+/// with their descriptions, which may be empty.
 pub(crate) fn named<T: Clone + Send + Sync + 'static>(
     names: &'static [(&'static str, &'static str)],
     parse: fn(&str) -> Option<T>,

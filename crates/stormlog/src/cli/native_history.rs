@@ -7,7 +7,7 @@ use crate::diagnose::Target;
 use crate::failure::hinted;
 use crate::recording::gpu_collectors;
 
-/// Flags of the programs that support PyTorch.
+/// The flags for the allocator history, in the `diagnose` commands for PyTorch programs.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct NativeHistory {
     /// Add the command's history of PyTorch's CUDA allocator to the bundle

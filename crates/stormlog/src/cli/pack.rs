@@ -35,7 +35,7 @@ Examples:
   stormlog plot run.stormlog -o timeline.html
   stormlog pack run -o run.stormlog --force --json | jq .left_out")]
 pub(crate) struct Arguments {
-    /// Folder of a run, sink, bundle or event file
+    /// Run to pack: its folder, a sink, a bundle or an event file
     #[arg(value_name = "RUN")]
     run: PathBuf,
     /// File to write; its name ends in .stormlog [default: the name of RUN]
@@ -119,7 +119,12 @@ fn output_of(arguments: &Arguments) -> anyhow::Result<PathBuf> {
         Some(PathBuf::from(name))
     };
     let output = arguments.output.clone().or_else(default);
-    let output = output.ok_or_else(|| hinted(anyhow!("RUN has no name"), "give '-o OUT'"))?;
+    let output = output.ok_or_else(|| {
+        hinted(
+            anyhow!("cannot derive the name of the pack from RUN"),
+            "give '-o OUT'",
+        )
+    })?;
     let ending = output.extension().unwrap_or_default();
     if !ending.eq_ignore_ascii_case(ENDING) {
         let error = anyhow!("'{}' does not end in .{ENDING}", output.display());

@@ -73,12 +73,12 @@ pub(crate) struct Arguments {
 
 const KINDS: &[(&str, &str)] = &[
     ("timeline", "Memory over time, with all events"),
-    ("ranks", "All ranks on one clock"),
+    ("ranks", "Memory of all ranks on one time axis"),
     ("heatmap", "One row per rank, memory as colour"),
     ("gap", "Hidden memory over time"),
     (
         "steps",
-        "Memory at the end of each step, and the most in between",
+        "Memory at the end of each step, and the peak during it",
     ),
     (
         "dashboard",
@@ -87,7 +87,10 @@ const KINDS: &[(&str, &str)] = &[
 ];
 
 const THEMES: &[(&str, &str)] = &[
-    ("system", "Light pictures; pages follow the reader's system"),
+    (
+        "system",
+        "Light pictures; pages use the theme of the reader's system",
+    ),
     ("light", ""),
     ("dark", ""),
 ];

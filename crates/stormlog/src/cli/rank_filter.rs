@@ -1,7 +1,7 @@
 //! Parses a list of ranks of a distributed job: `all`, or numbers and ranges such as `0,2,4-7`.
 
-/// The ranks of a distributed job to show: all, or those in some ranges (first and last rank of
-/// each).
+/// The ranks of a distributed job to show: all, or those in some ranges, each given by its first
+/// and its last rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RankFilter {
     All,

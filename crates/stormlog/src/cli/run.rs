@@ -25,11 +25,11 @@ use crate::watched::{self, Ended, Plan};
   stormlog run --dir runs/today -- torchrun --nproc-per-node 8 train.py
   stormlog run --alert https://hooks.slack.com/services/... -- python train.py
 
-Host memory of all processes of the program is recorded from outside, devices
-from inside its own Python. Exit code, output and signals of the program are
-passed through. A failure to record is reported and never stops the program.
-Each rank of a job records into its own directory; an out-of-memory error
-leaves a bundle beside the session.
+Host memory of all processes of the program is recorded from outside, device
+memory from inside its Python processes. Exit code, output and signals of the
+program are passed through. A failure to record is reported and never stops
+the program. Each rank of a job records into its own directory; an
+out-of-memory error leaves a bundle beside the session.
 
 STORMLOG_DISABLE=1 runs the program without recording it.")]
 pub(crate) struct Arguments {
@@ -39,8 +39,8 @@ pub(crate) struct Arguments {
     /// Seconds between samples
     #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = positive_seconds)]
     interval: Duration,
-    /// Attribute the CUDA driver's allocations to libraries and lines (PyTorch);
-    /// ends when the program starts a profiler
+    /// Attribute the CUDA driver's allocations to libraries and lines of code (PyTorch);
+    /// stops when the program starts a profiler
     #[arg(long)]
     driver_allocations: bool,
     /// Print no summary

@@ -22,13 +22,15 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// Browse runs in a web browser, live while they are recorded
 ///
-/// Lists the runs under DIR with their state, memory and verdict; a run's page follows it while
-/// it grows. Nothing leaves this machine: without an account, without external files.
+/// Lists the runs under DIR with their state, memory and verdict; the page of a run is updated
+/// while it is recorded. Nothing leaves this machine: the pages need no account and load no
+/// external files.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "On 127.0.0.1 every user of this machine can read; changes (issues) need the
-token of the printed address. Any other address needs the token to read as well;
-prefer 'ssh -L 8321:localhost:8321 HOST': the connection is not encrypted.
+    after_help = "On 127.0.0.1 every user of this machine can read; changes of issues need the
+token, which is part of the printed address. On any other address, reading needs
+the token too. The connection is not encrypted: prefer to listen on 127.0.0.1
+and to connect with 'ssh -L 8321:localhost:8321 HOST'.
 
 Examples:
   stormlog serve runs

@@ -300,7 +300,7 @@ struct SessionKeys<'a> {
     job_id: Option<&'a Text>,
     rank: i64,
     local_rank: i64,
-    /// What recorded the session, or artifact:<file name> when this was inferred from the file.
+    /// What recorded the session; artifact:<file name> if no manifest lists the session.
     source: &'a Text,
     /// The files from which the events of the session were loaded.
     sources_loaded: &'a [String],

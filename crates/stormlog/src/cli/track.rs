@@ -72,10 +72,11 @@ pub(crate) struct Arguments {
     /// Run this command and record it with its children
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
-    /// Answer Prometheus on this address (/metrics), such as 127.0.0.1:9400
+    /// Serve metrics for Prometheus on this address (/metrics), such as 127.0.0.1:9400
     #[arg(long, value_name = "ADDR", help_heading = "Alerts and metrics")]
     listen: Option<String>,
-    /// Ask readers for the token in this file [default: on loopback none, else a new one]
+    /// Use the first line of this file as the token that clients need if ADDR is not loopback
+    /// [default: a new one]
     #[arg(
         long,
         value_name = "FILE",

@@ -9,7 +9,7 @@ use stormlog_format::{
 /// Whether the recording of a diagnosis is complete, and if not, why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Ending {
-    /// The requested duration has passed, or the diagnosed process or command has ended before.
+    /// The requested duration has passed, or the diagnosed process or command ended before that.
     #[default]
     Complete,
     /// The recording ended early. Contains the reason.
@@ -26,13 +26,13 @@ pub struct Seen {
     pub recorded: Vec<Loaded>,
     /// The index of the GPU that the user requested; `None` if the user requested none.
     pub device: Option<i64>,
-    /// Processes that the kernel's OOM killer ended during the recording.
+    /// The number of processes that the kernel's OOM killer ended during the recording.
     pub oom_kills: u64,
     /// The number of out-of-memory errors that the framework counted (PyTorch's `num_ooms`); there
     /// may be no events for them.
     pub counted_ooms: u64,
     /// The used share of the control group's memory limit, from 0 to 1; `None` if the share is
-    /// unknown or the limit is not the effective one.
+    /// unknown or another memory limit is lower.
     pub group_utilization: Option<f64>,
     /// Whether the timeline of samples is written; a diagnosis with only one sample has no
     /// timeline.

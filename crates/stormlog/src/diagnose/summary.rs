@@ -37,7 +37,8 @@ pub(crate) struct Summary {
     suggestions: Vec<String>,
     used_bytes: Option<i64>,
     peak_utilization_ratio: Option<f64>,
-    /// The used share of the control group's memory, if its limit is the effective one.
+    /// The used share of the control group's memory limit; null if it is unknown or another limit
+    /// is lower.
     group_utilization_ratio: Option<f64>,
     samples: usize,
     /// The names of the raised flags, then the kinds of the findings.
@@ -56,7 +57,8 @@ struct RiskFlags {
     /// window.
     high_utilization: bool,
     fragmentation_warning: bool,
-    /// Whether report.json has a finding that is a warning or more severe.
+    /// Whether report.json has a finding of growing memory (`allocator_leak`, `hidden_drift` or
+    /// `host_leak`), or another finding that is a warning or more severe.
     memory_finding: bool,
 }
 

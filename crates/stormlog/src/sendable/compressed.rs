@@ -9,8 +9,9 @@ use stormlog_analysis::regular_file;
 use super::{Looked, Search};
 use crate::export::{Compressed, Compression};
 
-/// A file may decompress to 16 MiB, or to 256 times its compressed size if that is more. The same
-/// limits apply when recordings are loaded, so a file that exceeds them is not a recording.
+/// A file may decompress to at most 16 MiB, or to 256 times its compressed size if that is more.
+/// The same limits apply when recordings are loaded, so a file that exceeds them is not a
+/// recording.
 const SMALL_FILE: u64 = 16 << 20;
 const LARGEST_RATIO: u64 = 256;
 

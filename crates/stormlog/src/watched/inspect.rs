@@ -41,8 +41,8 @@ const SURVIVED: Duration = Duration::from_secs(2);
 /// How long an inspection waits for the answer of a process before its request is withdrawn.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// The shortest time between two inspection requests to one process; it is one minute, because the
-/// cost of inspections is limited per minute.
+/// The shortest time between two inspection requests to one process. An inspection takes up to 300
+/// ms of processor time in the process, so inspections take at most 300 ms of a minute.
 const PAUSE: Duration = Duration::from_mins(1);
 
 /// The largest numbers of inspection requests: to one process, to all processes together, and open
@@ -51,7 +51,7 @@ const MOST_OF_PROCESS: u32 = 3;
 const MOST_OF_RUN: u32 = 32;
 const MOST_OPEN: usize = 4;
 
-/// The memory mappings of a program without Stormlog's hook are recorded when its memory has grown
+/// The memory mappings of a process that does not run Python are recorded when its memory has grown
 /// by this number of bytes.
 const ENOUGH_GROWTH: u64 = 16 << 20;
 
@@ -114,8 +114,8 @@ struct Work {
     asked: Vec<Asked>,
 }
 
-/// An inspection that is in progress. A process with Stormlog's hook is to answer a request; of any
-/// other process, the growth of its memory mappings is to be recorded.
+/// An inspection that is in progress. It waits for the answer of a process with Stormlog's hook or,
+/// for a process that does not run Python, until its memory has grown enough.
 struct Request {
     pid: u32,
     since: Instant,
@@ -190,7 +190,8 @@ impl Work {
         of_pid.map(|(_, anonymous)| *anonymous)
     }
 
-    /// Records the answers of inspected processes that have arrived.
+    /// Records the answers that have arrived from inspected processes, and the memory mappings of
+    /// processes that cannot answer.
     fn take_answers(&mut self) {
         for request in std::mem::take(&mut self.open) {
             let is_done = if request.is_python {
@@ -225,8 +226,8 @@ impl Work {
         answer.is_final
     }
 
-    /// Records the memory mappings of a program without Python or without Stormlog's hook, once its
-    /// memory has grown enough.
+    /// Records the memory mappings of a process that does not run Python, if its memory has grown
+    /// enough; returns whether they were recorded.
     fn take_mappings(&mut self, request: &Request) -> bool {
         let level = self.level(request.pid).unwrap_or(0);
         if level < request.anonymous.saturating_add(ENOUGH_GROWTH) {

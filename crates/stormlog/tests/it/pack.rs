@@ -392,7 +392,7 @@ fn bad_packs_are_refused() {
         "./c",
     ] {
         made(&path, &[(file, name, b"{}")], (1, 2));
-        refused("is not a name that a pack may have");
+        refused("is not an allowed path");
     }
     for kind in [
         tar::EntryType::Symlink,

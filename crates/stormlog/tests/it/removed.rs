@@ -29,7 +29,7 @@ fn sink() -> (tempfile::TempDir, String) {
 fn text_has_a_line_for_each_kind() {
     let (_folder, path) = sink();
     let thinned = "1,234,567 samples removed before 2026-11-14 23:46:40 UTC; \
-                   first, last, lowest and highest values are kept";
+                   the first, last, lowest and highest values of each interval are kept";
     let pruned = "20,000 events in 2 segments deleted by retention";
     let dropped = "3 events could not be written";
     for command in ["show", "validate", "analyze"] {

@@ -115,7 +115,7 @@ impl Asker {
         planned.map_err(|error| AskError::NotAQuestion(error.strip_backtrace()))
     }
 
-    /// Runs a statement of this crate, which needs no check, and returns all rows.
+    /// Runs a statement that this crate has built, so that it needs no check, and returns all rows.
     pub(crate) async fn batches(&self, statement: &str) -> Result<Vec<RecordBatch>, AskError> {
         self.open_for(statement).await?;
         loop {
@@ -127,9 +127,9 @@ impl Asker {
         }
     }
 
-    /// Runs a statement of this crate and returns its rows as a stream. The first rows are awaited
-    /// here, and if a worker is lost meanwhile, the query is run again; if a worker is lost later,
-    /// the stream ends with an error.
+    /// Runs a statement that this crate has built and returns its rows as a stream. The first rows
+    /// are awaited here, and if a worker is lost meanwhile, the query is run again; if a worker is
+    /// lost later, the stream ends with an error.
     pub(crate) async fn stream(
         &self,
         statement: &str,

@@ -78,9 +78,9 @@ fn read(run_id: &str, text: &str) -> Result<Vec<RunDiagnosis>, AskError> {
     runs.collect()
 }
 
-/// The statement contains both aggregates: `session_events` groups events by session, then
-/// `diagnose_run` groups sessions by run. A session that the table `sessions` lists with several
-/// paths is read once.
+/// The SQL statement of a diagnosis. It contains two aggregates: `session_events` groups events by
+/// session, then `diagnose_run` groups sessions by run. A session that the table `sessions` lists
+/// with several paths is read once.
 fn query(options: &DiagnoseOptions) -> String {
     let mut conditions = vec!["TRUE".to_owned()];
     if let Some(run) = &options.run_id {

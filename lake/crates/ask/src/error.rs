@@ -29,7 +29,7 @@ pub enum AskError {
         reason: String,
     },
     /// A query `correlate` has no point in time around which it can look for events: none was
-    /// given, or the given record is unknown or has another time.
+    /// given, the given record is unknown, or its time differs from the time that was also given.
     #[error(transparent)]
     Moment(#[from] CorrelationError),
     /// The cluster has no worker that can be used, or a worker failed; contains the reason.
@@ -43,8 +43,8 @@ impl From<DataFusionError> for AskError {
     }
 }
 
-/// The first line of an engine's message, shortened; such messages contain addresses of files, but
-/// no credentials.
+/// The message of the SQL engine, shortened if it is very long; such messages contain addresses of
+/// files, but no credentials.
 fn first_line(text: &str) -> String {
     const LONGEST: usize = 2_000;
     match text.char_indices().nth(LONGEST) {

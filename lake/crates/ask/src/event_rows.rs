@@ -233,8 +233,8 @@ impl EventRows {
     }
 }
 
-/// The version of a record by its number; records of older versions were converted when they were
-/// loaded.
+/// The version of a record by its number. It is 3 or 4, because records of older versions were
+/// converted when they were loaded.
 fn version(number: i64) -> Version {
     if number == Version::V4.number() {
         Version::V4

@@ -55,8 +55,8 @@ impl Asker {
         let first = at_ns.saturating_sub(filter.window_ns);
         let last = at_ns.saturating_add(filter.window_ns);
         let mut events = Gathered::default();
-        // All events of the sessions that were recorded at that time are read, because a phase may
-        // begin long before the moment.
+        // Of the sessions that were recorded at that time, all rows of `events` are read, because a
+        // phase may begin long before that time.
         let sessions = sessions_between(first, last);
         let queries = [
             EventQuery {

@@ -23,7 +23,7 @@ use crate::error::AskError;
 use crate::event_rows::EventRows;
 
 /// The source id and the session id of a session. A source id names a stream: the rows of all
-/// segments of a session that one process wrote, or of one other file.
+/// segments of a session that one process wrote, or the rows of one file that is not a segment.
 type SessionKey = (String, String);
 
 /// A row of the table `sessions`: a session and the file or sink in which it was recorded.
@@ -135,8 +135,8 @@ impl Recorded {
         index.unwrap_or(usize::MAX)
     }
 
-    /// The parts of a store: sources, sessions and bundles, the given events of the sessions, and
-    /// their anomalies.
+    /// The parts from which a [`Store`](stormlog_analysis::query::Store) is made: the sources,
+    /// sessions and bundles that were recorded, with the given events and anomalies of the sessions.
     pub(crate) fn into_parts(self, mut events: Gathered, anomalies: Vec<Issue>) -> StoreParts {
         events.settle(&self.sessions);
         let mut parts = StoreParts {

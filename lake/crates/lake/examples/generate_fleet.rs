@@ -105,8 +105,8 @@ fn event(job: &Job, rank: i64, second: i64, kind: &str, numbers: &mut Numbers) -
     }
 }
 
-/// Adds what a start event says about the program: five programs, each of which ran with an old and
-/// a new commit and PyTorch.
+/// Adds what a start event contains about the program. The fleet has five programs, each of which
+/// ran with an old commit and an old PyTorch, and with a new commit and a new PyTorch.
 fn describe_program(job: &Job, metadata: &mut Map) {
     let is_new = job.number / 5 % 2 == 1;
     let mut run = Map::new();

@@ -13,7 +13,7 @@ use tokio::process::{Child, Command};
 use crate::error;
 use crate::worker::ended;
 
-/// Start workers on this machine and print how to ask them. Runs until it is interrupted.
+/// Start workers on this machine and print their addresses. Runs until it is interrupted.
 #[derive(Args)]
 #[command(
     after_help = "Prints one line with the addresses of the workers, for '--engine' or the variable

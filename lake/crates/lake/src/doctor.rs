@@ -86,7 +86,7 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<ExitCode> {
             .map(|problem| problem["text"].as_str().unwrap_or_default().to_owned())
             .collect();
         lines.push(format!(
-            "{} problems; {} sources compared, {} no longer exist",
+            "{} problems; {} sources compared with the tables, {} no longer exist",
             output::count(problems.len() as u64),
             output::count(checked),
             output::count(gone)
@@ -135,7 +135,8 @@ async fn between_tables(session: &SessionContext) -> Result<Vec<Value>> {
             let counts = cast(batch.column(1), &DataType::Int64)?;
             for row in 0..batch.num_rows() {
                 let source_id = ids.as_string::<i32>().value(row);
-                let count = counts.as_primitive::<Int64Type>().value(row);
+                // A difference may be negative.
+                let count = counts.as_primitive::<Int64Type>().value(row).unsigned_abs();
                 problems.push(json!({
                     "source_id": source_id,
                     "problem": what,

@@ -1,5 +1,5 @@
-//! The commands with predefined queries about a fleet; each is a view in `lake/views` with an
-//! order.
+//! The commands with predefined queries about a fleet; each lists the rows of a view in
+//! `lake/views`, sorted.
 
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ use stormlog_report::rows::Rows;
 use crate::lake_args::LakeArgs;
 use crate::rows::{Flat, column_names};
 
-/// Flags that all of these questions have.
+/// Flags that all of these commands have.
 #[derive(Args)]
 struct Common {
     #[command(flatten)]
@@ -60,7 +60,7 @@ pub(crate) struct WasteArgs {
     wanted: Wanted,
 }
 
-/// Count out-of-memory errors by host, job or user, and compare with their share of device hours.
+/// Count out-of-memory errors by host, job or user, and compare each count with the device hours.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  stormlog lake ooms --at /lake --by host\n  stormlog lake ooms --at /lake --by user --json"

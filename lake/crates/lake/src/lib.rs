@@ -40,7 +40,7 @@ enum Command {
     Ingest(ingest::IngestArgs),
     /// Join small files of a lake into larger ones
     Optimize(optimize::OptimizeArgs),
-    /// Delete files that no version within the retention needs
+    /// Delete files that no table version within the retention time needs
     Vacuum(vacuum::VacuumArgs),
     /// Check the tables of a lake against each other and against their sources
     Doctor(doctor::DoctorArgs),
@@ -50,7 +50,7 @@ enum Command {
     Query(query::QueryArgs),
     /// Find memory problems of runs, with the detectors of 'stormlog analyze'
     Diagnose(diagnose::DiagnoseArgs),
-    /// Start workers on this machine and print how to ask them
+    /// Start workers on this machine and print their addresses
     Cluster(cluster::ClusterArgs),
     /// Run one worker of a cluster
     Worker(worker::WorkerArgs),

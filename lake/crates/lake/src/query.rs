@@ -136,7 +136,7 @@ struct Summary {
     group_by: Option<String>,
 }
 
-/// List what happened around a moment, most certain and nearest first
+/// List what happened around a moment: surest relation first, then nearest in time
 #[derive(Args)]
 struct Correlate {
     #[command(flatten)]

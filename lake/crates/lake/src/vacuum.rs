@@ -1,4 +1,4 @@
-//! The command `vacuum` deletes files that no version within the retention needs.
+//! The command `vacuum` deletes files that no table version within the retention time needs.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use stormlog_lake_tables::{Lake, Table, delta_error};
 
 use crate::output;
 
-/// Delete files that no version within the retention needs.
+/// Delete files that no table version within the retention time needs.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  stormlog lake vacuum --at /lake --dry-run\n  stormlog lake vacuum --at s3://bucket/fleet --retention 336    # hours"

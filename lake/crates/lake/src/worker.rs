@@ -16,8 +16,8 @@ use tokio::signal::unix::{SignalKind, signal};
 /// Run one worker of a cluster. It reads the files of one lake, writes nothing and keeps nothing.
 #[derive(Args)]
 #[command(
-    after_help = "Workers do not know who asks: every process that reaches the port can read the lake. Listen on
-addresses of a trusted network only.
+    after_help = "Workers do not authenticate clients: every process that reaches the port can read the lake.
+Listen on addresses of a trusted network only.
 
 Examples:
   stormlog lake worker --at s3://bucket/fleet --listen 10.0.0.7:7400

@@ -33,8 +33,8 @@ pub const COVERED: [(&str, &str, bool); 10] = [
 
 const HOST_MEMORY: &[u8] = b"host_memory";
 
-/// The numbers of one sample's metadata, in the order of [`COVERED`]; a number that is missing
-/// there is unknown.
+/// The numbers of one sample's metadata, in the order of [`COVERED`]; `None` for a number that the
+/// metadata do not have.
 pub type Covered = [Option<i64>; COVERED.len()];
 
 /// Splits the metadata of samples. Metadata that differ from earlier ones only in their integers are

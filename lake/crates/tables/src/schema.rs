@@ -89,7 +89,8 @@ const ORIGIN: Columns = &[
     ("metadata", Text),
 ];
 
-/// Columns for numbers in the metadata of samples, which the text in `metadata` then lacks.
+/// Columns for numbers in the metadata of samples; the text in the column `metadata` does not
+/// contain them.
 const OF_METADATA: Columns = &[
     ("step", MaybeInt),
     ("optimizer", MaybeInt),

@@ -47,7 +47,7 @@ impl ObjectStoreRegistry for OnlyLake {
         }
         let scheme = url.scheme();
         Err(exec_datafusion_err!(
-            "questions read the files of the lake only, not '{scheme}:'"
+            "a query can read only the files of the lake, not '{scheme}:'"
         ))
     }
 }

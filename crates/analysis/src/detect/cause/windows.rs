@@ -78,8 +78,8 @@ fn split(named: Option<Named>) -> (Option<Site>, Vec<Site>) {
 #[derive(Default)]
 struct Seen<'e> {
     bytes: i64,
-    /// Sum over all stacks of the line's distance from the innermost frame times the bytes of the
-    /// stack.
+    /// Sum over all stacks: the line's distance from the innermost frame, multiplied by the bytes
+    /// of the stack.
     depth: f64,
     windows: Vec<usize>,
     /// The call path of the stack with the most bytes, and the bytes of that stack.

@@ -31,7 +31,7 @@ const STEPS_IN_WINDOW: f64 = 1.5;
 /// stays above the floor during an evaluation, which lasts longer than a step.
 const WINDOW_SHARE: usize = 12;
 /// The expected scatter of samples on the floor: the larger of a share of the device and a share of
-/// the step's amplitude.
+/// the signal's amplitude (its 95 % quantile minus its 5 % quantile).
 const SCATTER_OF_DEVICE: f64 = 0.002;
 const SCATTER_OF_AMPLITUDE: f64 = 0.015;
 /// The number of samples per step is measured in `PERIOD_PARTS` parts of a track, each with at
@@ -269,7 +269,7 @@ impl Lows {
         }
     }
 
-    /// The floor of a window whose two lowest values these are: of `samples` samples, the
+    /// The floor of a window with `samples` samples, of which these are the two lowest: the
     /// second-lowest in a large window, otherwise the lowest.
     fn floor(self, samples: usize) -> f64 {
         if samples >= WINDOW_WITH_OUTLIER {

@@ -28,9 +28,9 @@ const FEWEST_STRETCHES: usize = 4;
 /// When a track has fewer parts than this, the scatter of the parts' peaks is half of their range;
 /// otherwise it is computed from the distance of each peak to its neighbours.
 const ENOUGH_FOR_BENDS: usize = 8;
-/// Smallest scatter of a level that is assumed for the error of its slope: the standard deviation
-/// of rounding to 2 MiB, the size of the blocks in which PyTorch's caching allocator reserves
-/// memory.
+/// The error of a slope is computed from the scatter of the level, but from at least this many
+/// bytes: the standard deviation of rounding to 2 MiB, the size of the blocks in which PyTorch's
+/// caching allocator reserves memory.
 const BLOCK_SCATTER: f64 = 0.6 * 1_048_576.0;
 /// Minimum length of a part of the track in training steps, so that each part contains a peak.
 const STEPS_IN_STRETCH: f64 = 1.5;
@@ -335,7 +335,7 @@ fn series(track: &Track, column: &Column, order: &[usize], start_ns: i64) -> Ser
     series
 }
 
-/// The highest value of a column; of samples with equal timestamps, all are included.
+/// The highest value of a column, including samples whose timestamp occurs several times.
 fn highest(column: &Column) -> Option<f64> {
     let known = (0..column.len()).filter_map(|i| column.get(i));
     known.max().map(float)
@@ -478,8 +478,8 @@ fn phases(track: &Track, order: &[usize], signals: &Signals) -> (Vec<PhaseLevels
     (phases.collect(), left_out)
 }
 
-/// The metrics of a phase; each visit to the phase counts as one repetition. When a phase has few
-/// visits, each visit is divided into parts.
+/// The metrics of a phase. Each visit to the phase gives one value, and the noise is the scatter of
+/// these values. When a phase has few visits, each part of a visit gives one value.
 fn of_phase(track: &Track, order: &[usize], signals: &Signals, visits: &Visits) -> Levels {
     let cut: Visits;
     let by_visit = visits.len() >= MIN_KNOTS;

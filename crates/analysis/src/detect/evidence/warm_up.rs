@@ -30,9 +30,9 @@ const PACE_SHARE: f64 = 0.03;
 /// sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct WarmUp {
-    /// Estimated time of the first training step, when the model has been loaded.
+    /// Estimated time at which the model was loaded and the first training step began.
     pub(crate) train_start: f64,
-    /// Time from which the floors of memory are computed, when the optimizer's state exists.
+    /// Time from which the floors of memory are computed. By then the optimizer's state exists.
     pub(crate) settle_start: f64,
     /// End of the warm-up. Problems that begin earlier are not reported.
     pub(crate) warm_end: f64,

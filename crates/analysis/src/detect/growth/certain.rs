@@ -1,5 +1,4 @@
-//! Finds growth of one channel of a track that is certain, even when it is a small share of the
-//! device.
+//! Finds certain growth of one channel of a track. The growth may be a small share of the device.
 //!
 //! For a track whose steps were recorded, only the samples at step ends are used. They are exact:
 //! all are taken at the same point of a step. For a track without recorded steps, samples fall
@@ -18,7 +17,8 @@ use crate::stats::{median, quantile};
 /// samples at step ends, which are exact, fewer blocks are enough.
 const BLOCKS: usize = 24;
 const FEWER_BLOCKS: [usize; 3] = [BLOCKS, 12, 8];
-/// Growth that was confirmed in at least this many time blocks can count as strong.
+/// Growth counts as strong only if it was confirmed in at least this many time blocks. Strong means
+/// that it can hardly be anything but a leak.
 const MANY_BLOCKS: usize = 12;
 /// Smallest certain growth that is reported, in bytes. 4 MiB are two of the 2 MiB blocks in which
 /// the allocator reserves memory.
@@ -28,13 +28,13 @@ const LEAST: f64 = 4.0 * 1_048_576.0;
 const MIN_AGREEMENT: f64 = 0.4;
 const MAX_AGREEMENT: f64 = 2.5;
 /// Limits for growth of the peak counter that samples are too coarse to confirm: its largest size
-/// as a share of the step's amplitude, and its largest distance from a straight line as a share of
-/// the growth.
+/// as a share of a step's amplitude (peak minus lowest samples), and its largest distance from a
+/// straight line as a share of the growth.
 const MAX_CREEP: f64 = 0.1;
 const MAX_CREEP_MISFIT: f64 = 0.08;
 /// Largest ratio between the growth of the peak memory of steps and the growth of the memory held
-/// between steps. When the peak memory of steps grows by more than this ratio, the batches of the
-/// program grow, and the memory held between steps grows because of them.
+/// between steps. A higher ratio means that the batches of the program grow, and that the memory
+/// held between steps grows because of them.
 const MAX_NEED: f64 = 2.5;
 /// When the growth rate at the end is below this share of the rate at the beginning, the growth may
 /// be flattening out.
@@ -47,7 +47,7 @@ const NEXT_TO_NOTHING: f64 = 65_536.0;
 /// within this first share of the track.
 const LOAD_SHARE: f64 = 0.1;
 
-/// Finds growth of a channel that is certain even when it is a small share of the device.
+/// Finds certain growth of a channel, even growth that is a small share of the device.
 pub(crate) fn find(signals: &Signals, channel: Channel) -> Option<Growth> {
     let (series, _) = signals.channel(channel);
     let is_stepped = channel == Channel::Allocated && signals.is_stepped;

@@ -150,7 +150,7 @@ fn full_in(subject: &Subject, time_to_full_s: Option<f64>) -> String {
     if subject.end.may_go_on() {
         format!("; full in about {left}")
     } else {
-        format!("; at this rate full {left} later")
+        format!("; a longer run would have filled the memory after another {left}")
     }
 }
 

@@ -13,14 +13,14 @@ use crate::detect::evidence::series::Series;
 /// Largest log-odds in favour of a rise that one step without a sample on the old floor
 /// contributes.
 const MAX_SURPRISE_PER_STEP: f64 = 3.0;
-/// Weight of the prior, in steps, when [`stays_away`] estimates how likely a step without a sample
-/// on the floor is followed by another. The prior is the share of such steps among all steps.
+/// Weight, in steps, of the prior probability in [`stays_away`]: the share of the steps without a
+/// sample on the floor among all steps.
 const KNOWN_STEPS: f64 = 4.0;
 /// Maximum log-odds that the mean and the peaks of the samples can each add in favour of a rise.
 const MAX_MOVED: f64 = 3.0;
 /// Maximum log-odds that missing samples on the old floor can add in favour of a rise. When the
-/// sampling misses the floor, it misses all steps alike, so a larger number of steps proves nothing
-/// more.
+/// sampling misses the floor, it misses the floor of all steps alike, so more steps without such a
+/// sample prove nothing more.
 const MAX_ABSENCE: f64 = 25.0;
 /// Number of time blocks used to estimate the uncertainty of the mean and of the peaks.
 const BLOCKS: usize = 8;

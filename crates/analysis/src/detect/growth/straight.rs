@@ -10,7 +10,7 @@ use crate::stats::{largest_fall, median, theil_sen};
 /// Longest series that is examined sample by sample. Longer series are first reduced to the minima
 /// of groups of samples.
 const MAX_CELLS: usize = 960;
-/// Number of onsets tried, and the first part of the track in which they lie.
+/// Number of onsets tried, and how late they may lie, as a share of the track.
 const ONSETS: u32 = 20;
 const LATEST_ONSET: f64 = 0.75;
 /// Minimum number of samples in the growing part of a series, and in each of the time blocks that
@@ -33,7 +33,7 @@ const MAX_EARLY: f64 = 2.0;
 /// growth rate that they must keep.
 const TAIL: usize = 3;
 const MIN_TAIL: f64 = 0.35;
-/// At most one sample in this many, at the end of the series, may belong to the program's shutdown.
+/// At most the last `1 / SHUTDOWN` of the samples may belong to the program's shutdown.
 const SHUTDOWN: usize = 20;
 
 /// Garbage collection is searched for in `BLOCKS_BEFORE` time blocks before the growth: a rise over

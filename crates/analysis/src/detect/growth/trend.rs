@@ -39,8 +39,8 @@ pub(crate) struct Trend {
     pub(crate) level: f64,
     pub(crate) grown: f64,
     pub(crate) shape: i32,
-    /// Sum of the distances of the knots (points of the floor) from the fitted trend, in units of
-    /// the floor's scatter.
+    /// Sum of the distances of the knots (points of the floor) from the fitted trend, in the unit
+    /// of [`Target`], each at most [`MAX_MISFIT`].
     pub(crate) misfit: f64,
 }
 
@@ -137,8 +137,8 @@ impl Trend {
         let before = target.knots.partition_point(|k| k.t <= self.onset);
         let progress: Vec<f64> = target.knots.iter().map(|k| self.progress(k.t)).collect();
         if before < MIN_KNOTS_BEFORE {
-            // With too few knots (points of the floor) before the onset to determine the level, the
-            // slope of the growth determines it.
+            // Too few knots (points of the floor) lie before the onset to determine the level, so
+            // the growth is determined first, and the level from it.
             return self.grown_by(theil_sen(&progress, levels), target);
         }
         let level = median(&levels[..before]);

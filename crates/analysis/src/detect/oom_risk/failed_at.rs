@@ -92,7 +92,7 @@ fn category_words(category: &str) -> &str {
     match category {
         "optimizer_state" => "optimizer state",
         "other_named" => "other tensors",
-        "unnamed" => "memory without a name",
+        "unnamed" => "unknown holders",
         other => other,
     }
 }
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(
             held(&mark),
             "; held by: activations 60.0 GiB (the autograd graph of `loss`), parameters 8.00 GiB, \
-             memory without a name 2.00 GiB"
+             unknown holders 2.00 GiB"
         );
         let cause = cause(&mark).unwrap();
         assert_eq!(

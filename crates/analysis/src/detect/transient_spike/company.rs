@@ -58,7 +58,8 @@ impl<'e> Company<'e> {
         Self { members }
     }
 
-    /// Whether at least half of the other ranks rose as high during an excursion of one rank.
+    /// Whether the other ranks share an excursion of `subject`: at the same time, at least half of
+    /// those compared rose by at least half of its height.
     pub(super) fn shares(
         &self,
         subject: &Subject,

@@ -82,11 +82,10 @@ struct Heights<'a> {
 
 /// Finds the excursions of a channel above its ordinary samples.
 ///
-/// The search sorts the samples by height and tries every gap in height between two samples that
-/// follow each other in this order, from the lowest possible gap up, as the upper limit of ordinary
-/// samples. A gap is accepted as the limit when only a few short excursions lie above it. Between
-/// the samples of ordinary peaks there is no large gap in height, or only single samples lie above
-/// it.
+/// Excursions are separated from the ordinary samples by a gap in height. The search sorts the
+/// samples by height and tries the gaps between neighbours in this order, the lowest gap first. A
+/// gap is accepted when only a few short excursions lie above it. Between the samples of ordinary
+/// peaks there is no large gap in height, or only single samples lie above it.
 pub(super) fn find(signals: &Signals, channel: Channel, course: &Course) -> Vec<Excursion> {
     let Some(heights) = heights(signals, channel, course) else {
         return Vec::new();
@@ -98,8 +97,8 @@ pub(super) fn find(signals: &Signals, channel: Channel, course: &Course) -> Vec<
         let Some(events) = heights.events(above, longest, signals) else {
             continue;
         };
-        // When excursions recur regularly, a higher gap may still separate a spike, but no
-        // excursion of the regular pattern is a spike.
+        // When the excursions above this gap recur regularly, a spike may still lie above a higher
+        // gap, but none of the regular excursions is a spike.
         let Some(odd) = rhythm::without_regular(&events, MAX_SPIKES, signals) else {
             regular.extend(events);
             continue;

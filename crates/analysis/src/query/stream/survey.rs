@@ -43,7 +43,7 @@ pub(super) struct Chain {
 }
 
 /// Passes the events of a file to `visit`, block by block, and returns what could not be read.
-/// Reading stops when `visit` returns false; only JSONL files are always read to the end.
+/// Reading stops when `visit` returns false, except that a JSONL file is always read to the end.
 pub(super) fn stream(
     source: &Source,
     file: &Path,
@@ -117,8 +117,9 @@ pub(super) fn chains(source: usize, mut files: Vec<(i64, &PathBuf)>, waiting: &m
 pub(super) fn survey(source: &Source) -> Option<(Homes, Option<i64>)> {
     let mut stopped: HashMap<Text, bool> = HashMap::new();
     let (mut first_ns, mut latest_ns) = (None::<i64>, i64::MIN);
-    // The latest event time at the last two checkpoints. An event earlier than the time at the
-    // checkpoint before them (`settled_ns`) is too far out of order for the window.
+    // A checkpoint is every `LEAST_WINDOW / 4` events. `latest_before` has the latest time seen up
+    // to each of the last two checkpoints, `settled_ns` that up to the checkpoint before them. An
+    // event earlier than `settled_ns` is too far out of order for the window.
     let mut latest_before: VecDeque<i64> = VecDeque::new();
     let mut settled_ns = i64::MIN;
     let mut is_sortable = true;

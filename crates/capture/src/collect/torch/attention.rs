@@ -52,7 +52,7 @@ impl Default for Attention {
 }
 
 impl Attention {
-    /// Ends the current calls of the watcher, as when it is replaced. The watcher is called again
+    /// Stops calling the watcher, for example because it is replaced. The watcher is called again
     /// when memory rises or a call is requested.
     pub fn end(&self) {
         self.attended.store(NONE, Ordering::Relaxed);

@@ -17,9 +17,8 @@ use crate::redact::redacted_words;
 /// tables, the kernel holds a lock that the process needs to map and unmap memory.
 const LONGEST_WALK: Duration = Duration::from_millis(5);
 
-/// The cost of a walk of the page tables that is assumed before the first walk was measured. The
-/// assumed cost keeps a large process from being walked before it is known how fast its pages are
-/// read.
+/// The cost of a walk of the page tables that is assumed before the first walk was measured. With
+/// this cost, the page tables of a process with more than 85 MiB of resident memory are not walked.
 const ASSUMED_WALK_PER_GIB: Duration = Duration::from_millis(60);
 
 /// The least time between two walks of a process's page tables.

@@ -15,21 +15,23 @@ use crate::store::fork::Holder;
 use crate::store::thinning::thinner::Thinner;
 use crate::store::writer::{Flush, Writer, taken_over};
 
-/// The longest time after which the writing thread empties the queue. Events that the writing
-/// thread has written survive the end of the process, even when they are not on disk yet.
+/// The longest time that the writing thread sleeps before it empties the queue again. A killed
+/// process loses the events in the queue, but not those that were written to a file, even if the
+/// file is not on disk yet.
 const LONGEST_SLEEP: Duration = Duration::from_millis(250);
 
 /// The shortest time for which the writing thread sleeps after it has emptied the queue.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(5);
 
 /// How long the writing thread tries to end a session on a disk that accepts no writes; the
-/// program's exit is delayed by this time.
+/// program's exit is delayed by at most this time.
 const LAST_TRIES: Duration = Duration::from_millis(200);
 
 /// How long to wait before opening a sink is tried again after a failure.
 const OPEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// The requests to the writing thread since it last took work from the queue.
+/// What the writing thread learns when it empties the queue: how many events were dropped because
+/// the queue was full, and which flushes and which end of the session were requested.
 struct Work {
     overflow: u64,
     flushes_wanted: u64,
@@ -46,7 +48,7 @@ struct Thread<'a> {
     /// Events that were taken from the queue and not yet passed to the writer.
     waiting: VecDeque<Event>,
     recorded_events: u64,
-    /// The number of events that were dropped before a writer was open that could count them.
+    /// The number of dropped events that no writer has counted yet, because none was open.
     unreported_drops: u64,
     flushes_done: u64,
     problem: Option<String>,
@@ -200,7 +202,7 @@ impl Thread<'_> {
     }
 
     /// Ends the session with the given status. On a disk that accepts no writes, it tries for
-    /// [`LAST_TRIES`] and then gives up the buffered events.
+    /// [`LAST_TRIES`] and then drops the buffered events.
     fn finish(mut self, status: SessionStatus) {
         let end = Instant::now() + LAST_TRIES;
         let mut slot = self.shared.writer();

@@ -257,7 +257,8 @@ struct Output {
 
 impl Output {
     fn create(path: &Path) -> io::Result<Self> {
-        // Only this process, which has locked the directory, uses the name of the temporary file.
+        // A file with this name was left by a killed process: this process has locked the
+        // directory, so no other process writes it now.
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -318,8 +319,8 @@ impl Blocks {
         Self::of(self.files.clone())
     }
 
-    /// Passes each line of the next block that is not blank to `take`, without its newline. Reading
-    /// the next block returns false at the end of the last file.
+    /// Passes each line of the next block that is not blank to `take`, without its newline. Returns
+    /// false at the end of the last file.
     fn next(&mut self, take: &mut dyn FnMut(Line<'_, '_>)) -> io::Result<bool> {
         let Some(file) = &self.open else {
             let Some(path) = self.files.get(self.next) else {

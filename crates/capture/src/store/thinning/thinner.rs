@@ -22,7 +22,8 @@ const PAUSE: Duration = Duration::from_millis(30);
 /// the sink has no writer.
 pub(crate) type Access<'a> = dyn FnMut(&mut dyn FnMut(&mut Writer)) + 'a;
 
-/// The rewrite of segments in progress, if there is one, between two calls of [`work`](Self::work).
+/// Performs thinning in short parts. Between two calls of [`work`](Self::work), it keeps the
+/// rewrite of segments that is in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Thinner {
     rewrite: Option<Rewrite>,
@@ -30,7 +31,8 @@ pub(crate) struct Thinner {
 
 impl Thinner {
     /// Thins for a few milliseconds if there is something to thin; returns how long to wait before
-    /// the next call. A sink that has more bytes than its budget is thinned without pauses.
+    /// the next call, or `None` when there is nothing to thin. A sink that has more bytes than its
+    /// budget is thinned without pauses.
     pub(crate) fn work(&mut self, access: &mut Access<'_>) -> Option<Duration> {
         if self.rewrite.is_none() {
             access(&mut |writer| self.rewrite = writer.begin_rewrite());

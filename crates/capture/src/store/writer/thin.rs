@@ -71,9 +71,9 @@ impl Writer {
         self.in_work.contains(&segment.filename)
     }
 
-    /// Announces in the manifest that a finished rewrite will replace segments. The announcement
-    /// returns false when the rewrite must not be carried out, because its segments have changed
-    /// meanwhile or nothing would change.
+    /// Announces in the manifest that a finished rewrite will replace segments. Returns false when
+    /// the rewrite must not be carried out, because its segments have changed meanwhile or nothing
+    /// would change.
     pub(crate) fn announce_rewrite(&mut self, rewrite: &Rewrite) -> Result<bool, SinkError> {
         let is_as_before = |input: &Segment| self.segments.iter().any(|known| known == input);
         let inputs = rewrite.inputs();

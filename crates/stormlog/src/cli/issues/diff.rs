@@ -11,7 +11,7 @@ use crate::Exit;
 use crate::console::Console;
 use crate::machine::now_ns;
 
-/// Show which issues are new, gone, back or more frequent between two sets
+/// Show which issues are new, gone, regressed or more frequent in NEW than in OLD
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   stormlog issues diff runs/monday runs/tuesday
@@ -28,8 +28,8 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     let old = ArtifactSet::at(&arguments.old).find(console)?.sound()?;
     let mut new = ArtifactSet::at(&arguments.new).find(console)?.sound()?;
-    // An issue that is resolved in the old artifacts counts as regressed, even if the state file of
-    // the new artifacts does not contain it.
+    // An issue of the new artifacts that was resolved in the old ones counts as regressed, even if
+    // the state file of the new artifacts does not contain it.
     let now = now_ns();
     for issue in &mut new.issues {
         if old.states.state_of(issue, now) == "regressed" {

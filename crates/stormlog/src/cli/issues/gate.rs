@@ -20,8 +20,8 @@ use crate::machine::now_ns;
 /// Exit with 2 when there are new or regressed issues
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit code: 0 when nothing fails; 2 when an issue does; 1 on failure, also when there is nothing to
-check or something cannot be read.
+    after_help = "Exit code: 0 when no issue fails the check; 2 when one does; 1 on failure, also
+when there is nothing to check or something cannot be read.
 
 Examples:
   stormlog issues check runs/ --baseline main/issues.json
@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     min_severity: Severity,
     #[command(flatten)]
     form: Form,
-    /// Then save every issue in the state file, as a baseline for later
+    /// After the check, write all found issues to the state file, as a baseline for later checks
     #[arg(long)]
     save: bool,
 }
@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
 enum Failing {
     /// Not known before
     New,
-    /// Resolved before, and back
+    /// Resolved before, and seen again
     Regressed,
     /// Known before and neither resolved nor ignored
     Open,

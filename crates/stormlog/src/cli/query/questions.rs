@@ -7,7 +7,7 @@ use stormlog_analysis::query::{DEFAULT_WINDOW_NS, EVIDENCE_KINDS, GroupBy, Metri
 use super::output::{Flat, Nested};
 use crate::cli::sources::Sources;
 
-/// List runs: described by stormlog_run.json, or sessions of one job
+/// List runs: one per stormlog_run.json, and one per job of the other sessions
 #[expect(
     clippy::doc_markdown,
     reason = "the help prints this comment as plain text, without Markdown"
@@ -42,7 +42,7 @@ pub(super) struct RunWanted {
     /// Only from this tool, such as wandb
     #[arg(long)]
     pub(super) source_namespace: Option<String>,
-    /// Only with this name in that tool
+    /// Only with this name in the tool of --source-namespace
     #[arg(long)]
     pub(super) source_ref: Option<String>,
 }
@@ -215,12 +215,12 @@ pub(super) struct Summary {
     /// Metric
     #[arg(long, value_parser = Metric::ALL.map(Metric::as_str))]
     pub(super) metric: String,
-    /// Group of one value
+    /// Compute one value for each of these [default: session]
     #[arg(long, value_parser = GroupBy::ALL.map(GroupBy::as_str))]
     pub(super) group_by: Option<String>,
 }
 
-/// List what happened around a moment, most certain and nearest first
+/// List what happened around a moment: surest relation first, then nearest in time
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   stormlog query correlate runs/ --at-ns 1762000507000000000

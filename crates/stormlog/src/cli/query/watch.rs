@@ -1,5 +1,5 @@
-//! `stormlog query watch`: prints alerts, degradations, OOMs and findings of running recordings as
-//! they arrive.
+//! `stormlog query watch`: prints alerts, degraded collectors, OOMs and findings of running
+//! recordings as they arrive.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::Exit;
 use crate::cli::sources::Sources;
 use crate::console::Console;
 
-/// Follow live sinks and print alerts, degradations, OOMs and findings as they arrive
+/// Follow live sinks and print alerts, degraded collectors, OOMs and findings as they arrive
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   stormlog query watch runs/

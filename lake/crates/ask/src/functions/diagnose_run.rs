@@ -22,8 +22,8 @@ use super::packed::{PackedRows, state_field, unpack};
 use crate::columns::{Ints, Texts};
 use crate::event_rows::events_of;
 
-/// The arguments of the function: columns of `sessions`, then events, details of OOM bundles, and
-/// the horizon in hours.
+/// The first arguments of the function: columns of `sessions`. Three more follow: the events of the
+/// session, the details of its OOM bundles, and `oom_horizon_hours`.
 pub(crate) const ARGUMENTS: [&str; 12] = [
     "session_id",
     "effective_status",
@@ -132,8 +132,9 @@ impl Accumulator for Gathering {
     }
 }
 
-/// Diagnoses the sessions in the given rows. Sessions of one job have one run id in the tables, but
-/// a job that was started again is several runs.
+/// Diagnoses the sessions in the given rows and returns a JSON list with one entry per run. All
+/// sessions of a job have the same run id in the tables, but a job that was started again is
+/// several runs.
 fn diagnoses(rows: &RecordBatch) -> Result<String> {
     let mut sessions = sessions_of(rows)?;
     newest_first(&mut sessions, |session| session);

@@ -1,4 +1,5 @@
-//! Decides which units are analysed together: those that may contain sessions of one run.
+//! Decides which units (ingested recordings) are analysed together: those that may contain sessions
+//! of one run.
 
 use std::path::Path;
 

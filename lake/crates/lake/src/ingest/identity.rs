@@ -1,5 +1,5 @@
-//! Identifies a recording by its content, whatever its path: a copy is not stored twice, and
-//! another recording at the path of an earlier one is stored.
+//! Identifies a recording by its content, whatever its path: a recording that was moved is not
+//! stored again, and another recording at the path of an earlier one is stored.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -107,12 +107,13 @@ pub(crate) fn offset(position: i64) -> u64 {
     u64::try_from(position & ((1 << OFFSET_BITS) - 1)).unwrap_or(0)
 }
 
-/// The streams that are stored already, by content, with the paths at which they were found.
+/// The recordings that are stored already: for each content id, the paths at which a recording with
+/// this content was found, and the `source_id` of its rows.
 #[derive(Default)]
 pub(crate) struct Known(HashMap<String, Vec<(PathBuf, String)>>);
 
 impl Known {
-    /// Records that a stream with this content is stored under `source_id` and was found at `path`.
+    /// Records that a recording with this content is stored under `source_id` and was found at `path`.
     pub(crate) fn add(&mut self, content_id: String, path: &Path, source_id: String) {
         let list = self.0.entry(content_id).or_default();
         list.push((path.to_path_buf(), source_id));

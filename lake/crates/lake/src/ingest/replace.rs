@@ -23,7 +23,7 @@ use stormlog_lake_tables::{Table, single_files};
 use super::store::write_days;
 
 const SOURCE_ID: &str = "source_id";
-/// How many files are searched at the same time, because most of the time is spent on waiting for
+/// How many files are searched at the same time. Each search spends most of its time on waiting for
 /// object storage.
 const SEARCHED_AT_ONCE: usize = 16;
 

@@ -54,8 +54,8 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Where the picture of the timeline is written, if it was requested with other flags than
-/// `--visualize`.
+/// The folder and the file name for the picture of the timeline, as flags of `jaxmemprof` give
+/// them. With a name, the picture is drawn even without `--visualize`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Picture<'a> {
     pub(crate) folder: Option<&'a Path>,

@@ -27,7 +27,7 @@ use crate::console::Console;
   gpumemprof analyze sink/ --format txt --output report.txt
   gpumemprof analyze sink/ --visualization --plot-dir plots")]
 pub(super) struct Arguments {
-    /// A telemetry file, a sink, or a folder of rank files
+    /// A telemetry file, a sink, or a folder with one file per rank
     input_file: PathBuf,
     /// Write the report to this file
     #[arg(long, value_name = "FILE")]

@@ -46,7 +46,7 @@ pub(super) struct Arguments {
     /// Format of the file
     #[arg(long, value_parser = ["csv", "json"], default_value = "csv")]
     format: String,
-    /// Free spare memory of this process on alerts; a program needs its own watchdog
+    /// On alerts, free unused memory of the recorder; the recorded program is not affected
     #[arg(long)]
     watchdog: bool,
     /// Record a warning at this percentage of the memory
