@@ -60,6 +60,37 @@ def test_a_recording_that_was_moved_is_not_stored_again(lake, tmp_path):
     assert lake.json("ingest", tmp_path / "copy", "--to", tmp_path / "lake")["samples"] == 55
 
 
+@pytest.mark.parametrize("shorter_first", [True, False])
+def test_moved_copies_of_different_lengths_are_stored_once(lake, tmp_path, shorter_first):
+    lines = [event("session-a", number) for number in range(1, 12)]
+    first = tmp_path / "first/track.jsonl"
+    first.parent.mkdir()
+    first.write_text("".join(lines[:3]))
+    lake("ingest", first.parent, "--to", tmp_path / "lake")
+    first.unlink()
+    lengths = [5, 11] if shorter_first else [11, 5]
+    for folder, length in zip("ab", lengths, strict=True):
+        (tmp_path / "copies" / folder).mkdir(parents=True)
+        (tmp_path / "copies" / folder / "track.jsonl").write_text("".join(lines[:length]))
+    for _ in range(2):
+        lake("ingest", tmp_path / "copies", "--to", tmp_path / "lake")
+        stored = column(tmp_path / "lake", "samples", "allocator_allocated_bytes")
+        assert sorted(stored) == [1_000_000 + 1_000 * number for number in range(1, 12)]
+
+
+def test_a_stray_segment_doubles_nothing(lake, tmp_path):
+    sink = Sink(tmp_path / "runs/a", "session-a")
+    sink.sample(5)
+    sink.roll()
+    sink.sample(5)
+    # Its name has no number, so its position in the stream is before those of the other segments.
+    (sink.path / "segment-old.jsonl").write_text(event("session-a", 50))
+    for _ in range(3):
+        lake("ingest", tmp_path / "runs", "--to", tmp_path / "lake")
+        stored = column(tmp_path / "lake", "samples", "allocator_allocated_bytes")
+        assert len(stored) == len(set(stored)) >= 10
+
+
 def test_another_recording_at_the_same_path_is_stored(lake, tmp_path):
     for name in ["one", "two"]:
         shutil.rmtree(tmp_path / "runs", ignore_errors=True)

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use hashbrown::HashMap;
 use serde_json::{Value, json};
 use stormlog_analysis::{LoadError, ParsedFiles};
@@ -13,7 +13,7 @@ use super::plan::{How, Piece, Unit, offset, torn_bytes};
 use super::progress::Progress;
 use super::reading::{Job, Message, Reading};
 use super::rows::{FactRows, Wanted};
-use super::store::{Advance, Store};
+use super::store::{Advance, Overtaken, Store};
 
 /// Rows are committed when at least this many are waiting. Each takes about 20 bytes in memory
 /// until the commit.
@@ -63,13 +63,18 @@ impl<'p> Facts<'p> {
     /// units and of their pieces.
     pub(super) fn jobs<'u>(&self, units: impl Iterator<Item = (usize, &'u Unit)>) -> Vec<Job> {
         let mut jobs = Vec::new();
+        // Pieces of one source may overlap, as after a copy, so a piece begins where the pieces
+        // before it end.
+        let mut planned: HashMap<&str, i64> = HashMap::new();
         for (index, unit) in units {
             for (piece_index, piece) in unit.pieces.iter().enumerate() {
-                jobs.extend(self.ranges(piece).into_iter().map(|range| Job {
+                let before = planned.entry(&piece.source_id).or_insert(i64::MIN);
+                jobs.extend(self.ranges(piece, *before).into_iter().map(|range| Job {
                     unit: index,
                     piece: piece_index,
                     range,
                 }));
+                *before = piece.end.max(*before);
             }
         }
         jobs
@@ -107,7 +112,8 @@ impl<'p> Facts<'p> {
         }
     }
 
-    /// The position up to which a table has a source, including rows that are not committed yet.
+    /// The position up to which the rows of a source are in a table, including rows that are not
+    /// committed yet.
     fn position(&self, store: &Store, source_id: &str) -> Option<i64> {
         let waiting = self.advances.get(&(store.table, source_id.to_owned()));
         waiting
@@ -115,13 +121,14 @@ impl<'p> Facts<'p> {
             .or_else(|| store.ledger.position(source_id))
     }
 
-    /// The ranges of a piece that at least one table lacks. A range ends wherever a table's
-    /// position is, so that each table lacks a range completely or not at all.
-    fn ranges(&self, piece: &Piece) -> Vec<Range<i64>> {
+    /// The ranges of a piece from `first` on that at least one table lacks. A range ends wherever a
+    /// table's position is, so that each table lacks a range completely or not at all.
+    fn ranges(&self, piece: &Piece, first: i64) -> Vec<Range<i64>> {
         let positions = self.stores.iter().map(|store| {
             let position = self.position(store, &piece.source_id);
             position
                 .unwrap_or(piece.start)
+                .max(first)
                 .clamp(piece.start, piece.end)
         });
         let mut cuts: Vec<i64> = positions.collect();
@@ -160,6 +167,13 @@ impl<'p> Facts<'p> {
     ) -> Result<()> {
         let piece = &unit.pieces[job.piece];
         let (from, to) = (job.range.start, job.range.end);
+        for store in &self.stores {
+            // The range was planned when no table had a part of it.
+            let position = self.position(store, &piece.source_id);
+            if position.is_some_and(|position| from < position && position < to) {
+                bail!(Overtaken(store.table.name()));
+            }
+        }
         let wanted = self.wanted(&piece.source_id, from);
         let mut seq = from;
         let mut kept = Vec::new();
@@ -212,7 +226,7 @@ impl<'p> Facts<'p> {
             }
         }
         for store in &self.stores {
-            let before = store.ledger.position(&piece.source_id);
+            let before = self.position(store, &piece.source_id);
             let key = (store.table, piece.source_id.clone());
             if before.is_none_or(|before| before < to) {
                 self.advances.insert(key, to);

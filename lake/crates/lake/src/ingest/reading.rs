@@ -1,15 +1,16 @@
-//! Reads the ranges of files that an ingest lacks, on a thread of its own, a few blocks ahead of the
-//! thread that encodes rows.
+//! Reads the ranges of files that the tables lack, on a thread of its own. The thread is a few
+//! blocks of events ahead of the thread that encodes rows.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Result, bail};
 use stormlog_analysis::{
     Events, LoadError, LoadOptions, StreamedLines, stream_events, stream_lines,
 };
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use super::plan::{How, Piece, Unit, offset};
 
@@ -27,8 +28,13 @@ pub(super) struct Job {
 
 /// The jobs that are being read, in their order.
 pub(super) struct Reading {
+    units: Arc<Vec<Unit>>,
     jobs: VecDeque<Job>,
     messages: mpsc::Receiver<Message>,
+    /// Lets the thread begin to read a file or a bundle as a whole. It may take much memory, so it is
+    /// not read ahead.
+    starts: std::sync::mpsc::Sender<()>,
+    thread: JoinHandle<()>,
 }
 
 /// What the reading thread sends: the events of a job in blocks, then how the job ended.
@@ -41,32 +47,49 @@ impl Reading {
     /// Starts to read all jobs, one after the other.
     pub(super) fn start(units: &Arc<Vec<Unit>>, jobs: Vec<Job>) -> Self {
         let (sender, messages) = mpsc::channel(WAITING);
-        let (units, todo) = (Arc::clone(units), jobs.clone());
-        tokio::task::spawn_blocking(move || {
+        let (starts, may_start) = std::sync::mpsc::channel();
+        let (all, todo) = (Arc::clone(units), jobs.clone());
+        let thread = tokio::task::spawn_blocking(move || {
             for job in todo {
-                let unit = &units[job.unit];
-                let end = read(unit, &unit.pieces[job.piece], &job.range, &sender);
-                // Sending fails only when the whole ingest has ended.
+                let unit = &all[job.unit];
+                let piece = &unit.pieces[job.piece];
+                // Sending and receiving fail only when the whole ingest has ended.
+                if piece.read == How::Whole && may_start.recv().is_err() {
+                    return;
+                }
+                let end = read(unit, piece, &job.range, &sender);
                 if sender.blocking_send(Message::End(end)).is_err() {
                     return;
                 }
             }
         });
         Self {
+            units: Arc::clone(units),
             jobs: jobs.into(),
             messages,
+            starts,
+            thread,
         }
     }
 
     /// Removes and returns the next job, if it reads the given unit.
     pub(super) fn next_job(&mut self, unit: usize) -> Option<Job> {
-        self.jobs.pop_front_if(|job| job.unit == unit)
+        let job = self.jobs.pop_front_if(|job| job.unit == unit)?;
+        if self.units[job.unit].pieces[job.piece].read == How::Whole {
+            // If the thread has ended, the next message reports it.
+            let _ = self.starts.send(());
+        }
+        Some(job)
     }
 
     /// The next message about the job that [`next_job`](Self::next_job) returned last.
     pub(super) async fn message(&mut self) -> Result<Message> {
-        let message = self.messages.recv().await;
-        message.context("the thread that reads recordings ended too early")
+        if let Some(message) = self.messages.recv().await {
+            return Ok(message);
+        }
+        // The thread ends before its last message only by a panic, which is passed on.
+        (&mut self.thread).await?;
+        bail!("the thread that reads recordings ended too early")
     }
 }
 
@@ -78,7 +101,7 @@ fn read(
 ) -> Result<StreamedLines, LoadError> {
     let options = LoadOptions::skipping();
     let mut visit = |events: &Events| {
-        // A failed send is noticed at the end of the job.
+        // A failed send is ignored here: the message at the end of the job then fails too.
         let _ = sender.blocking_send(Message::Block(events.clone()));
     };
     let to = match piece.read {

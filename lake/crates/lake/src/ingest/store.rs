@@ -37,7 +37,7 @@ const MOST_SLICES: usize = 16;
 /// The error that another ingest has stored some of the same sources meanwhile.
 #[derive(Debug, thiserror::Error)]
 #[error("another ingest stored the same sources in table '{0}'")]
-pub(super) struct Overtaken(&'static str);
+pub(super) struct Overtaken(pub(super) &'static str);
 
 /// A source, and the position up to which it is stored before and after a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,8 +157,8 @@ impl Store {
         Ok(())
     }
 
-    /// Writes the new rows, and rewrites the files that contain old rows without these; one commit
-    /// replaces the old files by the new ones.
+    /// Writes the new rows, and writes each file that contains old rows again without them. One
+    /// commit replaces the old files by the new ones.
     async fn try_replace(
         &self,
         source_ids: &BTreeSet<String>,
@@ -185,7 +185,7 @@ impl Store {
     }
 
     /// Rewrites the files that contain rows of the given sources, without these rows. Returns the
-    /// actions that remove the old files.
+    /// log entries that remove the old files.
     async fn rewrite_without(
         &self,
         source_ids: &BTreeSet<String>,
@@ -219,7 +219,14 @@ impl Store {
         attempt: u32,
     ) -> Result<Settled> {
         let table = self.table.name();
+        let before = self.opened.version();
         if outcome.is_ok() && self.opened.update_state().await.is_ok() {
+            let is_next = self.opened.version() == before.map(|version| version + 1);
+            if !is_next {
+                // Another ingest has committed too. Later commits are checked only against commits
+                // after this version, so the positions of the other ingest must be known.
+                self.ledger = read_ledger(self.table, &self.opened).await?;
+            }
             for advance in advances {
                 self.ledger.advance(&advance.source_id, advance.to);
             }
@@ -327,6 +334,26 @@ mod tests {
         let schema = Schema::new(vec![Field::new(PARTITION, DataType::Date32, false)]);
         let days = Arc::new(Date32Array::from(days));
         RecordBatch::try_new(Arc::new(schema), vec![days]).unwrap()
+    }
+
+    fn advance(source_id: &str) -> Vec<Advance> {
+        vec![Advance {
+            source_id: source_id.to_owned(),
+            from: None,
+            to: 7,
+        }]
+    }
+
+    #[tokio::test]
+    async fn what_another_ingest_stored_meanwhile_is_known_after_a_commit() {
+        let folder = tempfile::tempdir().unwrap();
+        let lake = Lake::at(folder.path().to_str().unwrap()).unwrap();
+        let mut one = Store::open(&lake, Table::Steps).await.unwrap();
+        let mut other = Store::open(&lake, Table::Steps).await.unwrap();
+        other.commit(&advance("of the other")).await.unwrap();
+        one.commit(&advance("own")).await.unwrap();
+        assert_eq!(one.ledger.position("own"), Some(7));
+        assert_eq!(one.ledger.position("of the other"), Some(7));
     }
 
     #[test]
