@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use hashbrown::HashMap;
 use rayon::prelude::*;
 use stormlog_format::{SessionSummary, Text};
 
@@ -55,6 +56,8 @@ pub struct RunReport {
     pub world_size: i64,
     /// The sessions of the run, the newest first.
     pub sessions: Vec<SessionSummary>,
+    /// Number of events of the run.
+    pub events: usize,
     /// The findings about the run.
     pub diagnosis: Diagnosis,
     /// For each rank, how much of it was recorded.
@@ -63,17 +66,30 @@ pub struct RunReport {
     pub missing_ranks: Vec<i64>,
 }
 
-impl RunReport {
-    /// Whether the report is about exactly these sessions, in any order.
-    pub(crate) fn is_of(&self, sessions: &[&LoadedSession]) -> bool {
-        fn by_id<'a>(all: impl Iterator<Item = &'a SessionSummary>) -> Vec<&'a SessionSummary> {
-            let mut all: Vec<_> = all.collect();
-            all.sort_by(|one, other| one.session_id.cmp(&other.session_id));
-            all
-        }
-        self.sessions.len() == sessions.len()
-            && by_id(self.sessions.iter()) == by_id(sessions.iter().map(|one| &one.summary))
+/// Finds the report about a run by the sessions of the run.
+pub(crate) struct ReportsBySessions<'r>(HashMap<(Vec<&'r Text>, usize), &'r RunReport>);
+
+impl<'r> ReportsBySessions<'r> {
+    pub(crate) fn of(reports: &'r [RunReport]) -> Self {
+        let keyed = reports.iter().map(|report| {
+            let ids = sorted_ids(report.sessions.iter());
+            ((ids, report.events), report)
+        });
+        Self(keyed.collect())
     }
+
+    /// The report about exactly these sessions, in any order and with as many events.
+    pub(crate) fn get(&self, sessions: &[&LoadedSession]) -> Option<&'r RunReport> {
+        let events = sessions.iter().map(|session| session.events.len()).sum();
+        let ids = sorted_ids(sessions.iter().map(|session| &session.summary));
+        self.0.get(&(ids, events)).copied()
+    }
+}
+
+fn sorted_ids<'a>(summaries: impl Iterator<Item = &'a SessionSummary>) -> Vec<&'a Text> {
+    let mut ids: Vec<&Text> = summaries.map(|summary| &summary.session_id).collect();
+    ids.sort();
+    ids
 }
 
 /// The complete analysis of loaded artifacts, the result of [`analyze`].
@@ -108,10 +124,10 @@ pub fn analyze(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Report,
     analyze_alongside(artifacts, options, |_| ()).map(|(report, ())| report)
 }
 
-/// Analyses loaded artifacts while another thread runs `alongside` on the sessions of the run that
-/// contains the selected session, the newest first; the list is empty if no session is selected.
-/// An `alongside` that uses one core, such as a pass over all events, takes no additional time on a
-/// machine with many cores.
+/// Analyses loaded artifacts while another thread calls `alongside` with the sessions of one run,
+/// the newest session first. It is the run that contains [`Report::selected`]; without a selected
+/// session the list is empty. An `alongside` that uses one core, such as a pass over all events,
+/// takes no additional time on a machine with many cores.
 pub fn analyze_alongside<R: Send>(
     artifacts: &[Loaded],
     options: &AnalyzeOptions,
@@ -175,13 +191,14 @@ pub fn analyze_alongside<R: Send>(
     Ok((report, alongside_result))
 }
 
-/// Sessions, each with the index, in the list of loaded artifacts, of the artifact it came from.
+/// Sessions, each with the number of its artifact: the index in the list of loaded artifacts.
 pub(crate) type Numbered = Vec<(usize, LoadedSession)>;
-/// The sessions to analyse, and for each run the indices of its sessions in that list.
+/// The sessions to analyse, and the runs that they form. Each run is a list of indices into the
+/// list of sessions.
 pub(crate) type Selected = (Numbered, Vec<Vec<usize>>);
 
 /// The requested sessions, each with the index of its artifact, and for each run the indices of its
-/// sessions. Both lists, of sessions and of runs, start with the newest session.
+/// sessions. Sessions and runs are ordered from the newest to the oldest.
 pub(crate) fn select(
     mut sessions: Numbered,
     options: &AnalyzeOptions,
@@ -278,14 +295,15 @@ fn run_report(run: &[Member<'_>], options: &AnalyzeOptions) -> RunReport {
             .iter()
             .map(|session| session.summary.clone())
             .collect(),
+        events: sessions.iter().map(|session| session.events.len()).sum(),
         diagnosis,
         ranks,
         missing_ranks,
     }
 }
 
-/// Missing ranks are listed up to this rank, because a larger declared world size is more likely a
-/// mistake.
+/// Missing ranks are listed only up to this rank, because a larger declared world size is probably
+/// a mistake.
 const LARGEST_WORLD: i64 = 1 << 20;
 
 fn missing(ranks: &[RankCoverage], world_size: i64) -> Vec<i64> {

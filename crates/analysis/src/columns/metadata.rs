@@ -2,6 +2,7 @@
 //! only in their integers, as these integers and a shared skeleton (the text without them).
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use stormlog_format::skeleton::{Numbered, Skeleton};
@@ -15,6 +16,9 @@ const NUMBERED: u32 = 1 << 31;
 /// Maximum number of different skeletons in a pool, because each new skeleton is compared with all
 /// of them. Metadata with further skeletons are stored as text.
 const MOST_SKELETONS: usize = 256;
+
+/// How many skeletons that did not fit into the pool are remembered.
+const MOST_REFUSED: usize = 4;
 
 /// The metadata of the events of a chunk. Events refer to their metadata by a number.
 #[derive(Clone, Debug, Default)]
@@ -84,6 +88,10 @@ impl MetadataPool {
 pub(super) struct MetadataBuilder {
     pool: MetadataPool,
     texts: Interner,
+    skeleton_bytes: usize,
+    /// The last skeletons that did not fit into the pool, so that they are not compared with all of
+    /// it again for each event.
+    refused: VecDeque<Arc<Skeleton>>,
 }
 
 impl MetadataBuilder {
@@ -105,15 +113,25 @@ impl MetadataBuilder {
     }
 
     fn skeleton(&mut self, skeleton: &Arc<Skeleton>) -> Option<u32> {
+        let mut refused = self.refused.iter();
+        if refused.any(|one| Arc::ptr_eq(one, skeleton)) {
+            return None;
+        }
         let known = &mut self.pool.skeletons;
-        // Neighbouring events have few different skeletons, so most are found near the end.
+        // Neighbouring events have few different skeletons, so the search starts with the skeletons
+        // that were added last.
         let same = known.iter().rposition(|one| Arc::ptr_eq(one, skeleton));
         let equal = || known.iter().position(|one| one == skeleton);
         let index = match same.or_else(equal) {
             Some(index) => index,
-            None if known.len() == MOST_SKELETONS => return None,
+            None if known.len() == MOST_SKELETONS => {
+                self.refused.truncate(MOST_REFUSED - 1);
+                self.refused.push_front(Arc::clone(skeleton));
+                return None;
+            }
             None => {
                 known.push(Arc::clone(skeleton));
+                self.skeleton_bytes += skeleton.constants().len();
                 known.len() - 1
             }
         };
@@ -122,7 +140,7 @@ impl MetadataBuilder {
 
     /// Approximate number of bytes that the metadata added so far take.
     pub(super) fn size(&self) -> usize {
-        self.texts.size() + size_of_val(self.pool.integers.as_slice())
+        self.texts.size() + self.skeleton_bytes + size_of_val(self.pool.integers.as_slice())
     }
 
     pub(super) fn finish(self) -> MetadataPool {

@@ -11,7 +11,7 @@ use super::fingerprint::{fingerprint_id, normalize_dimensions};
 use super::from_events::{Subject, of_bundle, of_event};
 use super::object::{EvidenceLink, Issue, IssueFilter, severity_rank};
 use super::{finding, gap};
-use crate::analyze::{Report, RunReport, diagnosed};
+use crate::analyze::{Report, ReportsBySessions, RunReport, diagnosed};
 use crate::detect::{self, Diagnosis};
 use crate::load::{Loaded, LoadedSession};
 use crate::query::{OomFilter, SourceKind, Store, source_path};
@@ -36,8 +36,9 @@ pub(crate) struct Hit<'a> {
 pub(crate) struct Gathering<'a> {
     issues: Vec<Issue>,
     indices: hashbrown::HashMap<Text, usize>,
-    /// The subjects of recent events, each with the details and the index of its issue: most events
-    /// equal a recent one, and computing a fingerprint costs more than everything else.
+    /// The subjects of recent events, each with the details and the index of its issue. Most events
+    /// have the same subject as a recent event and need no new fingerprint, which costs more to
+    /// compute than everything else.
     recent: VecDeque<(Subject<'a>, Map, usize)>,
 }
 
@@ -57,8 +58,8 @@ impl<'a> Gathering<'a> {
         see(issue, hit.evidence, &hit.peers);
     }
 
-    /// Adds an issue that was gathered elsewhere; its hits count as later than all hits added
-    /// before.
+    /// Adds an issue that was gathered elsewhere. If the issue is known already, the new hits are
+    /// treated as later than the known hits.
     fn add_issue(&mut self, issue: Issue) {
         if let Some(index) = self.indices.get(&issue.fingerprint_id) {
             self.issues[*index].join(issue);
@@ -184,8 +185,8 @@ impl Store {
         wanted(self.gather(Some(&report.runs)), filter, states)
     }
 
-    /// Gathers all issues. The findings of Stormlog's own detectors are among them if `reports` is
-    /// given, which may have the results of an analysis.
+    /// Gathers all issues. If `reports` is given, the findings of Stormlog's own detectors are
+    /// included; a run that has a report in `reports` is not analysed again.
     fn gather(&self, reports: Option<&[RunReport]>) -> Vec<Issue> {
         let events = self.events_that_may_be_trouble();
         let mut found = Gathering::default();
@@ -237,13 +238,14 @@ impl Store {
             (source_path(member.session, source), source.kind)
         };
         let members: Vec<Member<'_>> = members.collect();
+        let reports = ReportsBySessions::of(reports);
         let options = detect::Options::default();
         let hits: Vec<Vec<Hit<'static>>> = timeline::runs(members.iter().copied())
             .par_iter()
             .map(|run| {
                 let run: Vec<Member<'_>> = run.iter().map(|&index| members[index]).collect();
                 let sessions: Vec<&LoadedSession> = run.iter().map(|one| one.session).collect();
-                if let Some(report) = reports.iter().find(|report| report.is_of(&sessions)) {
+                if let Some(report) = reports.get(&sessions) {
                     return finding::hits(&run, &report.diagnosis, &home);
                 }
                 let (_, diagnosis) = diagnosed(&sessions, &options);
