@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow};
 use stormlog_analysis::pack::{self, Content, HEADER, TemporaryFolder};
 use stormlog_analysis::regular_file;
+use stormlog_format::SinkNames;
 
 use crate::failure::hinted;
 use crate::sendable::sendable;
@@ -20,8 +21,8 @@ const ENDINGS: [&str; 12] = [
     "json", "jsonl", "ndjson", "csv", "pickle", "prof", "txt", "log", "md", "html", "svg", "png",
 ];
 
-/// The zstd compression level. Level 9 gives half the size of level 3 at a tenth of its speed; even
-/// so, compressing is faster than the search for secrets.
+/// The zstd compression level. A pack of level 9 is half as large as one of level 3, but
+/// compressing it is ten times slower. Even so, compressing is faster than the search for secrets.
 const LEVEL: i32 = 9;
 
 /// The result of writing a pack (a run in one compressed file): what it contains, and which files
@@ -44,6 +45,9 @@ struct Member {
     file: PathBuf,
     bytes: u64,
     modified: u64,
+    /// The content of a manifest. It is read before the sizes of its segments, so that the manifest
+    /// of a run in progress lists no event that the packed segments lack.
+    manifest: Option<Vec<u8>>,
 }
 
 /// Packs a run into a file, which gets its final name only when it is complete and was read back
@@ -67,12 +71,21 @@ pub(crate) fn write(run: &Path, output: &Path, progress: &dyn Fn(u64)) -> anyhow
         if file.starts_with(copies.path()) {
             packed.redacted.push(name.clone());
         }
-        let facts = fs::metadata(&file).with_context(|| format!("cannot read '{name}'"))?;
+        let cannot_read = || format!("cannot read '{name}'");
+        let facts = fs::metadata(&file).with_context(cannot_read)?;
+        let mut bytes = facts.len();
+        let mut manifest = None;
+        if file_name(&name).and_then(SinkNames::of_manifest).is_some() {
+            let content = fs::read(&file).with_context(cannot_read)?;
+            bytes = content.len() as u64;
+            manifest = Some(content);
+        }
         members.push(Member {
             name,
             file,
-            bytes: facts.len(),
+            bytes,
             modified: u64::try_from(facts.mtime()).unwrap_or(0),
+            manifest,
         });
     }
     packed.content = Content {
@@ -101,6 +114,10 @@ pub(crate) fn write(run: &Path, output: &Path, progress: &dyn Fn(u64)) -> anyhow
     }
     file.persist(output).with_context(cannot_write)?;
     Ok(packed)
+}
+
+fn file_name(name: &str) -> Option<&str> {
+    Path::new(name).file_name()?.to_str()
 }
 
 fn is_of_recording(name: &str) -> bool {
@@ -135,6 +152,11 @@ fn write_archive(
                 "give the file or the folder a shorter name",
             )
         })?;
+        if let Some(manifest) = &member.manifest {
+            archive.append(&header, manifest.as_slice())?;
+            progress(member.bytes);
+            continue;
+        }
         let opened = regular_file::open(&member.file).with_context(|| format!("'{name}'"))?;
         // A run that is still being recorded grows, so only as many bytes of a file are packed as
         // it had when its size was read.

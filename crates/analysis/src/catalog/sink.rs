@@ -1,7 +1,9 @@
 //! Finds the files of a sink, the directory into which a recorder writes events: its manifest and
 //! its segments (files of events).
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
 use stormlog_format::json::parse;
@@ -156,16 +158,7 @@ pub(crate) fn segments_in(
     for segment in manifest.iter().flat_map(|manifest| &manifest.segments) {
         let name = segment.filename.to_str_lossy();
         match locate(directory, &segment.filename) {
-            Located::Here(name) => {
-                if let Some(bytes) = bytes_of_cut(directory, names, segment) {
-                    let size = segment.size_bytes;
-                    let reason = format!(
-                        "segment is cut off: it has {bytes} of {size} bytes, its last events are lost"
-                    );
-                    note(&name, reason);
-                }
-                found.push(name);
-            }
+            Located::Here(name) => found.push(name),
             Located::Missing => note(
                 &name,
                 format!(
@@ -181,6 +174,13 @@ pub(crate) fn segments_in(
             }
             Located::Refused(reason) => note(&name, reason.to_string()),
         }
+    }
+    for (name, lines, events) in manifest.map_or_else(Vec::new, |one| cut_segments(directory, one))
+    {
+        note(
+            &name,
+            format!("segment is cut off: it has {lines} of {events} events"),
+        );
     }
     let is_listed = |name: &str| {
         let mut listed = manifest.iter().flat_map(|manifest| &manifest.segments);
@@ -228,21 +228,51 @@ pub(crate) fn segments_in(
     ))
 }
 
-/// The size of a segment that has fewer bytes than its manifest lists; `None` if nothing is missing.
-/// The size of a compressed segment cannot be compared.
-fn bytes_of_cut(directory: &Path, names: Option<SinkNames>, segment: &Segment) -> Option<u64> {
+/// The segments with fewer lines than their manifest lists events, as after a loss of data that were
+/// not yet on the disk: the name of each, its number of lines, and the listed number of events.
+/// Compressed segments are not checked.
+fn cut_segments(directory: &Path, listed: &Manifest) -> Vec<(String, i64, i64)> {
     let is_cut = |segment: &Segment| {
-        let file = directory.join(segment.filename.as_str()?);
-        let bytes = file.metadata().ok()?.len();
-        let is_cut = i64::try_from(bytes).is_ok_and(|bytes| bytes < segment.size_bytes);
-        is_cut.then_some(bytes)
+        let name = segment.filename.as_str()?;
+        let path = directory.join(name);
+        // Counting lines takes time, and only a segment with fewer bytes can have fewer lines. It may
+        // have fewer bytes for another reason: secrets are removed from segments that are sent.
+        let bytes = i64::try_from(path.metadata().ok()?.len()).ok()?;
+        if bytes >= segment.size_bytes {
+            return None;
+        }
+        let lines = count_lines(regular_file::open_inside(directory, &path).ok()?)?;
+        (lines < segment.event_count).then(|| (name.to_owned(), lines, segment.event_count))
     };
-    is_cut(segment)?;
-    // Thinning replaces a segment by a smaller one, then the manifest: the manifest is read again.
-    let now = sink_manifest(directory, names.unwrap_or_default())?;
-    let now = now.segments.iter();
-    let mut same = now.filter(|now| now.filename == segment.filename);
-    is_cut(same.next()?)
+    let cut = |manifest: &Manifest| {
+        // If a name is listed twice, the last entry counts.
+        let by_name = manifest.segments.iter().map(|one| (&one.filename, one));
+        let by_name: BTreeMap<&Text, &Segment> = by_name.collect();
+        let cut: Vec<_> = by_name.into_values().filter_map(is_cut).collect();
+        cut
+    };
+    let found = cut(listed);
+    if found.is_empty() {
+        return found;
+    }
+    // Thinning replaces a segment by a smaller one, then the manifest, which is therefore read again.
+    let mut names = SinkNames::ALL.into_iter();
+    let now = names.find_map(|names| sink_manifest(directory, names));
+    now.map_or(found, |now| cut(&now))
+}
+
+/// The number of lines in a file, including one without a newline at the end.
+fn count_lines(mut file: fs::File) -> Option<i64> {
+    let mut block = vec![0; 1 << 16];
+    let (mut lines, mut is_open) = (0, false);
+    loop {
+        let read = file.read(&mut block).ok()?;
+        let Some(last) = read.checked_sub(1) else {
+            return Some(lines + i64::from(is_open));
+        };
+        lines += i64::try_from(memchr::memchr_iter(b'\n', &block[..read]).count()).ok()?;
+        is_open = block[last] != b'\n';
+    }
 }
 
 /// Where a segment that a manifest lists was found.
@@ -252,7 +282,7 @@ enum Located {
     Here(String),
     /// The segment does not exist.
     Missing,
-    /// The entry with the segment's name is not a file that is read, such as a FIFO.
+    /// The entry with the segment's name must not be read, for example because it is a FIFO.
     Refused(Refused),
 }
 
