@@ -62,9 +62,9 @@ class _Target(NamedTuple):
 
 
 def adding_lines(place: Place) -> list[Line]:
-    """The lines that add to the container at a place. Empty when the list may be incomplete: an
-    adding method is loaded without being called (``add = items.append``), or the code is too long
-    or too complex to read."""
+    """The lines that add to a container; ``place`` is the path to it, such as ``__main__.items``.
+    Empty when the list may be incomplete: an adding method is loaded without being called
+    (``add = items.append``), or the code is too long or too complex to read."""
     if place.relation == "cache":
         return _definitions(place.scope)
     target = _target(place)

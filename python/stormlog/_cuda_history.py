@@ -74,6 +74,6 @@ def switch_off() -> None:
 
 
 def is_on() -> bool:
-    """Whether PyTorch records now, even if the program started it."""
+    """Whether PyTorch records its allocator now; the program itself may have started that."""
     ask = getattr(require_torch()._C, "_cuda_isHistoryEnabled", None)
     return _switched_on_here if ask is None else bool(ask())

@@ -1,8 +1,8 @@
 """Events of a loaded session: a list to its users, columns underneath.
 
-An event becomes a Python object on access, and stays that object while it is referenced or has been
-changed. Other objects are dropped, so a loop over millions of events keeps only a few thousand. The
-first change to the sequence turns it into a real list.
+An event becomes a Python object on access. The object is kept while the program refers to it, and
+also when the program has changed it. Other objects are dropped, so a loop over millions of events
+keeps only a few thousand. The first change to the sequence turns it into a real list.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class TelemetryEvents(_Base):
         return event
 
     def _drop_unused(self) -> None:
-        """Drop event objects that have no other reference and equal their columns."""
+        """Drop event objects that nothing else refers to and that the program has not changed."""
         touched = self._touched
         for index in list(touched):
             if touched[index].__dict__ != self._rows.fields(index):

@@ -51,8 +51,8 @@ class Moment(NamedTuple):
 
 
 def moments_of(events: Iterable[Any]) -> list[Moment]:
-    """The known fields of each event in order of time. Events may be a tracker's, loaded ones or
-    records."""
+    """The known fields of each event in order of time. ``events`` may be events of a tracker,
+    loaded events, or records (dictionaries)."""
     moments = []
     for place, event in enumerate(events):
         time_ns = number(_field(event, "timestamp_ns"))

@@ -261,8 +261,9 @@ def _look(rest: Callable[[], None], with_libraries: bool) -> _Look:
 
 
 def _unreached(known: set[int], rest: Callable[[], None]) -> int | None:
-    """The bytes of large arrays and texts that no variable reaches: garbage in cycles, elements of
-    what an extension keeps. None when there are too many objects to look at."""
+    """The bytes of large arrays and texts that no variable reaches, such as garbage in reference
+    cycles and elements of objects that an extension module keeps. None when there are too many
+    objects to look at."""
     if sys.getallocatedblocks() > _MOST_BLOCKS:
         return None
     large: dict[int, int] = {}
@@ -325,7 +326,7 @@ def _growth(first: _Look, last: _Look) -> list[Grown]:
 
 
 def _anonymous() -> int:
-    """The anonymous memory of this process: resident pages less those of files and shared ones."""
+    """The anonymous memory of this process: resident pages without file and shared pages."""
     with open("/proc/self/statm", "rb") as file:
         words = file.read().split()
     return (int(words[1]) - int(words[2])) * _PAGE

@@ -1,9 +1,10 @@
 """The ledger of a device: what uses its memory, as far as it is known.
 
 The size of the CUDA context is measured on each device just after its creation: the bytes that the
-driver reports for this process, minus what PyTorch has reserved by then (or, where the driver's
-allocations are attributed, minus all of them). It is never computed as the rest that the other
-entries leave. Numbers that are not known are null.
+driver reports for this process, minus what PyTorch has reserved by then. With
+``--driver-allocations``, the allocations on the device that CUPTI reported are subtracted instead.
+The size is never computed as the rest that the other entries leave. Numbers that are not known are
+null.
 """
 
 from __future__ import annotations

@@ -57,8 +57,9 @@ def of_allocation(device: str) -> dict[str, Any]:
 
 
 def of_exception(error: BaseException, device: str | None = None) -> dict[str, Any]:
-    """The cause of an out-of-memory error of a device ("cuda:0", "jax:0"), or of the host without
-    one. Called on the thread that raised the error, or when the error has ended the process."""
+    """The cause of an out-of-memory error of a device ("cuda:0", "jax:0"); without ``device``, of
+    host memory. Called on the thread that raised the error, or when the error has ended the
+    process."""
     trace = error.__traceback__
     cause = _place(_calls_of_exception(trace))
     try:
@@ -94,7 +95,8 @@ def _calls_of_thread() -> list[_Call]:
 
 def _calls_of_exception(trace: TracebackType | None) -> list[_Call]:
     """The calls that led to an exception, the innermost first: those that it has left, then those
-    that are still active. An exception that was just raised has left one."""
+    that are still active. An exception that was just raised has left only the call that raised
+    it."""
     left: list[_Call] = []
     outer = None if trace is None else trace.tb_frame.f_back
     while trace is not None:
@@ -145,8 +147,8 @@ def _place(calls: list[_Call]) -> dict[str, Any]:
 
 
 def _operation(calls: list[_Call], users: list[_Call]) -> str | None:
-    """The function that requested the memory: the innermost one of a library, or what the user's
-    line called where only compiled code or a dispatcher is below it."""
+    """The function that requested the memory: the innermost function, if it belongs to a library.
+    If the user's line called compiled code or JAX, it is the function that this line called."""
     if _is_backward(calls):
         return "backward"
     if not users:

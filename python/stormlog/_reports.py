@@ -1,4 +1,4 @@
-"""Parts that the reports of both analyzers share."""
+"""Parts of the reports of ``stormlog.analyzer`` and of the TensorFlow and JAX analyzers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Records phases of training without changes to the user's code: the methods of Hugging Face's
-Trainer, Lightning and Accelerate that evaluate and save are phases while they run.
+"""Records phases of training without changes to the user's code. A phase begins and ends with the
+call of a method of Hugging Face's Trainer, Lightning or Accelerate that trains, evaluates, predicts
+or saves a checkpoint.
 
 A class is wrapped once, after the program has imported it. A failure of the recorder inside a phase
 never reaches the program.

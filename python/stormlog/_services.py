@@ -83,7 +83,8 @@ def _service(name: str, settings: _Settings) -> _Service:
 def _interruptible() -> Iterator[None]:
     """Let SIGINT, SIGTERM and SIGHUP end the process while results are sent to a server.
 
-    Until then they only end the recording. Nothing is lost by an abort: the recording is complete.
+    Before results are sent, these signals only end the recording. An abort while they are sent
+    loses no samples, because the recording is complete.
     """
     # By default MLflow retries a server that is down for more than four minutes, and waits two
     # minutes for each answer of a server that hangs.

@@ -1,5 +1,5 @@
-"""Writes a snapshot of PyTorch's allocator as files: the snapshot itself, the tensors that own its
-memory, texts and pages."""
+"""Writes files about a snapshot of PyTorch's allocator: the snapshot itself, a list of the tensors
+that own its memory, summaries as text, and HTML pages."""
 
 from __future__ import annotations
 

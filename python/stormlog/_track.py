@@ -1,4 +1,4 @@
-"""``stormlog.track()``: records this process with the best source on this machine."""
+"""``stormlog.track()``: records a GPU if PyTorch can use one, else the memory of this process."""
 
 from __future__ import annotations
 

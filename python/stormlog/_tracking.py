@@ -101,7 +101,7 @@ class RecorderOwner:
             logger.warning("%s", notice)
 
     def leave_behind(self) -> None:
-        """Start again in a forked child, without using the parent's recorder."""
+        """In a forked child, make a new recorder and leave the parent's recorder unused."""
         self._remove_steps()
         _left_behind.append(self.core)
         self.core = self._new_recorder()

@@ -1,4 +1,4 @@
-"""The recording of a diagnosis: a number of seconds, and at least one sample."""
+"""Waits while a diagnosis records: for a number of seconds, and until there is a sample."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _FIRST_LOOK_S = 10.0
 
 
 def stay(tracker: RecordedTracker, seconds: float) -> None:
-    """Record for a number of seconds, and until the first sample was taken or failed."""
+    """Wait for a number of seconds while the tracker records. If there is no sample yet, wait up to
+    10 s longer, until the first one was taken or could not be taken."""
     time.sleep(seconds)
     deadline = time.monotonic() + _FIRST_LOOK_S
     while time.monotonic() < deadline:

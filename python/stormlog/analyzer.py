@@ -117,7 +117,7 @@ class MemoryAnalyzer:
     def analyze_cross_rank_timeline(
         self, events: Sequence[Any], *, phase_resolver: PhaseReplayIndex | None = None
     ) -> dict[str, Any]:
-        """Compare ranks and return the result as plain data, without the merged points."""
+        """Compare ranks and return the result as plain data, without the samples themselves."""
         return summarize_cross_rank_analysis(events, phase_resolver=phase_resolver)
 
     def analyze_collective_attribution(

@@ -31,7 +31,7 @@ _WHOLE = {
 
 @dataclass
 class CollectiveAttributionConfig:
-    """Thresholds of the attribution of gaps to collectives."""
+    """The thresholds that decide whether a gap is attributed to a collective operation."""
 
     preset: str = "medium"
     min_samples_per_rank: int = 6
@@ -75,7 +75,7 @@ class CollectiveAttributionResult:
 def resolve_collective_attribution_config(
     preset: str = "medium", overrides: Mapping[str, Any] | None = None
 ) -> CollectiveAttributionConfig:
-    """The limits of a preset, with overrides."""
+    """The thresholds of a preset; ``overrides`` replaces some of them."""
     name, limits = _core.collective_preset((preset or "").strip())
     names = _core.collective_fields_in_order()
     values: dict[str, Any] = {

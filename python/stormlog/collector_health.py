@@ -32,7 +32,7 @@ class CollectorHealthState:
     next_retry_epoch_s: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The state with the names that records use; each missing field is listed once."""
+        """The state with the names that records use; missing counters are listed once each."""
         return {
             "collector_health_status": self.status,
             "telemetry_partial": self.telemetry_partial,

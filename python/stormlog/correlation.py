@@ -35,7 +35,7 @@ DEFAULT_CORRELATION_WINDOW_NS = 60_000_000_000
 
 @dataclass(frozen=True)
 class AttachmentFilter:
-    """Filter of attachments; ``None`` matches everything."""
+    """Filter of attachments (links to data of other tools); ``None`` matches everything."""
 
     session_id: str | None = None
     job_id: str | None = None

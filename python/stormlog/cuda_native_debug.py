@@ -87,7 +87,8 @@ def _segments(snapshot: Any) -> list[Mapping[str, Any]]:
 
 
 def _allocations(segment: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
-    """Addresses and sizes in a segment: those in a block's history, or the block itself."""
+    """The addresses and sizes of the allocations in a segment: those in the history of each block,
+    or the block itself if it has no history."""
     for block in segment.get("blocks", []):
         history = block.get("history") or []
         for entry in history:

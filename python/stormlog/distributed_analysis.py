@@ -83,7 +83,7 @@ Events = Sequence[TelemetryEventV2 | TelemetryEventV3]
 
 
 def merge_cross_rank_timelines(events: Events) -> CrossRankMergeResult:
-    """Merge the ranks of events on a common timeline."""
+    """Merge the samples of all ranks on a common timeline."""
     merged, _, _ = _core.compare_ranks(rows_of(events), None, True)
     return _merge_result(merged)
 
@@ -103,7 +103,7 @@ def analyze_cross_rank_events(
 def summarize_cross_rank_analysis(
     events: Events, *, phase_resolver: PhaseReplayIndex | None = None
 ) -> dict[str, Any]:
-    """Compare ranks and return the result as plain data, without the merged points."""
+    """Compare ranks and return the result as plain data, without the samples themselves."""
     resolver = resolver_of(phase_resolver)
     merged, cause, notes = _core.compare_ranks(rows_of(events), resolver, False)
     del merged["merged_points"], merged["notes"]

@@ -57,7 +57,7 @@ ISSUE_STATE_REGRESSED: IssueState = "regressed"
 
 @dataclass(frozen=True)
 class IssueFingerprint:
-    """The identity of a problem: its kind and a few normalized dimensions."""
+    """The identity of a problem: its kind and a few properties (dimensions) that stay the same."""
 
     kind: IssueKind
     dimensions: Mapping[str, Any]
@@ -171,7 +171,7 @@ def normalize_text_dimension(value: object, *, default: str = "unknown") -> str:
 
 
 def normalize_dimensions(dimensions: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove what changes from run to run from dimensions, and sort their keys."""
+    """Remove from the dimensions what changes from run to run, and sort their keys."""
     return _core.normalize_dimensions(dimensions)
 
 

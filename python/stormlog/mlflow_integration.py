@@ -1,7 +1,8 @@
 """Logs recordings and diagnose bundles to MLflow.
 
-If the program has an active run, results go to it, and it is not ended. A separate client is used,
-so that the tracking server and the experiment of the program do not change.
+If the program has an active MLflow run, results are logged to that run, and the run is not ended. A
+separate client is used, so that the tracking server and the experiment of the program do not
+change.
 ``stormlog._export_content`` selects what is logged; this module sends it.
 """
 
@@ -128,7 +129,8 @@ def export_tracking_run_to_mlflow(
 ) -> str | None:
     """Log a recording: its statistics, timeline and alerts, and its files if requested.
 
-    ``events`` may be a tracker's events, loaded events or records. Returns the id of the run.
+    ``events`` may be a tracker's events, loaded events or records (dictionaries). Returns the id of
+    the MLflow run.
     """
     ensure_mlflow_available(config)
     gather = partial(

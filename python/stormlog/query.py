@@ -138,7 +138,7 @@ class CatalogOOMBundle:
 
 @dataclass(frozen=True)
 class CatalogWarning:
-    """A problem with a path that affects the answers."""
+    """A problem with one of the paths. It affects the answers to queries."""
 
     path: str
     message: str
@@ -407,12 +407,12 @@ class QueryStore:
     def list_attachments(
         self, filters: AttachmentFilter | None = None
     ) -> list[ExternalAttachment]:
-        """The attachments that files ``stormlog_attachments.json`` beside the artifacts list."""
+        """The attachments listed in files ``stormlog_attachments.json`` beside the artifacts."""
         rows = self._core.attachments(_wanted(filters))
         return [ExternalAttachment(**fields) for fields in rows]
 
     def correlate(self, filters: CorrelationFilter) -> CorrelationResult:
-        """List what happened around a moment: surest relation first, then nearest in time."""
+        """List what happened around a moment, sorted by confidence, then by distance in time."""
         result = self._core.correlate(_wanted(filters))
         return CorrelationResult(
             anchor=result["anchor"],

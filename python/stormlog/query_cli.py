@@ -10,7 +10,8 @@ __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``stormlog query`` and return its exit code; without ``argv``, the process's is used."""
+    """Run ``stormlog query`` with the arguments ``argv``, by default those of the process, and
+    return its exit code."""
     if argv is None:
         import sys
 

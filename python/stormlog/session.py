@@ -167,7 +167,8 @@ def infer_session_summary_from_events(
     source: str,
     fallback_status: str = SESSION_STATUS_INCOMPLETE,
 ) -> SessionSummary:
-    """The session summary of events: the first event has the identity, a stop event ends it."""
+    """The summary of the session to which events belong. Host, process, job and rank are those of
+    the earliest event, and a stop event marks the end of the session."""
     rows = list(events)
     span = _core.session_span(
         [(row.timestamp_ns, getattr(row, "event_type", None)) for row in rows], fallback_status

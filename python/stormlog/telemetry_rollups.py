@@ -221,7 +221,7 @@ def rollup_coverage_from_manifest(
 
 
 def resolve_telemetry_rollup_path(path: str | Path) -> Path:
-    """The path of a sink's rollups, for any path into the sink."""
+    """The path of a sink's rollups; ``path`` is the sink's directory or a file in it."""
     return _core.rollup_path(path)
 
 

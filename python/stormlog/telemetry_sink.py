@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class TelemetrySinkConfig:
-    """Where a sink is, and when it flushes, rolls over and prunes."""
+    """Where a sink is, and when it flushes, starts a new segment and deletes old segments."""
 
     root_dir: Path
     flush_every_events: int = 50
@@ -131,7 +131,7 @@ class AppendOnlyTelemetrySink(_core.Sink):
         self._log_notices()
 
     def get_diagnostics(self) -> dict[str, int]:
-        """Counts of rollover and retention."""
+        """Counts of new segments, of deleted segments and of segments that are left, with bytes."""
         return self.diagnostics()
 
     def _log_notices(self) -> None:
@@ -140,7 +140,8 @@ class AppendOnlyTelemetrySink(_core.Sink):
 
 
 def read_telemetry_sink_manifest(path: str | Path) -> TelemetrySinkManifest | None:
-    """The manifest of a sink, for any path into it; None when there is no readable one."""
+    """The manifest of a sink; ``path`` is the sink's directory or a file in it. None when there is
+    no readable manifest."""
     fields = _core.read_manifest(path)
     if fields is None:
         return None
@@ -156,12 +157,12 @@ def read_telemetry_sink_manifest(path: str | Path) -> TelemetrySinkManifest | No
 
 
 def resolve_telemetry_sink_manifest_path(path: str | Path) -> Path | None:
-    """The path of a sink's manifest, for any path into the sink."""
+    """The path of a sink's manifest; ``path`` is the sink's directory or a file in it."""
     return _core.manifest_path(path)
 
 
 def resolve_telemetry_sink_segment_paths(path: str | Path) -> list[Path]:
-    """The segment files of a sink, for any path into it."""
+    """The segment files of a sink; ``path`` is the sink's directory or a file in it."""
     return _core.segment_paths(path)
 
 

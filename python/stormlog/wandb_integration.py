@@ -1,6 +1,6 @@
 """Logs recordings and diagnose bundles to Weights & Biases.
 
-If the program has an active run, results go to it, and it is not ended.
+If the program has an active W&B run, results are logged to that run, and the run is not ended.
 ``stormlog._export_content`` selects what is logged; this module sends it.
 """
 
@@ -139,8 +139,8 @@ def export_tracking_run_to_wandb(
 ) -> str | None:
     """Log a recording: its statistics, timeline and alerts, and its files if requested.
 
-    ``events`` may be a tracker's events, loaded events or records. Returns the address of the run,
-    if it has one.
+    ``events`` may be a tracker's events, loaded events or records (dictionaries). Returns the
+    address of the W&B run, if it has one.
     """
     ensure_wandb_available(config)
     gather = partial(

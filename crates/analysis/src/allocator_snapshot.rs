@@ -31,11 +31,11 @@ pub use stack::Frame;
 use crate::pack;
 use crate::regular_file::{self, Refused};
 
-/// Largest snapshot in bytes that is read: three times the size of one whose history has PyTorch's
-/// usual 100,000 entries.
+/// Largest snapshot in bytes that is read: three times the size of a snapshot whose history has
+/// PyTorch's usual 100,000 entries.
 const MOST_BYTES: u64 = 64 << 20;
-/// Maximum number of values in a snapshot: twice the number in one whose history has 100,000
-/// entries. 2^23 values take one gigabyte of memory.
+/// Maximum number of values in a snapshot: twice the number of values in a snapshot whose history
+/// has 100,000 entries. 2^23 values take one gigabyte of memory.
 const MOST_VALUES: usize = 1 << 23;
 
 /// Why the snapshot of a CUDA allocator cannot be read.

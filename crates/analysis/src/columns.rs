@@ -289,8 +289,8 @@ impl Events {
         self.rows.iter().map(|id| self.event(*id))
     }
 
-    /// The events whose type a filter accepts, each as its index, the event, and the number of its
-    /// origin, which is below [`origin_count`](Self::origin_count).
+    /// The events whose type a filter accepts: for each event its index in the list, the event, and
+    /// the number of its origin. Origin numbers are below [`origin_count`](Self::origin_count).
     ///
     /// The filter is called once per distinct type, and origin numbers need no hashing, because a
     /// comparison of thousands of ranks spends most of its time in this function.
@@ -355,8 +355,8 @@ impl Events {
         }
     }
 
-    /// The number of origin numbers that [`of_type`](Self::of_type) assigns. Two numbers may have
-    /// equal origins, if these are in different chunks.
+    /// How many different origin numbers [`of_type`](Self::of_type) assigns. An origin that occurs
+    /// in several chunks has a different number in each.
     pub fn origin_count(&self) -> usize {
         self.table
             .chunks
@@ -497,8 +497,8 @@ impl<'a> EventRef<'a> {
             .words(self.chunk.metadata[self.row])
     }
 
-    /// The event's metadata without their integers, and the integers, if they are stored in this
-    /// way.
+    /// The event's metadata as a skeleton (the text without the integers) and the integers; `None`
+    /// if the metadata are stored as complete text.
     pub fn metadata_numbers(self) -> Option<Numbered<'a>> {
         self.chunk
             .metadata_pool

@@ -103,7 +103,7 @@ pub struct Comparison {
     /// The results of the gates, which are limits that the user set for the comparison.
     pub gates: Vec<GateOutcome>,
     /// Sentences for the user on what the comparison does not cover, such as missing data, and on
-    /// holders that hold more memory.
+    /// holders that hold more memory on the new side than on the base side.
     pub notes: Vec<String>,
 }
 

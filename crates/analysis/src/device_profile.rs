@@ -119,7 +119,8 @@ struct Tables<'a> {
     strings: Vec<&'a [u8]>,
     /// For each function id of the profile, the index of the function's name in `strings`.
     functions: HashMap<u64, u64>,
-    /// For each location id of the profile, the functions at that location, the innermost first.
+    /// For each location id of the profile (a position in the code), the functions at that
+    /// location, the innermost first. A location has several functions if calls were inlined.
     locations: HashMap<u64, Vec<u64>>,
     samples: Vec<&'a [u8]>,
 }

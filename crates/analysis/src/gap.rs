@@ -95,8 +95,8 @@ struct Series {
     places: Vec<usize>,
     times_ns: Vec<i64>,
     gaps: Vec<f64>,
-    /// For each sample, its index in the series and the share of the reserved bytes that is not
-    /// allocated.
+    /// For each sample with known allocated bytes and known, non-zero reserved bytes, its index in
+    /// the series and the share of the reserved bytes that is not allocated.
     fragmentation: Vec<(usize, f64)>,
 }
 
@@ -120,8 +120,8 @@ pub fn analyze(
     thresholds: &GapThresholds,
     format_memory: &dyn Fn(i64) -> String,
 ) -> Vec<GapFinding> {
-    // The cheap check comes first, because most runs have no notable gap and need not collect the
-    // series.
+    // The cheap check comes first: most runs have no notable gap, and for them no series is
+    // collected.
     if !is_remarkable(events, thresholds) {
         return Vec::new();
     }

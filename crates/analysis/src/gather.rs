@@ -58,7 +58,7 @@ pub fn gather(
     let mut refused = Vec::new();
     for path in paths {
         let found = find_artifacts(path).map_err(|error| (path.clone(), error))?;
-        // The only file in a pack is treated like a file that the user gave.
+        // If a pack contains a single file, that file is treated like a file that the user gave.
         let named = pack::unpacked(path).map_err(|error| (path.clone(), error))?;
         refused.extend(found.refused);
         files.extend(found.paths.into_iter().map(|file| {
@@ -88,9 +88,10 @@ pub fn gather(
     Ok(gathered)
 }
 
-/// Removes sessions of which another artifact contains all events. Copies of sessions are common:
-/// an OOM bundle has the last events of a session whose sink may be in the same folder, and a file
-/// may be next to its compressed copy. Returns for each artifact whether sessions were removed.
+/// Removes a session from an artifact when another artifact contains all events of that session.
+/// Copies of sessions are common: an OOM bundle has the last events of a session whose sink may be
+/// in the same folder, and a file may be next to its compressed copy. Returns for each artifact
+/// whether sessions were removed.
 fn drop_copies(loaded: &mut [Loaded]) -> Vec<bool> {
     let key = |session: &LoadedSession| {
         let summary = &session.summary;

@@ -100,7 +100,7 @@ impl Default for LoadOptions<'_> {
 }
 
 impl LoadOptions<'_> {
-    /// Loads what is readable; damage is listed.
+    /// The default options, except that damage is skipped and listed.
     pub fn skipping() -> Self {
         Self {
             on_error: OnError::Skip,
@@ -305,7 +305,8 @@ pub struct StreamedLines {
     pub are_complete: bool,
 }
 
-/// Creates the sessions of events that were read without the loader.
+/// Groups events that the caller already has in memory into sessions; `file` is named as their
+/// source.
 pub fn loaded_of_events(file: &Path, events: &[Event]) -> Loaded {
     let mut builder = ChunkBuilder::with_capacity(events.len());
     for event in events {

@@ -1,4 +1,5 @@
-//! Events as plain mappings from callers of the Python API, which need not follow the schema.
+//! Events that callers of the Python API pass as plain mappings. Such events need not follow the
+//! schema.
 
 use stormlog_format::{Map, Text, Value};
 

@@ -82,8 +82,8 @@ impl FileVersion {
 }
 
 static OPENED: Mutex<Vec<Opened>> = Mutex::new(Vec::new());
-/// Whether this process has opened any pack; most processes open none, and the flag makes the check
-/// for every printed path cheap.
+/// Whether this process has opened any pack. Before a path is printed, `shown` checks whether it
+/// belongs to a pack; the flag makes this check cheap in processes that open none.
 static ANY: AtomicBool = AtomicBool::new(false);
 
 /// Whether a path is a pack, according to its file extension.
@@ -97,7 +97,8 @@ pub(crate) fn has_ending(path: &Path) -> bool {
     ending.eq_ignore_ascii_case(ENDING)
 }
 
-/// The path itself, or the path of the unpacked files for a pack or a path in a pack.
+/// For a pack or a path in a pack, the path of the unpacked files. Any other path is returned
+/// unchanged.
 pub fn unpacked(path: &Path) -> Result<Cow<'_, Path>, LoadError> {
     let Some(pack) = path.ancestors().find(|one| is_pack(one)) else {
         return Ok(Cow::Borrowed(path));

@@ -1,7 +1,8 @@
 //! Replays the phases of a training loop from their enter and exit events.
 //!
 //! Replay turns enter and exit events into time spans. Attribution determines the phase of an
-//! event, and how certain it is when several threads were in phases.
+//! event. When several threads were in phases at that time, attribution also determines how certain
+//! the phase is.
 
 mod attribution;
 mod boundary;
@@ -93,7 +94,7 @@ impl PhaseReplay {
         }
     }
 
-    /// Replays phases from events in any order.
+    /// Replays phases from events; the events may be in any order.
     pub fn of_moments(moments: impl IntoIterator<Item = Moment>) -> Self {
         let mut replay = Replay::default();
         for moment in moments {
@@ -206,9 +207,9 @@ impl Replay {
         }
     }
 
-    /// The spans by group. Groups with at least one phase that has an exit event come first, as in
-    /// stormlog 0.3.9, because the order of the groups decides between spans that are otherwise
-    /// equal.
+    /// The spans of each group (session and rank). Groups with at least one phase that has an exit
+    /// event come first, as in stormlog 0.3.9: where spans are otherwise equal, the span of the
+    /// earlier group takes precedence.
     fn finish(self) -> SpanGroups {
         let mut groups: Vec<((Text, i64), Vec<PhaseSpan>)> = self
             .groups

@@ -7,7 +7,8 @@ use stormlog_format::whole_count;
 /// [`theil_sen`] uses only every k-th point.
 const MAX_SLOPE_POINTS: usize = 40;
 
-/// The quantile `q` of `values`, by nearest rank.
+/// The quantile `q` of `values`: the member of the sorted values whose index is nearest to `q`
+/// times the last index.
 pub(crate) fn quantile(values: &[f64], q: f64) -> f64 {
     if values.is_empty() {
         return 0.0;

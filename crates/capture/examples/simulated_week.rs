@@ -70,7 +70,7 @@ fn main() -> Result<(), Failure> {
     // After closing, the sink may still be thinning the last segments.
     std::thread::sleep(Duration::from_secs(1));
     drop(sink);
-    println!("memory at its largest: {}", peak_memory());
+    println!("peak memory of this program: {}", peak_memory());
     let loaded = load_sessions(Path::new(&directory), &LoadOptions::default())?;
     week.report(&loaded, thinning.budget_bytes, took);
     Ok(())
@@ -129,7 +129,7 @@ fn floor(number: i64) -> i64 {
 }
 
 fn allocated(number: i64) -> i64 {
-    // Half of the samples are taken at the end of a step, of two optimizers in turn.
+    // Half of the samples are taken at the end of a step. Two optimizers take the steps in turn.
     let busy = if number % 2 == 0 {
         (number * 7919 % 1009) * MIB
     } else {
@@ -228,13 +228,14 @@ impl Week {
             self.samples, self.other_events
         );
         println!(
-            "directory at its largest: {:.1} MiB of {:.0} MiB, manifest and temporary file included",
+            "largest size of the directory, with manifest and temporary files: {:.1} MiB; limit of \
+             the sink: {:.0} MiB",
             mib(self.highest_bytes),
             mib(budget)
         );
         println!(
-            "kept: {kept} samples, {} other events; thinned away: {}; pruned: {:?}; dropped: {}; \
-             not accounted for: {}",
+            "kept: {kept} samples, {} other events; samples removed by thinning: {}; removed by \
+             retention: {:?}; dropped events: {}; samples neither kept nor counted as removed: {}",
             events.len() - kept,
             thinned.samples_dropped,
             removed.pruned,
@@ -243,7 +244,7 @@ impl Week {
         );
         let last_ns = events.last().map_or(0, |event| event.timestamp_ns());
         println!(
-            "complete: the last {:.1} h",
+            "all samples were kept in the last {:.1} h",
             (last_ns - thinned.until_ns) as f64 / SECOND_NS as f64 / 3600.0
         );
         self.report_days(&events);
@@ -290,8 +291,9 @@ fn number_of(event: &EventRef<'_>) -> i64 {
     (event.timestamp_ns() - START_NS) / (SECOND_NS / 10)
 }
 
-/// Prints how far from the start of the leak the last kept sample before it and the first one after
-/// it are. Only samples at the ends of steps of the first optimizer count: they are on the floor.
+/// Prints the times of two kept samples relative to the start of the leak: of the last sample
+/// before the start, and of the first sample after it. Only samples at the ends of steps of the
+/// first optimizer count: they are on the floor.
 fn report_onset(events: &[EventRef<'_>]) {
     let steps = || {
         let numbers = events
@@ -304,7 +306,8 @@ fn report_onset(events: &[EventRef<'_>]) {
     let after = steps().filter(|number| *number > LEAK_FROM).min();
     let seconds = |number: i64| (number - LEAK_FROM) as f64 / 10.0;
     println!(
-        "leak from 06:00:00 on day one: last sample before {:+.1} s, first sample after {:+.1} s",
+        "kept samples next to the start of the leak (06:00:00 on day one): the last one before it \
+         at {:+.1} s, the first one after it at {:+.1} s",
         before.map_or(f64::NAN, seconds),
         after.map_or(f64::NAN, seconds)
     );

@@ -21,7 +21,8 @@ pub use peak::Peak;
 
 use stormlog_format::{Counters, Map};
 
-/// Describes where the readings of a collector come from; records repeat most of these values.
+/// Describes where the readings of a collector come from. The events that are recorded from the
+/// readings contain most of these values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterSource {
     /// Short name of the runtime: `cuda`, `rocm`, `mps`, `cpu`, `nvml`, ...

@@ -4,8 +4,8 @@
 //! CUPTI, NVIDIA's library for profilers, calls a function of the recorder on the thread that
 //! allocates. The caller is the first library on the allocating thread's stack that is neither the
 //! driver nor the CUDA runtime; a thread of the recorder finds the line of Python by reading the
-//! frames of the allocating thread while that thread waits. The attribution of driver memory is off
-//! unless the user asks for it.
+//! frames of the allocating thread while that thread waits. This attribution of driver memory to
+//! libraries and lines is off unless the user asks for it.
 //!
 //! CUPTI has room for one subscriber in a process, so [`stop`] is called before a profiler of the
 //! program starts.
@@ -42,7 +42,7 @@ fn set(state: State) {
     *STATE.lock().unwrap_or_else(PoisonError::into_inner) = state;
 }
 
-/// Whether the driver's allocations are attributed at this moment.
+/// Whether the driver's allocations are attributed to their callers at this moment.
 pub fn state() -> State {
     STATE.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }

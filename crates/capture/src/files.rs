@@ -1,5 +1,6 @@
 //! Opens files in a directory that other users may write to. If a link, a pipe or a device has the
-//! name of one of Stormlog's files, it is not followed, and opening it does not wait.
+//! name of one of Stormlog's files, opening the file fails at once: a link is not followed, and a
+//! pipe is not waited for.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Read, Write};
@@ -120,8 +121,9 @@ fn owner_of(temporary: &str, name: &str) -> Option<i64> {
     (is_number(pid) && is_number(count)).then(|| pid.parse().ok())?
 }
 
-/// Whether `temporary` is a temporary file name of `name`: one from [`create_temporary`], or the
-/// one of version 0.4.0 and stormlog 0.3.9 (`manifest.tmp` for `manifest.json`).
+/// Whether `temporary` is the name of a temporary file for `name`: a name that [`create_temporary`]
+/// makes, or the name that version 0.4.0 and stormlog 0.3.9 use (`manifest.tmp` for
+/// `manifest.json`).
 pub(crate) fn is_temporary_of(temporary: &str, name: &str) -> bool {
     let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
     owner_of(temporary, name).is_some() || temporary.strip_suffix(TEMPORARY_SUFFIX) == Some(stem)
@@ -147,10 +149,10 @@ pub fn replace_file(
     replace(directory, name, content, durability, None)
 }
 
-/// Replaces an output file that the user named, like [`replace_file`]; the new file keeps the
-/// permissions of the old one. [`replace_file`], which writes the files of a sink, does not keep
-/// them: in a shared directory, another user may have created a file of that name with permissions
-/// that let everyone read it.
+/// Replaces an output file that the user named, like [`replace_file`], but gives the new file the
+/// permissions of the old one. [`replace_file`] writes the files of a sink and ignores the old
+/// permissions: in a shared directory, another user may have created a file of that name with
+/// permissions that let everyone read it.
 pub fn replace_output(directory: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     let replaced = directory.join(name).metadata();
     let mode = replaced.ok().map(|facts| facts.mode() & 0o777);

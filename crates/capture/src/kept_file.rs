@@ -42,8 +42,9 @@ impl KeptFile {
         let metadata = file.metadata().map_err(|_| closed())?;
         let is_same = (metadata.dev(), metadata.ino()) == (self.device, self.inode)
             && metadata.created().ok() == self.made
-            // A file that had no name when it was opened never gets one, so a descriptor whose file
-            // has a name belongs to another file.
+            // If the recorder's file had no name in any directory (link count 0) when it was
+            // opened, it never gets one; a descriptor whose file has a name belongs to another file
+            // then.
             && (self.has_name || metadata.nlink() == 0);
         if is_same {
             Ok((file, metadata))

@@ -1,5 +1,5 @@
-//! Records out-of-memory errors: which exceptions count as one, and the bundle of files that is
-//! written for each.
+//! Records out-of-memory errors: decides which exceptions are out-of-memory errors, and writes a
+//! bundle of files for each such error.
 
 mod bundle;
 mod classify;

@@ -254,7 +254,7 @@ impl Recorder {
             if missing && status == SessionStatus::Completed {
                 status = SessionStatus::Incomplete;
             }
-            // If the sink has recorded the end of the session, its end time is used, so that the
+            // If the sink has recorded when the session ended, that time is used, so that the
             // session's summary and the manifest agree.
             ended_at_ns = session
                 .and_then(|session| session.ended_at_ns)
@@ -289,8 +289,8 @@ impl Recorder {
         Some(session)
     }
 
-    /// The fields that all events of the session share: of the running session, or else of the last
-    /// one; `None` before the first session.
+    /// The fields that all events of a session share, for the running session or, if none is
+    /// running, for the last one; `None` before the first session.
     pub fn origin(&self) -> Option<Origin> {
         self.state().origin.clone()
     }
@@ -332,9 +332,9 @@ impl Recorder {
         sink.is_none_or(|sink| sink.flush(patience))
     }
 
-    /// Takes one sample of every collector, on the sampling thread. The `generation` is that of the
-    /// session for which the sampling thread was started; the samples are dropped if that session
-    /// has ended.
+    /// Takes one sample of every collector, on the sampling thread. The number `generation`
+    /// identifies the session for which the sampling thread was started; the samples are dropped if
+    /// that session has ended.
     fn beat(&self, generation: u64) -> Beat {
         // While memory is short no sample is taken: a missing sample is only a sampling gap, but a
         // failed allocation in the recorder could end the program.
@@ -385,9 +385,9 @@ impl Recorder {
         self.record_then(event_type, change, context, metadata, |_| ());
     }
 
-    /// Records an event that memory ran out, and returns the events for the out-of-memory bundle,
-    /// the last of which is the recorded event. The argument `facts` has what is known about the
-    /// failed allocation, such as its size.
+    /// Records the event of an out-of-memory error, and returns the events for the out-of-memory
+    /// bundle, the last of which is the recorded event. The argument `facts` has what is known
+    /// about the failed allocation, such as its size.
     pub fn record_oom(&self, reason: &str, facts: Map) -> Vec<Map> {
         let mut metadata = Map::new();
         metadata.insert(metadata_keys::OOM_REASON, reason);
@@ -406,8 +406,8 @@ impl Recorder {
         )
     }
 
-    /// Records an event and calls `look` with the state of the recorder before another event can be
-    /// recorded.
+    /// Records an event, calls `look` with the state of the recorder, and returns the result of
+    /// `look`. No other event can be recorded before `look` has returned.
     fn record_then<R>(
         &self,
         event_type: &str,

@@ -61,8 +61,8 @@ pub fn redacted_map(map: Map) -> Map {
 
 /// Removes secrets from a list, which may be the words of a command line.
 fn redacted_list(items: Vec<Value>) -> Vec<Value> {
-    // The rules read copies of the words in which invalid characters are replaced; a word without a
-    // secret keeps its original bytes.
+    // The rules need valid UTF-8, so they read copies of the words, in which lone surrogates are
+    // replaced. A word without a secret keeps its original bytes.
     let words: Vec<Option<String>> = items
         .iter()
         .map(|item| match item {

@@ -26,8 +26,8 @@ pub struct Analyses {
 }
 
 impl Analyses {
-    /// Analyses loaded artifacts, and at the same time runs the analyses of stormlog 0.3.9 on the
-    /// run that contains the selected session.
+    /// Returns Stormlog's own report on loaded artifacts, and the results of stormlog 0.3.9's
+    /// analyses of the run that contains the selected session. Both are computed in parallel.
     pub fn with_report(
         artifacts: &[Loaded],
         options: &AnalyzeOptions,
@@ -37,8 +37,9 @@ impl Analyses {
 
     /// Runs the analyses of stormlog 0.3.9 on the sessions of a run. Stormlog 0.3.9 itself analyses
     /// only one session. When the ranks were recorded in separate sessions, one session of each
-    /// rank is analysed: the first in the order of `selection_key`, which prefers a trustworthy
-    /// status and then the latest session.
+    /// rank is analysed: the first in the order of `selection_key`. That order puts completed
+    /// sessions before interrupted, incomplete and running ones, and then later sessions before
+    /// earlier ones.
     fn of(run: &[&LoadedSession]) -> Self {
         let mut ranks = BTreeSet::new();
         let mut sessions = run.to_vec();

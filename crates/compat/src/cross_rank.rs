@@ -55,11 +55,12 @@ pub struct CrossRank {
     events: Events,
 }
 
-/// A difference of more than this many sampling intervals between the starts of ranks adds a note.
+/// If the first samples of a rank and of the lowest rank are more than this many sampling intervals
+/// apart, a note is added to the result.
 const SKEW_INTERVALS: i64 = 5;
 
-/// Maximum number of ranks listed in notes and results; a larger declared world size is not
-/// plausible.
+/// Only ranks below this number are listed as missing, because a record with a larger world size is
+/// not plausible.
 const MOST_MISSING_RANKS: i64 = 1 << 20;
 
 const NO_SAMPLES: &str = "No sample telemetry events were available for distributed analysis.";
@@ -223,8 +224,9 @@ impl<'a> Census<'a> {
         if same {
             return census;
         }
-        // The most frequent job id and world size are used. If two are equally frequent, the first
-        // in order of time is used, so the events are read again in order of time.
+        // The most frequent job id and the most frequent world size are used. Of equally frequent
+        // job ids or world sizes, the first in order of time is used, so the events are read again
+        // in order of time.
         let in_order = events.of_type(is_sample);
         let in_order =
             in_order.map(|(index, event, origin)| (events.row_ids()[index], event, origin));

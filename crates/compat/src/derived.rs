@@ -104,10 +104,10 @@ fn is_degraded(collector: &Text) -> bool {
 
 /// The float nearest to the exact quotient of two integers; the divisor must not be zero.
 ///
-/// Dividing the counts as floats would round three times. Here the dividend is shifted to the top
-/// of 128 bits, so that the quotient has at least 64 bits, more than a float. If the division
-/// leaves a remainder, the lowest bit of the quotient is set, so that the conversion to a float
-/// does not mistake the quotient for an exact tie between two floats.
+/// Dividing the counts as floats would round three times: both counts and the quotient. Here the
+/// dividend is shifted to the top of 128 bits, so that the quotient has at least 64 bits, more than
+/// a float. If the division leaves a remainder, the lowest bit of the quotient is set, so that the
+/// conversion to a float does not mistake the quotient for an exact tie between two floats.
 fn ratio(dividend: i64, divisor: i64) -> f64 {
     let sign = if (dividend < 0) == (divisor < 0) {
         1.0

@@ -120,7 +120,7 @@ struct CrossRankKeys<'a> {
     participating_ranks: Vec<i64>,
     missing_ranks: &'a [i64],
     rank_sample_counts: BTreeMap<i64, usize>,
-    /// The nanoseconds that are added to the timestamps of each rank to align the ranks.
+    /// The nanoseconds that are subtracted from the timestamps of each rank to align the ranks.
     alignment_offsets_ns: &'a BTreeMap<i64, i64>,
     cluster_onset_timestamp_ns: Option<i64>,
     /// Ranks whose memory may have risen first.

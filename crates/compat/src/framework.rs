@@ -1,5 +1,6 @@
-//! Analyses memory profiles and tracking results of TensorFlow and JAX programs, in megabytes. The
-//! rules are the same for both frameworks, but the advice is worded for each of them.
+//! Analyses memory profiles and recordings of TensorFlow and JAX programs. All sizes of memory are
+//! in megabytes. The rules are the same for both frameworks, but the advice is worded for each of
+//! them.
 
 mod advice;
 mod usage;

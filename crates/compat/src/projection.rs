@@ -43,13 +43,13 @@ const MEASURED: [(&str, &str); 9] = [
 pub struct Projected {
     /// When the recorded event happened, in nanoseconds since the Unix epoch.
     pub timestamp_ns: i64,
-    /// The time of observation that the caller of [`project`] gave, otherwise the time of the
-    /// event, in nanoseconds.
+    /// The time of observation in nanoseconds: the one that the caller of [`project`] gave, or the
+    /// time of the event if the caller gave none.
     pub observed_timestamp_ns: i64,
     /// The id of the recording session that the record belongs to.
     pub session_id: Text,
-    /// The backend whose memory was measured, such as `cuda`. If it is unknown, `gpu` for an event
-    /// of a device and `other` for any other event.
+    /// The backend whose memory was measured, such as `cuda`. If the backend is unknown, the value
+    /// is `gpu` for an event whose device id is not negative, and `other` for any other event.
     pub source_kind: &'static str,
     /// The type of the event, such as `sample` or `error`.
     pub event_type: Text,

@@ -151,8 +151,9 @@ impl Delivery {
         self.shared.lock().delivered.clone()
     }
 
-    /// Sends the waiting bodies for at most `patience`, each with one more attempt. Returns as soon
-    /// as the queue is empty. Bodies that the receiver has not accepted by then count as dropped.
+    /// Sends the waiting bodies, for at most `patience` in all. An attempt that begins after this
+    /// call is not repeated when it fails. Returns as soon as the queue is empty. Bodies that the
+    /// receiver has not accepted by then count as dropped.
     pub fn finish(&self, patience: Duration) -> Delivered {
         let deadline = Instant::now() + patience;
         let mut state = self.shared.lock();
@@ -295,7 +296,7 @@ impl Worker {
         }
     }
 
-    /// Waits for `duration`, but only until the delivery is finishing or closed.
+    /// Waits for `duration`, or less if the delivery finishes or is closed earlier.
     fn pause(&self, duration: Duration) {
         let until = Instant::now() + duration;
         let mut state = self.shared.lock();

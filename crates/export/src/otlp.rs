@@ -122,7 +122,8 @@ fn resource_of(labels: &Labels) -> Vec<(&'static str, String)> {
     known.collect()
 }
 
-/// Computes the used share of each device for which both the used and the total bytes are known.
+/// Computes the used share of each device's memory, for the devices whose used and total bytes are
+/// both known.
 fn utilization(
     levels: &Levels,
     since_ns: i64,

@@ -15,10 +15,12 @@ use stormlog_format::{
 
 use crate::levels::{DeviceId, Labels, Levels};
 
-/// How many bytes are read at the end of a sink; this many bytes contain a few hundred events.
+/// How many bytes are read at the end of a sink's newest segments; this many bytes contain a few
+/// hundred events.
 const TAIL: u64 = 256 << 10;
 
-/// How many bytes are read at the start of a session, once, to find the ids of its devices.
+/// How many bytes at the start of a session's first segment are read to find the ids of its
+/// devices. They are read once per session.
 const HEAD: u64 = 64 << 10;
 
 /// A sample is too old to be a current value when it is older than one minute and also older than
@@ -36,8 +38,7 @@ pub struct Recordings {
 }
 
 impl Recordings {
-    /// Adds the current metrics of all sinks, the directories into which recorders write, below
-    /// `root`.
+    /// Adds the current metrics of all sinks below the directory `root`.
     pub fn read_below(&mut self, root: &Path, now_ns: i64, levels: &mut Levels) {
         for sink in artifacts_at(root).unwrap_or_default() {
             self.read_sink(&sink, now_ns, levels);

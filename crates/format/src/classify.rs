@@ -35,8 +35,8 @@ pub fn severity(event_type: &Text, metadata: &Map) -> Text {
     })
 }
 
-/// Whether the event is an out-of-memory error: an error whose metadata has the reason or the
-/// bundle path of one.
+/// Whether the event is an out-of-memory error: an error whose metadata has the key `oom_reason` or
+/// `oom_dump_path`.
 pub fn is_oom(event_type: &Text, metadata: &Map) -> bool {
     *event_type == EventType::Error.as_str()
         && (metadata.contains(metadata_keys::OOM_REASON)

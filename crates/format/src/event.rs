@@ -69,11 +69,10 @@ pub const INTEGER_COLUMNS: [&str; 20] = [
 /// read as version 3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Version {
-    /// Version 3, in which the counters of allocated, reserved, changed and used bytes are always
-    /// known.
+    /// Version 3, in which four counters are always known: allocated bytes, reserved bytes, the
+    /// change of the allocated bytes, and used bytes.
     V3,
-    /// Version 4, in which the counters of allocated, reserved, changed and used bytes may be
-    /// unknown.
+    /// Version 4, in which the four counters that version 3 requires may be unknown.
     V4,
 }
 

@@ -42,7 +42,8 @@ pub enum EventType {
     ProcessExit,
     /// An exception ended a process.
     Exception,
-    /// Evidence about which memory grows, collected while it was growing.
+    /// What an evidence window saw: which lines of code allocated memory that stays in use, and
+    /// what holds this memory.
     MemoryEvidence,
     /// Lists the processes and libraries that use a device.
     MemoryLedger,

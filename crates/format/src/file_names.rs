@@ -13,7 +13,8 @@ pub const ROLLUPS: &str = "rollups.json";
 /// The name of the file with the samples of a diagnose bundle, the folder that `stormlog diagnose`
 /// writes.
 pub const TIMELINE: &str = "telemetry_timeline.json";
-/// The name of the file with the results of a diagnose bundle in short form.
+/// The name of the file with the summary of a diagnose bundle: memory sizes, risk flags and
+/// suggestions.
 pub const SUMMARY: &str = "diagnostic_summary.json";
 /// The name of the file with the report of a diagnose bundle.
 pub const REPORT: &str = "report.json";

@@ -18,7 +18,8 @@ pub struct DistributedIdentity {
     pub world_size: i64,
 }
 
-/// The sources of a process's identity; for each value, the first source that has it is used.
+/// The sources of a process's identity. Each value is taken from the first source that has it, in
+/// the order of these fields.
 #[derive(Clone, Debug, Default)]
 pub struct IdentityInput<'a> {
     /// Job id, rank, local rank and world size as the caller passed them. `null` counts as missing.

@@ -139,8 +139,8 @@ impl Pruned {
         }
     }
 
-    /// Adds the counts of deleted segments of two values; the number of events is known only if
-    /// both values know it.
+    /// Adds the counts of deleted segments and of their events; the sum of the events is known only
+    /// if both numbers of events are known.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let events = |pruned: Self| pruned.reported().map_or(Some(0), |pruned| pruned.events);

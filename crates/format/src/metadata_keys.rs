@@ -13,7 +13,8 @@ pub const COLLECTOR_PARTIAL_FIELDS: &str = "collector_partial_fields";
 pub const OOM_REASON: &str = "oom_reason";
 /// The path of the OOM bundle that the recorder wrote for the error.
 pub const OOM_DUMP_PATH: &str = "oom_dump_path";
-/// The phase that begins or ends with the event: an object with its name, its path and its ids.
+/// The phase that begins or ends with the event: an object with its name, its path (the names from
+/// the outermost phase to this one) and its ids.
 pub const PHASE_SCOPE: &str = "phase_scope";
 /// The number of the training step.
 pub const STEP: &str = "step";

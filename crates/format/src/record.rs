@@ -78,8 +78,8 @@ fn event_of_valid(record: &Map, version: Version) -> Result<Event, RecordError> 
     fields::event(record, version)
 }
 
-/// The session id of a record: the id in the record, in its metadata or the default, or else an id
-/// derived from other fields.
+/// The session id of a record: the id in the record, otherwise the id in its metadata, otherwise
+/// the default. Without these, an id is computed from the record's time, host and process id.
 fn session_id_of(record: &Map, metadata: Option<&Map>, defaults: &RecordDefaults) -> Value {
     let recorded = record
         .get("session_id")

@@ -62,8 +62,8 @@ pub struct Scanner<'a> {
     steps: Vec<(&'a [u8], Field)>,
     /// The text after the last value up to the end of the record, such as `}`.
     tail: &'a [u8],
-    /// The strings of the last record, indexed by field. They are compared with the next record
-    /// first.
+    /// The strings of the last record, indexed by field. A string of the next record that is equal
+    /// to the one here is not parsed.
     strings: [&'a [u8]; FIELDS.len()],
     /// The metadata of the record last passed to [`took`](Self::took).
     metadata: &'a [u8],
@@ -136,7 +136,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The metadata that the scanner remembers, for a scanner of the text that follows.
+    /// The metadata that the scanner remembers. The next scanner of the same file can use them
+    /// ([`of_lines_with`](Self::of_lines_with)).
     pub fn into_matcher(self) -> Matcher {
         self.matcher
     }
@@ -506,8 +507,8 @@ fn leading_digits(text: &[u8]) -> (usize, u64) {
         Some(chunk) => bytes = *chunk,
         None => bytes[..text.len()].copy_from_slice(text),
     }
-    // After the exclusive or, a digit is a byte of 0 to 9, and for every other byte the addition in
-    // the next line sets the highest bit.
+    // After the exclusive or, a digit is a byte of 0 to 9. In `others`, the highest bit is set for
+    // every byte that is not a digit.
     let word = u64::from_le_bytes(bytes) ^ 0x3030_3030_3030_3030;
     let others = (word.wrapping_add(0x7676_7676_7676_7676) | word) & 0x8080_8080_8080_8080;
     let digits = (others.trailing_zeros() / 8).min(8);

@@ -18,8 +18,8 @@ use crate::number::{IntegerError, python_int};
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// The status of a session; the variants are ordered by trustworthiness, the most trustworthy
-/// first.
+/// The status of a session. The variants are ordered by how far the recording of the session can be
+/// trusted, the most trustworthy first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SessionStatus {
     /// The session ended normally.

@@ -1,8 +1,9 @@
 //! Recognises JSON texts that differ from an earlier text only in their integers.
 //!
 //! The metadata of most samples are such texts: the same keys and strings, with other counters.
-//! Comparing the text between the integers takes a fraction of the time of parsing, and the
-//! integers take a fraction of the memory of the text, which can be restored from them.
+//! Comparing the text between the integers takes a fraction of the time of parsing. Of each
+//! text, only the integers need to be stored, which take a fraction of the memory: the text can be
+//! restored from them and from the text between them, which is stored once.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -42,9 +43,10 @@ impl Skeleton {
         Some(skeleton)
     }
 
-    /// Compares the beginning of a text with the remembered one, and reads its integers. The result
-    /// is the length of the JSON text, which is as valid as the remembered one; `None` when it
-    /// differs in more than its integers, or has an integer that would be written in another way.
+    /// Compares the beginning of `text` with the remembered JSON text, and stores the integers of
+    /// `text` in `integers`. Returns the length of the JSON text at the beginning of `text`, which
+    /// is valid JSON if the remembered text is. Returns `None` if the two texts differ in more than
+    /// their integers, or if an integer has a form that cannot be restored, such as `-0`.
     fn read(&self, text: &[u8], integers: &mut Vec<i64>) -> Option<usize> {
         integers.clear();
         let (mut at, mut from) = (0, 0);
@@ -65,8 +67,9 @@ impl Skeleton {
         text.get(at..)?.starts_with(tail).then_some(at + tail.len())
     }
 
-    /// The text before, between and after the integers, concatenated. A word that is not in it is
-    /// in no text with this skeleton.
+    /// The text before, between and after the integers, concatenated. It contains every key and
+    /// every string, so a word that does not occur in it is in no key and no string of a text with
+    /// this skeleton.
     pub fn constants(&self) -> &[u8] {
         &self.constants
     }
@@ -133,17 +136,18 @@ impl Matcher {
     }
 }
 
-/// How many layouts are kept and compared with the next text. One is not enough: samples with and
-/// without a step, for example, have different metadata and alternate.
+/// How many layouts (skeletons of earlier texts) are kept and compared with the next text. One is
+/// not enough: samples with and without a step, for example, have different metadata and alternate.
 const MOST_LAYOUTS: usize = 4;
 
-/// How many layouts may be learned in excess of the texts that a known layout fitted. Learning
-/// costs as much as it saves when the layout fits one later text; beyond this number, the texts
-/// differ in more than their integers, and learning them would only cost time.
+/// The credit at the start, which is also the highest credit. Learning a layout costs one credit,
+/// and each text that fits a known layout earns one, because learning a layout takes about as much
+/// time as is saved when one later text fits it. When the credit is used up, the texts differ in
+/// more than their integers, and learning further layouts would only cost time.
 const MOST_CREDIT: usize = 64;
 
-/// Without credit, one of this many unknown texts is learned all the same, because the texts of the
-/// next file may be more alike.
+/// When the credit is used up, a layout is still learned after this many texts that fitted no known
+/// layout, because the texts of the next file may be more alike.
 const RETRY: usize = 64;
 
 /// The layouts of the last few texts: their skeletons, with what the caller knows about each.
@@ -151,9 +155,9 @@ const RETRY: usize = 64;
 pub struct Layouts<T> {
     /// The remembered layouts. The layout that fitted last is the first.
     recent: Vec<T>,
-    /// How many more layouts may be learned before another text fits a known one.
+    /// How many more layouts may be learned; each text that fits a known layout adds one.
     credit: usize,
-    /// How many unknown texts were not learned since the last one that was.
+    /// How many texts fitted no known layout and were not learned, since a layout was last learned.
     skipped: usize,
 }
 
@@ -178,8 +182,8 @@ impl<T> Layouts<T> {
     }
 
     /// Remembers the layout of a text that no known layout fits. The function `layout` computes it
-    /// (`None` if the text is too long, for example). While most texts have a layout of their own,
-    /// `layout` is seldom called.
+    /// (`None` if the text is too long, for example). When the credit is used up, `layout` is not
+    /// called for most texts (see `MOST_CREDIT` and `RETRY`).
     pub fn learn(&mut self, layout: impl FnOnce() -> Option<T>) {
         match self.credit.checked_sub(1) {
             Some(credit) => self.credit = credit,

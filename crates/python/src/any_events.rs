@@ -155,8 +155,8 @@ impl Fields<'_, '_> {
     }
 }
 
-/// The thread and the scope id that an event gives for its phase. Fields of the event itself take
-/// precedence over its metadata.
+/// The thread id and the scope id (the id of a phase) that an event records about its phase. Each
+/// is read from the event's own field or, if that is missing, from the event's metadata.
 pub(crate) fn phase_origin(
     object: &Bound<'_, PyAny>,
 ) -> PyResult<stormlog_analysis::phases::PhaseOrigin> {

@@ -215,11 +215,11 @@ pub(crate) fn dicts_of(
 /// another type than string.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// Converts values as the id of a record requires: keys and sets become the text that Python's
-    /// `str` returns.
+    /// The conversion for the id of a record, which is a hash of the record: keys that are not
+    /// strings, and sets, become the text that Python's `str` returns.
     Record,
-    /// Converts values as fingerprints require: sets become lists. The keys of a fingerprint must
-    /// be strings; a key of another type counts as blank.
+    /// The conversion for the dimensions of a fingerprint: sets become lists, and keys that are not
+    /// strings become an empty text.
     Dimensions,
 }
 
@@ -243,7 +243,8 @@ impl Reading {
             let message = format!("nested deeper than {} levels", json::MAX_DEPTH);
             return Err(raise(object.py(), "InvalidValueError", message));
         }
-        // For the id of a record, a mapping inside a list is converted only if it is a `dict`.
+        // With `Record`, a mapping inside a list is converted to a JSON object only if it is a
+        // `dict`; any other mapping inside a list becomes its text.
         let opens = container == Container::Map
             || self == Self::Dimensions
             || object.is_instance_of::<PyDict>();

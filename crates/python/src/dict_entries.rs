@@ -6,25 +6,26 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 
 /// The keys that all dictionaries have, in the order of the dictionaries, with the values of the
-/// last dictionary. Callers refer to a key by its index in another order, such as sorted order.
+/// last dictionary. The caller has its own order of the keys, such as the sorted order, and refers
+/// to a key by its index in that order.
 #[derive(Default)]
 pub(crate) struct Entries {
     entries: Vec<Entry>,
-    /// For each index of the caller, the position of the key in the dictionary.
+    /// The position of each key in the dictionaries; the keys are in the caller's order.
     at_index: Vec<usize>,
 }
 
 struct Entry {
     key: Py<PyString>,
     index: usize,
-    /// The last value of the key. A value of a mutable type is dropped by `settle` after it was
-    /// written.
+    /// The value of the key in the last dictionary. After the JSON text of a value was written,
+    /// `settle` drops the value if its type is mutable.
     value: Option<Py<PyAny>>,
 }
 
 impl Entries {
-    /// Starts with the keys that each dictionary must have, in the caller's order, each with its
-    /// position in the dictionary.
+    /// Makes entries without values for the keys that each dictionary must have. `keys` is in the
+    /// caller's order and contains each key with its position in the dictionaries.
     pub(crate) fn of<'a, 'py: 'a>(
         keys: impl Iterator<Item = (usize, &'a Bound<'py, PyString>)>,
     ) -> Self {
@@ -44,9 +45,9 @@ impl Entries {
         }
     }
 
-    /// Stores the values of a dictionary and compares them with those of the last dictionary. The
-    /// result has a bit for each index whose value is a different object than in the last
-    /// dictionary, or is `None` when the keys differ.
+    /// Stores the values of a dictionary and compares them with those of the last dictionary. In
+    /// the result, the bit at the caller's index of a key is 1 if the key's value is a different
+    /// object than in the last dictionary. The result is `None` when the keys differ.
     #[expect(
         unsafe_code,
         reason = "a safe iterator would change the reference counts of every key and value, \

@@ -43,8 +43,8 @@ pub(crate) fn gather_artifacts<'py>(
     ))
 }
 
-/// Compares the ranks in events, one table row per rank. The keys are the field names of
-/// `DistributedDiagnosticsModel`.
+/// Compares the ranks that recorded the events, and returns a dictionary with the fields of
+/// `DistributedDiagnosticsModel` by name, among them a table with one row per rank.
 #[pyfunction]
 #[pyo3(signature = (rows, ranks))]
 pub(crate) fn distributed_model<'py>(

@@ -92,15 +92,15 @@ pub(crate) fn wait_for_contexts(
     (found.devices, last_without)
 }
 
-/// Starts to attribute the driver's allocations to libraries and lines; returns the reason when it
-/// cannot.
+/// Starts to attribute the driver's allocations to the libraries and the lines of Python that cause
+/// them. If this is impossible, returns the reason.
 #[pyfunction]
 pub(crate) fn driver_start(libraries: Vec<PathBuf>) -> Option<String> {
     driver::start(&libraries).err()
 }
 
-/// Ends the attribution of the driver's allocations, so that a profiler of the program can use
-/// CUPTI.
+/// Ends the attribution of the driver's allocations and releases CUPTI (NVIDIA's profiling
+/// interface), so that a profiler of the program can use it.
 #[pyfunction]
 pub(crate) fn driver_stop(py: Python<'_>, reason: &str) {
     py.detach(|| driver::stop(reason));
@@ -117,8 +117,9 @@ pub(crate) fn driver_state() -> (&'static str, Option<String>) {
     }
 }
 
-/// The memory that the driver has allocated, by device, kind, library and line, and the number of
-/// allocations that were not followed because there were too many.
+/// The memory that was allocated through the driver and is in use, summed by device, kind, library
+/// and line. Also returns the number of allocations that the sums do not include, because too many
+/// others were in use.
 #[pyfunction]
 pub(crate) fn driver_held(py: Python<'_>) -> PyResult<(Vec<Bound<'_, PyDict>>, u64)> {
     let held = py.detach(driver::held);
@@ -142,8 +143,9 @@ pub(crate) fn driver_held(py: Python<'_>) -> PyResult<(Vec<Bound<'_, PyDict>>, u
     Ok((described.collect::<PyResult<_>>()?, driver::missed()))
 }
 
-/// Waits until a thread that allocates through the driver asks which line of Python it executes;
-/// returns the number of this question and the thread's id (`threading.get_ident`).
+/// Waits for a question which line of Python a thread executes; the thread itself asks it while it
+/// allocates through the driver. Returns the number of the question and the thread's id
+/// (`threading.get_ident`), or `None` if no question comes within `patience_s` seconds.
 #[pyfunction]
 pub(crate) fn driver_question(py: Python<'_>, patience_s: f64) -> Option<(u64, u64)> {
     let patience = Duration::try_from_secs_f64(patience_s).unwrap_or_default();

@@ -38,7 +38,8 @@ pub(crate) fn is_oom_event(
     Ok(classify::is_oom(&word(event_type)?, &labels(metadata)?))
 }
 
-/// Whether an event was recorded while its collector was degraded.
+/// Whether an event shows that its collector was degraded, so that its readings could not be
+/// trusted: by the event's type, or by the health status in its metadata.
 #[pyfunction]
 pub(crate) fn is_collector_degradation_event(
     event_type: &Bound<'_, PyAny>,
@@ -61,8 +62,8 @@ pub(crate) fn event_backend<'py>(metadata: &Bound<'py, PyAny>) -> PyResult<Bound
     text_to_python(metadata.py(), &issue::backend(&known))
 }
 
-/// Computes the gap and the ratios, such as the fragmentation, that are derived from the counters
-/// of one event.
+/// Computes values from the counters of one event: reserved minus allocated bytes, utilization,
+/// fragmentation, and whether the collector's name shows that it does not measure all counters.
 #[pyfunction]
 pub(crate) fn event_fields<'py>(
     py: Python<'py>,
@@ -116,7 +117,7 @@ pub(crate) fn issue_state(state: &Bound<'_, PyAny>) -> PyResult<&'static str> {
     }
 }
 
-/// The id of a fingerprint, computed from the kind of the issue and its normalized dimensions (the
+/// The fingerprint (the id) of an issue, computed from its kind and its normalized dimensions (the
 /// properties that distinguish issues of one kind).
 #[pyfunction]
 pub(crate) fn fingerprint_id<'py>(

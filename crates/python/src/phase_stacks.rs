@@ -9,8 +9,9 @@ use stormlog_capture::record::phases::{self, Boundary, PhaseOwner, PhaseThread};
 use crate::convert::{Objects, text_from_python, text_to_python};
 use crate::recorder::phase_error;
 
-/// The fields of an event that begins or ends a phase, for Python: type, context, scope, scope id
-/// and path.
+/// The fields of an event that begins or ends a phase, for Python: the type of the event, its
+/// message (`context`), the metadata `phase_scope`, the id of the phase, and the names of the open
+/// phases from the outermost to this one.
 type Fields<'py> = (
     &'static str,
     String,

@@ -312,7 +312,8 @@ pub(crate) fn attribution_of(object: &Bound<'_, PyAny>) -> PyResult<PhaseAttribu
     })
 }
 
-/// The fields of an attribution to a phase by name; the field `phase_summary` is a pair.
+/// The fields of an attribution to a phase by name; the field `phase_summary` is a pair:
+/// the path of the most likely phase and the basis for that choice.
 pub(crate) fn attribution_fields<'py>(
     py: Python<'py>,
     attribution: &PhaseAttribution,

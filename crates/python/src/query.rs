@@ -125,8 +125,8 @@ impl QueryStore {
             .collect()
     }
 
-    /// The states of issues by issue id, with the decisions that a sidecar file (`issues.json`)
-    /// contains.
+    /// The fingerprint (the id) and the state of each issue, after the decisions in a sidecar file
+    /// (`issues.json`) were applied.
     fn issue_states(
         &self,
         py: Python<'_>,

@@ -212,7 +212,8 @@ impl Recorder {
         exited.map(drop).map_err(|error| phase_error(py, &error))
     }
 
-    /// The events in the recorder's memory, each as the fields of a tracking event.
+    /// The events in the recorder's memory, each as a dictionary with the field names that the
+    /// trackers of stormlog 0.3.9 use.
     #[pyo3(signature = (event_type=None, last=None, since=None, alerts_only=false))]
     fn events<'py>(
         &self,

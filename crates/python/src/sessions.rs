@@ -135,8 +135,9 @@ fn parse_status(status: &Bound<'_, PyAny>) -> PyResult<SessionStatus> {
     SessionStatus::of_value(&value).map_err(|error| invalid_session(status.py(), &error))
 }
 
-/// Converts a value like Python's `int`. A scalar that cannot be converted stays as it is; another
-/// object becomes an empty text or an empty list, which the caller rejects.
+/// Converts a value like Python's `int`. A scalar that cannot be converted stays as it is. Another
+/// object that cannot be converted becomes an empty text if `int` raises `ValueError`, otherwise an
+/// empty list; the caller rejects both.
 fn number(object: &Bound<'_, PyAny>) -> PyResult<Value> {
     let py = object.py();
     let found = match py.get_type::<PyInt>().call1((object,)) {

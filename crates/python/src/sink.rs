@@ -20,8 +20,8 @@ use crate::convert::{dict_of, scalar, text_of};
 use crate::json_text::record_session;
 use crate::record_lines::{self, Lines};
 
-/// Releases everything that sinks of the parent process hold; a forked child must call this
-/// function first.
+/// Releases the child's copies of the parent's sinks: drops their buffers and closes their files
+/// and locks, without writing anything. A forked child must call this function first.
 #[pyfunction]
 pub(crate) fn forget_after_fork() {
     store::forget_after_fork();
@@ -86,8 +86,9 @@ impl Sink {
 
     /// Append a record of the active session; if no session is active, the record's session begins.
     fn append(&self, py: Python<'_>, record: &Bound<'_, PyAny>) -> PyResult<()> {
-        // Converting the record may run code of the caller, which may append too; then the shared
-        // `Lines` are in use, and new ones are made.
+        // The shared `Lines` reuse text of the previous record. They are in use when converting
+        // a record runs code of the caller that appends another record; that record then gets new
+        // `Lines`.
         let mut shared = self.lines.try_lock();
         let mut alone;
         let lines = if let Ok(lines) = &mut shared {
@@ -147,8 +148,8 @@ impl Sink {
         })
     }
 
-    /// Counts by name: changes to a new segment file, deleted segments, and the segments that are
-    /// left.
+    /// A dictionary with counts: how often the sink started a new segment file, the number and the
+    /// bytes of the deleted segments, and the number and the bytes of the segments that are left.
     fn diagnostics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let counts = py.detach(|| self.sink.diagnostics());
         let dict = PyDict::new(py);

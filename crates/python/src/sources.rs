@@ -9,9 +9,10 @@ use stormlog_format::{Counters, Map};
 use crate::recorder::whole_map;
 use crate::torch_source::{self, StepHook, TorchFunctions};
 
-/// Makes the collector that a Python object describes, and for PyTorch the hook that reads the
-/// counters at the ends of steps. If the Python object names PyTorch's own functions, these
-/// functions are called directly; any other object is called for each sample.
+/// Makes the collector that a Python object describes. If the object's method `torch_functions`
+/// returns functions of PyTorch, the collector calls these functions directly, and the result
+/// includes the hook that reads the counters at the ends of steps. Otherwise the collector calls
+/// the object itself for each sample.
 pub(crate) fn collector_of(
     object: &Bound<'_, PyAny>,
 ) -> PyResult<(Box<dyn Collector>, Option<StepHook>)> {
@@ -41,7 +42,8 @@ pub(crate) fn collector_of(
     Ok((Box::new(collector), None))
 }
 
-/// Calls a Python object for a sample of the counters and for its diagnostics.
+/// A collector that calls a Python object for each sample of the counters. The object also returns
+/// the errors that occurred and the names of the fields that it could not read.
 struct PythonCollector {
     source: CounterSource,
     object: Py<PyAny>,

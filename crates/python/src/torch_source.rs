@@ -1,5 +1,5 @@
-//! PyTorch as a collector of the recorder: its functions, and the hook that it calls at the ends of
-//! steps.
+//! PyTorch as a collector of the recorder: calls PyTorch's functions for the counters, and provides
+//! the hook that PyTorch calls at the ends of steps.
 
 mod allocator;
 mod snapshot;

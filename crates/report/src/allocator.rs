@@ -1,5 +1,5 @@
 //! Draws a snapshot of PyTorch's allocator as a page: the timeline, the memory segments, and the
-//! lines of code that hold them.
+//! lines of code that allocated the memory.
 //!
 //! The timeline of a snapshot is drawn like that of a recording, with one sample per allocator
 //! event. Everything below the timeline is tables that work without JavaScript. A snapshot is
@@ -35,8 +35,8 @@ pub struct AllocatorLimits {
     /// The largest number of allocations, and of out-of-memory errors, that get a mark on the
     /// timeline.
     pub marks: usize,
-    /// The largest number of rows in the table of holders: the lines of the program that allocated
-    /// memory.
+    /// The largest number of rows in the table of holders. On this page a holder is a line of the
+    /// program that allocated memory.
     pub holders: usize,
     /// The largest number of rows in the table of live blocks (allocations that were not freed).
     pub live: usize,

@@ -18,15 +18,15 @@ pub(crate) const BELOW: f64 = 44.0;
 const PHASE_ROW: f64 = 16.0;
 /// The largest number of rows of phase bands. More deeply nested phases are not drawn.
 const PHASE_ROWS: usize = 3;
-/// Text size in pixels, row height in pixels and largest number of rows of the verdict, the text
-/// below the heading that states what was found in a run.
+/// The layout of the verdict, the text below the heading that states what was found in a run: the
+/// size of the text in pixels, the height of a row in pixels, and the largest number of rows.
 const VERDICT: f64 = 13.0;
 const VERDICT_ROW: f64 = 17.0;
 const VERDICT_LINES: usize = 4;
 
-/// Starts a picture with the heading and the verdict of a story; returns the area below them.
-/// `height` is the height of the picture without the verdict; it is ignored if the canvas sets a
-/// height.
+/// Starts a picture with the heading and the verdict of a story (the content of a chart); returns
+/// the area below them. If the canvas sets no height, the picture is as high as `height` plus the
+/// height of the verdict.
 pub(crate) fn sheet(
     story: &Story,
     canvas: Canvas,

@@ -139,7 +139,8 @@ fn timeline_panel(
     .draw(scene, area, theme);
 }
 
-/// The verdict of the story, or the text of its most severe mark if the story has no verdict.
+/// The verdict of a story (the content of a chart), or the text of its most severe mark if the
+/// story has no verdict.
 pub(crate) fn verdict_of(story: &Story) -> (Severity, String) {
     if let Some((severity, text)) = &story.verdict {
         return (*severity, crate::label::clean_paragraph(text));

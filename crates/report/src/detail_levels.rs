@@ -3,8 +3,9 @@
 //!
 //! A block is a raw deflate stream of variable-length integers, with seven bits per byte and the
 //! low bits first. A block contains one column after the other: first the start times, each as the
-//! difference to the previous one, then the values of each series. In coarse levels, the lengths of
-//! the buckets follow the start times, and each series has two columns: the lowest and the highest
+//! difference to the previous one, then the values of each series. In coarse levels, an entry is a
+//! bucket: it summarizes several consecutive samples. There, a column with the lengths of the
+//! buckets follows the start times, and each series has two columns: the lowest and the highest
 //! values. Each value is stored as its difference to the previous value, in zigzag coding plus one;
 //! zero means that the value is unknown.
 
@@ -26,7 +27,8 @@ const ENOUGH: usize = 16_384;
 
 /// The columns of a track: the sample times, which all series share, and the values of each series.
 pub(crate) struct Columns<'a> {
-    /// Times of the samples, counted from the zero of the page's time axis, in ascending order.
+    /// Times of the samples in ascending order, in nanoseconds since the zero of the page's time
+    /// axis.
     pub(crate) times: Vec<i64>,
     pub(crate) series: Vec<&'a [i64]>,
 }

@@ -113,7 +113,8 @@ impl FunctionTable {
         scene
     }
 
-    /// Draws the timeline, the bars, the distribution of allocated sizes, and time against memory.
+    /// Draws four plots: the timeline, the bars of mean allocated bytes per call, a histogram of
+    /// the calls by allocated bytes, and the time of each call against its allocated bytes.
     /// Each of these four plots fills a quarter of the page; a plot without data is replaced by a
     /// note.
     pub fn dashboard(&self, story: &Story, canvas: Canvas) -> Scene {

@@ -52,8 +52,8 @@ fn row(track: &DrawnTrack, measure: Measure, span: Span, columns: usize) -> Vec<
         .iter()
         .map(|cell| cell.map(|(_, most)| most))
         .collect();
-    // The value of a sample also fills the following time columns until the next sample, unless the
-    // distance is a sampling gap.
+    // The value of a sample also fills the following time columns until the next sample, unless
+    // there is a sampling gap between the two samples.
     let column_ns = (span.length() / columns as i64).max(1);
     let most_columns = (track.gap_ns() / column_ns).min(columns as i64) as usize;
     let mut last: Option<usize> = None;

@@ -17,8 +17,9 @@ const MOST_LEVELS: usize = 12;
 /// The width of a flame graph and the height of one level, in SVG units.
 const WIDTH: f64 = 1000.0;
 const LEVEL: f64 = 20.0;
-/// A box of a flame graph that is narrower than one SVG unit is not shown until the reader zooms
-/// in; a box that is narrower than a few letters has no text.
+/// A box of a flame graph that is narrower than [`NARROWEST`] is not shown until the reader zooms
+/// in. A letter is assumed to be [`LETTER`] wide; a box with room for fewer than four letters has
+/// no text. Both widths are in SVG units.
 const NARROWEST: f64 = 1.0;
 const LETTER: f64 = 6.3;
 /// The largest number of boxes in one flame graph. The number of boxes is limited because a file

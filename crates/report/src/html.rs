@@ -1,5 +1,5 @@
-//! Builds self-contained HTML pages: no network, no external library, and a content security policy
-//! that enforces both.
+//! Builds self-contained HTML pages. A page loads nothing from the network and uses no external
+//! library; its content security policy forbids the browser to load anything from elsewhere.
 
 use askama::Template;
 use base64::Engine as _;
@@ -86,8 +86,8 @@ pub fn html_page(story: &Story, kind: PictureKind, theme: Theme) -> Result<Strin
     page_with(story, kind, theme, &addition)
 }
 
-/// CSS for pictures that are embedded twice, in light and in dark colours, of which the page shows
-/// one.
+/// CSS for pictures that a page contains twice, once in light and once in dark colours. The CSS
+/// hides the one that does not match the theme of the page.
 pub(crate) const PICTURES: &str = "
 .picture svg { max-width: 100%; height: auto; }
 .picture.dark, :root[data-theme=\"dark\"] .picture.light { display: none; }

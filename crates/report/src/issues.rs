@@ -29,7 +29,7 @@ pub fn text(issues: &[Issue]) -> String {
 /// Renders changed issues as text, two lines each, with the kind of change first.
 pub fn changes_text(changes: &[ChangedIssue]) -> String {
     if changes.is_empty() {
-        return "no issues before or after\n".into();
+        return "no issues in either set of runs\n".into();
     }
     let mut out = String::new();
     for changed in listed(changes) {

@@ -11,8 +11,8 @@ use crate::{bytes, time};
 /// summed up in one further line.
 const MOST_LINES: usize = 10;
 
-/// The devices of a run for which it was recorded what uses their memory (the ledger), each with
-/// the last recorded ledger.
+/// The devices of a run that have a recorded ledger (the list of what uses the device's memory),
+/// each with its last recorded ledger.
 fn known(run: &Run) -> impl Iterator<Item = (&Track, &Ledger)> {
     let devices = run.tracks.iter();
     devices.filter_map(|track| Some((track, track.ledger.as_ref()?)))
@@ -23,9 +23,9 @@ fn known(run: &Run) -> impl Iterator<Item = (&Track, &Ledger)> {
 pub struct LedgerLines {
     /// The title of the list, such as `What uses GPU 0 (4.62 GiB at 2026-11-16 12:00:05 UTC)`.
     pub title: String,
-    /// What uses the memory (the CUDA context, PyTorch's pools, libraries, other processes), the
-    /// largest first, then the memory that none of them explains. CUDA managed memory, if there is
-    /// any, is the last line.
+    /// The users of the memory (the CUDA context, PyTorch's pools, libraries, other processes), the
+    /// largest first; then a line for the memory that no user explains. CUDA managed memory, if
+    /// there is any, is the last line.
     pub lines: Vec<LedgerLine>,
     /// A sentence that names what could not be read; `None` if everything was read.
     pub unknown: Option<String>,

@@ -1,7 +1,7 @@
 //! Draws recordings: every chart is built once as a drawing and written as SVG, PNG or HTML.
 //!
-//! Callers pass sessions as loaded columns, and marks and findings as plain structs. This crate
-//! opens no file, reads no clock, and uses neither the terminal nor the network.
+//! Callers pass sessions that they have already loaded, and marks and findings as plain structs.
+//! This crate opens no file, reads no clock, and uses neither the terminal nor the network.
 
 #![expect(
     clippy::cast_possible_truncation,

@@ -100,7 +100,8 @@ pub fn marks_of(sessions: &[&LoadedSession]) -> Vec<Mark> {
     marks
 }
 
-/// Creates a mark for each finding of a diagnosis for which it is known when the problem began.
+/// Creates a mark for each finding of a diagnosis that has an onset (the time at which the problem
+/// began).
 pub fn marks_of_diagnosis(diagnosis: &Diagnosis) -> Vec<Mark> {
     let mark = |finding: &Finding| {
         Some(Mark {

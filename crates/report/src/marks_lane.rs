@@ -11,9 +11,10 @@ use crate::theme::Theme;
 
 const ROW: f64 = 17.0;
 const ROWS: usize = 4;
-/// The largest number of rows that labels of critical alerts may use; other critical marks may use
-/// twice as many. The number of label rows is limited because a recording may have thousands of
-/// different marks.
+/// A critical mark that finds no space gets a new row for its label. For an alert, this is done
+/// only while there are fewer rows than this number; for other critical marks, while there are
+/// fewer than twice this number. The number of label rows is limited because a recording may have
+/// thousands of different marks.
 const MOST_ROWS: usize = 12;
 const LABEL: f64 = 12.0;
 /// The largest width of a label, as a share of the plot's width; a longer label is cut.

@@ -143,7 +143,8 @@ pub(crate) fn data(story: &Story, kind: PictureKind) -> Result<PageData, DrawErr
     })
 }
 
-/// What uses a device: the title, and size, name and share of each user.
+/// The ledger of a device (what uses its memory) for the page: the title of the list, and for each
+/// user its name, the size of its memory, and its share of the memory in use.
 fn ledger(ledger: &LedgerLines) -> Value {
     let mut map = Map::new();
     let text = |text: &str| Value::text(clean_paragraph(text));

@@ -1,4 +1,5 @@
-//! Phases of a run: named time spans, reconstructed from the events that enter and leave them.
+//! Phases of a run: named time spans, reconstructed from the events that record the beginning and
+//! the end of each phase.
 
 use stormlog_analysis::LoadedSession;
 use stormlog_analysis::phases::{PhaseReplay, PhaseSpan, path_text};

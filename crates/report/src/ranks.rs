@@ -1,5 +1,6 @@
-//! Draws all ranks on one shared clock: one line per rank when there are few, otherwise the
-//! envelope of all ranks and the lines of those outside it.
+//! Draws all ranks on one shared clock. A few ranks get one line each. Of many ranks, the envelope
+//! (the bands that contain most ranks and all ranks) is drawn, and one line for each of the ranks
+//! that are far from most others.
 
 use stormlog_analysis::detect::Severity;
 
@@ -18,8 +19,8 @@ use crate::track::{DrawnTrack, Measure, track_name};
 
 /// The largest number of ranks with a line each; more ranks are drawn as an envelope.
 pub(crate) const MOST_LINES: usize = 16;
-/// The largest number of ranks outside the envelope (the band that contains most ranks) that get a
-/// line of their own.
+/// The largest number of ranks that get a line of their own beside the envelope: suspects, and
+/// ranks outside the inner band of the envelope, which contains most ranks.
 const MOST_OUTLIERS: usize = 6;
 /// The number of columns of equal width into which the time axis is divided; the envelope has one
 /// value per column.
@@ -41,15 +42,17 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     Ok(scene)
 }
 
-/// The range of the memory of all ranks, computed for each time column and drawn as bands.
+/// The distribution of the ranks' memory in each time column. An outer band from the minimum to the
+/// maximum, an inner band from the 10th to the 90th percentile, and a line for the median are
+/// drawn.
 pub(crate) struct Envelope {
     /// For each time column: the minimum, 10th percentile, median, 90th percentile and maximum over
     /// all ranks; `None` where no rank has a value.
     pub(crate) columns: Vec<Option<[i64; 5]>>,
 }
 
-/// What the chart of all ranks shows: a line for each rank, or an envelope and the lines of the
-/// ranks outside it.
+/// What the chart of all ranks shows: a line for each rank, or an envelope and lines for the ranks
+/// that [`outliers`] chooses.
 pub(crate) struct View<'a> {
     pub(crate) envelope: Option<Envelope>,
     /// The tracks of the ranks that get a line.
@@ -183,10 +186,10 @@ impl<'a> View<'a> {
     }
 }
 
-/// The measure by which ranks are compared. The device memory of each process is used if it is
-/// known for all ranks, because for ranks that share a device, the memory used on the device is the
-/// same number. If the device memory of a process is unknown, ranks are compared by the device's
-/// used memory, or by the allocator's counter.
+/// The measure by which ranks are compared. If it is known for all ranks how much device memory
+/// their own processes use, this is the measure: the memory used on the whole device would be the
+/// same number for all ranks that share the device. Otherwise the measure is the device's used
+/// memory or, if that was not recorded, a counter of the allocator.
 pub(crate) fn measure_of(tracks: &[DrawnTrack]) -> Measure {
     if tracks.iter().all(DrawnTrack::knows_own) && !tracks.is_empty() {
         return Measure::Own;
@@ -273,15 +276,15 @@ fn band(
     scene.polygon(above.chain(below).collect(), fill);
 }
 
-/// The ranks whose values are furthest outside the envelope of all ranks; ranks where a problem
-/// probably began (suspects) are chosen first.
+/// The ranks whose values are furthest outside the inner band of the envelope (10th to 90th
+/// percentile); ranks where a problem probably began (suspects) are chosen first.
 fn outliers<'a>(
     tracks: &'a [DrawnTrack],
     grid: &Grid,
     envelope: &Envelope,
     suspects: &[i64],
 ) -> Vec<&'a DrawnTrack> {
-    // A distance from the envelope below a twentieth of the highest value counts as noise.
+    // A distance from the inner band below a twentieth of the highest value counts as noise.
     let noise = grid.peak() / 20;
     let distance = |row: &Vec<Option<i64>>| {
         let cells = row.iter().zip(&envelope.columns);

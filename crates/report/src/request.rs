@@ -27,8 +27,8 @@ pub(crate) struct FailedRequest {
     pub(crate) rank: i64,
     pub(crate) device_id: i64,
     pub(crate) time_ns: i64,
-    /// Bytes in live tensors when the allocation failed; if this number is unknown, the bytes that
-    /// the allocator or all processes held.
+    /// Bytes in live tensors when the allocation failed. If this number is unknown, the bytes that
+    /// the allocator had reserved; if that is unknown too, the bytes used by all processes.
     pub(crate) in_use: i64,
     pub(crate) requested: i64,
     /// The memory limit of the process, if it is lower than the memory of the device.

@@ -25,8 +25,8 @@ pub struct Rows<I> {
     maps: I,
     /// A JSON object that is printed instead of the list of rows when the output format is JSON.
     document: Option<Map>,
-    /// Whether there may be more rows than fit into memory. All rows of a stream that may not fit
-    /// into memory have the same keys.
+    /// Whether there may be more rows than fit into memory. All rows of such a stream have the same
+    /// keys.
     is_stream: bool,
 }
 
@@ -82,8 +82,8 @@ pub enum Form {
 pub struct Printer {
     /// The output format of the rows.
     pub form: Form,
-    /// Whether values are printed as they are: in a table, numbers without units and no cell cut;
-    /// in CSV, text without the protection against spreadsheet formulas.
+    /// Whether values are printed as they are. In a table, numbers then have no units and long
+    /// cells are not cut; in CSV, text is not protected against being read as a formula.
     pub raw: bool,
     /// The width of the terminal in characters; `None` when the output is not a terminal.
     pub terminal_width: Option<usize>,
@@ -198,7 +198,7 @@ fn has_effective_status(columns: &[String]) -> bool {
 }
 
 /// Prepares a row for a table: the current status of a session (`effective_status`) is shown only
-/// when it differs from the status in the session's file.
+/// when it differs from `status`, the status that the manifest states.
 fn for_table(mut row: Map) -> Map {
     let effective = row.get(EFFECTIVE_STATUS);
     if effective.is_some() && effective == row.get("status") {

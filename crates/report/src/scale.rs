@@ -119,8 +119,8 @@ pub(crate) fn byte_ceiling(peak: f64, count: usize) -> f64 {
     (peak / size / step).ceil() * step * size
 }
 
-/// Computes about `count` ticks for a time span, in nanoseconds since `zero_ns`, and the name of
-/// their unit.
+/// Computes about `count` ticks for a time span. The value of a tick is in nanoseconds since
+/// `zero_ns`; its text is in the returned unit: `s`, `h:mm:ss` or `h:mm`.
 pub(crate) fn time_ticks(span: Span, zero_ns: i64, count: usize) -> (Vec<Tick>, &'static str) {
     const CLOCK: [f64; 13] = [
         60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 10800.0, 21600.0, 43200.0,

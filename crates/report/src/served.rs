@@ -10,8 +10,8 @@ use crate::html;
 use crate::page::{self, Alignment, PageData};
 use crate::story::{PictureKind, Story};
 
-/// The JavaScript of every page. On a page without embedded data, the script waits for a call of
-/// `stormlogPlot.show`.
+/// The JavaScript of every page. On the pages of the server, which contain no data, the script
+/// waits until `serve.js` calls `stormlogPlot.show` with the data.
 pub fn page_script() -> &'static str {
     html::SCRIPT
 }

@@ -93,7 +93,8 @@ pub struct Story {
     /// Flame graphs of the memory that is held, by call stack and by holder.
     pub(crate) held: Vec<HeldGraph>,
     pub(crate) tracks: Vec<DrawnTrack>,
-    /// The host memory of ranks that also have the memory of a device in `tracks`.
+    /// The host memory of each rank whose device memory is in `tracks`. The host memory of other
+    /// ranks is in `tracks` itself.
     pub(crate) hosts: Vec<DrawnTrack>,
     /// Allocations that failed because the device was out of memory.
     pub(crate) requests: Vec<FailedRequest>,
@@ -235,7 +236,8 @@ impl Story {
         self.whole_span().map(|span| span.from)
     }
 
-    /// The measure by which ranks are compared: the device memory of each process if it is known.
+    /// The measure by which ranks are compared: the device memory of each process if it is known
+    /// for all ranks, otherwise the device's used memory or a counter of the allocator.
     pub fn compared_measure(&self) -> Measure {
         ranks::measure_of(&self.tracks)
     }
@@ -389,7 +391,7 @@ impl Story {
         let noticeable = self.largest_skew_ns > 1_000_000;
         noticeable.then(|| {
             format!(
-                "clocks of the ranks aligned (up to {})",
+                "clocks of the ranks corrected by up to {}",
                 time::span(self.largest_skew_ns)
             )
         })

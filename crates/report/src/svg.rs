@@ -1,5 +1,5 @@
-//! Writes a drawing as SVG: only attributes, no scripts and no style sheets, with every string
-//! escaped.
+//! Writes a drawing as SVG. Colours and sizes are attributes of the elements; there are no scripts
+//! and no style sheets, and every string is escaped.
 
 use std::fmt::Write as _;
 

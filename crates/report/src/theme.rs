@@ -57,7 +57,8 @@ const RANKS_DARK: [u32; 8] = [
     0x63_b3_ed, 0xf6_a5_4c, 0x5f_d3_9c, 0xe0_8f_d8, 0xe3_c8_4e, 0x4f_d1_e0, 0xff_7b_7b, 0xa5_a9_f0,
 ];
 
-/// The colours of a heat map from low to high values, in even steps of lightness, based on viridis.
+/// The colours of a heat map from low to high values, in even steps of lightness, based on
+/// Matplotlib's colour map viridis.
 /// The darkest colour of the heat map is lighter than in viridis, so that idle ranks do not look
 /// like the dark background.
 const HEAT: [u32; 9] = [

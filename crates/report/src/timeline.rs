@@ -266,8 +266,8 @@ pub(crate) struct Panel<'a> {
     pub(crate) name: Option<String>,
     pub(crate) time_axis: bool,
     pub(crate) requests: &'a [FailedRequest],
-    /// The highest value of all panels, for a common scale; `None` means the highest value of this
-    /// panel.
+    /// The highest value of all panels, so that their y axes have the same scale; `None` means that
+    /// the y axis fits the highest value of this panel.
     pub(crate) top: Option<i64>,
 }
 

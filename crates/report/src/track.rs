@@ -344,8 +344,8 @@ impl DrawnTrack {
     }
 }
 
-/// The tracks of a run, one for each resource of each session, in order of rank. Returns the host
-/// memory of ranks that have a device as a separate list.
+/// The tracks of a run, one for each resource of each session, in order of rank. The second list
+/// contains the host memory of ranks that have a device; the first list contains all other tracks.
 pub(crate) fn split_tracks(run: &Run) -> (Vec<DrawnTrack>, Vec<DrawnTrack>) {
     let crowded = CrowdedDevices::of(&run.tracks);
     let with_device: BTreeSet<u32> = run

@@ -31,7 +31,8 @@ pub(crate) struct Access {
     cookie: String,
 }
 
-/// Whether the client of a request may change anything; added to every request as an extension.
+/// Whether the client of a request may change anything. `check` adds this to the extensions of the
+/// request, from which the handlers of pages read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MayChange(pub(crate) bool);
 

@@ -108,8 +108,8 @@ impl Drop for App {
     }
 }
 
-/// The pages about the runs in some folders, and `/metrics` with the numbers of the runs that are
-/// being recorded.
+/// Makes the router that serves the pages about the runs in `folders`, and `/metrics` with the
+/// memory use of the runs that are being recorded.
 pub fn router(
     folders: Vec<PathBuf>,
     machine: Arc<dyn Machine>,

@@ -39,8 +39,8 @@ pub(crate) struct Digest {
     pub(crate) is_running: bool,
     pub(crate) peak: Option<i64>,
     pub(crate) limit: Option<i64>,
-    /// The memory use over time, at each point that of the rank with the highest use; `None` where
-    /// no value is known.
+    /// The memory use over time. Each point is the memory use of the rank that uses the most at
+    /// that time; `None` where no value is known.
     pub(crate) curve: Vec<Option<i64>>,
     pub(crate) span_ns: Option<(i64, i64)>,
     pub(crate) ranks: usize,

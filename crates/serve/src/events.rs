@@ -17,8 +17,8 @@ use tokio::sync::mpsc;
 use crate::app::{App, reading};
 use crate::pages::not_found;
 
-/// The largest number of event streams; further streams are refused, because the server checks the
-/// files of each stream twice a second.
+/// The largest number of event streams. Further streams are refused, because for each stream the
+/// server checks about twice a second whether files have changed.
 const MOST_STREAMS: usize = 64;
 /// The shortest time between two checks of a run's files; the time is also at least twenty times as
 /// long as the last check took.
@@ -101,8 +101,8 @@ async fn follow(
     }
 }
 
-/// A stream of numbers, one for each changed state of a run or of the list, sent as server-sent
-/// events.
+/// A stream of server-sent events. Each event contains a number that identifies the new state of a
+/// run or of the list of runs.
 struct Events(mpsc::Receiver<u64>);
 
 impl futures_core::Stream for Events {

@@ -12,7 +12,8 @@ use crate::runs::Entry;
 const MOST_RUNS: usize = 4;
 const MOST_BYTES: u64 = 512 << 20;
 
-/// The ids of the running recordings that were read last, with their loaded data, the latest first.
+/// At most [`MOST_RUNS`] running recordings, each as its id and its loaded data; the one that was
+/// read last is the first.
 #[derive(Default)]
 pub(crate) struct LiveRuns(Mutex<Vec<(String, LiveSessions)>>);
 

@@ -32,7 +32,8 @@ pub fn metrics(content_type: &'static str, render: Render) -> Router {
     Router::new().route("/metrics", get(answer))
 }
 
-/// What is remembered from one request for metrics to the next: the ids of devices.
+/// What is remembered from one request for metrics to the next: the ids of devices, which only the
+/// first event of a session contains.
 #[derive(Default)]
 pub(crate) struct Current(Mutex<Recordings>);
 

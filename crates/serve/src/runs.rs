@@ -26,8 +26,8 @@ pub(crate) const FIRST_LIST: Duration = Duration::from_millis(100);
 /// How long pages about one run and requests by programs wait for the first search of the folders.
 /// They wait longer than the list, because their responses are not updated later.
 pub(crate) const FIRST_WHOLE: Duration = Duration::from_secs(2);
-/// During the first search, the runs found so far are published after 50 milliseconds, and then
-/// each time the duration of the search has doubled.
+/// During the first search, the list of runs is updated with the runs found so far: first after 50
+/// milliseconds, and then each time the duration of the search has doubled.
 const FIRST_SHOWN: Duration = Duration::from_millis(50);
 
 /// The peak of a run in bytes, known exactly or only as an upper limit.
@@ -47,8 +47,8 @@ pub(crate) struct Entry {
     /// The artifacts to load. A sink inside another sink is not listed, because it is loaded with
     /// the outer sink.
     pub(crate) paths: Vec<PathBuf>,
-    /// All folders and files of the run to which a recorder may still write; their state shows
-    /// whether the run has changed.
+    /// All folders and files of the run to which a recorder may still write. If one of them
+    /// changes, the run has changed.
     pub(crate) watched: Vec<PathBuf>,
     /// The ids of the sessions in the artifacts that belong to this run; empty if no manifest lists
     /// sessions.
@@ -79,9 +79,10 @@ impl Entry {
         self.started_ns.or(self.stamp.written_ns).unwrap_or(0)
     }
 
-    /// The current state of the run's files. For a run that has ended, the state from the last
-    /// search is returned, because every change of such a run also changes its manifests, which the
-    /// search reads; for other runs the files are checked again.
+    /// The current state of the run's files. The files are checked again if the run is still being
+    /// recorded or if no manifest lists its sessions. For all other runs the state from the last
+    /// search is returned: every change of an ended run also changes its manifests, which the
+    /// search reads.
     pub(crate) fn state(&self) -> FilesState {
         if self.is_running || self.sessions.is_empty() {
             FilesState::of(&self.watched)
@@ -105,8 +106,8 @@ impl Entry {
             )
                 .hash(&mut hasher);
         }
-        // The sinks are ordered so that a sink comes right before the sinks inside it, which are
-        // loaded with it and therefore skipped.
+        // The list of sinks contains each outer sink right before the sinks inside it. The inner
+        // sinks are skipped, because they are loaded with the outer sink.
         let mut paths: Vec<PathBuf> = Vec::new();
         for sink in run.sinks() {
             if paths.last().is_none_or(|outer| !sink.starts_with(outer)) {
@@ -278,7 +279,7 @@ fn distinguish(runs: &mut [Entry]) {
     }
 }
 
-/// The last search of the served folders: what is remembered of their files, when the search ended
+/// The last search of the served folders: what it has read from each folder, when the search ended
 /// and how long it took.
 struct LastSearch {
     catalog: catalog::Listing,

@@ -16,10 +16,12 @@ use crate::headers;
 use crate::token::Token;
 
 /// The largest number of threads that read files for requests, in addition to the two threads that
-/// handle connections. Requests that load runs wait for each other; the number of threads is large
-/// enough that the list of runs need not wait for these requests.
+/// handle connections. Runs are loaded one after the other, and each request that waits for its
+/// turn occupies a thread. The number of threads is large enough that a request for the list of
+/// runs still finds a free thread.
 const READING_THREADS: usize = 32;
-/// The largest request body in bytes; a change of an issue needs only a few words.
+/// The largest request body in bytes. The only request with a body changes the state of an issue
+/// and needs only a few words.
 const MOST_BODY_BYTES: usize = 16 * 1024;
 /// How much time responses that are being sent get to finish after the server was stopped.
 const PATIENCE: Duration = Duration::from_secs(2);

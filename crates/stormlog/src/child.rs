@@ -23,8 +23,9 @@ const LOOK: Duration = Duration::from_millis(50);
 const LOOK_WITHOUT_PIDFD: Duration = Duration::from_millis(10);
 
 /// Starts a command with the environment variables of this process and additional ones. Signals
-/// that this process ignores are also ignored in the command at its start. Then `signals` catches
-/// these signals too, so that they can be passed on to the command.
+/// that this process ignores are also ignored in the command at its start. Once the command has
+/// started, this process no longer ignores these signals: `signals` catches them, so that they can
+/// be passed on to the command.
 pub(crate) fn spawn(
     command: &[OsString],
     variables: &[(&str, OsString)],

@@ -16,7 +16,7 @@ pub(crate) enum EventFormat {
     Json,
     /// One record per line, as in the segments of a sink
     Jsonl,
-    /// A table with a header, metadata as JSON
+    /// A table with a header; the column metadata contains JSON
     Csv,
 }
 

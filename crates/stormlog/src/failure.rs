@@ -1,4 +1,5 @@
-//! Prints failures: what, where, and what to do. No other module of the program prints errors.
+//! Prints failures: what failed, where, and what the user can do about it. No other module of the
+//! program prints errors.
 
 use stormlog_report::escape::for_terminal;
 

@@ -91,8 +91,8 @@ pub(crate) struct Online {
 }
 
 impl Online {
-    /// Starts to watch a run. Returns `None` when there is nothing to send and no server needs the
-    /// state of the run.
+    /// Starts to watch a run. Returns `None` when no alerts and metrics are to be sent and no
+    /// metrics server asks for the state of the run (`is_asked`).
     pub(crate) fn start(
         targets: Targets,
         watched: Watched,
@@ -148,7 +148,8 @@ impl Online {
         self.state.clone()
     }
 
-    /// Stops watching. Sends the remaining data for a short time, and reports how much was lost.
+    /// Stops watching. Keeps sending the remaining data for at most two seconds, and reports how
+    /// much was not delivered.
     pub(crate) fn finish(self, end: ProgramEnd, warn: &mut dyn FnMut(&str)) {
         let deadline = Instant::now() + PATIENCE;
         let left = || deadline.saturating_duration_since(Instant::now());

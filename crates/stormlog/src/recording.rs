@@ -1,5 +1,5 @@
-//! Code that commands which record share: it determines whose memory is recorded, where it is
-//! stored, and when the recording ends.
+//! Code that the recording commands share. It determines whose memory is recorded, where the events
+//! are stored, and when the recording ends.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -148,7 +148,8 @@ impl Capture {
         self.recorder_of(MAX_EVENTS, None)
     }
 
-    /// Creates the recorder with given numbers of events to keep in memory and for a bundle.
+    /// Creates a recorder that keeps the latest `max_events` events in memory, and the latest
+    /// `bundle_events` events for an OOM bundle.
     pub(crate) fn recorder_of(
         self,
         max_events: usize,

@@ -29,10 +29,11 @@ const LARGEST: u64 = 64 << 20;
 /// The deepest level of directories that is searched; deeper directories are not sent, because
 /// artifacts have few levels.
 const DEEPEST: usize = 8;
-/// The largest number of files in an artifact. A sink or a bundle has about ten files, and each
-/// rank of a run may have a sink and a bundle.
+/// The largest number of files of an artifact that are sent; further files are left out. A sink or
+/// a bundle has about ten files, and each rank of a run may have a sink and a bundle.
 const MOST_FILES: usize = 10_000;
-/// The shortest text in a binary file that is checked; shorter texts are accidental byte sequences.
+/// The length of the shortest text that is checked for secrets in a binary file; shorter texts are
+/// accidental byte sequences.
 const SHORTEST_TEXT: usize = 8;
 
 /// The files of a recording or bundle, after the check for secrets: those that may be sent to

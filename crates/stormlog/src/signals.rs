@@ -48,7 +48,7 @@ const OF_WRITES: [i32; 2] = [SIGPIPE, SIGXFSZ];
 
 /// Catches signals while this value exists; [`Signals::take`] returns those that arrived.
 pub(crate) struct Signals {
-    /// For each signal, how often it arrived and was not returned by `take` yet.
+    /// For each signal, the number of its arrivals that `take` has not returned yet.
     watched: Vec<(i32, Arc<AtomicU32>)>,
     registered: Vec<SigId>,
     /// Signals that were ignored when `stormlog` started and are therefore not caught.

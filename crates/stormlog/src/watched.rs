@@ -59,7 +59,7 @@ impl Ended {
     }
 
     /// The end of a sentence that explains that the kernel killed the command, or a process that it
-    /// started, for lack of memory; `None` if it ended in another way.
+    /// started, for lack of memory; `None` if the command ended for another reason.
     pub(crate) fn why(&self) -> Option<&'static str> {
         self.lost_to_the_kernel()
             .then_some(": out of memory in this container")
@@ -246,7 +246,7 @@ fn alone() -> DistributedIdentity {
     }
 }
 
-/// The parts of a recording while the command runs.
+/// What records a command while it runs: the recorders of host memory and of GPUs, and the inbox.
 struct Recording {
     host: Option<HostRecording>,
     devices: Option<OutsideDevices>,
@@ -269,8 +269,8 @@ impl Recording {
     }
 }
 
-/// The exception that ended a command. If the command is a launcher that failed because a process
-/// that it started has failed, the earliest exception of these processes is the cause.
+/// The exception that ended a command. A launcher may fail because processes that it started have
+/// failed; then the cause is the earliest exception of those processes.
 fn cause<'a>(exceptions: &'a [Exception], ended: &Ended) -> Option<&'a Exception> {
     let of_command = exceptions.iter().find(|one| one.pid == ended.pid);
     if let Some(exception) = of_command.filter(|exception| !exception.is_of_child()) {

@@ -1,4 +1,4 @@
-//! Writes files atomically, so that a reader finds either the complete new file or none of it.
+//! Writes files atomically: a reader finds either the complete new file, or what was there before.
 
 use std::fs::Permissions;
 use std::io;

@@ -1,8 +1,8 @@
-"""Names that a module of stormlog 0.3.9 only imports itself, but that programs import from it.
+"""Names that programs import from a module of stormlog 0.3.9 that does not define them.
 
-A module of stormlog 0.3.9 has every name that it imported for its own use, and programs import
-some of them from there. Each is resolved in its real module on access; type checkers see only
-the public names of a module.
+A module of stormlog 0.3.9 also has the names that it imported for its own use, and programs import
+some of these names from it. On access, such a name is looked up in the module that defines it. Type
+checkers see only the public names of a module.
 """
 
 from __future__ import annotations

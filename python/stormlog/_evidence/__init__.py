@@ -2,9 +2,9 @@
 
 PyTorch can record the Python stack of every allocation, which costs 11 to 13 % of a loop that is
 bound by Python. A window switches that on at the end of a step and off some steps later. A block
-keeps its stack until it is freed, and a block that was allocated while nothing was recorded has
-none, so one snapshot some steps after the window shows what survived it: a block with a stack that
-no earlier snapshot showed.
+keeps its stack until it is freed, and a block that was allocated while nothing was recorded has no
+stack. So one snapshot some steps after the window shows the blocks that survived it: those that
+have a stack and were in no earlier snapshot.
 
 ``Windows`` opens them for one device: on the training thread at the ends of steps once the memory
 level there rises (``_core.StepHook`` notices that), or by time in a program without steps. A thread

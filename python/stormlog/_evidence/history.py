@@ -82,8 +82,8 @@ class History:
         )
 
     def is_on(self) -> bool:
-        """Whether PyTorch records now. Before CUDA is in use, PyTorch is not asked for it, because
-        that would end the process."""
+        """Whether PyTorch records now. Before CUDA is in use, this returns False without asking
+        PyTorch, because the question would end the process."""
         ask = getattr(self._torch._C, "_cuda_isHistoryEnabled", None)
         return bool(ask()) if ask is not None and self._torch.cuda.is_initialized() else False
 

@@ -80,8 +80,8 @@ class Search:
         self.listener: Callable[[dict[str, Any]], None] | None = None
 
     def begin(self, asked_by: str, mode: str) -> None:
-        """Start a new search. Blocks recorded in windows of earlier searches must not count as
-        survivors of the new ones."""
+        """Start a new search. Blocks that were recorded in windows of earlier searches must not
+        count as survivors of its windows."""
         self._asked_by, self._mode = asked_by, mode
         self.is_tainted = self.is_tainted or bool(self._survivors.windows)
         self._survivors = Survivors(self._device)
@@ -128,7 +128,7 @@ class Search:
         self._do(self._look_after)
 
     def unwatch(self) -> bool:
-        """Stop watching, because the window has ended; whether recording was still on."""
+        """Stop watching, because the window has ended. Returns whether recording was still on."""
         with self._lock:
             was_on = self._watched is not None
             self._watched = None
@@ -199,7 +199,8 @@ class Search:
         return window.growth_bytes > 0
 
     def _is_located(self) -> bool:
-        """Whether the holders are known: the last search was complete, or found most bytes."""
+        """Whether the holders are known: the last search for them was not cut short, or it found
+        the holders of more than half of the survivors' bytes."""
         if self._searched is None:
             return False
         is_whole = self._searched["cut_short"] is None

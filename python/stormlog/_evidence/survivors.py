@@ -70,7 +70,8 @@ class Survivors:
         self._seen = {address for _, address, _, _ in blocks}
 
     def addresses(self, most: int) -> dict[int, int]:
-        """The sizes of the largest survivors by address: at most `most`, shared among windows."""
+        """The sizes of the largest survivors by address. ``most`` is divided equally among the
+        windows, and each window gives its largest survivors."""
         found: dict[int, int] = {}
         share = max(1, most // max(1, len(self.windows)))
         for window in self.windows:
@@ -79,7 +80,7 @@ class Survivors:
         return found
 
     def describe(self) -> dict[str, Any]:
-        """The windows and the stacks as data."""
+        """The windows and the stacks as plain dictionaries and lists."""
         sums: dict[Stack, int] = {}
         for window in self.windows:
             for size, stack in window.blocks.values():

@@ -143,8 +143,8 @@ class FrameworkAnalyzer(ABC):
 def functions_by_keys(
     profile_result: Any, total_key: str, peak_key: str, unit: float
 ) -> list[FunctionSizes]:
-    """The profiled functions of a result. The result has their sizes under the given keys; they are
-    divided by ``unit``."""
+    """The profiled functions of a result. ``total_key`` and ``peak_key`` are the keys of their
+    sizes in the result; these sizes are divided by ``unit``."""
     profiles = getattr(profile_result, "function_profiles", None) or {}
     return [
         (

@@ -1,6 +1,6 @@
 """Diagnoses this process with its framework's own counters: records a window and writes a bundle.
 
-``stormlog.diagnose`` for PyTorch uses it too.
+``stormlog.diagnose``, which diagnoses programs that use PyTorch, uses this module too.
 """
 
 from __future__ import annotations

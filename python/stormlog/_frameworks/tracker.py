@@ -1,4 +1,4 @@
-"""Tracks one device of a framework in megabytes, with the common recorder."""
+"""Tracks one device of a framework with the same kind of recorder as all other trackers."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class DeviceTracker(RecordedTracker):
 
     @property
     def timestamps(self) -> list[float]:
-        """Epoch seconds of each sample in memory."""
+        """The time of each sample that the tracker still has, in seconds since 1970."""
         return [event.timestamp for event in self._samples()]
 
     @property

@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 
 class Watchdog(ABC):
-    """Checks a device at an interval, and cleans up when it is above a threshold."""
+    """Reads the memory use of a device at an interval, and cleans up at a threshold."""
 
     def __init__(
         self, max_memory_mb: float, cleanup_threshold_mb: float, check_interval: float, name: str

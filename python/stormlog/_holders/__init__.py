@@ -18,9 +18,10 @@ keeps nothing alive when it returns.
     Lists everything that is found. Returns ``Survey``: ``storages`` lists a ``Holder`` for each
     storage of a tensor or array, each once. With ``counts_host=True`` large texts and byte
     strings are storages too, and ``containers`` lists the collections with their lengths and
-    estimated bytes (those with 16 elements or 4 KiB). ``enough(storages)`` ends the search after a
-    stage when it returns True. ``libraries=False`` leaves out the globals of libraries, which take
-    longest. ``sweep=True`` also asks the garbage collector for objects that no root reaches. That
+    estimated bytes (those with at least 16 elements or 4 KiB). ``enough(storages)`` ends the search
+    after a stage when it returns True. ``libraries=False`` leaves out the globals of libraries,
+    which take longest. ``sweep=True`` also asks the garbage collector for objects that no root
+    reaches. That
     takes 70 ms and more while the interpreter is held, so only the inspection of an out-of-memory
     error does it. With a ``traceback``, the local variables of the frames that the exception has
     left are searched too.
@@ -32,13 +33,14 @@ one that grows; group by it. For parameters, gradients and optimizer state outsi
 is the variable of the model or optimizer. ``in_graph`` holders are kept by the autograd graph of a
 tensor: ``group(holders)`` sums them up as "the autograd graphs of 60 tensors in `aux`".
 
-``Container``: ``place``, ``kind``, ``identity`` (the same object has the same one in two surveys),
-``length``, and ``bytes`` with everything that was first reached through it. Of collections longer
-than ``most_elements`` only the first and the last elements are read, and the bytes are
-extrapolated.
+``Container``: ``place``, ``kind``, ``identity`` (a number that is the same in every survey of the
+same object), ``length`` and ``bytes``. The bytes include every object that the search reached first
+through this collection. Of collections longer than ``most_elements`` only the first and the last
+elements are read, and the bytes are extrapolated.
 
 ``locate_in_graphs(addresses, tensors, deadline)``
-    Which of some blocks the autograd graphs of tensors hold, as a dictionary of ``Holder``.
+    Finds those of the given blocks that the autograd graphs of tensors hold. Returns a dictionary
+    that maps the start of each such block to a ``Holder``.
     ``tensors`` is ``Located.with_graph`` of an earlier search; those that were followed are
     removed, so that a later call goes on with the others.
 
@@ -97,8 +99,8 @@ class Holder(NamedTuple):
 
     @property
     def in_graph(self) -> bool:
-        """Whether the autograd graph of a tensor at the place holds it, and not the tensor
-        itself."""
+        """Whether the storage is held by the autograd graph of the tensor at ``place``, and not by
+        that tensor itself."""
         return self.place is not None and self.place.in_graph
 
 

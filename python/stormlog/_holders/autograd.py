@@ -1,8 +1,8 @@
 """Reads what the autograd graph of a tensor keeps: saved tensors, or what hooks saved in
 their place.
 
-Saved tensors are read packed. Unpacking runs hooks of the program, and those of
-``torch.utils.checkpoint`` repeat the forward pass.
+Saved tensors are read in the packed form, in which hooks stored them. Unpacking runs hooks of the
+program, and those of ``torch.utils.checkpoint`` repeat the forward pass.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Graph:
         self._nodes.clear()
 
     def held(self, root: Any) -> Iterator[tuple[Any, bool, bool]]:
-        """The values that the nodes behind ``root`` keep, as (value, whether it is an argument
-        of an operation, whether it is the leaf that a gradient goes to)."""
+        """The values that the nodes behind ``root`` keep. Each comes with two flags: whether it is
+        an argument of an operation, and whether it is a leaf tensor that accumulates a gradient."""
         waiting = [root]
         while waiting:
             node = waiting.pop()

@@ -1,4 +1,4 @@
-"""Classifies objects for the search for holders, and reads their parts without running code of them.
+"""Classifies objects for the search for holders, and reads their parts without running their code.
 
 Types are classified by their base classes, once for each type. Attributes are read from
 dictionaries and slots through the interpreter's own descriptors, never through ``getattr``.

@@ -76,7 +76,7 @@ _Waiting = tuple[Any, int, Step, "Collection | None", float, "str | None", int]
 
 
 class Walk:
-    """One search. ``wanted`` decides by its address whether a storage is recorded."""
+    """One search. ``wanted`` gets the address of a storage and decides whether it is recorded."""
 
     def __init__(
         self,
@@ -207,8 +207,9 @@ class Walk:
         inside: Collection | None = None,
         weight: float = 1.0,
     ) -> None:
-        """Visits the local variables of a frame. In a module's forward pass, its arguments are
-        inputs, and values in the functions that it calls are activations."""
+        """Visits the local variables of a frame. In the forward pass of a module, the arguments of
+        ``forward`` are inputs. Its other variables, and all variables of the functions that it
+        calls, are activations."""
         code = frame.f_code
         file = paths.file_label(code.co_filename)
         arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
@@ -706,7 +707,8 @@ class Walk:
                 one.parent.bytes += one.bytes
 
     def way_to(self, storage: Storage) -> Step | None:
-        """The best path to a storage. That of a gradient uses the best name of its parameter."""
+        """The best path to a storage. The path to a gradient begins with the best path to its
+        parameter."""
         step = storage.step
         if step is not None and step[1] == paths.GRADIENT:
             parameter = self.storages.get(step[2])
@@ -732,9 +734,9 @@ def _attribute(step: Step, name: object) -> Step:
 def _tensor_facts(
     thing: Any, wanted: Callable[[int], bool] | None = None
 ) -> tuple[int, int, str, bool, bool] | None:
-    """Address, bytes, device, whether it was computed with gradients, and whether it is a
-    parameter. None for a tensor that is not wanted or has no memory of its own: fake, sparse or
-    partly destroyed."""
+    """The address, bytes and device of a tensor's storage, whether the tensor was computed with
+    gradients, and whether it is a parameter. None for a tensor that is not wanted or has no memory
+    of its own: fake, sparse or partly destroyed."""
     try:
         storage = thing.untyped_storage()
         address = int(storage.data_ptr())

@@ -109,7 +109,7 @@ def _report(inbox, kind, error, trace):
 
 
 def _is_of_memory(kind, message):
-    """Whether the error looks like host memory that ran out. Errors of devices are handled by the
+    """Whether the error says that host memory ran out. Errors of devices are handled by the
     recorders of the devices."""
     if issubclass(kind, MemoryError):
         return True
@@ -219,9 +219,9 @@ class _Listener:
     def before_fork(self):
         """End our thread before a fork if the process would otherwise have only one thread.
 
-        Python 3.12 warns about forks in a process with threads. It counts them after the fork has
-        returned in the parent, so the thread can start again only later: at the next garbage
-        collection.
+        Python 3.12 warns about forks in a process with several threads. It counts the threads
+        after the fork has returned in the parent, so our thread can start again only later: at the
+        next garbage collection.
         """
         if self._end is None or len(os.listdir("/proc/self/task")) > 2:
             return

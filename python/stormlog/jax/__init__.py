@@ -1,4 +1,4 @@
-"""The recorder and the analyses for JAX, with JAX's terms."""
+"""The recorder and the analyses for programs that use JAX."""
 
 from __future__ import annotations
 

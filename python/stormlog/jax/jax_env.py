@@ -1,4 +1,4 @@
-"""Access to JAX for the parts of the package that need it. Nothing imports it earlier."""
+"""Access to JAX for the parts of the package that need it. They import it on first use."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass
 class MemorySnapshot:
-    """A device and the process at one moment, in bytes."""
+    """The memory of a device and of the process at one moment, in bytes."""
 
     timestamp: float
     name: str
@@ -217,7 +217,7 @@ def clear_profiles() -> None:
 
 
 def get_profile_summaries(limit: int | None = None) -> list[dict[str, Any]]:
-    """The measurements, in the order of the first calls."""
+    """The measurements of each function or block, in the order of their first calls."""
     profiler = OF_PROCESS.profiler
     profiles = {} if profiler is None else profiler.function_profiles
     rows = [{"name": name, **profile} for name, profile in profiles.items()]

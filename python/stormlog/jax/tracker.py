@@ -1,4 +1,4 @@
-"""Tracks a JAX device with the common recorder."""
+"""Tracks a JAX device with the same kind of recorder as all other trackers."""
 
 from __future__ import annotations
 

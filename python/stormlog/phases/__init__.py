@@ -1,4 +1,4 @@
-"""Phases of a training loop: their boundaries, their replay, and the phase at a time."""
+"""Phases of a training loop: the events that enter and leave them, and the phase at a time."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def resolve_phase_for_event(index: PhaseReplayIndex, event: Any) -> PhaseAttribu
 
 
 def parse_phase_boundary(event: Any) -> PhaseBoundaryRecord | None:
-    """The phase boundary of an event; None when it is not one."""
+    """The start or the end of a phase that an event records; None for any other event."""
     fields = _core.phase_boundary(event)
     if fields is None:
         return None
@@ -238,7 +238,7 @@ def summarize_phase_resolution(
 
 
 def format_phase_path(path: Sequence[str]) -> str:
-    """The names of a path as one text."""
+    """The names of a path of phases as one text, such as ``train / forward``."""
     return " / ".join(name for name in path if name)
 
 

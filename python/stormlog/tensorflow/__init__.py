@@ -1,4 +1,4 @@
-"""The recorder and the analyses for TensorFlow, with TensorFlow's terms."""
+"""The recorder and the analyses for programs that use TensorFlow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tracks a TensorFlow device in megabytes with the common recorder."""
+"""Tracks a TensorFlow device with the same kind of recorder as all other trackers."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class MemoryTracker(DeviceTracker):
 
     @property
     def memory_usage(self) -> list[float]:
-        """Megabytes at each sample in memory."""
+        """The megabytes in use at each sample that the tracker still has."""
         return [event.memory_allocated / MB for event in self._samples()]
 
     def stop_tracking(self) -> TrackingResult:  # type: ignore[override]

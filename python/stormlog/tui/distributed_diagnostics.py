@@ -1,4 +1,4 @@
-"""Compares the ranks of many artifacts: loading, a table of ranks, and the first problem."""
+"""Loads the artifacts of many ranks, and makes a table of the ranks and their anomalies."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def build_distributed_model(
     events: Sequence[TelemetryEventV2 | TelemetryEventV3],
     selected_ranks: set[int] | None = None,
 ) -> DistributedDiagnosticsModel:
-    """Sum up all ranks of events, or the selected ones."""
+    """Make the table of ranks and the anomalies of events, for all ranks or the selected ones."""
     fields = _core.distributed_model(rows_of(events), selected_ranks)
     fields["rows"] = [RankDiagnosticsRow(**row) for row in fields["rows"]]
     fields["indicators"] = [AnomalyIndicator(**one) for one in fields["indicators"]]

@@ -23,8 +23,8 @@ const MOST_LIVE: usize = 1000;
 
 /// The label for memory that was allocated before the history begins and has been freed since.
 const BEFORE: &str = "allocated before the recorded history begins";
-/// The label for memory without a stack in a snapshot where other memory has one: PyTorch records
-/// stacks only for allocations made from a line of Python.
+/// The label for memory whose allocation has no recorded stack, although the snapshot has stacks of
+/// other allocations: PyTorch records stacks only for allocations made from a line of Python.
 const NO_LINE: &str = "allocated by no line of Python (a backward pass, or C++)";
 const NO_STACK: &str = "no stack recorded";
 
@@ -50,7 +50,8 @@ pub struct Account {
     pub live: Vec<LiveBlock>,
     /// The lines of the program that held the most memory at the peak, at most fifty.
     pub holders: Vec<Holder>,
-    /// The texts of all program lines that allocated memory; `holders` has only the largest.
+    /// The texts of all program lines that allocated memory; `holders` has only the lines that held
+    /// the most.
     places: Vec<String>,
     /// Maps the index of an allocation in the snapshot's trace (the recorded history) to the index
     /// of its line in `places`.
@@ -147,8 +148,8 @@ impl Account {
         account
     }
 
-    /// The name of the tensor that the allocation at an index of `moments` was made for, if the
-    /// tensor is still alive and its name is known.
+    /// The name of the tensor for which the allocation `moments[index]` was made, if the tensor is
+    /// still alive and its name is known.
     pub fn name_at(&self, index: usize) -> Option<&str> {
         self.name_of_moment.get(&index).map(String::as_str)
     }

@@ -41,7 +41,7 @@ impl Action {
 #[derive(Clone, Debug)]
 pub struct Moment {
     /// Time of the action in nanoseconds since 1970. In a snapshot without times, it is the index
-    /// of the entry, taken as microseconds.
+    /// of the action's entry times 1000, as if one entry were recorded per microsecond.
     pub time_ns: i64,
     /// The kind of action.
     pub action: Action,
@@ -49,7 +49,7 @@ pub struct Moment {
     /// unknown.
     pub address: u64,
     /// Size that the entry records: the bytes that were allocated, freed, reserved or returned.
-    /// For [`Action::Oom`], the memory held does not change by these bytes.
+    /// For [`Action::Oom`], the bytes of the request that failed; the memory held does not change.
     pub bytes: i64,
     /// Bytes requested by live tensors after the action.
     pub allocated_bytes: i64,

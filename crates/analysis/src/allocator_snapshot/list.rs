@@ -7,8 +7,8 @@ use deser::de::{Deserialize, Sink, SinkHandle};
 use deser::{Error, ErrorKind, State};
 
 /// Maximum number of list items kept per snapshot, including stack frames. An item takes about 150
-/// bytes of memory. A snapshot of PyTorch with the largest file size that is accepted has about
-/// half as many items.
+/// bytes of memory. A snapshot that PyTorch wrote has about half of this number of items when its
+/// file has the largest size that is accepted.
 const MOST_KEPT: usize = 1 << 23;
 
 /// Number of list items that parsing a snapshot has kept so far, at most `MOST_KEPT`. The parser

@@ -10,8 +10,8 @@ use stormlog_format::{Map, Value};
 
 /// Maximum number of names in [`Owner::names`].
 const MOST_NAMES: usize = 8;
-/// Longest tensor name in characters. Longer names are cut, because the names are repeated for
-/// every block of a storage.
+/// Longest tensor name in characters. Longer names are cut, because each block of memory gets its
+/// own copy of the names of its tensors.
 const LONGEST_TEXT: usize = 200;
 /// Maximum number of dimensions in [`Owner::shape`]; further dimensions are left out.
 const MOST_DIMENSIONS: usize = 16;

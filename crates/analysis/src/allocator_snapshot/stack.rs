@@ -15,8 +15,8 @@ use super::list;
 /// Maximum number of frames kept per call stack, with the exceptions in [`Stack::keep`].
 const MOST_FRAMES: usize = 12;
 
-/// Maximum number of bytes kept of a frame's texts: the first bytes of a function's name and the
-/// last bytes of a path.
+/// Maximum length in bytes of a frame's function name and of its path. Of a longer name the first
+/// bytes are kept, of a longer path the last bytes.
 const LONGEST: usize = 512;
 
 /// Prefixes of functions at the start of every C++ stack, which do not help to find the program
@@ -46,7 +46,7 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Shortens the frame's function name and path, because both are searched for every frame and a
+    /// Shortens the frame's function name and path. Classifying a frame searches both texts, and a
     /// snapshot can refer to one long text from millions of frames.
     fn within_bounds(self) -> Self {
         let (name, file): (&'a str, &'a str) = (self.name, self.filename);

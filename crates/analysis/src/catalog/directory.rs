@@ -23,9 +23,9 @@ pub(crate) enum DirectoryKind {
     /// A sink: the directory into which a recorder writes events, as segments (files of events) and
     /// usually a manifest that lists them.
     Sink,
-    /// A directory of files about a run that the command `diagnose` writes.
+    /// A directory with files about a run, written by the command `diagnose`.
     DiagnoseBundle,
-    /// A directory of files about an out-of-memory error that the OOM flight recorder writes.
+    /// A directory with files about an out-of-memory error, written by the OOM flight recorder.
     OomBundle,
     /// A directory that is neither a sink nor a bundle.
     Plain,
@@ -56,7 +56,7 @@ pub(crate) struct Directory {
 
 impl Directory {
     /// Lists the entries of a directory. A link to a file is followed only when its target lies
-    /// below one of the roots.
+    /// below one of the `roots`, which are the paths that the user gave.
     pub(crate) fn read(path: &Path, roots: &[PathBuf]) -> Self {
         let mut found = Self {
             path: path.to_path_buf(),
@@ -203,7 +203,8 @@ pub(crate) fn holds_other_records(file: &Path) -> bool {
         .any(|(key, _)| RECORD_KEYS.contains(&key.as_bytes()))
 }
 
-/// Whether the target of a path is a file, and whether it lies below one of the roots.
+/// Whether the target of a path is a file, and whether it lies below one of the roots (the paths
+/// that the user gave).
 enum Reach {
     /// The target is a file below one of the roots.
     Inside,

@@ -82,15 +82,16 @@ pub struct ListedRun {
     pub id: Text,
     /// The deepest directory that contains all sinks of the run.
     pub directory: PathBuf,
-    /// The run's status: the first of running, incomplete, interrupted and completed that any of
-    /// its sessions has.
+    /// The run's status. When its sessions have different statuses, running takes precedence, then
+    /// incomplete, then interrupted, then completed.
     pub status: SessionStatus,
     /// Start time of the run's first session, in nanoseconds since 1970.
     pub started_at_ns: i64,
     /// End time of the run's last session; `None` while the run continues or when the end of a
     /// session is unknown.
     pub ended_at_ns: Option<i64>,
-    /// Time of the last write to the run's files; known only for sessions that were not closed.
+    /// Time of the last write to a session of the run that was not closed; `None` if all sessions
+    /// were closed.
     pub last_write_ns: Option<i64>,
     /// The id that the scheduler gave the job, if any session recorded one.
     pub job_id: Option<Text>,
@@ -125,8 +126,8 @@ impl ListedRun {
 pub struct RunsSeen {
     /// The runs, sorted by start time, the newest first.
     pub runs: Vec<ListedRun>,
-    /// Artifacts without a manifest that lists sessions: files, bundles, packs, older sinks. The
-    /// sessions of an unlisted artifact are known only after loading it.
+    /// Artifacts whose sessions no manifest lists: files, bundles, packs, and sinks whose manifest
+    /// is missing or lists no sessions. Their sessions are known only after loading them.
     pub unlisted: Vec<PathBuf>,
     /// OOM bundles that belong to no listed run.
     pub oom_bundles: Vec<PathBuf>,
@@ -170,7 +171,7 @@ struct Known {
 /// What a listing needs from the manifest and rollups of a sink.
 struct Sink {
     sessions: Vec<SessionInSink>,
-    /// The segment (file of events) with the last name, which is the newest.
+    /// The newest segment (file of events), which is the last in the order of file names.
     newest_segment: Option<PathBuf>,
 }
 

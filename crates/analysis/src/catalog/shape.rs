@@ -5,9 +5,9 @@ use stormlog_format::{Map, SINK_FORMAT, Value};
 /// What a `manifest.json` describes; other programs use this file name too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// The files about an out-of-memory error that the OOM flight recorder writes.
+    /// A directory with files about an out-of-memory error, written by the OOM flight recorder.
     OomBundle,
-    /// The files about a run that the command `diagnose` writes.
+    /// A directory with files about a run, written by the command `diagnose`.
     DiagnoseBundle,
     /// A sink, the directory into which a recorder writes events. It may have no events yet.
     Sink,

@@ -46,7 +46,7 @@ impl Stamp {
     }
 }
 
-/// The state of a recording: of its files and of all files directly in its folders.
+/// The combined state of the files of a recording, by which changes are detected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FilesState {
     /// A hash that changes when a file appears, disappears, grows or is replaced.

@@ -167,8 +167,8 @@ impl Artifacts {
                     self.refused.extend(found.refused);
                 }
                 Err(error) => {
-                    // Only the source of a pack's error is reported, because the damage entry
-                    // already names the file.
+                    // Of a pack's error, only the underlying error is reported, because the damage
+                    // entry already names the file.
                     let reason = match error {
                         LoadError::Pack { source, .. } => source.to_string(),
                         error => error.to_string(),

@@ -61,8 +61,9 @@ impl ChunkBuilder {
         self.chunk.len()
     }
 
-    /// Returns the chunk when it is full, and starts a new one. Readers call this function after
-    /// every record or block, so that indices within a chunk always fit 32 bits.
+    /// Returns the chunk when it is full, and starts a new one. Readers call this function between
+    /// two records, or between two blocks of lines, so that indices within a chunk always fit 32
+    /// bits.
     pub(crate) fn take_if_full(&mut self) -> Option<Chunk> {
         let text = self.strings.size().max(self.metadata.size());
         let rows = self.len().max(self.chunk.origins.len());
@@ -72,8 +73,9 @@ impl ChunkBuilder {
         Some(std::mem::replace(self, Self::with_capacity(0)).finish())
     }
 
-    /// Adds a record that the scanner has parsed and validated. `numbers` has the skeleton and the
-    /// integers of its metadata, if they differ from earlier metadata only in integers.
+    /// Adds a record that the scanner has parsed and validated. When the record's metadata differ
+    /// from earlier metadata only in integers, `numbers` has their skeleton (the text without the
+    /// integers) and their integers.
     pub(crate) fn push_record(&mut self, record: &RawRecord<'_>, numbers: Option<Numbered<'_>>) {
         let origin = self.raw_origin(&record.origin);
         let event_type = self.strings.intern(record.event_type);

@@ -22,8 +22,8 @@ pub(crate) struct RowSet {
 
 impl RowSet {
     /// The rows whose type is accepted or whose metadata may contain one of the words, out of all
-    /// rows of the table that `events` refers to. Metadata with escape sequences may contain any
-    /// word.
+    /// rows of the table that `events` refers to. Metadata with escape sequences are treated as if
+    /// they contained a word, because escape sequences are not decoded for the search.
     pub(crate) fn of_table_of(
         events: &Events,
         accepts: impl Fn(&[u8]) -> bool + Sync,
@@ -38,8 +38,8 @@ impl RowSet {
         }
     }
 
-    /// Whether `events` refers to the table whose rows are in this set, so that its row ids can be
-    /// looked up.
+    /// Whether `events` refers to the table whose rows are in this set. Only then may the row ids
+    /// of `events` be passed to [`contains`](Self::contains).
     pub(crate) fn is_of(&self, events: &Events) -> bool {
         Arc::ptr_eq(&self.table, &events.table)
     }

@@ -52,7 +52,7 @@ pub struct Difference {
     pub verdict: Change,
 }
 
-/// The JSON keys of a difference in documents.
+/// A [`Difference`] with the keys that it has in JSON output.
 #[derive(Serialize, JsonSchema)]
 struct DifferenceKeys {
     /// The metric.

@@ -108,7 +108,8 @@ pub enum Miss {
         /// The number that grew, with its values on both sides.
         difference: Difference,
     },
-    /// The memory of a rank grows faster than the limit on the new side, per second or per step.
+    /// On the new side, the memory of a rank grows by more bytes per second, or per step, than the
+    /// limit allows.
     Grows {
         /// The rank whose memory grows.
         rank: u32,
@@ -132,8 +133,8 @@ pub enum Miss {
     },
     /// No rank has samples on both sides.
     NoRank,
-    /// The recording on the new side is too short for some detectors, so it may have findings that
-    /// are not known.
+    /// The recording on the new side is too short for some detectors, so the new side may have
+    /// problems that were not found.
     NoDiagnosis,
 }
 
@@ -305,9 +306,9 @@ fn named_device(rank: &TrackLevels, ranks: &[TrackLevels]) -> Option<i64> {
     (same > 1).then_some(rank.device_id)
 }
 
-/// Evaluates the limit on the leak per step, for the new side only. On a device that no step uses
-/// this number is unknown, so too little was recorded of a rank only when it is unknown on all
-/// devices of the rank.
+/// Evaluates the limit on the leak per step, for the new side only. The leak per step is unknown on
+/// a device that no step uses. A rank with several devices therefore counts as recorded too little
+/// only when the leak per step is unknown on all of its devices.
 fn leaks(comparison: &Comparison, limit: f64) -> Vec<Miss> {
     let ranks = &comparison.new.profile.ranks;
     if ranks.is_empty() {

@@ -6,8 +6,9 @@ use stormlog_format::human_bytes;
 use super::profile::Profile;
 use crate::detect::Finding;
 
-/// Smallest increase of a holder's bytes that is reported: a tenth more than on the base side, and
-/// at least 1 MiB (or 1 MiB per second).
+/// An increase of a holder is reported when the new value is more than `LEAST_RATIO` times the base
+/// value, and at least `LEAST_BYTES` higher. The values are bytes or, for growth rates, bytes per
+/// second.
 const LEAST_RATIO: f64 = 1.1;
 const LEAST_BYTES: f64 = (1 << 20) as f64;
 /// Maximum number of sentences that [`holds_more`] returns for a comparison.
@@ -76,8 +77,8 @@ pub(super) fn holders_of(finding: &Finding) -> Vec<KnownHolder> {
 }
 
 /// One sentence for each holder that holds more on the new side, the largest increase first. A
-/// holder is left out if the findings of the base side name no holder of its rank to compare it
-/// with.
+/// holder is left out if the findings of the base side name no holder at all for the same rank or
+/// the whole run.
 pub(super) fn holds_more(base: &Profile, new: &Profile) -> Vec<String> {
     let mut more: Vec<(f64, String)> = Vec::new();
     for now in &new.holders {

@@ -35,10 +35,11 @@ const PEERS_SHARE: f64 = 0.4;
 const PEERS_FACTOR: f64 = 2.5;
 
 /// Memory rises until the garbage collector runs, and then falls. A rise at the end of a track may
-/// therefore be garbage that was not collected yet. It is compared with rises that were freed
-/// again: with the largest in all sessions of the rank, if there are several, and, in a run of more
-/// than `MIN_OTHERS` ranks, with the median of the largest of each track. It is reported only when
-/// both are less than `MAX_GARBAGE` of it.
+/// therefore be garbage that was not collected yet. To decide this, the largest rise that was freed
+/// again is measured on every track. The rise at the end is reported only if two numbers are less
+/// than `MAX_GARBAGE` times its size: the largest freed rise of the same rank, if the rank has
+/// several tracks, and the median of the freed rises of all tracks, if the run has more than
+/// `MIN_OTHERS` ranks.
 const MIN_OTHERS: usize = 3;
 const MAX_GARBAGE: f64 = 0.5;
 
@@ -343,8 +344,8 @@ fn believable(candidates: &Candidates, tracks: usize) -> Course {
 }
 
 /// For each track, the bytes of growth that may be uncollected garbage; growth smaller than that is
-/// not reported. The estimate is how far memory rises and falls again in other sessions of the same
-/// rank, or on most other ranks.
+/// not reported. The bytes are estimated from rises that were freed again on the tracks of the same
+/// rank and of all ranks, as described at `MAX_GARBAGE`.
 fn garbage(candidates: &[Candidates], signals: &[Signals]) -> Vec<f64> {
     let mut sessions: BTreeMap<u32, (usize, f64)> = BTreeMap::new();
     for (signals, candidates) in signals.iter().zip(candidates) {

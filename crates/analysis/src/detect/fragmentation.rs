@@ -8,8 +8,9 @@ use super::finding::{Finding, Kind, Severity, confidence, draft, words};
 use crate::stats::{median, quantile};
 
 /// Smallest growth of the excess (reserved memory minus the highest allocation so far), as a share
-/// of the highest allocation. Fragmentation is defined by growth of at least 18 %; this limit is
-/// lower because a peak sampled late hides a part of the growth.
+/// of the highest allocation. Fragmentation is defined by growth of at least 18 %. This limit is
+/// lower, because the excess seems too large until the highest allocation has been sampled, and its
+/// growth then seems too small.
 const MIN_EXCESS: f64 = 0.15;
 /// Minimum number of climbs (rises of reserved memory that no new highest allocation explains), and
 /// the largest share of the growth that one climb may contribute. The reason for a single climb may
@@ -19,18 +20,19 @@ const MAX_SINGLE: f64 = 0.6;
 /// Smallest climb of reserved memory that counts, as a share of the total growth.
 const MIN_CLIMB: f64 = 0.02;
 /// Climbs must be spread over at least `MIN_SPREAD` of the run, and at most the share `MAX_EARLY`
-/// of their bytes may come in the first `EARLY` part of the run. A cache that only covers peaks
-/// between samples climbs early in the run, because new highest peaks become rarer over time.
+/// of their bytes may come in the first `EARLY` part of the run. Reserved memory also climbs when
+/// allocations reach a new peak between two samples, which is not fragmentation. Such climbs come
+/// early in the run, because new peaks become rarer over time.
 const MIN_SPREAD: f64 = 0.1;
 const EARLY: f64 = 0.45;
 const MAX_EARLY: f64 = 0.85;
 /// Share of the bytes of all climbs after which fragmentation counts as begun, because earlier
 /// climbs of reserved memory may only cover a peak between two samples.
 const BEGUN: f64 = 0.08;
-/// Largest growth of the peak of allocated memory, as a share of the growth of the memory that is
-/// reserved in excess of this peak. When the peak grows by more, reserved memory only follows the
-/// allocations. A peak that rises at once by `SUDDEN` of the device or more is not counted, because
-/// it is a spike or a jump.
+/// Largest ratio between the growth of the peak of allocated memory and the growth of the excess
+/// (reserved memory minus this peak). When the ratio is larger, reserved memory only follows the
+/// allocations. When the peak rises from one sample to the next by `SUDDEN` of the device or more,
+/// the rise is not counted, because it is a spike or a jump.
 const MAX_PEAK_GROWTH: f64 = 0.8;
 const SUDDEN: f64 = 0.015;
 /// When reserved memory and the memory of other processes fill at least this share of the device,
@@ -233,8 +235,8 @@ fn describe(subject: &Subject, onset: f64, grown: f64, peak: f64, climbs: usize)
         ("climbs", climbs as f64),
     ];
     finding.explanation = format!(
-        "The allocator's cache has climbed in {climbs} steps to {excess} more than it needs, \
-         which is {share} of the highest allocated memory, {peak}",
+        "The allocator's cache has grown by {excess} ({share} of the highest allocated memory, \
+         {peak}), in {climbs} rises that no higher allocation explains",
         excess = words::bytes(grown),
         share = words::percent(share),
         peak = words::bytes(peak),

@@ -51,9 +51,9 @@ const BEGUN: f64 = 0.03;
 const GOOD_FIT: f64 = 0.2;
 const ODDS_PER_FOLD: f64 = 2.0;
 const MAX_ODDS_OF_FIT: f64 = 4.0;
-/// Additional log-odds that growth needs per natural logarithm of the number of tracks, because
-/// with many tracks one may seem to grow by chance. The factor `CHANCE_OF_TRACK` is below 1,
-/// because the tracks of one run are not independent.
+/// With many tracks, one of them may seem to grow by chance. Growth therefore needs additional
+/// log-odds: this factor times the natural logarithm of the number of tracks. The factor is below
+/// 1, because the tracks of one run are not independent.
 const CHANCE_OF_TRACK: f64 = 0.5;
 
 /// Log-odds assigned to memory growth along a straight line, which counts as certain.
@@ -120,7 +120,7 @@ pub(super) struct Growth {
     pub(super) rate: f64,
     /// Size of the growth, as a multiple of the floor's random scatter.
     pub(super) signal_to_noise: f64,
-    /// The largest part of the grown memory that was freed again at any time, as a share of it.
+    /// The largest fall of the floor below an earlier level, as a share of `grown`.
     pub(super) given_back: f64,
     /// Misfit of the fitted growth, as a share of the misfit of a flat floor.
     pub(super) unexplained: f64,
@@ -160,8 +160,8 @@ impl Growth {
     }
 
     /// Log-odds that a good fit of the trend adds to the log-odds of the samples. Few samples give
-    /// little evidence of small growth, but random changes do not follow a trend as closely as a
-    /// good fit does.
+    /// little evidence of small growth. A close fit is additional evidence, because random changes
+    /// seldom lie so close to a trend.
     fn odds_of_fit(&self) -> f64 {
         let closer = GOOD_FIT / self.unexplained.max(f64::MIN_POSITIVE);
         (ODDS_PER_FOLD * closer.ln()).clamp(0.0, MAX_ODDS_OF_FIT)
@@ -275,8 +275,8 @@ fn measure(series: &Series, floor: &Floor, trend: Trend, signals: &Signals) -> G
     }
 }
 
-/// The rise that single samples should show if the growth is real: in the later half of the growth,
-/// no sample lies as low as in its first third.
+/// The rise that single samples should show if the growth is real: no sample in the later half of
+/// the growth is as low as the samples in the first third of the growth.
 fn rise_of(knots: &[Knot], trend: &Trend, period: f64) -> Rise {
     let (until, split) = (trend.reached(0.35), trend.reached(0.5));
     let early = &knots[..knots.partition_point(|k| k.t < until)];

@@ -23,8 +23,9 @@ const MANY_BLOCKS: usize = 12;
 /// Smallest growth of host memory that is reported, in bytes. Without a leak, ordinary heaps grow
 /// and shrink by less than that.
 const LEAST: f64 = 16.0 * 1_048_576.0;
-/// The processes that grow are reported one by one when they explain at least this share of the
-/// growth of all processes of the rank; otherwise only the growth of all together is reported.
+/// The processes that grow are reported one by one when their growth rates add up to at least this
+/// share of the growth rate of all processes of the rank together. Otherwise one growth is reported
+/// for all processes together.
 const OWN_SHARE: f64 = 0.3;
 /// When the growth rate at the end is below this share of the rate at the beginning, the growth may
 /// be flattening out.
@@ -251,7 +252,8 @@ fn line(t: &[f64], y: &[f64]) -> Option<Line> {
         .find_map(|blocks| straight::find(t, y, blocks, LEAST))
 }
 
-/// Whether one kind of memory in a track rises by most of the growth of `line`.
+/// Whether one kind of memory in a track explains the growth along `line`: whether it rose by at
+/// least `MOST_OF_IT` times that growth.
 fn rise(track: &Track, line: &Line, start_ns: i64, value: impl Fn(usize) -> Option<i64>) -> bool {
     let from = at(start_ns, line.onset);
     let mut known = (0..track.t_ns.len())

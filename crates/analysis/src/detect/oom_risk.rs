@@ -116,8 +116,8 @@ fn describe_error(subject: &Subject, mark: &OomMark, has_ranks: bool) -> Finding
     finding
 }
 
-/// The highest recorded memory use, including the use when the allocation failed, as the end of a
-/// sentence.
+/// The end of a finding's sentence that names the highest recorded memory use, including the use
+/// when the allocation failed. Empty when no use was recorded.
 fn highest(subject: &Subject, at_failure: Option<f64>) -> String {
     let highest = highest_use(subject).unwrap_or(0.0);
     let highest = highest.max(at_failure.unwrap_or(0.0));
@@ -130,7 +130,8 @@ fn highest(subject: &Subject, at_failure: Option<f64>) -> String {
     )
 }
 
-/// The failed allocation in numbers: bytes requested, in use, cached but unusable, and the limit.
+/// A text with the numbers of the failed allocation: bytes requested, bytes in use, bytes in the
+/// allocator's cache that the request could not use, and the memory limit.
 fn request(mark: &OomMark, total: Option<f64>) -> Option<String> {
     let text = |bytes: i64| words::bytes(float(bytes));
     let tried = format!("tried to allocate {}", text(mark.requested?));

@@ -10,9 +10,10 @@ use super::growth::{self, jump};
 use crate::stats::{median, robust_sigma};
 use crate::timeline;
 
-/// Smallest lead of the first rank's onset over the second rank's onset. A first cause is defined
-/// by a lead of 2.5 % of the run and five samples; these limits are lower because both onsets are
-/// estimated with an error.
+/// Smallest lead of the first rank's onset over the second rank's onset, as a share of the run and
+/// in sampling intervals; the larger limit applies. A first cause is defined by a lead of 2.5 % of
+/// the run and five samples. The limits here are lower, because both onsets are estimated with an
+/// error.
 const MIN_LEAD_SHARE: f64 = 0.0175;
 const MIN_LEAD_SAMPLES: f64 = 3.5;
 
@@ -144,7 +145,7 @@ fn describe(
     finding.evidence = vec![("lead_s", lead), ("ranks_compared", compared)];
     finding.explanation = format!(
         "The {trouble} that all ranks show began on rank {rank}, {lead} before it reached any of \
-         the {others} other ranks that were compared, with clocks aligned",
+         the {others} other ranks that were compared (after their clocks were aligned)",
         trouble = trouble.words(),
         lead = words::duration(lead),
         others = ranks - 1,
@@ -165,8 +166,8 @@ fn onsets(affected: &[&Subject], trouble: Trouble) -> Option<Vec<f64>> {
     let fits: Option<Vec<(Floor, Trend)>> =
         affected.iter().map(|s| fitted(s, trouble, shape)).collect();
     let fits = fits?;
-    // The same fault grows at the same rate on every rank, so fitting all ranks with their common
-    // rate makes the onsets more precise.
+    // The same fault makes memory grow at the same rate on every rank, so fitting all ranks with
+    // their common rate makes the onsets more precise.
     let paces: Vec<f64> = fits.iter().map(|f| f.1.pace()).collect();
     let pace = median(&paces);
     let alike = robust_sigma(&paces) <= MAX_PACE_SPREAD * pace;

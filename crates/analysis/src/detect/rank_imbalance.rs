@@ -9,7 +9,8 @@ use crate::stats::{median, quantile, robust_sigma};
 /// share of that median. Ordinary differences between ranks stay below 6 %, real cases start at
 /// 13 %, and an imbalance is defined as more than 10 %.
 const MIN_SHARE: f64 = 0.10;
-/// Smallest excess of a rank's memory that is reported, in standard deviations over all ranks.
+/// Smallest excess of a rank's memory that is reported, as a multiple of the standard deviation of
+/// the excesses of all ranks.
 const MIN_SIGMAS: f64 = 4.0;
 /// Minimum number of ranks needed to compute the standard deviation between ranks.
 const MIN_RANKS_FOR_SCATTER: usize = 6;
@@ -69,9 +70,10 @@ fn profile(subject: &Subject) -> Option<Profile> {
     (steady.len() >= MIN_SAMPLES).then(|| QUANTILES.map(|q| quantile(steady, q)))
 }
 
-/// The excess of a rank's memory over the median of the other ranks, as a share of that median, and
-/// that median in bytes. Of the excesses at all quantiles, the middle one is returned, because one
-/// or two quantiles may depend on where in the steps the samples happened to fall.
+/// How far a rank's memory exceeds the median of the other ranks, as a share of that median, and
+/// the median itself in bytes. Ranks are compared at each of the `QUANTILES`, and the middle result
+/// is returned, because one or two quantiles may depend on where in the steps the samples happened
+/// to fall.
 fn above_others(own: &Profile, sorted: &[Vec<f64>]) -> Option<(f64, f64)> {
     let mut shares: Vec<(f64, f64)> = own
         .iter()
@@ -86,8 +88,8 @@ fn above_others(own: &Profile, sorted: &[Vec<f64>]) -> Option<(f64, f64)> {
 }
 
 /// Standard deviation of the ranks' excess shares; 0 when there are too few ranks. With few samples
-/// at random points of a step, the standard deviation between ranks may exceed their real
-/// differences.
+/// at random points of a step, ranks seem to differ more than they really do, and this standard
+/// deviation measures by how much.
 fn scatter_of(shares: &[Option<(f64, f64)>]) -> f64 {
     let known: Vec<f64> = shares.iter().flatten().map(|s| s.0).collect();
     if known.len() < MIN_RANKS_FOR_SCATTER {
@@ -117,8 +119,8 @@ fn describe(subject: &Subject, share: f64, typical: f64) -> Finding {
         ("typical_of_others_bytes", typical),
     ];
     finding.explanation = format!(
-        "Rank {rank} typically holds {share} more than the other ranks, {excess} above their \
-         {typical}",
+        "Rank {rank} typically holds {share} more than the other ranks: {excess} more than their \
+         median of {typical}",
         rank = signals.track.rank,
         share = words::percent(share),
         excess = words::bytes(share * typical),

@@ -15,18 +15,18 @@ use std::collections::BTreeMap;
 
 /// The peak of an ordinary step lasts for at most this share of the step's samples.
 const PEAK_OF_STEP: f64 = 0.3;
-/// A spike is a plateau when its samples differ by at most this share of its height. The limit for
-/// a spike of two samples (`MAX_PAIR_RANGE`) is lower, because two samples may be peaks of ordinary
-/// steps.
+/// An excursion is a plateau when its samples differ by at most this share of its height. For an
+/// excursion of two samples the lower limit `MAX_PAIR_RANGE` applies, because two samples may be
+/// peaks of ordinary steps.
 const MAX_PLATEAU_RANGE: f64 = 0.35;
 const MAX_PAIR_RANGE: f64 = 0.08;
 /// Largest difference between the samples of a plateau in runs with several ranks, as a share of
 /// its height. This limit is lower than for one rank, because with more ranks it happens more often
 /// that neighbouring samples all fall on high peaks of ordinary steps.
 const MAX_PLATEAU_RANGE_AMONG_RANKS: f64 = 0.15;
-/// Largest difference between the samples of a record (an excursion above all memory that the
-/// allocator had reserved before), as a share of its height. Samples that differ by more than this
-/// share belong to ordinary steps.
+/// A record is an excursion above the memory that the allocator had reserved before the excursion.
+/// The samples of a record differ by at most this share of its height; samples that differ by more
+/// belong to ordinary steps.
 const MAX_RECORD_RANGE: f64 = 0.6;
 
 /// A spike, and the channel (allocated or hidden memory) in which it was found.

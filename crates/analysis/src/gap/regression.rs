@@ -134,7 +134,7 @@ fn two_sum(a: f64, b: f64) -> (f64, f64) {
     (sum, (a - (sum - part)) + (b - part))
 }
 
-/// Two-sided probability that a value of Student's t-distribution exceeds `t`.
+/// The probability that the absolute value of a Student's t variable exceeds that of `t`.
 fn t_test(t: f64, freedom: f64) -> f64 {
     if !t.is_finite() {
         return 0.0;
@@ -152,8 +152,8 @@ fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     }
     let front =
         (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (1.0 - x).ln()).exp();
-    // The continued fraction converges fast only on one side of the mean, so the symmetric function
-    // is used on the other side.
+    // The continued fraction converges fast only for small `x`. For larger `x`, the function is
+    // computed as 1 minus the function of `1 - x` with `a` and `b` exchanged.
     if x < (a + 1.0) / (a + b + 2.0) {
         front * beta_fraction(a, b, x) / a
     } else {

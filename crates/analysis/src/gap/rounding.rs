@@ -1,6 +1,7 @@
 //! Rounds to a number of digits in the same way as Python and NumPy.
 
-/// Rounds like Python's `round`: the nearest decimal number to the binary value, with ties to even.
+/// Rounds like Python's `round`: to the decimal number that is nearest to the exact binary value.
+/// Of two equally near numbers, the one with an even last digit is chosen.
 pub fn python(value: f64, digits: usize) -> f64 {
     format!("{value:.digits$}").parse().unwrap_or(value)
 }

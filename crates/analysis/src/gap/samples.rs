@@ -3,7 +3,7 @@
 use crate::columns::EventRef;
 use stormlog_format::EventType;
 
-/// Whether the event is a sample, ignoring case and surrounding white space.
+/// Whether an event of this type is a sample. Case and surrounding white space are ignored.
 pub fn is_sample(event_type: &[u8]) -> bool {
     EventType::Sample.is(event_type)
         || std::str::from_utf8(event_type).is_ok_and(|kind| {

@@ -17,8 +17,8 @@ use crate::detect::{Diagnosis, Finding, Kind, Severity};
 use crate::query::SourceKind;
 use crate::timeline::{self, Member};
 
-/// A function that returns the file to name as the source of evidence from a session, and the kind
-/// of that source.
+/// A function that returns the source of a session's evidence: the file to name as the source, and
+/// the kind of the source.
 pub(crate) type Home<'h> = dyn Fn(Member<'_>) -> (Text, SourceKind) + Sync + 'h;
 
 /// The findings of a run, each as a hit (one occurrence) of an issue.
@@ -92,7 +92,8 @@ fn hit(
 }
 
 /// The ids that version 0.4.0 gave a finding: one for each severity that the finding may have had,
-/// its current severity first. Version 0.4.0 reported growth of host memory as an allocator leak.
+/// its current severity first. A finding about host memory gets the ids of an allocator leak,
+/// because version 0.4.0 reported growth of host memory as an allocator leak.
 fn former_ids(finding: &Finding, dimensions: &Map) -> Vec<Text> {
     let kind = match finding.kind {
         Kind::HostLeak => Kind::AllocatorLeak,

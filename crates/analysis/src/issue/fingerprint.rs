@@ -1,7 +1,8 @@
 //! Fingerprints: the same problem in two runs gets the same id.
 //!
-//! The id is a hash of the kind of problem and of a few dimensions, from which everything that
-//! changes from run to run (numbers, addresses, spacing, case) is removed.
+//! The id is a hash of the kind of problem and of its dimensions, a few properties that identify
+//! it, such as the backend and the phase. Everything that changes from run to run (numbers,
+//! addresses, spacing, case) is removed from the dimensions first.
 
 use stormlog_format::json::{Layout, NonFinite, Writer};
 use stormlog_format::label::{UNKNOWN, normalize_text};

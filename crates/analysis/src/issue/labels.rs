@@ -13,7 +13,8 @@ pub const COLLECTOR_TRANSITION_TYPES: [&str; 2] = [
 /// Health states of a collector whose readings cannot be trusted.
 pub const COLLECTOR_DEGRADED_STATUSES: [&str; 2] = ["degraded", "unhealthy"];
 
-/// Whether the event was recorded by a degraded collector.
+/// Whether the event shows that its collector is degraded: by its type, or by the health status in
+/// its metadata.
 pub fn is_collector_degradation(event_type: &Text, metadata: &Map) -> bool {
     let degraded = |status: Text| {
         let mut known = COLLECTOR_DEGRADED_STATUSES.iter();

@@ -35,7 +35,8 @@ pub enum SidecarError {
     InPack { file: PathBuf },
 }
 
-/// The path of the sidecar of an artifact set: in the directory or the pack, or beside the file.
+/// The path of the sidecar of an artifact set. If the set is a directory or a pack, the sidecar is
+/// inside it; if the set is a single file, the sidecar is in the directory of that file.
 pub fn sidecar_of(artifacts: &Path) -> PathBuf {
     // A pack that cannot be opened is not reported here, because reading its events reports the
     // error.

@@ -79,7 +79,8 @@ impl DecidedState {
 /// they are written back unchanged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct States {
-    /// The top-level object of the file, with null as the value of `issues`; see `entries`.
+    /// The top-level object of the file. The value of its key `issues` is null, because `entries`
+    /// has the issues.
     document: Map,
     entries: Vec<(Text, Map)>,
     /// The index of the entry of each fingerprint id.
@@ -255,10 +256,11 @@ impl States {
     }
 }
 
-/// Whether a resolved issue was seen again: at a later time than all evidence that was known when
-/// it was resolved or, if a time is unknown, in a session that was not known then.
+/// Whether a resolved issue was seen again: whether any of its evidence is later than all evidence
+/// that was known when the issue was resolved. If a time is unknown, evidence counts when it is
+/// from a session that was not known when the issue was resolved.
 ///
-/// A finding must in addition be in a session that was not known then, because the onset of a
+/// Evidence of a finding must be later and also be from such a new session, because the onset of a
 /// finding is an estimate that changes while its session continues.
 fn was_seen_again(issue: &Issue, entry: &Map) -> bool {
     let known_until = entry.get("resolved_until_ns").and_then(Value::as_int);

@@ -107,9 +107,8 @@ impl Artifact {
         }
     }
 
-    /// Whether segments of a sink were rewritten since this description of the artifact was
-    /// created. After a rewrite, some lines may have been read twice, or not at all, so the sink
-    /// must be read again.
+    /// Whether segments of the sink were rewritten since `self` was created. If so, lines read in
+    /// between may have been read twice or missed, so the sink must be read again.
     pub(crate) fn was_rewritten(&self, path: &Path) -> bool {
         let Self::Sink {
             manifest: Some(before),

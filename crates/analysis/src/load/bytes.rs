@@ -153,7 +153,8 @@ pub(crate) fn read_beside(artifact: &Path, path: &Path) -> Result<Vec<u8>, LoadE
     read_text(source, path, LONGEST_BESIDE)
 }
 
-/// Reads a file that describes an artifact, from a path that the catalog of a query found.
+/// Reads a file that describes an artifact, such as a manifest. The user gave its path, or it was
+/// found below a path that the user gave.
 pub(crate) fn read_described(path: &Path) -> Result<Vec<u8>, LoadError> {
     read_text(open(path)?, path, LONGEST_BESIDE)
 }

@@ -155,8 +155,8 @@ fn record_of(
             Cells::Stripped => stormlog_format::strip(cell),
         };
         let value = if cell.is_empty() {
-            // An empty cell of an identity field is left out of the record, because a missing
-            // identity field differs from one that is null.
+            // An empty cell of an identity field (job id, ranks, world size) is left out of the
+            // record, because a missing identity field differs from one that is null.
             if stormlog_format::IDENTITY_FIELDS.contains(&name) {
                 continue;
             }
@@ -185,8 +185,8 @@ fn record_of(
 fn integer(name: &str, cell: &str) -> Result<Value, String> {
     let text = cell.trim();
     let wrong = || format!("{name} is not an integer: '{cell}'");
-    // The digits before a decimal point are parsed as an integer, which is exact; only a number
-    // with an exponent needs floating point.
+    // The digits before a decimal point are parsed as an integer, which is exact; the digits after
+    // it are dropped. Only a number with an exponent is parsed as a float.
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     if let Ok(value) = whole.parse()
         && fraction.bytes().all(|byte| byte.is_ascii_digit())

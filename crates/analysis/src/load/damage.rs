@@ -118,7 +118,8 @@ impl DamageList {
     }
 }
 
-/// Counts newlines up to positions that only increase, so that each byte is examined once.
+/// Counts the newlines before given offsets. The offsets must not decrease, so that each byte is
+/// examined only once.
 #[derive(Debug, Default)]
 pub(crate) struct LineCounter {
     place: usize,

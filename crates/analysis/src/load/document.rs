@@ -177,8 +177,8 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Returns the offsets of a list's items unchanged. Fails if an item is not an object, unless
-    /// the options skip invalid records.
+    /// Checks that all items of a list are objects, and returns their offsets unchanged. The check
+    /// is omitted if the options skip invalid records.
     fn objects(
         &self,
         places: Vec<Place>,

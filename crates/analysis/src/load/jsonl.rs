@@ -54,8 +54,8 @@ impl Part {
 /// When a chunk of columns is passed to the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chunks {
-    /// A chunk is passed on when it is full, which results in few chunks, for events that stay in
-    /// memory.
+    /// A chunk is passed on when it is full. This results in few chunks, and is used for events
+    /// that stay in memory.
     Full,
     /// A chunk is passed on after each block, which takes little memory and delivers the first
     /// events early.
@@ -143,8 +143,8 @@ thread_local! {
     /// One buffer per worker thread is reused, so that reading does not request new memory pages
     /// from the system.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-    /// The recent metadata texts of a worker thread, because the files of one run have metadata that
-    /// differ only in their integers.
+    /// Recognises metadata that differs from recent metadata only in its integers. Each worker
+    /// thread keeps its matcher from file to file, because the files of one run have such metadata.
     static MATCHER: RefCell<Matcher> = RefCell::default();
 }
 
@@ -241,7 +241,8 @@ struct Lines<'d> {
     most_problems: usize,
     outcome: PartOutcome,
     builder: Option<ChunkBuilder>,
-    /// The recent metadata texts, which the scanner of one block passes to that of the next.
+    /// Recognises metadata that is similar to recent metadata; the scanner of one block passes the
+    /// matcher to the scanner of the next block.
     matcher: Matcher,
     /// Number of bytes in the part; 0 when unknown.
     expected_bytes: u64,

@@ -19,7 +19,8 @@ use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder, EventRef, Events};
 use crate::pack;
 
-/// At least this many damaged places are listed for each part of a file.
+/// The maximum number of damaged places that are listed for one part of a file is at least this
+/// number.
 const LEAST_PER_PART: usize = 100;
 
 /// The `.jsonl` files of a sink, or a single file, with the default values for their records.
@@ -56,7 +57,8 @@ impl<'a> LineFiles<'a> {
         Ok(files)
     }
 
-    /// Prepares the lines of an artifact's first file that begin between two offsets.
+    /// Prepares to read a part of the artifact's first file: the lines that begin between two
+    /// offsets.
     pub(crate) fn between(
         path: &Path,
         artifact: &'a Artifact,

@@ -140,7 +140,8 @@ enum State {
 struct Step {
     consumed: usize,
     state: State,
-    /// Whether the next bytes are invalid JSON, whatever follows the buffer.
+    /// Whether the next bytes are invalid JSON, no matter which bytes of the file follow the
+    /// buffer.
     wrong: bool,
 }
 
@@ -150,7 +151,7 @@ enum Item {
     Read(usize),
     /// The item is invalid, or continues after the buffered bytes; more bytes are needed to decide.
     NotAllThere,
-    /// The item is invalid JSON, whatever follows the buffer.
+    /// The item is invalid JSON, no matter which bytes of the file follow the buffer.
     Wrong,
 }
 

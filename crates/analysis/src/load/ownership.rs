@@ -14,8 +14,8 @@ use super::sessions::{ReadParts, absolute};
 /// memory.
 const MOST_COPIES: usize = 10 * MOST_LISTED;
 
-/// Damaged places, grouped by the sessions they affect, as indices into the artifact's list of
-/// damage.
+/// The damaged places of an artifact, grouped by the sessions they affect. Each place is stored as
+/// its index in `damage`.
 pub(crate) struct Ownership<'a> {
     damage: &'a [Damage],
     /// Damaged places in files that contain events of known sessions, by the index of the file.

@@ -24,8 +24,9 @@ struct ParsedFile {
 }
 
 impl ParsedFiles {
-    /// Adds the events between two offsets of a file. Events that do not continue those already
-    /// added are ignored, so that the file is then parsed when it is loaded.
+    /// Adds the events between two offsets of a file. The range must begin where the events added
+    /// so far end. Otherwise the events are ignored, and the file is parsed again when it is
+    /// loaded.
     pub fn add(&mut self, file: &Path, bytes: Range<u64>, events: &[Events]) {
         let known = self.files.entry_ref(file).or_default();
         if known.bytes == bytes.start {

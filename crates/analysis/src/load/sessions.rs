@@ -77,7 +77,8 @@ pub(crate) fn assemble(path: &Path, mut parts: ReadParts) -> Loaded {
         }
     }
     let gave_events: BTreeSet<usize> = chunk_files.iter().copied().collect();
-    // A file without events counts as a source of the session that its records would belong to.
+    // A file without events is still listed as a source of one session: the session that records
+    // without a session id would belong to.
     for (file, (_, session)) in parts.files.iter().enumerate() {
         let session = session.as_ref().filter(|_| !gave_events.contains(&file));
         if let Some(group) = session.and_then(|session| ids.get(session)) {

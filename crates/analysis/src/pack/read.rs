@@ -34,8 +34,8 @@ const SMALL: u64 = 256 << 20;
 const LARGEST_RATIO: u64 = 1_000;
 /// Maximum number of components of a file's path in a pack.
 const DEEPEST: usize = 32;
-/// Largest window of the zstd decoder, as a power of two. The program `zstd` has the same default
-/// limit for the window.
+/// The largest window of the zstd decoder has 2 to the power of this many bytes (128 MiB). The
+/// program `zstd` has the same default limit for the window.
 const WINDOW_LOG: u32 = 27;
 
 /// The number and size of the files that a pack declares.

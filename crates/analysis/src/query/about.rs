@@ -7,7 +7,8 @@ use stormlog_format::{EventType, Map, Text, classify, metadata_keys};
 
 use crate::columns::{EventRef, Events, RowSet};
 
-/// Searchers for the metadata keys that queries over all events look for.
+/// Substring searchers for two metadata keys. They are created once, because queries use them on
+/// all events.
 static SEVERITY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(metadata_keys::SEVERITY));
 static HEALTH: LazyLock<Finder<'static>> =
     LazyLock::new(|| Finder::new(metadata_keys::COLLECTOR_HEALTH_STATUS));
@@ -19,8 +20,8 @@ fn may_have(event: EventRef<'_>, key: &Finder<'_>) -> bool {
     key.find(json).is_some() || memchr::memchr(b'\\', json).is_some()
 }
 
-/// The events of a table that may report a problem. For most events, the type and the text of the
-/// metadata rule out a problem without parsing.
+/// The rows of the table behind `events` that may report a problem. For most events, the type and
+/// the text of the metadata rule out a problem without parsing.
 pub(crate) fn may_be_trouble(events: &Events) -> RowSet {
     let is_trouble = |kind: &[u8]| {
         matches!(

@@ -153,7 +153,8 @@ impl super::Store {
         rows
     }
 
-    /// The attachments listed in sidecars (`stormlog_attachments.json`) whose run is known.
+    /// The attachments that sidecars (`stormlog_attachments.json`) list, without attachments whose
+    /// run is unknown.
     fn linked(&self, index: &IdentityIndex) -> Vec<RunAttachmentRow> {
         let attachments = self.catalog().attachments.iter();
         attachments

@@ -168,7 +168,8 @@ impl Catalog {
 #[derive(Default)]
 struct Discovery {
     catalog: Catalog,
-    /// Folders in which the files of attachments may be.
+    /// The folders of the given paths. Links and the relative paths of attachments must not lead
+    /// out of these folders.
     roots: Vec<PathBuf>,
     seen_sources: HashSet<(PathBuf, SourceKind)>,
     seen_files: HashSet<PathBuf>,
@@ -298,8 +299,8 @@ impl Discovery {
         let directory = folder_of(file);
         let shape = Shape::of(document);
         let is_host = file.file_name() == Some(SinkNames::Host.manifest().as_ref());
-        // A file named `host.json` counts as a manifest only if it describes a sink, and only until
-        // the directory has a complete `manifest.json`.
+        // A file named `host.json` counts as a manifest only if it describes a sink, and only as
+        // long as the directory has no `manifest.json` that describes a sink.
         if is_host && (shape != Shape::Sink || sink_names(directory) == Some(SinkNames::Ordinary)) {
             return Shape::Unknown;
         }

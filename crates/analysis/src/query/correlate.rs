@@ -28,7 +28,7 @@ stormlog_format::names!(Scope {
 /// How certain it is that evidence is related to a point in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Confidence {
-    /// The evidence matches by session or by job, and its rank does not differ.
+    /// The evidence matches by session or by job, and its rank is the same or unknown.
     High,
     /// The evidence matches by session or by job, but it is from another rank.
     Medium,
@@ -210,7 +210,7 @@ impl Moment {
 }
 
 impl super::Store {
-    /// The evidence around a point in time: the surest relation first, then the nearest in time.
+    /// The evidence around a point in time, sorted by confidence, then by distance in time.
     pub fn correlate(
         &self,
         filter: &CorrelationFilter,

@@ -207,7 +207,7 @@ impl<'a> Fields<'a> {
         self.map.get(key)
     }
 
-    /// Returns `read`, or an error if the object has a key that was not read.
+    /// Returns `read` if every key of the object is known; an unknown key is an error.
     fn complete<T>(self, read: T) -> Result<T, Invalid> {
         let known = self.known.into_inner();
         let is_known = |key: &Text| known.iter().any(|known| key == known);

@@ -241,8 +241,8 @@ impl super::Store {
     }
 }
 
-/// The accepted events of all homes, ordered by time and session. The filter `wants` gets the index
-/// of a home, the events of that home, and the row of the event among them.
+/// The events in `homes` that `wants` accepts, ordered by time and session. For each event, `wants`
+/// gets the index of its home, all events of that home, and the row of the event among them.
 fn in_time(homes: Vec<Home>, wants: impl Fn(usize, &Events, RowId) -> bool + Sync) -> EventRows {
     let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
     let mut rows: Vec<(u32, u32)> = homes

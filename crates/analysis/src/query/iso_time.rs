@@ -16,7 +16,8 @@ pub(crate) fn iso_to_micros(text: &str) -> Option<i64> {
     Some(days * 86_400_000_000 + clock - offset)
 }
 
-/// Parses a time to nanoseconds since 1970, with the rounding of Python's floating-point seconds.
+/// Parses a time to nanoseconds since 1970. The time is first converted to seconds as a float, so
+/// that it is rounded as in Python.
 pub fn iso_to_ns(text: &str) -> Option<i64> {
     let micros = iso_to_micros(text)?;
     Some(whole(micros as f64 / 1e6 * 1e9))

@@ -144,9 +144,9 @@ fn peaks(metric: Metric, group_by: GroupBy, sessions: &[&SessionRollup]) -> Vec<
     rows.collect()
 }
 
-/// The growth of the hidden-memory gap (used minus reserved bytes) by group. Rollups store it per
-/// session and rank, so the result is `None` for other groups; a single session can also be grouped
-/// by rank alone.
+/// The growth of the hidden-memory gap (used minus reserved bytes) by group. Rollups store the
+/// growth per session and rank. The result is `None` unless the groups are pairs of session and
+/// rank, or the ranks of a single session.
 fn gap_growth(group_by: GroupBy, sessions: &[&SessionRollup]) -> Option<Vec<SummaryRow>> {
     match group_by {
         GroupBy::SessionRank => {}

@@ -338,7 +338,8 @@ impl IdentityIndex {
         }
     }
 
-    /// The run that an item belongs to, determined by the item's most specific identifier.
+    /// The run that an item belongs to: the item's run id if it has one, otherwise the run of its
+    /// source reference, of its session or of its job, in this order.
     pub(crate) fn owner(
         &self,
         run_id: Option<&Text>,
@@ -365,8 +366,8 @@ impl IdentityIndex {
     }
 }
 
-/// The runs that claim each key, such as a session id, in the order in which the keys were first
-/// claimed.
+/// For each key, such as a session id, the runs that the key may belong to (the runs that claim
+/// it). Keys are in the order in which they were first claimed.
 struct Claims<K> {
     places: HashMap<K, usize>,
     claims: Vec<(K, Vec<Text>)>,

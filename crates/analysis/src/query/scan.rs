@@ -24,7 +24,8 @@ use crate::load::{Damage, LoadOptions, load_matching, open};
 /// Sinks (recording folders) with fewer bytes than this are read completely.
 const WORTH_SKIPPING: u64 = 8 << 20;
 
-/// Longest first line of a segment that is read for its time, in bytes.
+/// Maximum number of bytes of a segment's first line that are read to get the time of the first
+/// event.
 const LONGEST_FIRST_LINE: u64 = 1 << 20;
 
 /// The events of one session in a sink that match a query.
@@ -153,8 +154,8 @@ fn is_of_another_time(
     ends_before || starts_after
 }
 
-/// Events that match a query, each list with the first of the segments that it was read from, and
-/// the places that could not be read (damage).
+/// Lists of events that match a query, and the places that could not be read (damage). Each list
+/// was read from one or more segments, and is stored with the first of them.
 type Found<'s, 'a> = (Vec<(&'s Segment<'a>, Events)>, Vec<Damage>);
 
 /// Reads the matching events of segments in parallel. `None` when a segment cannot be read, or

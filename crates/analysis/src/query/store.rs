@@ -26,8 +26,8 @@ pub struct Store {
     rollups: Vec<OnceLock<Option<Arc<RollupFile>>>>,
     /// The sessions with their recorded status, computed on first use.
     sessions: OnceLock<Vec<SessionRow>>,
-    /// For each source, whether a query with a filter has read parts of it. The next such query
-    /// loads the source completely.
+    /// For each source, whether a query with a filter has read parts of it. After that, the next
+    /// query with a filter loads the source completely.
     scanned: Vec<AtomicBool>,
     /// The hidden-memory anomalies given to [`of_parts`](Self::of_parts); `None` for a store that
     /// reads files.
@@ -207,7 +207,7 @@ impl Store {
         Arc::clone(self.loaded[place].get_or_init(load))
     }
 
-    /// Keeps the events of sinks and files of lines that the caller has already loaded (with damage
+    /// Keeps the events of sinks and `.jsonl` files that the caller has already loaded (with damage
     /// skipped), so that queries do not read them again. Other paths are ignored.
     pub fn supply<'l>(&self, loaded: impl IntoIterator<Item = (&'l Path, &'l Loaded)>) {
         let sources = self.catalog.sources.iter().enumerate();

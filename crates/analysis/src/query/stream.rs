@@ -3,8 +3,8 @@
 //!
 //! Files of one source whose events follow each other in time form a chain. A thread per chain
 //! reads its events block by block, and the chains are merged. Within a chain, events are sorted
-//! over a window of some ten thousand events. An event whose line comes so late in its file that
-//! events of a later time were already listed is listed out of order, and counted.
+//! over a window of some ten thousand events. A line may come so late in its file that events of a
+//! later time were already listed. Its event is then listed out of order, and counted.
 
 mod cursor;
 mod survey;
@@ -32,14 +32,14 @@ const WORTH_STREAMING: u64 = 8 << 20;
 /// instead.
 const MOST_CHAINS: usize = 64;
 
-/// All chains together sort `WINDOW` events at a time, but each chain sorts at least
-/// `LEAST_WINDOW`.
+/// Number of events that are sorted at a time: the open chains share `WINDOW` events equally, but
+/// each chain sorts at least `LEAST_WINDOW` events.
 const WINDOW: usize = 1 << 14;
 const LEAST_WINDOW: usize = 1 << 9;
 
-/// A chain is opened when the next event to list is at most this much earlier than the first event
-/// of the chain. Neighbouring lines of a file may be slightly out of order, so events that are
-/// earlier than the first one may follow it.
+/// A chain is opened this many nanoseconds early: when the next event to list is at most that much
+/// earlier than the first event of the chain. Lines of a file may be slightly out of order, so the
+/// chain may contain events that are earlier than its first event.
 const AHEAD_NS: i64 = 10_000_000_000;
 
 /// Maximum number of blocks that a reading thread may read before they are used.
@@ -281,8 +281,8 @@ impl<'a> Merge<'a> {
             self.store.warn(CatalogWarning {
                 path: path_text(path),
                 message: format!(
-                    "{late} events are listed after events of a later time: the clock went back \
-                     too far for sorting {WINDOW} events at a time"
+                    "{late} events are listed after events of a later time: the clock went \
+                     back, and only {WINDOW} events are sorted at a time"
                 ),
             });
         }

@@ -203,8 +203,7 @@ pub(super) struct Facts {
     /// started the program. It takes precedence over `recorded`, because a recorded exception may
     /// have ended another process of the run.
     stated: Option<(End, i64)>,
-    /// Whether any session of the process has the status `running`, `interrupted` or `completed`,
-    /// with one flag per status.
+    /// Three flags: each is set if any session of the process has the status in the flag's name.
     is_running: bool,
     is_interrupted: bool,
     is_completed: bool,
@@ -257,8 +256,8 @@ impl Facts {
     /// Determines how the process ended. The status of a session shows how the program ended only
     /// when the recorder runs as long as the program, as with `stormlog run`.
     pub(super) fn end(self, is_by_run: bool) -> (End, Option<i64>) {
-        // A non-zero exit code alone is replaced by a recorded exception or error, which explains
-        // the exit code.
+        // If the stop event gives only a non-zero exit code, and an exception or error was recorded
+        // too, the recorded one is the end, because it explains the exit code.
         let stated = self.stated.filter(|(end, _)| {
             let is_open = matches!(end, End::Exit { code: Some(code) } if *code != 0);
             !(is_open && self.recorded.is_some())

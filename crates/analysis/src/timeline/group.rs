@@ -29,8 +29,7 @@ impl<'a> Member<'a> {
     }
 }
 
-/// Groups sessions into runs. Each run is a list of indices of the given sessions, in the order of
-/// the sessions.
+/// Groups sessions into runs. Each run is a list of indices into `members`, in ascending order.
 ///
 /// Sessions with the same run id form a run. Sessions without a run id form a run if they have the
 /// same job id. Sessions without a job id form a run if they are in the same artifact. Sessions
@@ -47,8 +46,8 @@ pub(crate) struct GroupedBy {
     pub(crate) artifact: usize,
     pub(crate) run_id: Option<Text>,
     pub(crate) job_id: Option<Text>,
-    /// Whether `stormlog run` recorded the session inside the program, not from outside like the
-    /// session of host memory.
+    /// Whether `stormlog run` recorded the session from inside the program. The session of host
+    /// memory is recorded from outside.
     pub(crate) is_inside_program: bool,
     pub(crate) rank: i64,
     pub(crate) pid: i64,
@@ -179,9 +178,9 @@ enum Key {
     Artifact(usize),
 }
 
-/// Splits sessions without a run id, such as those of version 0.4.0, where `stormlog run` was
-/// started again: at a session inside the program that begins after all earlier sessions have
-/// ended, and whose rank had an earlier session in another process.
+/// Splits sessions without a run id, such as those of version 0.4.0, into one part for each start
+/// of `stormlog run`. A new part begins with a session that was recorded inside the program, after
+/// all earlier sessions have ended, if its rank had an earlier session in another process.
 fn started_again(run: Vec<usize>, sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
     let begins = |index: usize| sessions[index].is_inside_program;
     let has_id = |index: usize| sessions[index].run_id.is_some();
@@ -197,8 +196,8 @@ fn started_again(run: Vec<usize>, sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
     for index in ordered {
         let session = &sessions[index];
         let process = (session.rank, session.pid);
-        // A program that replaces itself (exec) keeps its pid; the short pause distinguishes it
-        // from the next run in a container, which may have the same pid.
+        // A program that replaces itself (exec) keeps its pid, and its next session begins soon.
+        // The next run in a container may have the same pid too, but begins later.
         let is_exec = seen.contains(&process)
             && session.started_at_ns.saturating_sub(over_ns) < LONGEST_EXEC_NS;
         let is_again = begins(index)

@@ -61,8 +61,8 @@ pub struct Ledger {
     pub managed_bytes: i64,
 }
 
-/// The entries of a ledger may together exceed the driver's count of bytes in use by one part in
-/// this many (1/50 of the count), because the numbers are read one after another.
+/// The numbers of a ledger are read one after another, so the sum of its entries may exceed the
+/// driver's count of bytes in use. An excess of up to the count divided by this number is accepted.
 const SKEW: i64 = 50;
 
 impl Ledger {

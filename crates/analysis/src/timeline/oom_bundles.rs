@@ -13,8 +13,8 @@ use crate::load::LoadedSession;
 use crate::pack;
 use crate::regular_file;
 
-/// The name of the folder of bundles next to a sink, and the file in a bundle with the numbers of
-/// the failed request.
+/// The name of the folder next to a sink that contains its bundles, and the name of the file that
+/// contains the numbers of the failed request, in each bundle.
 const FOLDER: &str = "oom_dumps";
 const FILE: &str = stormlog_format::file_names::METADATA;
 /// Maximum number of bundles that are read, and maximum size in bytes of the file that is read from

@@ -34,8 +34,8 @@ const CATEGORIES: [&str; 7] = [
 pub struct Failure {
     /// The library function that requested the memory; `backward` in a backward pass.
     pub operation: Option<String>,
-    /// Bytes in live tensors when the allocation failed. When host memory ran out, the host memory
-    /// of the process.
+    /// Bytes in live tensors when the allocation failed. If host memory ran out, this is the host
+    /// memory of the process instead.
     pub allocated_bytes: Option<i64>,
     /// Bytes by category (`parameters`, `activations`, ..., `unnamed`), the largest first. The list
     /// is empty for host memory, or when the holders of memory could not be searched for.

@@ -449,9 +449,10 @@ fn phase_name(metadata: &Map) -> Option<String> {
 }
 
 impl Track {
-    /// Keeps the evidence with the most windows in which memory grew. Each evidence event contains
-    /// all windows of its search so far, so it replaces the previous event of the same search. The
-    /// event of a new search replaces an old one only if memory grew in at least as many windows.
+    /// Keeps the evidence with the most windows in which memory grew. A search for the cause of a
+    /// growth opens several evidence windows. Each of its events contains all of its windows so
+    /// far, so the event replaces the previous event of the same search. The event of a new search
+    /// replaces that of an old search only if memory grew in at least as many windows.
     fn add_evidence(&mut self, evidence: WindowEvidence) {
         let known = self.evidence.as_ref().map_or(0, WindowEvidence::growing);
         if evidence.growing() >= known {

@@ -19,7 +19,7 @@ pub struct Program {
     pub commit: Option<String>,
 }
 
-/// One run of a training job: what all of its recorded sessions contain.
+/// One run of a training job, built from all of its recorded sessions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Run {
     /// The samples, as one track for each session, rank and device, in any order.
@@ -45,7 +45,7 @@ impl Run {
             && !knows(|track| &track.reserved)
     }
 
-    /// Whether `stormlog run` recorded host memory beyond the start-up of the program.
+    /// Whether `stormlog run` recorded host memory also after the start-up of the program.
     #[must_use]
     pub fn has_host(&self) -> bool {
         let mut hosts = self.tracks.iter().filter(|track| track.is_host_of_run());

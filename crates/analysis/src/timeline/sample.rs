@@ -63,8 +63,8 @@ struct Offsets {
 type Number = fn(&mut SampleMetadata) -> &mut Option<i64>;
 
 impl MetadataReader {
-    /// Reads the metadata of a sample. When the metadata is malformed, only the part before the
-    /// error counts.
+    /// Reads the metadata of a sample. When the metadata is malformed, only the numbers before the
+    /// error are read.
     pub(super) fn read(&mut self, sample: EventRef<'_>) -> SampleMetadata {
         match sample.metadata_numbers() {
             Some(numbers) => self.of_numbers(numbers),
@@ -131,8 +131,8 @@ impl Layout {
     }
 }
 
-/// The field for the value of a key of the metadata or, if `is_host`, of the object `host_memory`
-/// in the metadata.
+/// The field of [`SampleMetadata`] for a key of the metadata; `None` for a key that is not read. If
+/// `is_host` is set, the key belongs to the object `host_memory` in the metadata.
 fn number_of(key: &[u8], is_host: bool) -> Option<Number> {
     Some(match (key, is_host) {
         (b"process_device_used_bytes", false) => |numbers| &mut numbers.own,
@@ -209,9 +209,9 @@ fn bytes(text: &[u8]) -> Option<i64> {
     (value >= 0).then_some(value)
 }
 
-/// Parses a list of processes, which begins at an offset of the metadata: pid, anonymous bytes and
-/// shared bytes of each, and the offsets of these three numbers. Entries without three integers are
-/// skipped.
+/// Parses a list of processes, which begins at the offset `start` of the metadata. Returns the pid,
+/// the anonymous bytes and the shared bytes of each process, and the offsets of these three numbers
+/// in the metadata. Entries without three integers are skipped.
 fn processes(list: &[u8], start: usize) -> Vec<([i64; 3], [usize; 3])> {
     let mut found = Vec::new();
     each_item(list, |row, row_offset| {

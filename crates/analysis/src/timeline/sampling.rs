@@ -24,7 +24,7 @@ pub struct Sampling {
     pub late: usize,
     /// Two samples farther apart than this many nanoseconds have a sampling gap between them.
     pub gap_ns: i64,
-    /// The sampling gaps, each from the sample before it to the sample after it.
+    /// The sampling gaps, each as the times of the samples before and after it, in nanoseconds.
     pub gaps: Vec<(i64, i64)>,
 }
 

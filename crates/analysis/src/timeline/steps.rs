@@ -8,7 +8,8 @@ use super::track::Track;
 /// One step, or several steps when only the end of the last one was sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// Number of the step, counted over all optimizers if such a count was recorded.
+    /// Number of the step: the count of the steps of all optimizers if it was recorded, otherwise
+    /// the number that was recorded for this step.
     pub number: i64,
     /// Time of the end of the step in nanoseconds.
     pub at_ns: i64,
@@ -37,8 +38,8 @@ impl Track {
         let (mut counter, mut highest) = (None, None);
         for sample in order {
             let risen = self.peak.get(sample).filter(|&now| Some(now) > counter);
-            // The first reading of the peak counter covers everything before it, so it does not
-            // count for a step.
+            // The first reading of the peak counter also covers the time before the recording, so
+            // it is not used as the peak of a step.
             highest = highest
                 .max(self.allocated.get(sample))
                 .max(risen.filter(|_| counter.is_some()));

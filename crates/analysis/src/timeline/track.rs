@@ -49,8 +49,8 @@ impl Column {
         known.filter(|&value| value != UNKNOWN).max()
     }
 
-    /// Appends a value at index `length - 1`. Values of the column before that index that were
-    /// never appended are unknown.
+    /// Makes the column `length` values long, with `value` as its last value. Values between the
+    /// old end of the column and the last value are unknown.
     pub fn push_as(&mut self, length: usize, value: i64) {
         self.0.resize(length.saturating_sub(1), UNKNOWN);
         self.0.push(value);
@@ -216,14 +216,16 @@ pub enum RecordedBy {
 
 /// Counters of device and allocator that were read within this time count as simultaneous.
 const READ_TOGETHER_NS: i64 = 5_000_000;
-/// Number of following samples that are searched for the next reading of the allocator's counters.
+/// How many of the samples after a reading of the device are searched for the next reading of the
+/// allocator's counters.
 const MOST_LATER_SAMPLES: usize = 16;
 
 /// The reading of the allocator's counters that corresponds to a reading of the device.
 enum Reading {
     /// Allocator and device were read together.
     Same,
-    /// The allocator was read earlier than the device; this is the value of its next reading.
+    /// The allocator was read earlier than the device. The value is the number of reserved bytes at
+    /// the allocator's next reading.
     Later(i64),
     /// The allocator was read earlier than the device, and there is no later reading of its
     /// counters.

@@ -130,7 +130,8 @@ impl MemoryGroup {
 fn groups_above(mount: &Path, path: &str, version: Version) -> Vec<MemoryGroup> {
     let relative = Path::new(path.trim_start_matches('/'));
     // Inside a container, the path of a control group may be its path on the host, which does not
-    // exist in the container; then only the control group of the mount point itself is returned.
+    // exist in the container. Then only the control group of the directory `mount`, where control
+    // groups are mounted, is returned.
     relative
         .ancestors()
         .filter(|ancestor| ancestor.components().all(is_plain))
@@ -147,8 +148,8 @@ fn is_plain(component: std::path::Component<'_>) -> bool {
 }
 
 /// How much memory a process may use and how much of it is free. The limit of the control group
-/// counts only if it is below the machine's total memory; then the free memory is what is left
-/// below the limit, or what is free on the machine if that is less.
+/// counts only if it is below the machine's total memory. Then the free memory is the smaller of
+/// two numbers: the bytes left below the limit, and the free bytes of the machine.
 pub fn room(roots: &Roots, group: Option<&MemoryGroup>) -> Room {
     let machine = machine_room(roots);
     let limited = group.and_then(|group| {

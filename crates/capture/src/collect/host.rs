@@ -13,9 +13,10 @@ use super::{CollectError, Collector, CounterSource, Reading, signed};
 use crate::kept_file::KeptFile;
 use crate::record::clock::now_ns;
 
-/// The least time between two readings of the total memory, the free memory and the kernel's own
-/// peak. The total, the free memory and the peak cost twenty times more to read than the resident
-/// size; no peak is missed, because the kernel keeps it between two readings.
+/// The least time between two readings of the total memory, the free memory and the peak, which is
+/// the highest resident size of the process so far, as the kernel counts it. These three values
+/// cost twenty times more to read than the resident size. No peak is missed between two readings,
+/// because the kernel keeps the highest value.
 const SLOW_PERIOD: Duration = Duration::from_millis(500);
 
 /// The environment variable that declares how many bytes a process and its children may use, where

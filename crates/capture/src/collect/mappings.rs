@@ -3,7 +3,8 @@
 //! Reading the kernel's file `maps`, which lists mappings without looking at their pages, costs
 //! microseconds. For the kernel's file `smaps`, the kernel walks the page tables and holds a lock
 //! that the process needs, so `smaps` is not read. Mappings show a leak, because a leak makes the
-//! allocator map new memory. A buffer that is mapped as a whole and filled later does not.
+//! allocator map new memory. A buffer that is mapped as a whole and filled later does not show,
+//! because filling it maps no new memory.
 
 use std::collections::BTreeMap;
 use std::fs::File;

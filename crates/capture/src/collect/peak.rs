@@ -9,8 +9,8 @@ use super::Reading;
 pub struct Peak(Option<i64>);
 
 impl Peak {
-    /// Compares the allocator's peak with that of the last reading, and stores in the reading a
-    /// peak that happened between the two readings.
+    /// Compares the allocator's peak counter with its value at the last reading. If memory peaked
+    /// between the two readings, stores the peak in the new reading, `reading`.
     pub fn follow(&mut self, peak: i64, reading: &mut Reading) {
         let before = self.0.replace(peak);
         if before.is_some_and(|before| peak > before) {

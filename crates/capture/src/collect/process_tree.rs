@@ -84,8 +84,9 @@ fn children_by_parent(proc: &Path) -> HashMap<u32, Vec<u32>> {
     children
 }
 
-/// The parent of a process: in `stat`, the second field after the program's name; the name itself
-/// may contain any character.
+/// The pid of a process's parent, which is the second field after the program's name in the
+/// kernel's file `stat`. The name is in parentheses and may itself contain spaces and parentheses,
+/// so the fields are counted from the last closing parenthesis.
 pub(crate) fn parent_of(proc: &Path, pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(proc.join(pid.to_string()).join("stat")).ok()?;
     let after_name = stat.rsplit_once(')')?.1;

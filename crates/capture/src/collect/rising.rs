@@ -42,7 +42,8 @@ struct Course {
     scales: [Scale; WINDOWS.len()],
 }
 
-/// The lowest memory levels of a process in its last time windows of one length.
+/// The lowest memory levels of a process in its last time windows. A process has one `Scale` for
+/// each length in [`WINDOWS`].
 #[derive(Debug)]
 struct Scale {
     ends: Duration,
@@ -107,7 +108,8 @@ impl Scale {
             self.low = self.low.min(level);
             return false;
         }
-        // A pause of the recorder makes one long window instead of many windows without a level.
+        // If the recorder pauses, the current window lasts until the pause ends. No windows without
+        // a level are added for the pause.
         let low = std::mem::replace(&mut self.low, level);
         self.ends = now + window;
         if low == u64::MAX {

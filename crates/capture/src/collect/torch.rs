@@ -114,8 +114,9 @@ pub struct TorchCollector<A> {
     level: Rising,
 }
 
-/// The UUID of a device with the driver's prefix, which PyTorch's UUIDs do not have. NVML lists
-/// every GPU, so a device of PyTorch that NVML does not list is a MIG instance of a GPU.
+/// The UUID of a device with the driver's prefix, `GPU-` or `MIG-`, even if PyTorch's UUID has no
+/// prefix. NVML lists every GPU, so a device of PyTorch that NVML does not list is a MIG instance,
+/// a part of a GPU that is used like a separate device.
 fn device_uuid(of_torch: Option<&str>, gpu: Option<&Gpu>) -> Option<String> {
     if let Some(gpu) = gpu {
         return Some(gpu.uuid.clone());
@@ -281,8 +282,8 @@ fn name_what_is_missing(reading: &mut Reading) {
             counters.allocator_inactive_bytes,
         ),
     ];
-    // While CUDA is unused and NVML is missing, no source was read that could have failed; so the
-    // device's counters are not listed as missing.
+    // While CUDA is unused and NVML is missing, the device's counters were not asked for. They are
+    // unknown, but no reading failed, so they are not listed as missing.
     let nothing_asked = counters.device_used_bytes.is_none() && reading.errors.is_empty();
     for (name, value) in fields {
         if value.is_none() && !(nothing_asked && name.starts_with("device")) {

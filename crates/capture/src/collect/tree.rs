@@ -166,8 +166,10 @@ impl TreeCollector {
         self.processes.insert(pid, process);
     }
 
-    /// The memory of all processes of the tree: the sums by kind, in which a shared page counts for
-    /// each of its processes; the total in which it counts once; and whether that is certain.
+    /// The memory of all processes of the tree. Returns the sums by kind, in which a shared page
+    /// counts for each process that maps it; the total, in which a shared page counts once; and
+    /// whether the total is exact. It is an estimate if the proportional share of a process is not
+    /// known.
     fn total(&mut self) -> (Parts, u64, bool) {
         let mut sum = Parts::default();
         let mut once = 0_u64;

@@ -207,8 +207,8 @@ impl Walk {
             self.modules = read_again();
         }
         let Some(module) = module_at(&self.modules, address) else {
-            // An address outside of all libraries is code that was generated at run time; a library
-            // may have called that code.
+            // An address outside of all libraries is code that was generated at run time. A library
+            // may have called that code, so the unwinder continues.
             return true;
         };
         match module.role {

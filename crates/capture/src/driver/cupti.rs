@@ -20,7 +20,8 @@ use super::holdings::{self, Block, Key, Kind};
 use super::questions::DESK;
 
 const DRIVER_API: u32 = 1;
-/// The largest function number of CUPTI that is searched for the names of the driver's functions.
+/// CUPTI gives each function of the driver a number. Only numbers below this one are searched for
+/// the functions in [`FUNCTIONS`].
 const MOST_FUNCTIONS: u32 = 2048;
 const ENTER: u32 = 0;
 const EXIT: u32 = 1;
@@ -71,8 +72,9 @@ enum Call {
     /// Creates physical memory; the parameters are a pointer to the handle, the number of bytes,
     /// and properties.
     Create,
-    /// Creates an array; the parameters are a pointer to the handle, and a description that starts
-    /// with the given number of sizes.
+    /// Creates an array; the parameters are a pointer to the handle, and a pointer to a description
+    /// that starts with the sizes of the array. The value of the variant is the number of sizes: 2
+    /// for width and height, 3 if the depth follows.
     CreateArray(usize),
     /// Frees memory; the parameter is the address.
     Free,
@@ -448,8 +450,9 @@ fn allocated(data: &CallbackData, call: Call) {
     holdings::all().add(key, block);
 }
 
-/// Whether PyTorch's allocator asked for the memory. Its lines are not looked up: PyTorch itself
-/// records them, and a thread must not wait for the lookup while the allocator holds its lock.
+/// Whether PyTorch's allocator asked for the memory. The lines of Python behind such memory are not
+/// looked up: PyTorch itself records them, and a thread must not wait for the lookup while the
+/// allocator holds its lock.
 fn is_of_pytorch(library: Option<&str>) -> bool {
     library.is_some_and(|name| name.starts_with("libc10_cuda"))
 }

@@ -83,7 +83,7 @@ pub struct Held {
 }
 
 /// The allocations of this process through the CUDA driver that have not been freed, and the number
-/// of those that were not followed.
+/// of allocations that are missing here because [`MOST_BLOCKS`] others were in use.
 #[derive(Default)]
 pub(super) struct Holdings {
     blocks: HashMap<Key, Block>,

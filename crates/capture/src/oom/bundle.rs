@@ -183,8 +183,8 @@ fn amend_metadata(
     replace_json(path, file_names::METADATA, metadata)
 }
 
-/// Adds the files of an allocator history, which were put into a bundle after it was written, to
-/// the bundle's manifest and metadata.
+/// Lists the files of a native history (what PyTorch's allocator recorded) in the manifest and the
+/// metadata of a bundle. The files were put into the bundle after it was written.
 pub fn attach_history(path: &Path, names: &[Text]) -> Result<(), BundleError> {
     let attach = || {
         let listed: Vec<Value> = names.iter().cloned().map(Value::Text).collect();
@@ -239,8 +239,8 @@ fn write_json(directory: &Path, name: &str, value: &Value) -> io::Result<()> {
     file.sync_all()
 }
 
-/// The backend as part of a file name: each sequence of characters other than letters and digits
-/// becomes one underscore.
+/// The backend as part of a file name: each sequence of characters other than letters, digits, `_`
+/// and `-` becomes one underscore.
 fn safe_name(backend: &Text) -> String {
     let is_safe = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let mut name = String::new();

@@ -23,8 +23,9 @@ const SETTLED_NS: i64 = 5_000_000_000;
 /// still grows.
 const LOADING_NS: i64 = 60_000_000_000;
 
-/// How far fragmentation must be above the highest value seen during loading before it causes an
-/// alert.
+/// By how much fragmentation, a ratio from 0 to 1, must exceed its highest value during loading to
+/// cause an alert, unless the use of the device has reached the warning limit or the user set the
+/// limit for fragmentation.
 const FRAGMENTATION_MARGIN: f64 = 0.05;
 
 /// The limits above which memory use, the size of an allocation, and fragmentation cause alerts.
@@ -134,9 +135,9 @@ pub(crate) enum Scope {
 }
 
 impl AlertState {
-    /// Checks a sample and returns the alerts that it causes. The argument `change` is by how many
-    /// bytes memory use has changed since the last sample, and `total` is the size of the memory;
-    /// without a size, nothing is checked.
+    /// Checks a sample and returns the alerts that it causes. The argument `change` is the change
+    /// of memory use since the last sample, in bytes, and `total` is the size of the memory, in
+    /// bytes; without a size, nothing is checked.
     pub(crate) fn check(
         &mut self,
         reading: &Reading,
@@ -273,8 +274,8 @@ impl AlertState {
         let new_peak = level > loading.peak;
         if !loading.over {
             loading.fragmentation = loading.fragmentation.max(ratio);
-            // Whether loading is over is updated before the peak, so that a jump after a quiet time
-            // does not count as part of loading.
+            // The field `over` is updated before the peak, so that a jump after a quiet time does
+            // not count as part of loading.
             loading.over = now - loading.peak_at_ns >= SETTLED_NS && loading.peak > 0
                 || now - loading.since_ns >= LOADING_NS;
         }

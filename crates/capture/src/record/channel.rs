@@ -249,8 +249,9 @@ impl Channel {
         step
     }
 
-    /// Makes an event for the recorder or the program with the counters read now, or with the
-    /// counters of the last reading if the collector cannot be read.
+    /// Makes an event that is not a sample, such as the end of the session or the start of a phase,
+    /// with the counters read now. If the collector cannot be read, the event has the counters of
+    /// the last reading.
     pub(crate) fn event_now(&mut self, event_type: &str, context: &str) -> TrackedEvent {
         let reading = self.look().or_else(|| self.last.clone());
         let mut event = self.event_at(reading.as_ref(), event_type, context);

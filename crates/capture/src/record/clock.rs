@@ -1,4 +1,4 @@
-//! The clock that gives records their times, and conversion to the seconds that statistics contain.
+//! The clock that gives records their times in nanoseconds, and the conversion of times to seconds.
 
 pub use crate::store::now_ns;
 

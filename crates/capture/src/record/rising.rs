@@ -17,9 +17,9 @@ const SCALES: usize = 8;
 /// How many readings are skipped at first, because the program is still starting.
 const WARM_UP: u32 = 5;
 
-/// By how much the required number of rises in a row is multiplied while the floor is not above its
-/// highest earlier value. Memory that was freed and is allocated again rises in the same way as a
-/// leak, so more evidence is needed.
+/// While the floor is not above its highest earlier value, this many times as many rises in a row
+/// are required. Memory that was freed and is allocated again rises in the same way as a leak, so
+/// more evidence is needed.
 const SURE: u32 = 8;
 
 /// A detected rise: how many bytes memory use has risen, and over what time.

@@ -12,7 +12,8 @@ pub(crate) enum Beat {
     Last,
 }
 
-/// How much longer than the sampling interval the end of a session waits for a sample in progress.
+/// The end of a session waits for a sample in progress, at most for the sampling interval plus this
+/// time.
 const GRACE: Duration = Duration::from_millis(80);
 
 #[derive(Debug, Default)]

@@ -5,8 +5,8 @@ use stormlog_format::whole_count;
 use super::clock::seconds;
 use super::event::TrackedEvent;
 
-/// The allocated and reserved bytes of the last event in every time bucket that has events, oldest
-/// first. The three lists have the same length.
+/// The start of every time bucket that has events, and the allocated and reserved bytes of the last
+/// event in it, oldest first. The three lists have the same length.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timeline {
     /// The start of each time bucket, in epoch seconds.

@@ -10,7 +10,7 @@ use super::prose::is_common_word;
 use super::{HIDDEN, Hidden};
 
 /// A flag whose value is a secret although the name of the flag does not show it, such as `-p`.
-/// Each such flag is known for the listed programs only.
+/// The flag has this meaning only for the programs in `programs`.
 struct Flag {
     programs: &'static [&'static str],
     name: &'static str,
@@ -77,8 +77,8 @@ const BEFORE_SECRET: &[[&str; 2]] = &[
 /// it, as in `wandb login X`.
 const ALONE_LENGTH: usize = 12;
 
-/// How many words of a text after the name of a program are searched for the flags of that program,
-/// because later words probably belong to something else. A command line has no such limit.
+/// After the name of a program in a text, this many words are searched for the flags of that
+/// program. Later words probably belong to something else. A command line has no such limit.
 const WORDS_OF_COMMAND: usize = 40;
 
 /// Whether words are the arguments of a command, or part of a text of any kind.
@@ -106,7 +106,8 @@ pub(super) struct Arguments<'a> {
 #[derive(Clone, Copy)]
 enum Next<'a> {
     Anything,
-    /// The next word is the value of the flag with this name, which is the name of a secret.
+    /// The next word is the value of this flag, whose name shows that the value is a secret, such
+    /// as `--api-key`.
     ValueOf(&'a str),
     /// The next word is a secret, because the word before it is a known flag of the program, such
     /// as `-u` of `curl`.
@@ -186,8 +187,8 @@ impl<'a> Arguments<'a> {
         });
         if let Some(flag) = of_program {
             if flag.is_attached {
-                // A word that starts with `[redacted]` is already hidden; the closing bracket is
-                // not compared, because it may have ended the word.
+                // A value that starts with `[redacted` is already hidden. The closing bracket is
+                // not compared: a bracket ends a word of a text, so it may be missing in this word.
                 let is_hidden = word[flag.name.len()..].starts_with(HIDDEN.trim_end_matches(']'));
                 return (!is_hidden).then_some(flag.name.len()..word.len());
             }
@@ -323,8 +324,9 @@ fn is_item(word: &str) -> bool {
         || word.parse::<f64>().is_ok()
 }
 
-/// Whether there are commas directly before and after the word of `length` bytes at `at`, apart
-/// from spaces. Such a word is an item of a list.
+/// Whether a word has a comma before it and a comma after it; spaces between the word and the
+/// commas are ignored. The word begins at `at` and has `length` bytes. Such a word is an item of a
+/// list.
 fn is_between_commas(bytes: &[u8], at: usize, length: usize) -> bool {
     let mut before = bytes[..at].iter().rev().skip_while(|byte| **byte == b' ');
     let mut after = bytes[at + length..]

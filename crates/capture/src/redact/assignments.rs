@@ -11,15 +11,15 @@ const SCHEMES: [&str; 5] = ["bearer", "basic", "token", "digest", "negotiate"];
 /// word of a sentence.
 const SECRET_LENGTH: usize = 16;
 
-/// A value of a secret name that is longer than this, in bytes, is hidden in any case; a shorter
-/// one is checked first, because it may be a placeholder or an ordinary word. The limit also bounds
-/// the time for a text such as `pwd=/pwd=/pwd=/…`, in which the value of each name is the whole
-/// rest of the text.
+/// If the value of a secret name is longer than this number of bytes, it is hidden without further
+/// checks. A shorter value is checked first, because it may be a placeholder or an ordinary word.
+/// The limit also bounds the time for a text such as `pwd=/pwd=/pwd=/…`, in which the value of each
+/// name is the whole rest of the text.
 const LONGEST_VALUE: usize = 1024;
 
 /// Replaces the values of secret names; returns `None` when the text has no such value. Values of
-/// secret names are also found in a JSON document that is cut off, invalid, or a text in another
-/// document.
+/// secret names are also found in a JSON document that is invalid, is cut off, or is itself a
+/// string in another JSON document.
 pub(super) fn without_assignments(plain: &str) -> Option<String> {
     let mut out = Hidden::new(plain);
     let mut at = 0;
@@ -133,8 +133,9 @@ fn word_length(text: &str) -> usize {
 }
 
 /// The length of a quoted value, which ends at a quote like its opening quote or at the end of the
-/// line. In a JSON document inside another one, backslashes precede the quotes around the value,
-/// and more than twice as many precede quotes inside the value.
+/// line. The argument `slashes` is the number of backslashes before the opening quote, which a JSON
+/// document inside another one has. The closing quote has as many; a quote inside the value has
+/// more than twice as many.
 fn quoted_length(text: &str, quote: char, slashes: usize) -> usize {
     let ends = text.match_indices([quote, '\n']).find_map(|(at, found)| {
         if found == "\n" {

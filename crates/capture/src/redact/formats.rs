@@ -1,6 +1,6 @@
 //! The formats of tokens of well-known services. The table of formats has one line for each format:
-//! the prefix of a token, the characters that may follow besides letters and digits,
-//! their least number, and a condition that excludes ordinary words.
+//! the prefix of a token, the characters besides letters and digits that may follow the prefix, the
+//! least number of bytes after the prefix, and a condition that excludes ordinary words.
 
 use Need::{Capitals, Dense, Digit, Mixed, Nothing};
 
@@ -39,8 +39,8 @@ const fn format(start: &'static str, others: &'static str, least: usize, need: N
     }
 }
 
-/// Formats by their start. The minimum lengths of tokens are slightly below their real lengths,
-/// because a limit on the length of a message may cut off a token.
+/// The formats of tokens that begin with a fixed prefix. The minimum lengths of tokens are slightly
+/// below their real lengths, because a limit on the length of a message may cut off a token.
 pub(super) const FORMATS: &[Format] = &[
     // Tokens of language models and of machine-learning services.
     format("sk-", "-_", 16, Dense), // OpenAI, Anthropic, OpenRouter, Langfuse, DeepSeek
@@ -206,8 +206,8 @@ pub(super) fn token_length(rest: &[u8]) -> Option<usize> {
     found.or_else(|| shape_length(rest))
 }
 
-/// A table of the first three bytes that a token may have, and of the formats by their first byte.
-/// A lookup in this table of first bytes excludes most words quickly.
+/// The table of first bytes: which three bytes a token with a prefix may begin with, and which
+/// formats begin with a given byte. A lookup of the first three bytes excludes most words quickly.
 static STARTS: Starts = Starts::new();
 
 struct Starts {
@@ -312,8 +312,8 @@ impl Need {
     }
 }
 
-/// The length from which a sequence of letters and digits is longer than the words that names
-/// consist of.
+/// A sequence of at least this many letters and digits is taken for part of a token. The words of
+/// an ordinary name are shorter.
 const DENSE_LENGTH: usize = 12;
 
 /// One part of a token that has no prefix: the allowed bytes, and their least and greatest
@@ -403,8 +403,8 @@ fn shape_length(rest: &[u8]) -> Option<usize> {
         .find_map(|(runs, need)| runs_length(runs, *need, rest))
 }
 
-/// Whether a token without a prefix begins with the letters and digits before a sign such as a
-/// dot.
+/// Whether the letters and digits directly before the index `sign` are the beginning of a token
+/// without a prefix. At this index is a sign such as a dot.
 pub(super) fn shape_starts_before(bytes: &[u8], sign: usize) -> bool {
     let before = bytes[..sign].iter().rev().take(40);
     let length = before.take_while(|byte| ALNUM(**byte)).count();

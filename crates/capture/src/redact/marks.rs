@@ -20,10 +20,11 @@ const SHAPE_BIT: u64 = 1 << 61;
 /// The bit for a dash that begins a flag of a command, such as `-p` or `--token`.
 const FLAG_BIT: u64 = 1 << 63;
 
-/// For each of four positions in a text, the bits that each byte may set at that position. The
-/// first of the four positions is the byte before the three bytes that are checked; the other
-/// positions are the three bytes. If the same bit is set for all four bytes, the text may contain
-/// what this bit stands for.
+/// For each of four neighbouring positions in a text, and for each value of a byte, a mask of bits.
+/// Each bit stands for something to find, such as the beginning of a token, and is set if the byte
+/// fits there at that position. The first position is the byte before the three bytes that are
+/// checked; the other positions are the three bytes. If the same bit is set for all four bytes, the
+/// text may contain what this bit stands for.
 static BITS_AT: [[u64; 256]; 4] = bits_at();
 
 const fn bits_at() -> [[u64; 256]; 4] {

@@ -190,7 +190,8 @@ impl BackgroundSink {
         Some(session)
     }
 
-    /// How often the sink started a new segment file, how many it deleted, and how many remain.
+    /// How often the sink started the next segment, how many segments and bytes it deleted, and how
+    /// many segments and bytes remain.
     pub fn diagnostics(&self) -> Diagnostics {
         if self.is_foreign() {
             return Diagnostics::default();

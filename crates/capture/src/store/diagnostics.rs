@@ -5,7 +5,7 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(
     missing_docs,
-    reason = "each field has the name of its key in the diagnostics"
+    reason = "each field has the name under which `named` returns it"
 )]
 pub struct Diagnostics {
     pub rollover_count: u64,

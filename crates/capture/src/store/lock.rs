@@ -158,9 +158,9 @@ impl Claim {
     }
 
     /// Where an owner file replaces the lock, waits for a thread of this process that replaces
-    /// segments: that thread keeps the owner file alive, and if the process ended before the
-    /// thread, the file would stay behind. A lock of the file system needs no wait for that thread,
-    /// because the lock ends with the process.
+    /// segments. The owner file is deleted only when that thread has finished; if the process ended
+    /// earlier, the owner file would stay in the directory. A lock of the file system needs no wait
+    /// for that thread, because the lock ends with the process.
     pub(crate) fn wait_for_replaced_segments(&self) {
         let end = Instant::now() + REPLACING_PATIENCE;
         let is_kept = || self.lock.owner_file.is_some() && Arc::strong_count(&self.lock) > 1;
@@ -171,8 +171,8 @@ impl Claim {
         }
     }
 
-    /// The mutex that must be held to replace segments of the claimed directory. It outlives the
-    /// claim.
+    /// The mutex that must be held to replace segments of the claimed directory. The mutex can
+    /// still be used after the claim is dropped.
     pub(crate) fn segments(&self) -> SegmentsLock {
         SegmentsLock(Arc::clone(&self.lock))
     }

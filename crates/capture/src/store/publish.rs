@@ -1,5 +1,5 @@
-//! Renames the files of a host sink to the names of an ordinary sink, so that stormlog 0.3.9 can
-//! open a run without devices.
+//! Renames the files of a host sink to the names of an ordinary sink. Stormlog 0.3.9 can then open
+//! a run in which only host memory was recorded.
 
 use std::io;
 use std::path::Path;
@@ -19,11 +19,11 @@ const TO: SinkNames = SinkNames::Ordinary;
 /// a host sink, nothing is done.
 ///
 /// Segments are renamed first, then the new manifest is written, then `host.json` is removed. If
-/// the process is killed while it renames, the directory still loads: `host.json` describes the
-/// segments under either name until the new manifest is complete. After an interrupted renaming,
-/// the next call finishes it. No file is renamed when another process records into the directory,
-/// when a sink of this process is still open on it, or when the directory also holds an ordinary
-/// sink.
+/// the process is killed while it renames, the directory still loads: as long as `host.json`
+/// exists, readers look for each of its segments under the old and the new name. After an
+/// interrupted renaming, the next call finishes it. No file is renamed when another process records
+/// into the directory, when a sink of this process is still open on it, or when the directory also
+/// holds an ordinary sink.
 pub fn publish(directory: &Path) -> Result<(), SinkError> {
     let exists = |names: SinkNames| directory.join(names.manifest()).is_file();
     let read = SinkError::io("read", directory);

@@ -35,7 +35,7 @@ pub enum Written {
     Other,
 }
 
-/// The keys and values that are remembered of an object after its record is gone.
+/// Declares the type that remembers the keys and values of an object after its record is gone.
 pub trait Keeps {
     /// The keys and values of one object, kept for the comparison with the next object.
     type Memory: Default;
@@ -68,16 +68,18 @@ pub trait Objects<'o>: Keeps {
     /// Called when the contents of the nested object that was entered last are written.
     fn leave(&mut self);
 
-    /// The value as an object, when its type is exactly the type of objects and not a subtype.
+    /// The value as an object, when its type is exactly the mapping type of the other language
+    /// (Python's `dict`) and not a subtype.
     fn as_object<'v>(&self, value: &'v Self::Value) -> Option<&'v Self::Object>;
 
     /// The value as an integer, when its type is exactly the type of integers and the number fits
     /// into 64 bits.
     fn as_integer(&self, value: &Self::Value) -> Option<i64>;
 
-    /// The names of an object's keys in sorted order, and memory for its values in the same order;
-    /// `None` when further objects should not be compared with this object. An object to be
-    /// remembered may have at most [`MOST_KEYS`] keys.
+    /// The names of an object's keys in sorted order, and a [`Memory`](Keeps::Memory) in which
+    /// [`take`](Self::take) stores the object's values in the same order; `None` when further
+    /// objects should not be compared with this object. An object to be remembered may have at
+    /// most [`MOST_KEYS`] keys.
     fn remember(&self, object: &Self::Object) -> Option<(Vec<String>, Self::Memory)>;
 
     /// Stores the values of an object in `memory`; returns a mask with a bit for each value, set if
@@ -106,8 +108,9 @@ pub struct Lines<S: Keeps> {
     shape: Shape<S::Memory>,
     /// Holds the text of a changed value until it is copied into the line.
     piece: S,
-    /// For each key in sorted order, the index of its field in a telemetry record; `None` when the
-    /// record's keys are not those of a telemetry record.
+    /// For each key of the record in sorted order, the index of the key in
+    /// [`FIELDS`](stormlog_format::FIELDS); `None` when the record's keys are not those of a
+    /// telemetry record.
     fields: Option<Vec<usize>>,
     /// The numbers of the last record, which [`observe_numbers`](Self::observe_numbers) updates
     /// with those of the next; `None` when the next record must be examined as a whole.
@@ -133,7 +136,8 @@ impl<S: Keeps + Default> Default for Lines<S> {
 pub enum Named<'l> {
     /// The record contains no session id, or `null`.
     Nothing,
-    /// The line contains the given session id, as the bytes of [`Text`](stormlog_format::Text).
+    /// The line contains this session id. The bytes are encoded like those of a
+    /// [`Text`](stormlog_format::Text).
     Session(&'l [u8]),
     /// The line does not show the session id, so the record itself must be read.
     Unclear,
@@ -187,7 +191,7 @@ impl<S: Keeps + Default> Lines<S> {
         self.observation.take()
     }
 
-    /// Which session the record belongs to that was last passed to [`take`](Self::take).
+    /// The session of the record that was last passed to [`take`](Self::take).
     pub fn session(&self) -> Named<'_> {
         if self.shape.keys.is_empty() {
             return Named::Unclear;
@@ -372,8 +376,8 @@ impl<M: Default> Shape<M> {
         Ok(shape)
     }
 
-    /// The shape of an object whose values are not written yet, with its keys only; `None` when the
-    /// object should not be remembered.
+    /// The shape of an object before its values are written: it has the keys, but no text for them
+    /// yet. `None` when the object should not be remembered.
     fn of<'o, S>(object: &S::Object, piece: &S) -> Option<Self>
     where
         S: Objects<'o, Memory = M>,

@@ -1,6 +1,6 @@
-//! Writes an extended attribute ([`stormlog_format::RECORDER_MARK`]) to the directory of a sink
-//! that identifies the process that records a session. The mark is needed where the manifest has no
-//! key for that process, as in a manifest of stormlog 0.3.9.
+//! Marks the directory of a sink with an extended attribute ([`stormlog_format::RECORDER_MARK`]).
+//! The mark identifies the process that records a session. It is needed where the manifest does not
+//! name that process, because manifests of stormlog 0.3.9 have no key for it.
 
 use std::path::Path;
 

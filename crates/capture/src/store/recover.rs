@@ -119,7 +119,7 @@ pub(crate) fn recover(directory: &Path, names: SinkNames, now_ns: i64) -> io::Re
             .iter()
             .find(|session| Some(&session.session_id) == segment.session_id.as_ref());
         if owner.is_some_and(|owner| owner.status == SessionStatus::Interrupted) {
-            // No new manifest is written only because a segment is now closed; the next manifest
+            // Closing a segment is not reason enough to write a new manifest; the next manifest
             // will contain the change.
             segment.closed = true;
             count_what_was_written_early(directory, segment)?;

@@ -1,5 +1,5 @@
-//! Appends lines to one segment file. A segment writer handles bytes and torn lines, of which only
-//! the beginning was written; it knows nothing about sessions.
+//! Appends lines to one segment file, and cuts off a torn line, of which a killed process wrote
+//! only the beginning. A segment writer knows nothing about sessions.
 
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;

@@ -117,8 +117,8 @@ pub(crate) enum Plan {
 }
 
 /// The level of thinning of a segment, by the time interval to which it was thinned. A time
-/// interval that is not in the table lies between two levels; the segment gets the lower level and
-/// may be thinned further to the higher one.
+/// interval that is not in [`INTERVALS_NS`] lies between two levels; the segment gets the lower
+/// level and may be thinned further to the higher one.
 fn level(segment: &Segment) -> usize {
     let interval = segment.thinned_interval_ns;
     INTERVALS_NS.partition_point(|known| *known <= interval)

@@ -63,10 +63,11 @@ pub(crate) struct Writer {
     filtered_bytes: usize,
     filter: LineFilter,
     buffered_events: u64,
-    /// How many events since the last flush were already written to the segment ahead of the next
-    /// flush.
+    /// How many events [`write_early`](Self::write_early) has written to the segment since the last
+    /// flush. The next flush updates the manifest for them.
     early_events: u64,
-    /// What the rollups need from the buffered events, if it is known.
+    /// What the rollups need from the buffered events. If an entry is missing for any buffered
+    /// event, the buffered lines are parsed for the rollups instead.
     observations: Vec<Observation>,
     dropped_events: u64,
     earlier_dropped_events: i64,
@@ -189,7 +190,7 @@ impl Writer {
     }
 
     /// The directory that the sink writes to: the configured one, or a sibling when another process
-    /// uses that.
+    /// uses the configured one.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
@@ -377,8 +378,9 @@ impl Writer {
             .map(|failure| failure.message.as_str())
     }
 
-    /// Writes the buffered lines to the segment file and updates the manifest, unless `flush` says
-    /// otherwise.
+    /// Writes the buffered lines to the segment file and updates the manifest. With
+    /// [`Flush::IfDue`], nothing is done before a flush is due, and the manifest may be updated
+    /// later by [`tick`](Self::tick).
     pub(crate) fn flush(&mut self, flush: Flush) -> Result<(), SinkError> {
         if self.unflushed_events() == 0 || (flush == Flush::IfDue && !self.is_due()) {
             return Ok(());

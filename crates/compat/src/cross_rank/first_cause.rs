@@ -158,7 +158,8 @@ impl CrossRank {
         }
     }
 
-    /// The ranks whose memory rose by enough bytes without interruption, the earliest rise first.
+    /// The ranks with a rise that [`first_rise`](RankSamples::first_rise) finds, the earliest rise
+    /// first.
     fn candidates(&self) -> Vec<Candidate> {
         let mut candidates: Vec<Candidate> = self
             .ranks
@@ -195,7 +196,9 @@ impl CrossRank {
 
 impl RankSamples {
     /// The sample at which an uninterrupted rise reaches the threshold: its index, the rise in
-    /// bytes and the number of rising steps. Samples with unknown memory use are skipped.
+    /// bytes, and how many samples in a row were higher than the sample before. The threshold is
+    /// 10 % of the rank's highest memory use, but at least [`FEWEST_BYTES`]. Samples with unknown
+    /// memory use are skipped.
     fn first_rise(&self) -> Option<(usize, i64, usize)> {
         if self.samples.len() < 2 {
             return None;

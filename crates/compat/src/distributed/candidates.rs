@@ -97,7 +97,8 @@ fn alerts(rank: i64, events: &Events, replay: &PhaseReplay) -> Vec<Candidate> {
     events.iter().filter_map(alert).collect()
 }
 
-/// The first sample of a rank whose gap exceeds the allowed share of the device.
+/// The first sample of a rank in which the gap, as a share of the device's memory, reaches the
+/// threshold.
 fn first_breach(rank: i64, samples: &Events, replay: &PhaseReplay) -> Option<Candidate> {
     let threshold = GapThresholds::default().gap_ratio_threshold;
     samples.iter().find_map(|event| {
@@ -115,8 +116,8 @@ fn first_breach(rank: i64, samples: &Events, replay: &PhaseReplay) -> Option<Can
 }
 
 /// Converts an attribution to collective communication into a possible problem. The attribution's
-/// time span is padded; if it starts before the rank's first sample, the time of that sample is
-/// used.
+/// time span begins a little before the spike (`interval_padding_ns`). If it begins before the
+/// rank's first sample, the problem gets the time of that sample.
 fn collective(found: &CollectiveAttribution, first_sample_ns: i64) -> Candidate {
     let reasons: Vec<&'static str> = found.reason_codes.iter().copied().collect();
     Candidate {
@@ -136,7 +137,8 @@ fn collective(found: &CollectiveAttribution, first_sample_ns: i64) -> Candidate 
     }
 }
 
-/// The phase at a time, when neither the thread nor the scope of the event is known.
+/// The phase of the program at a time. There is no event whose metadata could name the thread or
+/// the phase to look for.
 pub(super) fn resolve_at(
     replay: &PhaseReplay,
     at_ns: i64,

@@ -1,4 +1,5 @@
-//! Joins sessions that belong together: files without session ids, and the ranks of one job.
+//! Joins sessions that belong together: the sessions of files without session ids, and those of the
+//! ranks of one job.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,5 @@
-//! The table of ranks in the diagnostics tab: one row per rank, with the rank's first anomaly.
+//! The table of ranks in the diagnostics tab: one row per rank, with the rank's first possible
+//! problem.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +10,8 @@ use stormlog_analysis::{EventRef, Events};
 use super::candidates::{self, Candidate};
 use crate::collective::{self, CollectiveConfig};
 
-/// Maximum number of ranks that are listed; a larger declared world size is not plausible.
+/// Ranks without events are listed only below this number, because a record with a larger world
+/// size is not plausible.
 const MOST_RANKS: i64 = 1 << 20;
 
 /// A row of the table of ranks. For a rank without samples, the values of the row are unknown.

@@ -9,7 +9,7 @@ use stormlog_format::whole;
 use stormlog_format::{Map, Value};
 
 /// The ranks that sessions loaded so far already have. A timeline without a rank gets the lowest
-/// other rank.
+/// rank that is still free.
 #[derive(Default)]
 pub(super) struct RankChoice {
     taken: BTreeSet<i64>,

@@ -64,7 +64,7 @@ fn finding(kind: &str, severity: &str, description: &str) -> Map {
 }
 
 /// Patterns in a series of memory readings in megabytes, as entries for the report: a periodic
-/// repetition, and sudden rises in steps.
+/// repetition, and many sudden rises (by more than 20 % from one reading to the next).
 pub fn patterns(usage: &[f64]) -> Vec<Map> {
     let mut patterns = Vec::new();
     if usage.len() < FEWEST_FOR_PATTERNS {

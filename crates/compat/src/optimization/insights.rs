@@ -19,7 +19,8 @@ pub struct Insight {
     pub recommendations: Vec<String>,
 }
 
-/// All observations about the profiled calls that exceed the thresholds.
+/// All observations about the profiled calls: slow functions, varying durations, high memory use, a
+/// correlation of duration and memory, and growing memory.
 pub fn insights(calls: &[ProfiledCall], thresholds: &ProfileThresholds) -> Vec<Insight> {
     let all = [
         slow_functions(calls, thresholds),

@@ -1,4 +1,4 @@
-//! Converts types that serde serializes to [`Value`]s, without loss.
+//! Converts data of any type that implements serde's `Serialize` to a [`Value`], without loss.
 
 use std::fmt;
 

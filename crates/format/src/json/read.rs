@@ -158,7 +158,8 @@ impl<'a> Build<'a> for BuildValue {
     }
 }
 
-/// Builds no results, so text is only checked; vectors of `()` take no memory.
+/// Builds no results, so that the text is only checked. Its keys and values are `()`, so the
+/// vectors of entries take no memory.
 struct BuildNothing;
 
 impl<'a> Build<'a> for BuildNothing {

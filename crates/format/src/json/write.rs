@@ -235,8 +235,9 @@ fn escape(out: &mut String, unit: u32) {
     }
 }
 
-/// The number as Python's `repr` writes it: the shortest digits, an exponent below 1e-4 and from
-/// 1e16 on, and always a point or an exponent.
+/// The number as Python's `repr` writes it: with as few digits as possible, and always with a
+/// decimal point or an exponent. Numbers other than zero have an exponent if their absolute value
+/// is below 1e-4 or at least 1e16.
 pub fn float_repr(value: f64) -> String {
     if value.is_nan() {
         return "NaN".into();
@@ -262,8 +263,8 @@ fn shortest(value: f64) -> String {
     let shortest = format!("{value:e}");
     let mantissa = shortest.split('e').next().unwrap_or_default();
     let digits = mantissa.bytes().filter(u8::is_ascii_digit).count();
-    // With fewer than 15 digits, no second decimal number with the same number of digits is equally
-    // near.
+    // With fewer than 15 digits, no other decimal number with as many digits is equally near to
+    // `value`.
     if digits < 15 {
         return shortest;
     }

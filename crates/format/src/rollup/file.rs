@@ -172,8 +172,8 @@ impl RollupFile {
 }
 
 impl Coverage {
-    /// The coverage of rollups that include every segment of a manifest; without a manifest, no
-    /// segment.
+    /// The coverage of rollups that include every segment of a manifest. Without a manifest, the
+    /// coverage lists no segments.
     pub fn of(
         manifest: Option<&Manifest>,
         pruned_segment_count: Option<i64>,

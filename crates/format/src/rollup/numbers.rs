@@ -14,7 +14,7 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// Starts with the numbers of a record and with `last`, what a rollup needs from that record.
+    /// Stores the numbers of a record, and `last`, which is what a rollup needs from that record.
     pub fn of(record: &RawRecord<'_>, last: &Observation) -> Self {
         Self {
             timestamp_ns: record.timestamp_ns,

@@ -78,7 +78,7 @@ pub enum Kind {
     /// A sample. Only for samples, a rollup keeps the difference between used device memory and
     /// reserved allocator memory.
     Sample,
-    /// The collector began to fail to read some of its counters.
+    /// The collector can no longer read all of its counters.
     Degraded,
     /// The collector works again.
     Recovered,
@@ -187,9 +187,9 @@ impl Observation {
         true
     }
 
-    /// Extracts what a rollup needs from a record, when the caller already knows that a rollup
-    /// needs nothing from the metadata but `status`, the health status of the collector (blank if
-    /// the metadata has none).
+    /// Extracts what a rollup needs from a record. The caller passes the health status of the
+    /// collector from the metadata as `status` (blank if the metadata has none), and must know that
+    /// a rollup needs nothing else from the metadata.
     pub fn of_raw_with_status(record: &RawRecord<'_>, status: &[u8]) -> Self {
         let mut observation = Self::of_numbers(record);
         if observation.take_status(record.event_type, status) {

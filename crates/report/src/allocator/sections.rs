@@ -15,8 +15,8 @@ use crate::label::clean;
 /// row. If a segment has more blocks than this limit, only the largest are drawn.
 const WIDTH: f64 = 1000.0;
 const MOST_BLOCKS: usize = 400;
-/// The number of colours with which the segment map distinguishes holders (the lines of code that
-/// allocated the blocks).
+/// The number of colours with which the segment map distinguishes holders. On this page a holder is
+/// the line of code that allocated a block.
 const COLOURS: u64 = 8;
 
 #[derive(Template)]

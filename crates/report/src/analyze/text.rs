@@ -98,8 +98,8 @@ fn run(out: &mut String, run: &RunReport, is_one_of_several: bool, paint: Paint,
     }
 }
 
-/// Appends to `out` a list of how much of a device's memory each user holds (the CUDA context,
-/// PyTorch's pools, other processes), one line each.
+/// Appends the ledger of a device to `out`: one line for each user of the device's memory (the CUDA
+/// context, PyTorch's pools, other processes), with the amount that it uses.
 pub fn ledger(out: &mut String, ledger: &LedgerLines, width: usize) {
     let _ = writeln!(out, "\n{}:", wrap(&for_terminal(&ledger.title), "", width));
     for line in &ledger.lines {

@@ -64,7 +64,8 @@ fn changed(comparison: &Comparison) -> String {
     numbers + &findings
 }
 
-/// Describes how many metrics changed in a way: `1 metric increased`, `3 metrics increased`.
+/// Describes how many metrics changed, with the word for the change: `1 metric increased`,
+/// `3 metrics increased`.
 fn metrics(count: usize, change: &str) -> String {
     match count {
         1 => format!("1 metric {change}"),

@@ -130,7 +130,7 @@ fn the_clock_correction_is_said() {
     ];
     let sessions: Vec<&LoadedSession> = sessions.iter().collect();
     let svg = svg_of(&Story::of_sessions(&sessions), PictureKind::Ranks);
-    let note = "clocks of the ranks aligned (up to 1 min 30 s)";
+    let note = "clocks of the ranks corrected by up to 1 min 30 s";
     assert!(texts(&svg).contains(note));
 }
 

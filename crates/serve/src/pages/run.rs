@@ -118,8 +118,8 @@ struct Rank {
     peak: String,
     last: String,
     deviation: String,
-    /// The deviation of this rank's peak from the median, in percent of the largest deviation among
-    /// all ranks.
+    /// How far this rank's peak is from the median of all ranks' peaks, in percent; 100 is the rank
+    /// that is furthest from the median.
     share: i64,
     samples: usize,
     gaps: String,
@@ -260,8 +260,8 @@ fn sections(entry: &Entry, view: &View) -> Result<Sections, String> {
     })
 }
 
-/// The ranks with the deviation of their peaks from the median, the largest deviation first; empty
-/// if the run has only one rank.
+/// The ranks, each with the deviation of its peak from the median of all ranks' peaks, the largest
+/// deviation first; empty if the run has only one rank.
 fn ranks(story: &Story, coverage: &[RankCoverage]) -> Vec<Rank> {
     if coverage.len() < 2 {
         return Vec::new();

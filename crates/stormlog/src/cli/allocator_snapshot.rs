@@ -21,7 +21,8 @@ use crate::failure::hinted;
 const ATTRIBUTION: &str = "cuda_tensor_attribution.json";
 /// The largest size in bytes of the file with tensor names; a larger file is not read.
 const MOST_ATTRIBUTION_BYTES: u64 = 64 << 20;
-/// The largest numbers of rows that the text output contains; `--json` prints more rows.
+/// The largest numbers of lines of code and of named tensors that the text output lists for one
+/// device; `--json` prints more of them.
 const HOLDERS: usize = 15;
 const BLOCKS: usize = 10;
 

@@ -176,8 +176,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         (ReportFormat::Md, _) => {
             to_markdown(&report) + &pictures_line(&pictures, |name| escaped(name).into())
         }
-        // JSON is never without analyses; listing it here lets the compiler point out the arm that a
-        // new format lacks.
+        // JSON without analyses does not occur. It is listed here instead of a wildcard, so that
+        // the compiler reports a missing arm when a new format is added.
         (ReportFormat::Text, _) | (ReportFormat::Json, None) => {
             to_text(&report, console.terminal(arguments.output.as_deref()))
                 + &pictures_line(&pictures, for_terminal)

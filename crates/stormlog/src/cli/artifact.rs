@@ -11,8 +11,8 @@ use stormlog_report::escape::for_terminal;
 use crate::console::Console;
 use crate::failure::hinted;
 
-/// The largest number of damaged parts of artifacts that are listed; of further ones only their
-/// number is printed.
+/// The largest number of damaged parts of artifacts that are listed. If there are more, only the
+/// number of the others is printed.
 const LISTED: usize = 10;
 
 /// Prints a warning about each part of an artifact (a file of a recording) that could not be read.

@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
     /// Fail on findings that BASE does not have, or on any metric that increased
     #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = named(FAIL_ON, FailOn::parse))]
     fail_on: Vec<FailOn>,
-    /// Save NEW, or BASE when given alone, as a baseline, unless a gate fails
+    /// Save NEW as a baseline, unless a gate fails; without NEW, save BASE
     #[arg(long, value_name = "FILE")]
     save_baseline: Option<PathBuf>,
     /// Output format

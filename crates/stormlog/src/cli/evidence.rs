@@ -40,9 +40,8 @@ const MOST_LINES: usize = 5;
 /// Ask a running job which lines of code allocate memory that stays in use
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The recorder opens a few short windows at the ends of steps, within its
-budget of 300 ms in any minute. Only the owner of the recording can request
-them.
+    after_help = "The recorder opens a few short evidence windows at the ends of steps. They take
+at most 300 ms in any minute. Only the owner of the recording can request them.
 
 Examples:
   stormlog evidence run
@@ -127,8 +126,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(Exit::Fine)
 }
 
-/// Finds the folders of recordings (sinks) below a run's folder to which `stormlog run` is still
-/// recording a device. Fails if there are none.
+/// Finds the device sinks below a run's folder that `stormlog run` is still recording. Fails if
+/// there are none.
 fn running_sinks(run: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut ended = 0;
     let mut sinks = Vec::new();
@@ -259,7 +258,7 @@ fn print_text(asked: &[AskedSink], console: &mut Console<'_>) -> anyhow::Result<
 }
 
 /// Describes the answer of a recorder as lines of text: a summary of the evidence windows, the
-/// lines of code that allocated memory that stayed in use, and what holds it.
+/// lines of code whose allocations stayed in use, and the holders of this memory.
 fn lines(answer: &Value) -> Vec<String> {
     let number = |value: &Value| value.as_i64().unwrap_or(0);
     let none = Vec::new();
@@ -271,8 +270,8 @@ fn lines(answer: &Value) -> Vec<String> {
     let count = windows.len();
     let plural = if count == 1 { "" } else { "s" };
     let mut lines = vec![format!(
-        "GPU {device}: {count} evidence window{plural}; {survivors} that were allocated in windows \
-         stayed in use; memory in use changed by {growth}",
+        "GPU {device}: {count} evidence window{plural}; of the memory allocated in windows, \
+         {survivors} stayed in use; memory in use changed by {growth}",
         device = number(&answer["device"]),
         survivors = bytes::human(total("survivor_bytes")),
         growth = bytes::human(total("growth_bytes")),
@@ -342,7 +341,8 @@ mod tests {
         });
         let lines = lines(&answer);
         assert!(
-            lines[0].starts_with("GPU 1: 2 evidence windows; 6.0"),
+            lines[0]
+                .starts_with("GPU 1: 2 evidence windows; of the memory allocated in windows, 6.0"),
             "{lines:?}"
         );
         assert!(lines[1].ends_with("at /u/a.py:9 x"), "{lines:?}");

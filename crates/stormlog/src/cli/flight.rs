@@ -1,9 +1,9 @@
 //! The flight recorder of `gpumemprof track` and `jaxmemprof track`: writes a bundle when memory
 //! runs out, as far as that is visible from outside the training process.
 //!
-//! Two events are visible from outside: an error of the recording itself, and the kernel killing a
-//! process of this control group because memory ran out. Out-of-memory errors that only PyTorch
-//! sees are recorded by `stormlog run`.
+//! Two events are visible from outside: the recording itself fails with an out-of-memory error, or
+//! the kernel kills a process of this control group because memory ran out. Out-of-memory errors
+//! that only PyTorch sees are recorded by `stormlog run`.
 
 use std::path::{Path, PathBuf};
 
@@ -59,7 +59,8 @@ impl FlightFlags {
         })
     }
 
-    /// Creates the flight recorder for a runtime and a command, if bundles were requested.
+    /// Creates the flight recorder, if bundles were requested. `backend`, such as `cuda`, is stored
+    /// in each bundle; `command` is stored as the context of errors of the recording itself.
     pub(crate) fn recorder(&self, backend: &str, command: &'static str) -> Option<FlightRecorder> {
         let roots = Roots::default();
         self.oom_flight_recorder

@@ -1,5 +1,6 @@
-//! Flags for logging a result to W&B or `MLflow`. The flags are checked before any recording or
-//! analysis starts; a service that fails afterwards only causes a warning.
+//! Flags for logging the result of a recording or a diagnosis to W&B or `MLflow`. The flags are
+//! checked before any recording or analysis starts; a service that fails afterwards only causes a
+//! warning.
 
 use serde::Serialize;
 use stormlog_capture::redact::redacted_text;

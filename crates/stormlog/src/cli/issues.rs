@@ -85,7 +85,7 @@ struct List {
     save: bool,
 }
 
-/// Artifacts and the file of their issues' states.
+/// The artifacts that are searched for issues, and the file with the states of the issues.
 #[derive(Debug, Args)]
 struct ArtifactSet {
     #[command(flatten)]

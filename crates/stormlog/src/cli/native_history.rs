@@ -10,7 +10,7 @@ use crate::recording::gpu_collectors;
 /// The flags for the allocator history, in the `diagnose` commands for PyTorch programs.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct NativeHistory {
-    /// Add the command's history of PyTorch's CUDA allocator to the bundle
+    /// Add PyTorch's history of the command's CUDA allocations to the bundle
     #[arg(long)]
     native_history: bool,
     /// Entries of that history to keep

@@ -50,8 +50,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     while signals.take().is_none() && arguments.pid.is_none_or(is_alive) {
         std::thread::sleep(LOOK);
     }
-    // With `ProgramEnd::Failed`, the thread analyzes the recording once more before it ends; how
-    // the program really ended is read from the recording.
+    // `ProgramEnd::Failed` makes the watching thread analyze the recording once more before the
+    // thread ends. How the program ended is read from the recording, not from this value.
     online.finish(ProgramEnd::Failed, &mut |problem| {
         let _ = writeln!(console.err, "warning: {}", for_terminal(problem));
     });

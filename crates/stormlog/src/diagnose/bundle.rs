@@ -1,5 +1,5 @@
-//! Writes a bundle to disk. The bundle is begun before the recording and finished after it; until
-//! then its manifest marks the bundle as unfinished.
+//! Writes a bundle to disk. The bundle is begun before the recording and finished after it. While
+//! the recording runs, the manifest marks the bundle as unfinished.
 
 use std::borrow::Cow;
 use std::fs;

@@ -32,7 +32,7 @@ pub struct Seen {
     /// may be no events for them.
     pub counted_ooms: u64,
     /// The used share of the control group's memory limit, from 0 to 1; `None` if the share is
-    /// unknown or another memory limit is lower.
+    /// unknown or the limit is not below the memory of the machine.
     pub group_utilization: Option<f64>,
     /// Whether the timeline of samples is written; a diagnosis with only one sample has no
     /// timeline.

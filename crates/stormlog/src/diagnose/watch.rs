@@ -227,7 +227,7 @@ fn oom_kills(watch: &Watch) -> u64 {
 }
 
 /// The used share of the control group's memory limit; `None` if the control group has no limit,
-/// another limit is lower, or the used memory is unknown.
+/// the limit is not below the memory of the machine, or the used memory is unknown.
 fn group_utilization(watch: &Watch) -> Option<f64> {
     let group = group(watch)?;
     let room = cgroup::room(&Roots::default(), Some(&group));

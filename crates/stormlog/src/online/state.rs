@@ -14,8 +14,8 @@ use stormlog_format::Event;
 
 use super::look::FindingsSource;
 
-/// How many of the last events in memory are read; this number covers several events of each
-/// device.
+/// How many of the last events in memory are read for the metrics. These events include several of
+/// each device.
 const LAST_EVENTS: i64 = 512;
 
 /// The recording about which alerts and metrics are sent.
@@ -32,8 +32,8 @@ pub(crate) enum Watched {
     },
 }
 
-/// What is known about a watched run: the latest findings, and the deliveries of alerts and
-/// metrics.
+/// What is known about a watched run: its recordings, the latest findings, and the queues from
+/// which alerts and metrics are sent.
 pub(crate) struct State {
     watched: Watched,
     pub(super) alerts: Option<Arc<Delivery>>,

@@ -1,5 +1,6 @@
-//! The clerk: a thread for short work (folders, exports, facts about the machine), so that this
-//! work does not wait while the worker loads a large artifact.
+//! The clerk: a thread for short work, such as listing folders, exporting events and reading facts
+//! about the machine. Another thread, the worker, loads artifacts, so that short work need not wait
+//! while a large artifact is loaded.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -48,7 +49,7 @@ fn work(inbox: &Receiver<Effect>, replies: &Sender<Message>) {
                     Err(error) => Message::NotDone(format!("{error:#}")),
                 }
             }
-            // Effects that are not listed here are handled by the worker and by the main loop.
+            // All other effects are handled by the worker or by the main loop.
             _ => continue,
         };
         if replies.send(reply).is_err() {

@@ -396,8 +396,8 @@ fn findings_agree(name: &str, analysis: &Value, spec: &Value, screen: &OpenedRun
 #[test]
 fn every_front_end_shows_the_same_numbers_of_every_fixture_run() {
     let fixtures = fixtures();
-    // The runs are compared on separate threads, because threads of the rayon pool must not wait
-    // for the worker, which uses the pool itself.
+    // The runs are compared on threads outside the rayon pool. A comparison waits for the worker of
+    // the terminal UI, and the worker itself needs threads of the pool.
     let compared: usize = std::thread::scope(|scope| {
         let fixtures = &fixtures;
         let part = move |first: usize| {

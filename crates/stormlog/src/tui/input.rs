@@ -45,10 +45,10 @@ impl Drop for Input {
         let Some(thread) = self.thread.take() else {
             return;
         };
-        // If the terminal is closed, the thread that reads input never ends, because crossterm
-        // reads the end of the input forever; so the program does not wait for the thread. The
-        // terminal may also be closed while the program waits for the thread, so the loop checks
-        // for this.
+        // After the terminal is closed, the thread that reads input never ends, because crossterm
+        // then reads the end of the input again and again. The program therefore does not wait for
+        // the thread. The loop checks repeatedly whether the terminal is closed, because this may
+        // also happen during the wait.
         while !thread.is_finished() {
             if is_terminal_gone() {
                 return;

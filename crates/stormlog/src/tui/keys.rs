@@ -55,8 +55,8 @@ pub(crate) struct Binding {
     /// The name of the key for people. If the name is a single character, this character is the
     /// key.
     pub(crate) label: &'static str,
-    /// The keys that have this action in addition to the key in `label`; if the label is a name
-    /// such as `Tab`, all keys of the action.
+    /// Further keys with this action. If the label is not a single character but a name such as
+    /// `Tab`, all keys of the action.
     others: &'static [KeyCode],
     action: Action,
     pub(crate) help: &'static str,
@@ -216,8 +216,9 @@ pub(crate) fn footer(tab: Tab, width: usize, has_lines: bool) -> String {
 }
 
 impl Action {
-    /// The name of the action in the footer; if an entry of the footer covers two keys, also the
-    /// labels of both keys. Returns `None` for actions that the footer does not list.
+    /// The entry of the action in the footer: the label of its keys and its name. The label is
+    /// given only if the entry covers two keys, as in `+ -`; otherwise the footer shows the label
+    /// of the key binding. Returns `None` for actions that the footer does not list.
     fn short(self) -> Option<(Option<&'static str>, &'static str)> {
         let name = match self {
             Self::Open => "open",

@@ -1,5 +1,5 @@
-//! The complete state of the terminal interface. The code of the state accesses neither files nor
-//! clocks nor the terminal.
+//! The complete state of the terminal interface. This module accesses neither files nor clocks nor
+//! the terminal.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! The state of the live view: the last events, grouped alerts, health and limits of the target
-//! that is sampled.
+//! The state of the live view of the sampled target: its last events, its alerts in groups, the
+//! health of its collectors, and the limits for alerts.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,5 +1,5 @@
-//! The outline of a run: what its rollups contain before its events are read (peaks, alerts and a
-//! coarse curve).
+//! The outline of a run: peaks, alerts and a coarse curve from the rollups of the run. The outline
+//! is shown until the events of the run are read.
 
 use stormlog_format::rollup::{Peak, RollupFile, WindowRollup};
 
@@ -14,9 +14,10 @@ pub(crate) struct Outline {
     pub(crate) alerts: i64,
     pub(crate) ooms: i64,
     pub(crate) degraded: i64,
-    /// The start of each rollup window and the highest memory use in it, in order of time.
+    /// The start of each rollup window (the time range that one entry of the rollups sums up) and
+    /// the highest memory use in this window, in order of time.
     pub(crate) curve: Vec<(i64, i64)>,
-    /// The end of the last rollup window (the time range that one entry of the rollups sums up).
+    /// The end of the last rollup window.
     pub(crate) end_ns: i64,
 }
 

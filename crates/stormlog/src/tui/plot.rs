@@ -62,8 +62,8 @@ impl PlotView {
         self.set(whole, moved, to - from);
     }
 
-    /// Moves the cursor by hundredths of the shown time range; the range moves if the cursor leaves
-    /// it.
+    /// Moves the cursor by `steps` hundredths of the shown time range; the range moves if the
+    /// cursor leaves it.
     pub(crate) fn move_cursor(&mut self, whole: (i64, i64), steps: i64) {
         let (from, to) = self.shown(whole);
         let at = self.cursor_ns.unwrap_or(from + (to - from) / 2);

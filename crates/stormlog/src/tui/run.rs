@@ -32,7 +32,8 @@ pub(crate) struct OpenedRun {
 #[derive(Clone, Debug)]
 pub(crate) struct RankLine {
     pub(crate) rank: i64,
-    /// The sample count, peaks and gaps of the rank's recording; `None` if nothing was recorded.
+    /// The sample count, peaks and sampling gaps of the rank's recording; `None` if nothing was
+    /// recorded.
     pub(crate) coverage: Option<RankCoverage>,
     /// The peak in bytes of the rank's hidden memory (device memory outside the framework's
     /// allocator); `None` if it is unknown.

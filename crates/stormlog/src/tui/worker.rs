@@ -40,7 +40,8 @@ impl Worker {
         Self { requests }
     }
 
-    /// Sends an effect to the worker; the worker's reply arrives as a message.
+    /// Sends an effect (a description of work) to the worker; the worker's reply arrives as a
+    /// message.
     pub(crate) fn request(&self, effect: Effect) {
         // Sending cannot fail, because the worker's thread runs as long as the program.
         let _ = self.requests.send(effect);

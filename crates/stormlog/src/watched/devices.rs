@@ -1,5 +1,6 @@
-//! Records the GPUs of a program from outside if none of its processes records them from inside,
-//! because the program does not use Python or its interpreter did not load Stormlog's hook.
+//! Records the GPUs of a program from outside if none of its processes records them from inside.
+//! This happens when the program does not use Python, or when its interpreter did not load
+//! Stormlog's hook.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -265,8 +265,8 @@ impl Exception {
         }
     }
 
-    /// The innermost frame of the traceback in the user's own code, not in the standard library or
-    /// a package.
+    /// The innermost frame of the traceback that is in the user's own code, not in the standard
+    /// library or a package; the innermost frame of all if none is in the user's code.
     pub(crate) fn line(&self) -> Option<&Frame> {
         self.users_frames().next().or(self.frames.last())
     }

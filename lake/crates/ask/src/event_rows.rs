@@ -65,8 +65,9 @@ pub(crate) struct EventQuery {
 }
 
 impl EventQuery {
-    /// The SQL statement; its rows are those of the sessions in the relation `chosen`, which has
-    /// the columns `source_id` and `session_id`, or of all sessions when the name is empty.
+    /// The SQL statement. `chosen` is the name of a relation with the columns `source_id` and
+    /// `session_id`. The statement selects rows of the sessions in this relation, or of all
+    /// sessions if `chosen` is empty.
     pub(crate) fn sql(&self, chosen: &str) -> String {
         let covered = || COVERED.iter().map(|(column, _, _)| *column);
         let parts = [

@@ -13,11 +13,12 @@ pub enum FleetQuestion {
     Leaks,
     /// Memory that jobs reserve and do not use.
     Waste,
-    /// The number of out-of-memory errors, compared with device hours.
+    /// The number of out-of-memory errors of each group, and their rate per device hour.
     Ooms(OomGroup),
     /// How close jobs came to the memory limit of their devices.
     Headroom,
-    /// The change of peak memory by commit and framework version.
+    /// How much the peak memory of each program has changed from one commit or framework version
+    /// to the next.
     Regressions,
 }
 
@@ -61,8 +62,8 @@ impl Asker {
         .chain(["TRUE".to_owned()])
         .collect();
         let condition = conditions.join(" AND ");
-        // Rows with equal values are ordered too, so that the same lake always gives the same
-        // result.
+        // Rows whose main values are equal are sorted by further columns, so that the same lake
+        // always gives the same result.
         let statement = match question {
             FleetQuestion::Leaks => format!(
                 "SELECT * FROM fleet_leaks WHERE {condition} ORDER BY \

@@ -2,7 +2,8 @@
 //! and the detectors as aggregate functions.
 //!
 //! The engine is `DataFusion`. The data for a query are selected in SQL; the result rows are made
-//! and sorted by the code of `stormlog query`, so that both give the same rows.
+//! and sorted by the code of `stormlog query`, so that a query gives the same rows over a lake as
+//! over files.
 
 mod asker;
 mod cluster;

@@ -42,8 +42,8 @@ impl Asker {
         summary::summarize(self, metric, group_by).await
     }
 
-    /// The events shortly before and after a given time, those that are most certainly related and
-    /// nearest to it first.
+    /// The events shortly before and after a given time. Events that are most certainly related to
+    /// that time come first; equally certain ones are sorted by their distance from it.
     pub async fn correlate(
         &self,
         filter: &CorrelationFilter,
@@ -171,8 +171,9 @@ fn sessions_between(first: i64, last: i64) -> String {
     )
 }
 
-/// A query for the first and the last sample of each rank in sessions that have phases, because a
-/// phase that was never left ends with the last event.
+/// A query for the first and the last sample of each rank in sessions that have phases, if these
+/// samples are not between `first` and `last`. The last one is needed because a phase that was
+/// never left ends with the last event of its rank.
 fn ends_of_samples(sessions: &str, first: i64, last: i64) -> EventQuery {
     let phases = format!(
         "event_type IN ({}, {})",
@@ -199,7 +200,8 @@ fn ends_of_samples(sessions: &str, first: i64, last: i64) -> EventQuery {
     }
 }
 
-/// A condition for events whose type is an error, a warning or a degraded collector.
+/// A SQL condition for events that report an error, a warning or a degraded collector by their
+/// type.
 fn troubled_types() -> String {
     let types = [
         EventType::Error,

@@ -1,5 +1,5 @@
-//! What the tables of a lake contain about sources, sessions and OOM bundles, as the types from
-//! which results are made.
+//! Reads the sources, sessions and OOM bundles from the tables of a lake, and converts them to the
+//! types of `stormlog query`.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -101,8 +101,8 @@ impl Recorded {
         for batch in asker.batches("SELECT * FROM sessions").await? {
             recorded.sessions.extend(sessions_of(&batch)?);
         }
-        // Sessions are sorted like a catalog: sources with a manifest first, then files, each by
-        // path.
+        // Sessions are sorted as `stormlog query` sorts the sources of files: sources with a
+        // manifest first, then files, each by path.
         recorded.sessions.sort_by(|a, b| {
             let source = |one: &RecordedSession| {
                 let kind = one.row.source_kind;

@@ -1,4 +1,4 @@
-//! The query `summary`: one number per session, rank or status, added up by the SQL engine.
+//! The query `summary`: one number per session, rank or status, computed by the SQL engine.
 
 use datafusion::arrow::array::RecordBatch;
 use stormlog_analysis::query::{GroupBy, Metric, SourceKind, SummaryRow};
@@ -9,8 +9,8 @@ use crate::columns::{Ints, Texts};
 use crate::error::AskError;
 use crate::questions::store_of_sessions;
 
-/// Computes a metric for each group of sessions, ranks or statuses; groups without a value are left
-/// out.
+/// Computes a metric for each session, each rank or each status, as `group_by` says. Those without
+/// a value are left out.
 pub(crate) async fn summarize(
     asker: &Asker,
     metric: Metric,

@@ -1,5 +1,5 @@
-//! Writes synthetic recordings of a job, to measure a lake with more data than real recordings
-//! have.
+//! Writes synthetic recordings of a job. They are used to measure the speed of a lake with more
+//! data than there is in real recordings.
 //!
 //! `generate_fleet FOLDER JOB FIRST_RANK RANKS SAMPLES START_SECONDS` writes a sink for each rank:
 //! one sample a second with the counters and metadata that `stormlog run` records, steps, an

@@ -30,7 +30,8 @@ pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
     for cause in error.chain() {
         // Paths and values in an error message are untrusted, so control characters are escaped.
         let cause = for_terminal(&without_secrets(&cause.to_string())).into_owned();
-        // Libraries repeat the text of their cause in their own, so a repeated cause is left out.
+        // Messages of libraries often contain the message of their cause, so a cause that the
+        // message before it contains is left out.
         if before.contains(&cause) {
             continue;
         }

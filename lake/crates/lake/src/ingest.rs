@@ -3,7 +3,7 @@
 //! Every table records in its own log how far each source is stored (`ledger` of the tables crate),
 //! so each commit is complete in itself, and an ingest that was killed at any point is completed by
 //! the next one. An ingest reads only what at least one table lacks. The recordings of one run are
-//! stored and analysed before those of the next, so that most files are parsed once for both.
+//! stored and analysed before those of the next, so that most files are parsed only once.
 
 mod clusters;
 mod derive;
@@ -51,7 +51,8 @@ const MOST_RESTARTS: u32 = 10;
 /// The number of runs whose rows in the tables about sessions and runs are replaced in one commit.
 const RUNS_A_COMMIT: usize = 512;
 /// If the recordings of a run have more bytes on disk than this, the rows that are not committed
-/// yet are committed before the analysis, because both together would take too much memory.
+/// yet are committed before the analysis. These rows and the analysis together would take too much
+/// memory.
 const LARGEST_BESIDE_ROWS: u64 = 256 << 20;
 
 /// Store recordings in a lake; what is stored already is not stored again.
@@ -285,8 +286,8 @@ impl<'u> RunTables<'u> {
         derived: &Derived,
     ) -> Result<()> {
         for store in &mut self.stores {
-            // Nothing is searched for a cluster of which no unit was stored before, because it has
-            // no old rows.
+            // A cluster of which no unit was stored before has no old rows, so no files are
+            // searched for them.
             let is_stored =
                 |unit: &&Unit| unit.is_known || store.ledger.position(&unit.id).is_some();
             let clusters = changed.iter().map(|(_, cluster)| cluster);

@@ -62,7 +62,7 @@ struct Sessions {
     /// Only of this world size
     #[arg(long)]
     world_size: Option<i64>,
-    /// Only from sources of this kind
+    /// Only from artifacts of this kind, such as sink
     #[arg(long)]
     source_kind: Option<String>,
     /// Only sessions that an OOM bundle names
@@ -136,7 +136,7 @@ struct Summary {
     group_by: Option<String>,
 }
 
-/// List what happened around a moment: surest relation first, then nearest in time
+/// List what happened around a moment, sorted by confidence, then by distance in time
 #[derive(Args)]
 struct Correlate {
     #[command(flatten)]
@@ -157,7 +157,7 @@ struct Correlate {
     /// Include other sessions of the job (distributed), or not (session)
     #[arg(long, value_parser = ["session", "distributed"], default_value = "session")]
     scope: String,
-    /// Time before and after the moment
+    /// Nanoseconds before and after the moment
     #[arg(long, default_value_t = DEFAULT_WINDOW_NS, value_parser = clap::value_parser!(i64).range(0..))]
     window_ns: i64,
     /// Only evidence of this kind; repeatable

@@ -49,7 +49,8 @@ impl WorkerArgs {
 
 pub(crate) async fn run(args: WorkerArgs) -> Result<ExitCode> {
     if args.end_with_parent {
-        set_parent_process_death_signal(Some(Signal::TERM)).context("cannot follow the parent")?;
+        set_parent_process_death_signal(Some(Signal::TERM))
+            .context("cannot ask the kernel to end this worker with its parent process")?;
     }
     let lake = Lake::at(&args.at)?;
     let listener = TcpListener::bind(args.listen)

@@ -1,8 +1,8 @@
 //! Reads a table as the Parquet files that its log lists.
 //!
-//! The Delta library's own provider plans a scan that no other process can run. A scan of plain
-//! Parquet files can be distributed by every engine, so it is used here, even when one process runs
-//! the query.
+//! The Delta library can make a table available to the SQL engine itself, but it plans a scan that
+//! no other process can run. A scan of plain Parquet files can be distributed by every engine, so
+//! such a scan is used here, even when one process runs the query.
 
 use std::sync::Arc;
 

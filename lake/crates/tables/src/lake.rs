@@ -36,7 +36,7 @@ impl Lake {
             Ok(url) if url.scheme().len() > 1 => url,
             _ => directory_url(Path::new(address)).ok_or_else(|| LakeError::Address {
                 address: address.to_owned(),
-                reason: "no path and no URL".to_owned(),
+                reason: "it is neither a path nor a URL".to_owned(),
             })?,
         };
         let known = ["file", "s3", "s3a", "memory"];

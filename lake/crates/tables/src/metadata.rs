@@ -1,10 +1,10 @@
 //! Splits the metadata of samples in two parts: numbers that have columns of their own, and the
 //! remaining text.
 //!
-//! Metadata with a step number or a clock reading differ in every sample; without these numbers
-//! most texts are equal and take no space. Nothing is lost: [`join_metadata`] restores the text of
-//! the metadata byte for byte. Metadata that could not be restored exactly (keys not sorted, other
-//! white space) are stored as a whole.
+//! Metadata with a step number or a clock reading differ in every sample. Without these numbers
+//! most texts are equal, and equal texts take almost no space in a Parquet file. Nothing is lost:
+//! [`join_metadata`] restores the text of the metadata byte for byte. Metadata that could not be
+//! restored exactly (keys not sorted, other white space) are stored as a whole.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -42,10 +42,11 @@ pub type Covered = [Option<i64>; COVERED.len()];
 #[derive(Debug, Default)]
 pub struct Splitter {
     layouts: Layouts<Layout>,
-    /// The text that remained of the metadata that were split last by their layout, to which the
-    /// caller of the split gets a reference.
+    /// The text that remained when [`split_numbers`](Self::split_numbers) was called last. It is
+    /// kept here because the caller gets a reference to it.
     rest: String,
-    /// The metadata that were split last without a layout, because the next ones are often equal.
+    /// The metadata that [`split`](Self::split) has split last. They are kept because the next ones
+    /// are often equal.
     last: SplitText,
 }
 
@@ -57,7 +58,8 @@ struct SplitText {
     rest: String,
 }
 
-/// How all metadata texts that differ only in their integers (that have one skeleton) are split.
+/// How to split all metadata texts that differ only in their integers. Such texts have the same
+/// skeleton, which is the text without its integers.
 #[derive(Debug)]
 struct Layout {
     skeleton: Arc<Skeleton>,
@@ -108,7 +110,8 @@ impl Splitter {
 }
 
 impl Layout {
-    /// Splits metadata that have this layout into the numbers and `rest`; `None` for others.
+    /// Splits metadata that have this layout: returns the numbers and stores the remaining text in
+    /// `rest`. `None` if the metadata have another layout.
     fn split(&mut self, metadata: Numbered<'_>, rest: &mut String) -> Option<Covered> {
         if !Arc::ptr_eq(&self.skeleton, metadata.skeleton) {
             if self.skeleton != *metadata.skeleton {
@@ -158,13 +161,14 @@ impl Split {
         split
     }
 
-    /// Adds a value to the text that has no columns; `start` is its offset in the metadata.
+    /// Adds a value to the remaining text; `start` is the offset of the value in the metadata.
+    /// `has_column` says whether the key of the value has a column.
     fn push(&mut self, value: &[u8], start: usize, has_column: bool) {
         let offset = self.rest.len();
         self.rest.extend_from_slice(value);
-        // The key has a column, but this value is not a count (such as `-1`). It becomes fixed text
-        // of the layout, so that the layout does not match metadata with a count here: the count
-        // belongs in the column.
+        // The key has a column, but a value such as `-1` is not a count and stays in the text. Its
+        // integers are not listed, so that no layout is made of these metadata: in other metadata
+        // with the same skeleton, the value may be a count, which belongs in the column.
         if has_column {
             return;
         }
@@ -176,7 +180,8 @@ impl Split {
     }
 
     /// The layout of metadata with the given text. The layout is `None` when the metadata were not
-    /// split, are not UTF-8, or have an integer that stays in the text only because of its value.
+    /// split or are not UTF-8. It is also `None` when a key has a column but its value, such as
+    /// `-1`, stays in the text, because metadata with the same skeleton may be split differently.
     fn layout(&self, metadata: Numbered<'_>, text: &[u8]) -> Option<Layout> {
         let (ranges, slots): (Vec<_>, Vec<_>) = self.integers.iter().cloned().unzip();
         if self.is_whole || ranges != integers_of(text) {

@@ -20,7 +20,7 @@ pub enum Table {
     Sessions,
     /// One row for each OOM bundle, a report about an out-of-memory error.
     Ooms,
-    /// One row for each run of a job, which consists of the sessions of all its ranks.
+    /// One row for each run. A run consists of the sessions of all ranks of one launch of a job.
     Runs,
     /// One row for each finding (a detected memory problem) of a run.
     Findings,
@@ -278,14 +278,15 @@ const SOURCES: Columns = &[
     ("path", Text),
     ("kind", Text),
     ("bytes", Int),
-    // A JSON object from hashes of the source's content to the `source_id` of its rows.
+    // A JSON object. Its keys are hashes of the source's content, and its values are the
+    // `source_id` of the rows with that content.
     ("streams", Text),
     ("ingested_at_ns", Int),
     ("damage", Text),
     ("manifest_path", MaybeText),
-    // The text of `rollups.json`, if it matches the manifest.
+    // The text of `rollups.json`, if it covers the segments, events and bytes in the manifest.
     ("rollups", MaybeText),
-    // The attachments in sidecar files beside the source, as a JSON list.
+    // The attachments in files `stormlog_attachments.json` beside the source, as a JSON list.
     ("attachments", MaybeText),
 ];
 

@@ -1,5 +1,5 @@
-//! The object store through which every process that runs queries reads the files of a lake: under
-//! one address, read-only, and nothing else.
+//! The object store through which every process that runs queries reads the files of a lake. It has
+//! one address, cannot write, and gives access to no other files.
 //!
 //! A worker of a cluster runs plans that other processes send. A worker can open only the files
 //! that this store contains.

@@ -22,8 +22,8 @@ const ALMOST_ALL: f64 = 0.95;
 /// replace blocks that were freed meanwhile, as in a cache of constant size, and it is unknown
 /// which of them leak.
 const MOST_SURVIVORS: f64 = 1.5;
-/// Smallest share of the evidence windows with growth in which a line must have allocated memory to
-/// be named as the cause.
+/// A line is named as the cause only if it allocated memory in at least this share of the evidence
+/// windows in which memory grew.
 const SHOWN_IN: f64 = 0.6;
 
 /// The cause that the windows agree on, if any: the line and the holder that explain most of the
@@ -73,8 +73,8 @@ fn split(named: Option<Named>) -> (Option<Site>, Vec<Site>) {
     named.map_or((None, Vec::new()), |(_, site, path)| (Some(site), path))
 }
 
-/// Sums for one line of code over all evidence windows: the memory that stacks with this line
-/// allocated.
+/// Sums for one line of code over all evidence windows. They cover the allocations whose stacks
+/// contain the line.
 #[derive(Default)]
 struct Seen<'e> {
     bytes: i64,

@@ -145,8 +145,9 @@ fn of_track(track: &Track) -> Vec<PhasePeak> {
         .collect()
 }
 
-/// Bytes that the allocator reserves from the end of a phase to the end of the track, beyond the
-/// needs of steps and beyond the bytes reserved before the phase.
+/// Bytes that the allocator keeps reserved from the end of a phase to the end of the track, minus
+/// the larger of two amounts: the memory that steps need, and the memory that was reserved before
+/// the phase.
 fn unused_cache(track: &Track, (start_ns, end_ns): (i64, i64), steps: i64) -> i64 {
     let reserved = |is_wanted: &dyn Fn(i64) -> bool| -> Vec<i64> {
         let samples = (0..track.t_ns.len()).filter(|&sample| is_wanted(track.t_ns[sample]));

@@ -120,8 +120,8 @@ impl Floor {
     }
 }
 
-/// The number of samples per training step, measured by how often the signal rises through its
-/// middle third.
+/// The number of samples per training step, measured by how often the signal rises from the lower
+/// third of its range to the upper third.
 ///
 /// Each part of the track is measured separately, because a large jump or leak hides the swings in
 /// the track as a whole. A part of the track with too few swings, or with swings no larger than the
@@ -139,8 +139,8 @@ fn step_period(y: &[f64], scatter: f64) -> f64 {
     samples_per_swing(y, scatter).unwrap_or(1.0)
 }
 
-/// The number of samples between two rises of the signal through its middle third; `None` when
-/// there are too few rises.
+/// The mean number of samples from one rise of the signal to the next. A rise leads from the lower
+/// third of the signal's range to the upper third. `None` when there are too few rises.
 fn samples_per_swing(y: &[f64], scatter: f64) -> Option<f64> {
     let (low, high) = (quantile(y, 0.05), quantile(y, 0.95));
     if high - low <= 2.0 * scatter {
@@ -184,8 +184,8 @@ fn reduce(t: &[f64], y: &[f64], block: usize) -> (Vec<f64>, Vec<f64>) {
 }
 
 /// For each sample, the floor of the `window` samples that start with it. Near the end of the
-/// signal, where less than three quarters of a window remain, the floor of the last three quarters
-/// of a window applies.
+/// signal, where fewer samples remain, it is the floor of the remaining samples. If these are less
+/// than three quarters of a window, earlier samples are added up to this number.
 ///
 /// The signal is divided into blocks as long as the window. Two passes compute, for every sample,
 /// the lowest samples from the start of its block up to it, and from it to the end of its block.
@@ -232,7 +232,8 @@ fn low_ahead(y: &[f64], window: usize) -> Vec<f64> {
         .collect()
 }
 
-/// The two lowest values of a set of samples; infinite where the set has fewer samples.
+/// The two lowest values of a set of samples. In a set of one sample the second value is infinite,
+/// in an empty set both are.
 #[derive(Clone, Copy)]
 struct Lows {
     lowest: f64,

@@ -28,9 +28,9 @@ const FEWEST_STRETCHES: usize = 4;
 /// When a track has fewer parts than this, the scatter of the parts' peaks is half of their range;
 /// otherwise it is computed from the distance of each peak to its neighbours.
 const ENOUGH_FOR_BENDS: usize = 8;
-/// The error of a slope is computed from the scatter of the level, but from at least this many
-/// bytes: the standard deviation of rounding to 2 MiB, the size of the blocks in which PyTorch's
-/// caching allocator reserves memory.
+/// The error of a slope is computed from the scatter of the level. A scatter below this many bytes
+/// is replaced by this value: the standard deviation of rounding to 2 MiB, the size of the blocks
+/// in which PyTorch's caching allocator reserves memory.
 const BLOCK_SCATTER: f64 = 0.6 * 1_048_576.0;
 /// Minimum length of a part of the track in training steps, so that each part contains a peak.
 const STEPS_IN_STRETCH: f64 = 1.5;
@@ -335,7 +335,8 @@ fn series(track: &Track, column: &Column, order: &[usize], start_ns: i64) -> Ser
     series
 }
 
-/// The highest value of a column, including samples whose timestamp occurs several times.
+/// The highest value of all samples of a column. The detectors read only one of several samples
+/// with the same timestamp; here all of them count.
 fn highest(column: &Column) -> Option<f64> {
     let known = (0..column.len()).filter_map(|i| column.get(i));
     known.max().map(float)

@@ -7,8 +7,8 @@ use crate::timeline::{Track, float};
 /// Training is over when allocated memory stays below this share of its floor until the end of the
 /// track.
 const TEARDOWN_LEVEL: f64 = 0.5;
-/// Low samples at the end of a track are removed only when they are fewer than one in this many of
-/// its samples. A longer time at a low level is not taken for the end of training.
+/// Low samples at the end of a track are removed only when they are less than one eighth of the
+/// track's samples. A longer time at a low level is not taken for the end of training.
 const TEARDOWN_PART: usize = 8;
 
 /// The indices in the track's columns of the samples that detectors use, in order of time.

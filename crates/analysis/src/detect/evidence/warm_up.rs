@@ -10,16 +10,17 @@ const SHARE: f64 = 0.25;
 /// steps allocate the optimizer's state and load kernels. It makes a difference only when loading
 /// the model takes longer than the first quarter of the run, which is always warm-up.
 const FIRST_STEPS_SHARE: f64 = 0.1;
-/// Floors are computed from the later of two times: `OPTIMIZER_SHARE` of the run after its start,
-/// and `OPTIMIZER_SHARE_AFTER_LOAD` of the run after the first step. By then the optimizer's state
-/// is complete, and of steady growth since the start of the run only about a tenth is missed.
+/// Floors are computed from the later of two times on: when a tenth of the run (`OPTIMIZER_SHARE`)
+/// has passed, and when 2 % of the run (`OPTIMIZER_SHARE_AFTER_LOAD`) have passed since the first
+/// step. By then the optimizer's state is complete. When memory grows steadily from the start of
+/// the run, the floors miss only about a tenth of the growth.
 const OPTIMIZER_SHARE: f64 = 0.1;
 const OPTIMIZER_SHARE_AFTER_LOAD: f64 = 0.02;
 /// Longest time, as a share of the run, for which a model may still be loading after it reached
 /// half of the memory level of training. Memory that rises for longer is growth and not a load.
 const MAX_LOAD_AFTER: f64 = 0.25;
-/// A signal that falls by at least `FALL` in at least `MIN_FALLS` of its samples is training:
-/// loading a model hardly ever frees memory.
+/// The program trains when, in at least the share `MIN_FALLS` of the samples, memory is lower than
+/// in the previous sample by more than the share `FALL`: loading a model hardly ever frees memory.
 const FALL: f64 = 0.05;
 const MIN_FALLS: f64 = 0.05;
 
@@ -54,9 +55,10 @@ impl WarmUp {
 }
 
 /// When training began: the time when allocated memory reached its level at the end of the first
-/// quarter of the run. If the model was still loading at the end of that quarter, it is the time
-/// when memory reached half of its later level: the peak of the first step reaches it, a loading
-/// model does not.
+/// quarter of the run. If the model was still loading at the end of that quarter, training began
+/// when memory reached half of its later level. The first step reaches this level; a model that is
+/// loading usually does not. If memory is still rising at the time found, the end of the rise is
+/// returned.
 fn train_start(allocated: &Series, run_start: f64, span: f64) -> f64 {
     let typical = |from: f64, to: f64| {
         median(allocated.between(run_start + from * span, run_start + to * span))

@@ -59,8 +59,8 @@ pub(crate) fn of_lead(lead_over_least: f64) -> f64 {
     from_log_odds(2.2 + 0.5 * lead_over_least.min(5.0))
 }
 
-/// Confidence that a rank holds too much memory, from its excess over the other ranks as a share.
-/// Ordinary differences between ranks are a few per cent.
+/// Confidence that a rank holds too much memory, from its excess over the median of the other
+/// ranks, as a share of that median. Ordinary differences between ranks are a few per cent.
 pub(crate) fn of_imbalance(share: f64) -> f64 {
     from_log_odds(2.0 + 30.0 * (share - 0.1).clamp(0.0, 0.1))
 }

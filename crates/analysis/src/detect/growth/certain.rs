@@ -2,9 +2,9 @@
 //!
 //! For a track whose steps were recorded, only the samples at step ends are used. They are exact:
 //! all are taken at the same point of a step. For a track without recorded steps, samples fall
-//! anywhere into steps: either the lowest samples must rise along a line, or the allocator's peak
-//! counter must rise along a line, and the lowest samples at a similar rate (unless the growth is
-//! too small for samples to show it).
+//! anywhere into steps. Its growth is certain in two cases. In the first case, the lowest samples
+//! rise along a line. In the second case, the allocator's peak counter rises along a line, and the
+//! lowest samples either rise at a similar rate or are too coarse to show growth this small.
 
 use super::straight::{self, Line};
 use super::{Growth, Strength};
@@ -27,9 +27,9 @@ const LEAST: f64 = 4.0 * 1_048_576.0;
 /// which the two slopes agree.
 const MIN_AGREEMENT: f64 = 0.4;
 const MAX_AGREEMENT: f64 = 2.5;
-/// Limits for growth of the peak counter that samples are too coarse to confirm: its largest size
-/// as a share of a step's amplitude (peak minus lowest samples), and its largest distance from a
-/// straight line as a share of the growth.
+/// Limits for growth of the peak counter that samples are too coarse to confirm. `MAX_CREEP` limits
+/// the growth, as a share of a step's amplitude (peak minus lowest samples). `MAX_CREEP_MISFIT`
+/// limits the distance of the peak counter from a straight line, as a share of the growth.
 const MAX_CREEP: f64 = 0.1;
 const MAX_CREEP_MISFIT: f64 = 0.08;
 /// Largest ratio between the growth of the peak memory of steps and the growth of the memory held

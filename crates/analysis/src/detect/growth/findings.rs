@@ -12,8 +12,9 @@ use crate::detect::finding::{Finding, Kind, Severity, confidence, draft, words};
 #[derive(Debug)]
 pub(crate) struct Wording {
     pub(crate) kind: Kind,
-    /// The verb before the growth rate in a finding's sentence, and the words after the rate.
+    /// The verb before the growth rate in a finding's sentence, for example "leaks".
     pub(crate) verb: &'static str,
+    /// The words after the growth rate, for example " outside the allocator"; may be empty.
     pub(crate) of: &'static str,
     /// The noun for the memory that has grown in a finding's sentence, for example "hidden memory".
     pub(crate) what: &'static str,
@@ -36,12 +37,13 @@ pub(crate) fn report_growth(evidence: &Evidence, channel: Channel, wording: &Wor
     Answer::from_findings(draft::per_rank_or_run(evidence, found.collect()))
 }
 
-/// When the device fills up later than this many seconds after the last sample, growth is only a
-/// note.
+/// Growth in a program that ended normally is only a note when the device would fill up later than
+/// this many seconds after the last sample.
 const FAR_AHEAD_S: f64 = 30.0 * 86_400.0;
 
-/// Growth with weak evidence is a note, and so is slow growth of a program that ended normally,
-/// because the program may have been filling a cache.
+/// The severity of growth. Growth is a note when the evidence for it is weak. It is also a note
+/// when the program ended normally and would have filled the device only much later (see
+/// `FAR_AHEAD_S`), because the program may have been filling a cache.
 fn severity(subject: &Subject, growth: &Growth, time_to_full_s: Option<f64>) -> Severity {
     let is_far_ahead = time_to_full_s.is_some_and(|left| left > FAR_AHEAD_S);
     if growth.strength == Strength::Weak || (is_far_ahead && subject.end.is_normal()) {

@@ -15,8 +15,8 @@ const MIN_HEIGHT: f64 = 0.012;
 const NEAR: usize = 6;
 /// Minimum number of knots (points of the floor) that must follow a jump to show that it lasted.
 const MIN_AFTER: usize = 3;
-/// Smallest share of a jump's height that must lie between two neighbouring knots (points of the
-/// floor).
+/// Smallest share of a jump's height by which the floor must rise within one or two knots (points
+/// of the floor). A slower rise is no jump.
 const MIN_SHARPNESS: f64 = 0.6;
 /// A second rise larger than this share of the jump means that the floor grows in stairs, which is
 /// no jump.
@@ -28,10 +28,10 @@ const MIN_SIGNAL_TO_NOISE: f64 = 5.0;
 const MIN_LASTING: f64 = 0.08;
 
 /// Minimum log-odds of a jump on a rank that is judged by itself. The limit for jumps is higher
-/// than for growth, because a floor that samples miss for a while looks like a jump but rarely like
-/// steady growth.
+/// than for growth: when no sample falls on the floor for a while, the other samples look like a
+/// jump, but rarely like steady growth.
 pub(crate) const ALONE: f64 = 14.0;
-/// Minimum log-odds of a jump on a rank most of whose peers jumped too.
+/// Minimum log-odds of a jump on a rank when enough other ranks had a jump of similar height.
 pub(crate) const AMONG_PEERS: f64 = 6.0;
 
 /// A sudden rise of a track's memory floor to a higher level, at which the floor stayed.
@@ -46,8 +46,8 @@ pub(crate) struct Jump {
     pub(crate) height: f64,
     /// Height of the jump, as a multiple of the floor's random scatter.
     pub(crate) signal_to_noise: f64,
-    /// Misfit of the floor to one level before the jump and one after it, as a share of the misfit
-    /// to a single level.
+    /// How badly two levels, one before and one after the jump, fit the floor: their misfit divided
+    /// by the misfit of a single level for the whole floor.
     pub(crate) unexplained: f64,
     /// Log-odds in favour of a jump, from the samples.
     pub(crate) odds: f64,
@@ -109,8 +109,8 @@ fn rises(levels: &[f64], settled: usize) -> Vec<f64> {
         .collect()
 }
 
-/// The index of the jump: of the knots (points of the floor) with nearly the highest rise, the knot
-/// with the steepest edge.
+/// The index of the knot (point of the floor) at which the jump happened. Of the knots whose rise
+/// is at least 80 % of the highest rise, it is the one with the largest `edge`.
 fn index_of_jump(levels: &[f64], rises: &[f64]) -> Option<usize> {
     let highest = rises.iter().copied().fold(0.0, f64::max);
     (1..levels.len())
@@ -130,8 +130,8 @@ fn levels_around(levels: &[f64], at: usize) -> (f64, f64) {
     )
 }
 
-/// The rise of the floor at a knot (point), which measures how steep the edge is. Up to two knots
-/// around the edge are used, because one knot may contain samples from before and after the jump.
+/// The largest rise of the floor over one or two knots (points) around the knot `k`. Two knots are
+/// used, because one knot may contain samples from before and after the jump.
 fn edge(levels: &[f64], k: usize) -> f64 {
     let narrow = levels[k] - levels[k - 1];
     let after = levels
@@ -151,7 +151,8 @@ fn second_rise(rises: &[f64], at: usize) -> f64 {
 }
 
 /// The time of the first sample above the old floor, and the time halfway between that sample and
-/// the first sample on the new floor. The two times are equal when every sample lies on the floor.
+/// the first sample on the new floor. The two times are equal when the first sample above the old
+/// floor already lies on the new floor.
 fn moment(series: &Series, knots: &[Knot], at: usize, before: f64, height: f64) -> (f64, f64) {
     let from = series.index_at(knots[at.saturating_sub(2)].t);
     let to = series.index_at(knots[(at + 1).min(knots.len() - 1)].t);
@@ -169,8 +170,8 @@ fn moment(series: &Series, knots: &[Knot], at: usize, before: f64, height: f64) 
     )
 }
 
-/// Misfit of the floor to one level before the jump and one after it, as a share of the misfit to a
-/// single level.
+/// How badly two levels, one before and one after the jump, fit the floor: their misfit divided by
+/// the misfit of a single level for the whole floor.
 fn unexplained(levels: &[f64], at: usize) -> f64 {
     let misfit = |part: &[f64]| {
         let level = median(part);

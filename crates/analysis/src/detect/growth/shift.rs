@@ -1,20 +1,20 @@
 //! Checks whether all samples moved up, or whether samples only missed the floor for a while.
 //!
 //! A floor is estimated from the few samples on it, so a rise of the floor is checked against all
-//! samples in three ways: how unlikely it is that no step returned to the old floor if that floor
-//! still existed, whether the mean of the samples rose as well, and whether their peaks did. When
-//! the sampling interval happens to match the step length, samples can miss the floor for long, but
-//! then they miss the peaks too.
+//! samples in three ways. The first check assumes that the old floor still exists, and computes how
+//! unlikely it then is that no step returned to it. The other two check whether the mean and the
+//! peaks of the samples rose as well. When the sampling interval happens to match the step length,
+//! samples can miss the floor for long, but then they miss the peaks too.
 
 use stormlog_format::whole_count;
 
 use crate::detect::evidence::series::Series;
 
-/// Largest log-odds in favour of a rise that one step without a sample on the old floor
-/// contributes.
+/// One step without a sample on the old floor adds at most this much to the log-odds in favour of a
+/// rise.
 const MAX_SURPRISE_PER_STEP: f64 = 3.0;
-/// Weight, in steps, of the prior probability in [`stays_away`]: the share of the steps without a
-/// sample on the floor among all steps.
+/// In [`stays_away`], the overall share of steps without a sample on the floor counts as much as
+/// this many observed steps.
 const KNOWN_STEPS: f64 = 4.0;
 /// Maximum log-odds that the mean and the peaks of the samples can each add in favour of a rise.
 const MAX_MOVED: f64 = 3.0;
@@ -58,8 +58,9 @@ pub(crate) struct Support {
 }
 
 impl Support {
-    /// The sum of the three log-odds, each limited. Evaluations and batch sizes also move the mean
-    /// and the peaks, so these may contradict a rise but add only a little in its favour.
+    /// The sum of the three log-odds, each with an upper limit. Evaluations and batch sizes also
+    /// move the mean and the peaks. The mean and the peaks may therefore contradict a rise
+    /// strongly, but add only a little in its favour.
     pub(crate) fn odds(&self) -> f64 {
         self.absence.min(MAX_ABSENCE) + self.mean.min(MAX_MOVED) + self.peaks.min(MAX_MOVED)
     }
@@ -86,12 +87,12 @@ pub(crate) fn support(series: &Series, rise: &Rise) -> Support {
     }
 }
 
-/// The log-likelihood ratio of the missing samples on the old floor: high when their absence is
-/// unlikely to be chance.
+/// Compares two explanations for missing samples on the old floor: the floor rose, or the samples
+/// missed it by chance. Returns their log-likelihood ratio; a high value favours the rise.
 ///
 /// If the old floor still existed, samples would lie on it as often as before. Sampling at an
-/// interval that matches the step length misses the floor many times in a row, so the length of
-/// earlier absences counts, not only their number.
+/// interval that matches the step length misses the floor in many steps in a row. A step that
+/// misses the floor is therefore less surprising after another step that missed it.
 fn absence(before: &[f64], after: &[f64], rise: &Rise) -> f64 {
     let visits = |samples: &[f64]| visits(samples, rise.line, rise.period.max(1.0));
     let (before, after) = (visits(before), visits(after));

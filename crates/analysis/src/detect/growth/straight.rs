@@ -10,7 +10,8 @@ use crate::stats::{largest_fall, median, theil_sen};
 /// Longest series that is examined sample by sample. Longer series are first reduced to the minima
 /// of groups of samples.
 const MAX_CELLS: usize = 960;
-/// Number of onsets tried, and how late they may lie, as a share of the track.
+/// Number of onsets tried, and the part of the track in which they lie, as a share counted from the
+/// start of the track.
 const ONSETS: u32 = 20;
 const LATEST_ONSET: f64 = 0.75;
 /// Minimum number of samples in the growing part of a series, and in each of the time blocks that
@@ -25,20 +26,20 @@ const MAX_FALL: f64 = 0.1;
 const MIN_RISES: f64 = 0.85;
 /// Smallest share of rising blocks in the quick check of the last quarter, which has few blocks.
 const MIN_RISES_AT_END: f64 = 0.7;
-/// Smallest growth rate in the last third and largest in the first third of the growth, as
-/// multiples of the overall rate.
+/// Limits for the growth rate, as multiples of the overall rate: at least `MIN_LATE` in the last
+/// third of the growth, and at most `MAX_EARLY` in the first third.
 const MIN_LATE: f64 = 0.5;
 const MAX_EARLY: f64 = 2.0;
-/// Number of time blocks at the end that must still rise, and the smallest share of the overall
-/// growth rate that they must keep.
+/// Over the last `TAIL` time blocks, memory must still grow at `MIN_TAIL` times the overall growth
+/// rate or faster.
 const TAIL: usize = 3;
 const MIN_TAIL: f64 = 0.35;
 /// At most the last `1 / SHUTDOWN` of the samples may belong to the program's shutdown.
 const SHUTDOWN: usize = 20;
 
 /// Garbage collection is searched for in `BLOCKS_BEFORE` time blocks before the growth: a rise over
-/// `RISING` blocks, then a fall. After the rise, memory must fall by at least `MIN_COLLECTED` of
-/// the growth, and the rise must be at least `MIN_CLIMB` of the fall.
+/// `RISING` blocks, then a fall. The fall must be at least `MIN_COLLECTED` times the growth, and
+/// the rise before it at least `MIN_CLIMB` times the fall.
 const BLOCKS_BEFORE: usize = 24;
 const RISING: usize = 4;
 const MIN_COLLECTED: f64 = 0.5;

@@ -14,11 +14,12 @@ const MIN_KNOTS: usize = 8;
 /// Minimum number of knots (points of the floor) before an onset needed to determine the level
 /// before the growth.
 const MIN_KNOTS_BEFORE: usize = 4;
-/// Onsets are tried from the start of the run up to this share of the run before its end. The share
-/// is smaller than the shortest duration of growth that is reported, so that a rise that is too
-/// short is fitted with its late onset, and not as longer growth.
+/// The latest onset that is tried lies this share of the run before the end of the run. The share
+/// is smaller than the shortest duration of growth that is reported. A rise that is too short to be
+/// reported is therefore fitted with its late onset, and not as longer growth.
 const LATEST_ONSET: f64 = 0.2;
-/// Number of onsets tried: first over the whole run, then again around the best one.
+/// The onsets that are tried divide the time range of possible onsets into this many parts. A
+/// second pass divides the range around the best onset into as many parts.
 const ONSETS: u32 = 16;
 /// Number of start times (onsets) of the growth that are tried when its rate is already known.
 const PACED_ONSETS: u32 = 24;
@@ -230,8 +231,8 @@ fn onset_range(floor: &Floor, signals: &Signals) -> (f64, f64) {
     )
 }
 
-/// The part of a time range that lies within one step of time `t`, when the range is divided into
-/// `count` steps.
+/// The part of a time range that is near to time `t`: at most one `count`-th of the range before
+/// `t` or after it.
 fn around(t: f64, (first, last): (f64, f64), count: u32) -> (f64, f64) {
     let step = (last - first) / f64::from(count);
     ((t - step).max(first), (t + step).min(last))

@@ -10,10 +10,10 @@ use crate::timeline;
 /// Maximum number of other ranks that a rank is compared with. Comparing with more ranks would not
 /// change the result.
 const MOST_ASKED: usize = 32;
-/// Minimum number of other ranks needed to decide whether an excursion (a short rise of memory) of
-/// one rank is usual.
+/// An excursion (a short rise of memory) of one rank can count as shared only if at least this many
+/// other ranks have samples from the same time.
 const FEWEST_ASKED: usize = 2;
-/// An excursion is usual when at least this share of the compared ranks shows it.
+/// An excursion counts as shared when at least this share of the compared ranks shows it.
 const USUAL_SHARE: f64 = 0.5;
 /// Share of an excursion's height that another rank must reach to count as showing the same
 /// excursion.
@@ -98,8 +98,8 @@ impl<'e> Company<'e> {
 
 impl Member<'_> {
     /// Converts a memory level of another rank to the equivalent level of this rank. Allocated
-    /// memory scales with the rank's part of the model; hidden memory differs between ranks by a
-    /// constant.
+    /// memory is scaled by the ratio of the medians of the two ranks; hidden memory is shifted by
+    /// the difference of their medians.
     fn as_high_as(&self, level: f64, other: &Self, channel: Channel) -> f64 {
         match channel {
             Channel::Allocated => level * self.typical / other.typical.max(1.0),

@@ -14,14 +14,15 @@ const MIN_HEIGHT: f64 = 0.018;
 /// Smallest distance between the highest ordinary sample and the lowest sample of any excursion, as
 /// a share of the device.
 const MIN_GAP: f64 = 0.5 * MIN_HEIGHT;
-/// Longest duration of an excursion, in samples or as a share of the run; the larger of the two
-/// limits applies.
+/// Longest duration of an excursion: `MAX_SAMPLES` samples or `MAX_SHARE` of the run, whichever is
+/// longer.
 const MAX_SAMPLES: f64 = 9.0;
 const MAX_SHARE: f64 = 0.03;
 /// Maximum number of spikes per run; more excursions are part of the program's normal behaviour.
 const MAX_SPIKES: usize = 3;
-/// Maximum number of excursions of a track, regular ones included. The limit assumes that a run has
-/// at most this many evaluations that rise above the normal peak and are not marked as a phase.
+/// Maximum number of excursions of a track, regular ones included. Evaluations that rise above the
+/// normal peak are excursions too, unless they are marked as a phase; the limit assumes that a run
+/// has at most this many of them.
 const MAX_EVENTS: u32 = 12;
 /// Minimum number of samples needed to tell ordinary samples from unusually high ones.
 const MIN_SAMPLES: usize = 32;
@@ -50,8 +51,8 @@ pub(super) struct Excursion {
 }
 
 impl Excursion {
-    /// The highest sample as recorded minus the range, in bytes: the lowest sample of the excursion
-    /// if the floor stays constant during it.
+    /// The bytes of the highest sample (`level`) minus `range`. The result is the lowest sample of
+    /// the excursion if the floor stays constant during the excursion.
     pub(super) fn lowest(&self) -> f64 {
         self.level - self.range
     }
@@ -84,8 +85,8 @@ struct Heights<'a> {
 ///
 /// Excursions are separated from the ordinary samples by a gap in height. The search sorts the
 /// samples by height and tries the gaps between neighbours in this order, the lowest gap first. A
-/// gap is accepted when only a few short excursions lie above it. Between the samples of ordinary
-/// peaks there is no large gap in height, or only single samples lie above it.
+/// gap is accepted when only a few short excursions lie above it. Ordinary peaks are rejected: the
+/// heights of their samples have no large gap, or only single samples lie above the gap.
 pub(super) fn find(signals: &Signals, channel: Channel, course: &Course) -> Vec<Excursion> {
     let Some(heights) = heights(signals, channel, course) else {
         return Vec::new();
@@ -97,8 +98,8 @@ pub(super) fn find(signals: &Signals, channel: Channel, course: &Course) -> Vec<
         let Some(events) = heights.events(above, longest, signals) else {
             continue;
         };
-        // When the excursions above this gap recur regularly, a spike may still lie above a higher
-        // gap, but none of the regular excursions is a spike.
+        // When the excursions above this gap recur regularly or are too many, none of them is a
+        // spike. A spike may still lie above a higher gap.
         let Some(odd) = rhythm::without_regular(&events, MAX_SPIKES, signals) else {
             regular.extend(events);
             continue;

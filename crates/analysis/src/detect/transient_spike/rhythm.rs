@@ -29,7 +29,8 @@ const BEATS_AFTER: f64 = 1.7;
 ///
 /// After the warm-up, up to `most` irregular excursions are allowed when there is no rhythm, or
 /// when each of them is much higher than the excursions of the rhythm. Otherwise only one is
-/// allowed, because a badly sampled rhythm looks irregular. One more is allowed during the warm-up.
+/// allowed, because a badly sampled rhythm looks irregular. In addition, one irregular excursion is
+/// allowed during the warm-up.
 pub(super) fn without_regular(
     events: &[Excursion],
     most: usize,
@@ -94,7 +95,8 @@ fn is_rhythm(events: &[Excursion], signals: &Signals) -> bool {
     }
     let beat = beat_of(events);
     let slack = slack_of(beat, signals);
-    // When no sample falls into an excursion of the rhythm, its neighbours are two beats apart.
+    // When no sample falls into an excursion of the rhythm, the excursions before and after it are
+    // two beats apart, so every multiple of the beat is accepted.
     let is_even = events.windows(2).all(|w| {
         let gap = w[1].from - w[0].from;
         off_beat(gap, beat) <= slack

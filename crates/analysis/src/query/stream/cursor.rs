@@ -1,5 +1,5 @@
-//! Reads a chain, which is a list of files of one source whose events follow each other in time, in
-//! a thread of its own.
+//! Reads a chain of files in a thread of its own. A chain is a list of files of one source whose
+//! events follow each other in time.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -82,7 +82,7 @@ impl PartialEq for Row {
 impl Eq for Row {}
 
 impl Cursor {
-    /// Reads until a full window of events is waiting, or until the end of the chain.
+    /// Receives events until at least `window` events are pending, or until the end of the chain.
     pub(super) fn fill(&mut self, window: usize, store: &Store) {
         let source = &store.catalog().sources[self.source];
         while !self.has_ended && self.pending.len() < window {

@@ -112,14 +112,15 @@ pub(super) fn chains(source: usize, mut files: Vec<(i64, &PathBuf)>, waiting: &m
 }
 
 /// Examines a file without a manifest in one pass, and returns its sessions and the time of its
-/// first event. `None` when the file must be loaded instead, because it cannot be read or its
-/// events are too far out of order for the window.
+/// first event. `None` when the file must be loaded instead, because it cannot be read, or because
+/// its events are too far out of order to be sorted in a window of `LEAST_WINDOW` events.
 pub(super) fn survey(source: &Source) -> Option<(Homes, Option<i64>)> {
     let mut stopped: HashMap<Text, bool> = HashMap::new();
     let (mut first_ns, mut latest_ns) = (None::<i64>, i64::MIN);
-    // A checkpoint is every `LEAST_WINDOW / 4` events. `latest_before` has the latest time seen up
-    // to each of the last two checkpoints, `settled_ns` that up to the checkpoint before them. An
-    // event earlier than `settled_ns` is too far out of order for the window.
+    // A checkpoint follows every `LEAST_WINDOW / 4` events, and remembers the latest time seen so
+    // far. `latest_before` has the times of the last two checkpoints, `settled_ns` the time of the
+    // checkpoint before them. An event earlier than `settled_ns` is too far out of order for the
+    // window.
     let mut latest_before: VecDeque<i64> = VecDeque::new();
     let mut settled_ns = i64::MIN;
     let mut is_sortable = true;

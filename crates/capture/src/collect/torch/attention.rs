@@ -13,15 +13,16 @@ use crate::record::rising::{Rise, Rising};
 const NONE: i64 = -1;
 const ANY: i64 = -2;
 
-/// Detects a rising level of memory at the ends of steps, from ten readings a second in blocks of
-/// half a second. In a program without a leak, the level of memory is the same at the end of every
-/// step.
+/// Detects a rising level of memory at the ends of steps. The allocator is read at most ten times a
+/// second there, so a block of five readings covers about half a second or more. In a program
+/// without a leak, the level of memory is the same at the end of every step.
 pub(super) fn level_at_steps() -> Rising {
     Rising::new(5, 6)
 }
 
-/// Detects a rising level of memory from readings at any time, by the lowest reading of each block
-/// of about a second, because only the lowest reading shows what stays allocated.
+/// Detects a rising level of memory from readings at any time. A block of eight readings covers
+/// about a second. The lowest readings of the blocks are compared, because only the lowest reading
+/// shows what stays allocated.
 pub(super) fn level_anywhere() -> Rising {
     Rising::new(8, 6)
 }
@@ -34,8 +35,9 @@ pub struct Attention {
     rise: Mutex<Option<Rise>>,
 }
 
-/// A step at which the watcher is called; [`Attention::answer`] receives whether the watcher wants
-/// to be called at the next step too.
+/// A step at which the watcher is called. After the call, this value is passed to
+/// [`Attention::answer`], together with the watcher's answer: whether it wants to be called at the
+/// next step too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attended {
     before: i64,

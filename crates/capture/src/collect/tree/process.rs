@@ -102,8 +102,8 @@ struct Walk {
     per_byte: f64,
 }
 
-/// The command and the memory of a process's parent, by which a forked process and the memory that
-/// it inherited are recognized.
+/// The command and the anonymous memory of a process's parent. A process with the same command as
+/// its parent is taken for a fork of it, and has inherited at most the parent's anonymous memory.
 pub(super) struct Ancestor<'a> {
     pub(super) command: &'a [u8],
     pub(super) anonymous: u64,
@@ -189,8 +189,9 @@ impl Process {
         true
     }
 
-    /// The bytes that this process adds to the tree's total, and whether shared pages are certainly
-    /// counted at most once.
+    /// The bytes that this process adds to the tree's total, and whether they are its proportional
+    /// share. If its share is not known, they are its anonymous memory without the part that it
+    /// inherited from its parent; its shared memory is not included then.
     pub(super) fn counted_once(&mut self) -> (u64, bool) {
         self.walk_when_affordable();
         let now = self.parts.unreclaimable();

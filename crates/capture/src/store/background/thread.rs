@@ -31,7 +31,8 @@ const LAST_TRIES: Duration = Duration::from_millis(200);
 const OPEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// What the writing thread learns when it empties the queue: how many events were dropped because
-/// the queue was full, and which flushes and which end of the session were requested.
+/// the queue was full, how many flushes were requested so far, and the status with which the
+/// session shall end, if its end was requested.
 struct Work {
     overflow: u64,
     flushes_wanted: u64,
@@ -94,7 +95,8 @@ pub(super) fn write_in_background(
 }
 
 impl Thread<'_> {
-    /// Waits at most `sleep` for events or requests, and takes all that are there.
+    /// Waits at most `sleep` for events or requests. Then takes all events from the queue and
+    /// returns the requests.
     fn take_work(&mut self, sleep: Duration) -> Work {
         let mut state = self.shared.lock();
         let is_idle = state.queue.len() < self.shared.batch

@@ -1,10 +1,10 @@
 //! Rewrites a group of closed segments into one segment, in short parts with pauses between them.
 //!
 //! A first pass over the segments selects the lines that stay; a second pass copies these lines
-//! unchanged to a temporary file. Each pass over the segments reads blocks of [`BLOCK`] bytes, so
-//! memory is bounded by the longest line, one bit per line and the tracks of
-//! [`select`](super::select). The old segments stay unchanged until the writer has announced the
-//! rewrite in the manifest.
+//! unchanged to a temporary file. Each pass reads blocks of [`BLOCK`] bytes, so large
+//! segments do not fill the memory. A rewrite needs memory for the longest line, one bit for each
+//! line, and the tracks that [`select`](super::select) follows. The old segments stay unchanged
+//! until the writer has announced the rewrite in the manifest.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -51,7 +51,8 @@ enum Pass {
     Select(Blocks, Box<Selection>),
     Copy(Blocks, Selected, Output),
     Done(Outcome),
-    /// The state of a rewrite after an error, and while one state is replaced by the next.
+    /// The rewrite has failed. [`Rewrite::work`] also sets this state while it computes the next
+    /// one, so that the state remains when an error occurs.
     Failed,
 }
 

@@ -54,7 +54,7 @@ enum Series {
     Steps(Option<i64>),
 }
 
-/// The lines of one time interval of a track that are kept so far.
+/// The lines that are kept so far in one time interval of a track.
 #[derive(Debug)]
 struct Interval {
     number: i64,
@@ -203,8 +203,8 @@ impl Selected {
 pub(super) struct Sample<'a> {
     session_id: &'a [u8],
     timestamp_ns: i64,
-    /// The rank, device, process and series that the sample belongs to; the number of the session
-    /// is not set yet.
+    /// The rank, device and process of the sample, and whether it is a regular sample or one at the
+    /// end of a step; the number of the session is not set yet.
     track: Track,
     /// The sample's allocated, used and reserved bytes.
     values: [Option<i64>; 3],

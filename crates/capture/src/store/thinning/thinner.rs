@@ -1,8 +1,8 @@
 //! Thins a sink on the background thread of the sink, for a few milliseconds at a time.
 //!
 //! Thinning reads and copies segments without the sink's writer, so an append never waits for
-//! thinning. A rewrite of segments needs the writer only twice: to announce the rewrite in the
-//! manifest, and to update its list of segments.
+//! thinning. A rewrite of segments needs the writer only for short calls: to choose the segments,
+//! to announce the rewrite in the manifest, and to update the writer's list of segments.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -18,8 +18,8 @@ const SLICE: Duration = Duration::from_millis(10);
 /// The pause between two periods of thinning, which leaves the processor to the watched program.
 const PAUSE: Duration = Duration::from_millis(30);
 
-/// A function of the sink that calls another function with the sink's writer, or does nothing while
-/// the sink has no writer.
+/// Gives access to the sink's writer: calls the given function with the writer, or does nothing
+/// while the sink has no writer.
 pub(crate) type Access<'a> = dyn FnMut(&mut dyn FnMut(&mut Writer)) + 'a;
 
 /// Performs thinning in short parts. Between two calls of [`work`](Self::work), it keeps the

@@ -9,10 +9,10 @@ use crate::files::Durability;
 use crate::store::error::SinkError;
 use crate::store::manifest;
 
-/// How many replacements of the manifest may follow each other directly while many events arrive;
-/// then at most [`MANIFESTS_PER_SECOND`] are allowed. The counts in the manifest may be late
-/// because of this limit; the events themselves are not, because they are written to the segment
-/// first.
+/// How many times the manifest may be replaced without a pause while many events arrive; after
+/// that, at most [`MANIFESTS_PER_SECOND`] replacements a second are allowed. The counts in the
+/// manifest may be late because of this limit; the events themselves are not, because they are
+/// written to the segment first.
 const MANIFEST_BURST: f64 = 64.0;
 const MANIFESTS_PER_SECOND: f64 = 20.0;
 

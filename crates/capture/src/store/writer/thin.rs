@@ -125,8 +125,8 @@ impl Writer {
         self.claim.segments()
     }
 
-    /// Called when the sink ends, before the process may end; see
-    /// [`Claim::wait_for_replaced_segments`].
+    /// Waits for a thread that replaces segments ([`Claim::wait_for_replaced_segments`]). Called
+    /// when the sink ends, because the process may end soon afterwards.
     ///
     /// [`Claim::wait_for_replaced_segments`]: crate::store::lock::Claim::wait_for_replaced_segments
     pub(crate) fn wait_for_replaced_segments(&self) {

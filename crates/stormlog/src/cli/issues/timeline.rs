@@ -24,8 +24,9 @@ struct Window {
 }
 
 impl Window {
-    /// The time range to show: 30 seconds before and after a single moment, or the time span of a
-    /// finding and the same length before it.
+    /// The time range to show. For a single moment, it begins 30 seconds before and ends 30 seconds
+    /// after the moment. For a finding with a duration, it contains the finding and an equally long
+    /// time before the finding.
     fn of(link: &EvidenceLink) -> Option<Self> {
         let at_ns = link.timestamp_ns?;
         let end = link.metadata.get("end_ns").and_then(Value::as_int);

@@ -19,7 +19,7 @@ pub(crate) struct Names {
     /// The value of the field `source` of recorded sessions, which names the program that recorded
     /// them.
     pub(crate) session_source: &'static str,
-    /// The kind of bundle (directory of files) that the `diagnose` subcommand of the command
+    /// The kind of bundle (directory of files) that `tfmemprof diagnose` or `jaxmemprof diagnose`
     /// writes.
     pub(crate) flavour: Flavour,
 }

@@ -7,7 +7,7 @@ use stormlog_analysis::query::{DEFAULT_WINDOW_NS, EVIDENCE_KINDS, GroupBy, Metri
 use super::output::{Flat, Nested};
 use crate::cli::sources::Sources;
 
-/// List runs: one per stormlog_run.json, and one per job of the other sessions
+/// List runs: one per stormlog_run.json; other sessions are grouped by job id
 #[expect(
     clippy::doc_markdown,
     reason = "the help prints this comment as plain text, without Markdown"
@@ -89,7 +89,7 @@ pub(super) struct Sessions {
     /// Only of this world size
     #[arg(long)]
     pub(super) world_size: Option<i64>,
-    /// Only from sources of this kind
+    /// Only from artifacts of this kind, such as sink
     #[arg(long)]
     pub(super) source_kind: Option<String>,
     /// Only sessions that an OOM bundle names
@@ -137,7 +137,7 @@ pub(super) struct Events {
     /// Only events that are not alerts
     #[arg(long)]
     pub(super) no_has_alert: bool,
-    /// Only with this health in the metadata
+    /// Only with this health of the collector in the metadata, such as degraded
     #[arg(long)]
     pub(super) collector_health_status: Option<String>,
     /// Only with this backend in the metadata
@@ -220,7 +220,7 @@ pub(super) struct Summary {
     pub(super) group_by: Option<String>,
 }
 
-/// List what happened around a moment: surest relation first, then nearest in time
+/// List what happened around a moment, sorted by confidence, then by distance in time
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   stormlog query correlate runs/ --at-ns 1762000507000000000
@@ -244,7 +244,7 @@ pub(super) struct Correlate {
     /// Include other sessions of the job (distributed), or not (session)
     #[arg(long, value_parser = ["session", "distributed"], default_value = "session")]
     pub(super) scope: String,
-    /// Time before and after the moment
+    /// Nanoseconds before and after the moment
     #[arg(long, default_value_t = DEFAULT_WINDOW_NS, value_parser = clap::value_parser!(i64).range(0..))]
     pub(super) window_ns: i64,
     /// Only evidence of this kind; repeatable

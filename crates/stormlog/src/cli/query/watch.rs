@@ -1,5 +1,5 @@
-//! `stormlog query watch`: prints alerts, degraded collectors, OOMs and findings of running
-//! recordings as they arrive.
+//! `stormlog query watch`: prints alerts, degraded collectors (which can no longer read all of
+//! their counters), OOMs and findings of running recordings as they arrive.
 
 use std::time::{Duration, Instant};
 

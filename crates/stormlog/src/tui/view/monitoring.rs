@@ -258,8 +258,8 @@ fn health(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(lines), inner);
 }
 
-/// Describes the health of the collectors: how many have each status, and the reason of the worst
-/// one, with its rank.
+/// Describes the health of the collectors: how many have each status, and for the collector with
+/// the worst status its rank and the reason.
 fn collectors(model: &Model) -> Vec<Line<'static>> {
     let monitor = &model.monitor;
     if monitor.health.is_empty() {

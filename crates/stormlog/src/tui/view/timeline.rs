@@ -17,8 +17,8 @@ use crate::tui::points::Columns;
 
 /// The width of the memory axis left of the plot, in columns.
 const SCALE: u16 = 10;
-/// The largest distance in columns between two samples that a line joins; a sampling gap is drawn
-/// much wider and is not joined.
+/// A line joins two neighbouring samples only if their distance is less than this many columns. The
+/// samples on both sides of a sampling gap are farther apart and are not joined.
 const JOINED: f64 = 12.0;
 /// A memory limit above this multiple of the peak is not drawn, because it would flatten the curve.
 const NEAR: i64 = 4;

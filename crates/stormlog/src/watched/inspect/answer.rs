@@ -48,7 +48,8 @@ pub(super) struct Answer {
     #[serde(skip)]
     pub(super) pid: u32,
     seconds: f64,
-    /// The growth of the process in bytes, and the part of the growth that Python objects explain.
+    /// The growth of the memory of the process in bytes, and the part of this growth that Python
+    /// objects explain.
     #[serde(rename = "grown_bytes")]
     grown: i64,
     #[serde(rename = "objects_bytes")]

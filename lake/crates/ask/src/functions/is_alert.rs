@@ -13,8 +13,8 @@ use stormlog_format::{Map, Text, Value, classify};
 
 use crate::columns::Texts;
 
-/// Applies the rule of the format crate, which reads the event type and the severity in the
-/// metadata.
+/// The SQL function. It decides like `classify::is_alert` of the format crate, by the event type
+/// and by the severity in the metadata.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct IsAlert {
     signature: Signature,

@@ -47,8 +47,8 @@ impl PackedRows {
         let columns = fields
             .zip(values)
             .map(|(field, value)| match field.data_type() {
-                // The type of a list can differ from the wanted type only in the name of the list's
-                // item field, so no conversion is needed.
+                // A list is not converted. Its type can differ from the wanted type in one way
+                // only: Arrow's field for the items of the list may have another name.
                 DataType::List(_) => Ok(ArrayRef::clone(value)),
                 wanted => Ok(cast(value, wanted)?),
             });

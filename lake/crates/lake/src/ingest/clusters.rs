@@ -32,7 +32,7 @@ pub(super) fn clusters(units: &[Unit], catalog: &Catalog) -> Vec<Vec<usize>> {
         .map(|(index, unit)| (unit.path.as_path(), index))
         .collect();
     for (index, unit) in units.iter().enumerate() {
-        // A sink belongs to one recording together with the sinks and bundles inside its folder.
+        // Sinks and bundles inside the folder of a sink belong to the same recording as that sink.
         let mut above = unit.path.ancestors().skip(1).take(4);
         if let Some(holder) = above.find_map(|folder| by_path.get(folder)) {
             join(&mut parents, *holder, index);

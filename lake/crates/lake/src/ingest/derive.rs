@@ -25,8 +25,9 @@ use super::plan::Unit;
 use super::rows::day;
 use super::table_rows::{Row, batch};
 
-/// Recordings of one run that have more bytes on disk than this together are not analysed, because
-/// an event takes about a third of its text in memory, and the analysis as much again.
+/// If the recordings of a run together have more bytes on disk than this, the run is not analysed,
+/// because that would take too much memory: the loaded events take about a third of the bytes on
+/// disk, and the analysis takes as much again.
 pub(super) const LARGEST_ANALYSIS: u64 = 512 << 20;
 
 /// The largest `metadata.json` of an OOM bundle that is stored, in bytes.
@@ -77,8 +78,8 @@ impl Cluster<'_> {
         pieces.map(|piece| piece.bytes).sum()
     }
 
-    /// Analyses the cluster and adds its rows. `damage` has the damage of each unit as JSON, by unit
-    /// id, and `parsed` the files that are in memory.
+    /// Analyses the cluster and adds its rows. `damage` contains the damage of each unit as JSON,
+    /// by unit id; `parsed` contains the files that were parsed already and are still in memory.
     pub(super) fn derive(
         &self,
         damage: &HashMap<String, Vec<Value>>,
@@ -187,8 +188,9 @@ impl Cluster<'_> {
         self.catalog.sources.get(unit.source?)
     }
 
-    /// The attachments in the sidecar files beside a unit. A sidecar in a folder above several
-    /// units belongs to the first of them.
+    /// The attachments in the files `stormlog_attachments.json` (sidecars) beside a unit, which
+    /// link to data of other tools. A sidecar in a folder above several units belongs to the first
+    /// of them.
     fn attachments(&self, unit: &Unit) -> Option<String> {
         let is_first = |sidecar: &Text| {
             let sidecar = sidecar.to_string();
@@ -531,9 +533,9 @@ impl Runs {
     }
 }
 
-/// The id of a run: the one that it records itself, or else its job, or else its first session, so
-/// that it is the same for all ranks, wherever and whenever they are ingested. Several attempts of
-/// one job have the same run id and differ in their start time.
+/// The id of a run: the run id in its recordings, or else its job id, or else the id of its first
+/// session. Therefore all ranks have the same run id, wherever and whenever they are ingested.
+/// Several attempts of one job have the same run id and differ in their start time.
 fn run_id(run: &RunReport, loaded: &[&LoadedSession]) -> String {
     let recorded = of_run(run, loaded).find_map(run_id_of);
     let first = run

@@ -23,7 +23,8 @@ pub(super) fn hash(parts: &[&[u8]]) -> String {
     hex(&digest.finalize())
 }
 
-/// A number made from a hash; it is never negative, because versions in a Delta log are not.
+/// A number made from a hash. It is never negative, because it is stored as the version of a
+/// transaction in a Delta log.
 pub(super) fn number(parts: &[&[u8]]) -> i64 {
     let text = hash(parts);
     i64::from_str_radix(&text[..15], 16).unwrap_or(0)

@@ -45,7 +45,7 @@ struct File {
 
 impl Rewrite<'_> {
     /// Rewrites the files that contain rows of the sources, without these rows. Returns the actions
-    /// that remove the old files; the remaining rows are in the writer.
+    /// that remove the old files. The rows to keep are given to `writer`.
     pub(super) async fn run(
         &self,
         writer: &mut RecordBatchWriter,
@@ -73,7 +73,8 @@ impl Rewrite<'_> {
         Ok(removed)
     }
 
-    /// The files that may contain rows of the sources, by the least and the greatest id in the log.
+    /// The files that may contain rows of the sources. The table's log has the least and the
+    /// greatest source id of each file.
     fn candidates(&self) -> Result<Vec<File>, DeltaTableError> {
         let rows = single_files(self.table, self.opened)
             .map_err(|error| DeltaTableError::Generic(error.to_string()))?;

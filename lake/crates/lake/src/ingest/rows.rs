@@ -21,7 +21,7 @@ const NS_A_DAY: i64 = 86_400_000_000_000;
 
 /// The date of a time in UTC, in days since 1970-01-01.
 pub(super) fn day(timestamp_ns: i64) -> i32 {
-    // The conversion cannot fail, because 292 years, the range of a time, are about 100,000 days.
+    // The conversion cannot fail: a time is at most 292 years from 1970, about 100,000 days.
     i32::try_from(timestamp_ns.div_euclid(NS_A_DAY)).unwrap_or(0)
 }
 
@@ -211,7 +211,8 @@ impl TextColumn {
     }
 }
 
-/// Consecutive rows with the same day and the same origin (session, process, rank and device).
+/// Consecutive rows with the same day and the same origin (session, process, rank and device). A
+/// run of rows has nothing to do with the run of a job.
 #[derive(Clone, Copy)]
 struct Run<'a> {
     origin: &'a Origin,
@@ -220,8 +221,8 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Adds the row of an event to the current run. If the event belongs to another run, that run
-    /// begins, and the run before it is returned.
+    /// Adds the row of an event to the current run of rows. If the event has another day or origin,
+    /// a new run of rows begins, and the one before it is returned.
     fn extend(current: &mut Option<Self>, event: EventRef<'a>) -> Option<Self> {
         let (origin, day) = (event.origin(), day(event.timestamp_ns()));
         match current {
@@ -259,8 +260,8 @@ struct EventColumns {
 }
 
 impl EventColumns {
-    /// Adds the columns that differ between events, and counts the rows of the current run, whose
-    /// other columns [`end_run`](Self::end_run) adds.
+    /// Adds the values of an event that differ from row to row, and counts the row in the current
+    /// run of rows. [`end_run`](Self::end_run) adds the values that are equal in the whole run.
     fn push<'a>(
         &mut self,
         source_id: &str,
@@ -362,8 +363,8 @@ struct StepColumns {
 }
 
 impl StepColumns {
-    /// Adds the columns that differ between steps, and counts the rows of the current run, whose
-    /// other columns [`end_run`](Self::end_run) adds.
+    /// Adds the values of a step that differ from row to row, and counts the row in the current
+    /// run of rows. [`end_run`](Self::end_run) adds the values that are equal in the whole run.
     fn push<'a>(
         &mut self,
         source_id: &str,

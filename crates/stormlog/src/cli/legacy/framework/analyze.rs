@@ -37,10 +37,10 @@ pub(crate) struct Arguments {
     /// File written by 'track' or 'monitor'
     #[arg(long, value_name = "FILE")]
     input: PathBuf,
-    /// Detect leaks and patterns
+    /// Detect leaks and patterns of memory use
     #[arg(long)]
     detect_leaks: bool,
-    /// Compute scores and suggestions
+    /// Compute an efficiency score and suggestions
     #[arg(long)]
     optimize: bool,
     /// Draw the timeline
@@ -54,8 +54,9 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// The folder and the file name for the picture of the timeline, as flags of `jaxmemprof` give
-/// them. With a name, the picture is drawn even without `--visualize`.
+/// The folder and the file name for the picture of the timeline, from the flags `--output` and
+/// `--plot` of `jaxmemprof analyze`. If a name is given, the picture is drawn even without
+/// `--visualize`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Picture<'a> {
     pub(crate) folder: Option<&'a Path>,

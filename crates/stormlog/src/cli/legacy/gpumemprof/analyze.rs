@@ -61,7 +61,8 @@ enum FileFormat {
     Text,
 }
 
-/// What the input contains: telemetry, with the report about it, or something else.
+/// The result of reading the input: a report about its telemetry, or, without telemetry, what else
+/// was found in the input.
 enum Outcome {
     Analyzed(Box<Report>, Box<Analyses>, Vec<Loaded>),
     /// The input has no telemetry. Contains the top-level keys if the input is a JSON object.
@@ -132,8 +133,8 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(exit)
 }
 
-/// Draws pictures. stormlog 0.3.9 draws only the ranks side by side; the timeline is an addition of
-/// Stormlog.
+/// Draws the timeline and, for several ranks, a picture that compares the ranks. stormlog 0.3.9
+/// draws only the comparison of the ranks.
 fn visualize(
     arguments: &Arguments,
     outcome: &Outcome,

@@ -1,5 +1,5 @@
-//! `gpumemprof diagnose`: writes the bundle of stormlog 0.3.9, with a verdict on the whole recorded
-//! time.
+//! `gpumemprof diagnose`: writes the same bundle files as stormlog 0.3.9, and adds a verdict on the
+//! whole recorded time.
 
 use crate::Exit;
 use crate::cli::diagnose::{Common, Device, diagnose};

@@ -1,5 +1,5 @@
-//! `jaxmemprof diagnose`: writes the bundle of stormlog 0.3.9, with a verdict on the whole recorded
-//! time.
+//! `jaxmemprof diagnose`: writes the same bundle files as stormlog 0.3.9, and adds a verdict on the
+//! whole recorded time.
 
 use super::needs_jax;
 use super::selector::{Selector, selector};

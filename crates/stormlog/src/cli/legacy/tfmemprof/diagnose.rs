@@ -1,5 +1,5 @@
-//! `tfmemprof diagnose`: writes the bundle of stormlog 0.3.9, with a verdict on the whole recorded
-//! time.
+//! `tfmemprof diagnose`: writes the same bundle files as stormlog 0.3.9, and adds a verdict on the
+//! whole recorded time.
 
 use super::device;
 use crate::Exit;
