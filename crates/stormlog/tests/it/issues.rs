@@ -316,8 +316,14 @@ fn the_gate_compares_with_a_baseline() {
         "old",
         "--min-severity",
         "critical",
+        "--fail-on",
+        "open",
     ];
-    assert_eq!(call(folder.path(), &check).code, Some(0));
+    let passed = call(folder.path(), &check);
+    assert_eq!(
+        (passed.code, passed.out.as_str()),
+        (Some(0), "passed: no open issues\n")
+    );
     let check = ["issues", "check", "runs", "--baseline", "nowhere.json"];
     assert_eq!(call(folder.path(), &check).code, Some(1));
     let diff = call(folder.path(), &["issues", "diff", "old", "runs", "--json"]).json();

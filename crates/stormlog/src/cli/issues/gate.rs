@@ -106,7 +106,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     if arguments.save {
         found.save(&arguments.set.sidecar())?;
     }
-    print(arguments.form.format(), &failing, console)?;
+    print(arguments, &failing, console)?;
     Ok(exit)
 }
 
@@ -174,13 +174,16 @@ fn known_before(path: &Path, console: &mut Console<'_>) -> anyhow::Result<States
 }
 
 fn print(
-    format: ListFormat,
+    arguments: &Arguments,
     failing: &[(Failing, Issue)],
     console: &mut Console<'_>,
 ) -> anyhow::Result<()> {
     let issues: Vec<Issue> = failing.iter().map(|(_, issue)| issue.clone()).collect();
-    let text = match format {
-        ListFormat::Text if failing.is_empty() => "passed: no new or regressed issues\n".into(),
+    let text = match arguments.form.format() {
+        ListFormat::Text if failing.is_empty() => {
+            let searched: Vec<&str> = arguments.fail_on.iter().map(|kind| kind.as_str()).collect();
+            format!("passed: no {} issues\n", searched.join(" or "))
+        }
         ListFormat::Text => {
             let words: Vec<String> = [Failing::Regressed, Failing::New, Failing::Open]
                 .into_iter()
