@@ -375,7 +375,7 @@ def test_a_pack_is_opened(tmp_path: Path, terminal: Any) -> None:
     shown = terminal(tmp_path, 110, 32, "tui", "sink.stormlog")
     shown.wait_for("open     sink.stormlog", "sessions 4", "ran out of memory")
     shown.keys("5", "r")
-    shown.wait_for("is in a pack, and a pack is not changed")
+    shown.wait_for("is in a pack, which cannot be changed")
     shown.keys("q")
     shown.wait_until_left()
 

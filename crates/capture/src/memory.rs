@@ -8,7 +8,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "an allocator returns raw memory; each block of the reserve has one owner"
+    reason = "an allocator returns raw memory; each block of the memory reserve has one owner"
 )]
 
 use std::alloc::{GlobalAlloc, Layout, System};

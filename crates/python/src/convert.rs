@@ -240,7 +240,7 @@ impl Reading {
             return Ok(value);
         }
         if depth > json::MAX_DEPTH {
-            let message = format!("nested deeper than {} levels", json::MAX_DEPTH);
+            let message = format!("the value is nested deeper than {} levels", json::MAX_DEPTH);
             return Err(raise(object.py(), "InvalidValueError", message));
         }
         // With `Record`, a mapping inside a list is converted to a JSON object only if it is a

@@ -52,7 +52,10 @@ pub(crate) fn project<'py>(
 pub(crate) fn distinct(py: Python<'_>, mappings: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<usize>> {
     let map = |mapping: Bound<'_, PyAny>| match Reading::Record.deep_map(&mapping)? {
         Some(map) => Ok(map),
-        None => Err(wrong_type(py, "a view must be a mapping")),
+        None => Err(wrong_type(
+            py,
+            "resources and correlations must be mappings",
+        )),
     };
     let maps = mappings
         .into_iter()

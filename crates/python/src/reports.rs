@@ -146,7 +146,7 @@ where
 fn fail_on_of(py: Python<'_>, name: &str) -> PyResult<FailOn> {
     FailOn::parse(name).ok_or_else(|| {
         let all = FailOn::ALL.map(FailOn::as_str).join(", ");
-        let message = format!("cannot fail on '{name}': choose one of {all}");
+        let message = format!("unknown value '{name}' in fail_on: choose one of {all}");
         raise(py, "InvalidValueError", message)
     })
 }

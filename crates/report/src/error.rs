@@ -15,7 +15,7 @@ pub enum DrawError {
         "'{0}' is not a time: give seconds since the start (12.5), a duration (2m30s) or a time stamp (2026-11-15T07:02:03Z)"
     )]
     BadMoment(String),
-    #[error("{width}x{height} pixels exceed the largest picture")]
+    #[error("a picture of {width}x{height} pixels is too large to draw")]
     TooLarge { width: u32, height: u32 },
     #[error("cannot rasterize the drawing: {0}")]
     Raster(String),

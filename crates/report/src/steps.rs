@@ -24,8 +24,8 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let (mut scene, rest) = chart::sheet(story, canvas, height, "Memory by step", &subtitle);
     if shown.is_empty() {
         let style = TextStyle::new(13.0, theme.muted());
-        let text = "no steps were recorded; 'stormlog run' counts those of PyTorch's optimizers, \
-                    stormlog.step() those of other loops";
+        let text = "no steps were recorded; 'stormlog run' records the steps of PyTorch's \
+                    optimizers, other loops call stormlog.step()";
         scene.text((rest.x, rest.y + 20.0), style.fit(text, rest.width), style);
         return Ok(scene);
     }

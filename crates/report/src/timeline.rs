@@ -38,7 +38,8 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let mut subtitle = vec![story.subtitle()];
     if story.tracks.len() > MOST_PANELS {
         subtitle.push(format!(
-            "{MOST_PANELS} of {} ranks, affected ones first; --kind ranks shows all",
+            "{MOST_PANELS} of {} ranks, those with alerts or findings first; \
+             --kind ranks shows all",
             story.tracks.len()
         ));
     }

@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the messages describe the variants")]
+#[expect(missing_docs, reason = "the error message of a variant describes it")]
 pub enum ServeError {
     #[error("'{0}' is not an address: give HOST:PORT, such as 127.0.0.1:8321")]
     BadAddress(String),

@@ -7,7 +7,7 @@
 ///
 /// This function must be called only in a process that runs nothing but Stormlog.
 #[cfg(target_env = "gnu")]
-#[expect(unsafe_code, reason = "this call of the C library only sets a number")]
+#[expect(unsafe_code, reason = "mallopt only sets a parameter of the allocator")]
 pub(crate) fn share_one_pool() {
     // SAFETY: mallopt takes two numbers; if it refuses them, the default number of pools stays.
     unsafe {

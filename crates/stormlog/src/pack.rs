@@ -110,7 +110,10 @@ pub(crate) fn write(run: &Path, output: &Path, progress: &dyn Fn(u64)) -> anyhow
     let content = pack::check(file.path()).with_context(cannot_write)?;
     packed.pack_bytes = file.as_file().metadata().with_context(cannot_write)?.len();
     if content != packed.content {
-        return Err(anyhow!("the pack differs from what was packed")).with_context(cannot_write);
+        return Err(anyhow!(
+            "the new pack does not hold exactly the packed files"
+        ))
+        .with_context(cannot_write);
     }
     file.persist(output).with_context(cannot_write)?;
     Ok(packed)
@@ -199,7 +202,7 @@ impl<R: Read> Read for Exact<R> {
         let count = self.inner.read(buffer)?;
         self.left = self.left.saturating_sub(count as u64);
         if count == 0 && self.left > 0 && !buffer.is_empty() {
-            let what = "it was rewritten while it was packed; pack the run again";
+            let what = "the file was rewritten while it was packed; pack the run again";
             return Err(io::Error::other(what));
         }
         Ok(count)

@@ -123,8 +123,9 @@ impl Signals {
 /// Installs a handler that adds one to `came` each time the signal arrives.
 #[expect(
     unsafe_code,
-    reason = "the handler only adds to an atomic, which is safe in a handler; the sender's pid is \
-              set in SIGPIPE and SIGXFSZ, also when the kernel sends them because of a write"
+    reason = "the handler only adds to an atomic, which is safe in a handler; the sender's pid may \
+              be read, because it is set in SIGPIPE and SIGXFSZ, also when the kernel sends them \
+              because of a write"
 )]
 fn count(signal: i32, came: Arc<AtomicU32>) -> std::io::Result<SigId> {
     let own = rustix::process::getpid().as_raw_nonzero().get();

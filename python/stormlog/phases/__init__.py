@@ -243,7 +243,7 @@ def format_phase_path(path: Sequence[str]) -> str:
 
 
 def attribution_of(fields: dict[str, Any] | None) -> PhaseAttribution | None:
-    """An attribution from the fields that the core returns."""
+    """Convert the fields that the Rust core returns to a :class:`PhaseAttribution`."""
     if fields is None:
         return None
     if fields["phase_summary"] is not None:

@@ -236,7 +236,7 @@ fn cut_segments(directory: &Path, listed: &Manifest) -> Vec<(String, i64, i64)> 
         let name = segment.filename.as_str()?;
         let path = directory.join(name);
         // Counting lines takes time, and only a segment with fewer bytes can have fewer lines. It may
-        // have fewer bytes for another reason: secrets are removed from segments that are sent.
+        // have fewer bytes for another reason: packs and uploads contain segments without secrets.
         let bytes = i64::try_from(path.metadata().ok()?.len()).ok()?;
         if bytes >= segment.size_bytes {
             return None;

@@ -149,7 +149,7 @@ type Read<T> = Result<T, String>;
 impl<'a> Object<'a> {
     fn of(value: &'a Value, place: &'a str) -> Read<Self> {
         let map = value.as_map();
-        let map = map.ok_or_else(|| format!("'{place}' must hold objects"))?;
+        let map = map.ok_or_else(|| format!("a JSON object is expected in '{place}'"))?;
         Ok(Self { map, place })
     }
 
@@ -232,7 +232,10 @@ impl<'a> Object<'a> {
             .windows(2)
             .find(|pair| (pair[0].rank, pair[0].device_id) == (pair[1].rank, pair[1].device_id));
         if let Some(pair) = twice {
-            return Err(format!("rank {} is there twice", pair[0].rank));
+            return Err(format!(
+                "'ranks' lists rank {} twice with the same device",
+                pair[0].rank
+            ));
         }
         Ok(Side {
             source: self.text("source")?,

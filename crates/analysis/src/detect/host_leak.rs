@@ -401,8 +401,8 @@ impl HostGrowth<'_> {
         } else {
             let cause = cause.map_or_else(String::new, |words| format!("{words}; "));
             format!(
-                "{name} leaks {rate}{per_step} of {part} since {since}: {cause}grown by \
-                 {grown}{full}"
+                "{name} leaks {rate}{per_step} of {part} since {since}: {cause}{part} has \
+                 grown by {grown}{full}"
             )
         };
         let of_part = match self.part {

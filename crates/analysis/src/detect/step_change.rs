@@ -52,7 +52,8 @@ fn describe(subject: &Subject, channel: Channel, jump: &Jump) -> Finding {
         Channel::Hidden => "Device memory outside the allocator",
     };
     finding.explanation = format!(
-        "{what} jumped by {height} ({share} of the {medium}) and has stayed there for {duration}",
+        "{what} jumped by {height} ({share} of the {medium}) and has stayed at the new level for \
+         {duration}",
         height = words::bytes(jump.height),
         share = words::percent(share),
         medium = subject.medium(),

@@ -31,7 +31,7 @@ pub enum SidecarError {
     NotJson { file: PathBuf, cause: JsonError },
     #[error("'{}' is damaged: {cause}", .file.display())]
     NotStates { file: PathBuf, cause: StateError },
-    #[error("'{}' is in a pack, and a pack is not changed", .file.display())]
+    #[error("'{}' is in a pack, which cannot be changed", .file.display())]
     InPack { file: PathBuf },
 }
 

@@ -91,7 +91,8 @@ fn read_points(
     let mut damage = DamageList::with_most(options.most_damage);
     if times.len() != allocated.len() || times.len() != reserved.len() {
         damage.push(|| {
-            let reason = "the timeline's lists differ in length; their common part is loaded";
+            let reason = "the lists 'timestamps', 'allocated' and 'reserved' of the timeline differ \
+                          in length; only the points that all three lists have are loaded";
             Damage::of_file(file, reason)
         });
     }

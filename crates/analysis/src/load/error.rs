@@ -127,7 +127,10 @@ impl LoadError {
                 "the record is not an object".into()
             }
             Self::EventTooLong { .. } => {
-                format!("longer than {} bytes", super::bytes::LONGEST_LINE)
+                format!(
+                    "the event is longer than {} bytes",
+                    super::bytes::LONGEST_LINE
+                )
             }
             Self::Csv { reason, .. } => reason.clone(),
             Self::NoTelemetryColumns { .. } => {

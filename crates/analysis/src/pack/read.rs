@@ -113,7 +113,7 @@ fn read_entries(tar: &mut Bounded<impl Read>, into: Option<&Path>) -> Result<Con
             return Err(PackError::TooManyFiles);
         }
         if found.files > declared.files || found.bytes > declared.bytes {
-            let what = "the pack contains more than it declares in its header";
+            let what = "the pack contains more files or bytes than its header declares";
             return Err(PackError::Damaged(what.to_owned()));
         }
         match into {

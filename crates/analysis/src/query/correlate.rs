@@ -90,7 +90,7 @@ pub enum CorrelationError {
     WrongTime,
 }
 
-/// A point in time, and the evidence around it.
+/// A point in time, and the events, OOM bundles and attachments recorded around it.
 #[derive(Clone, Debug, Serialize)]
 pub struct CorrelationResult {
     /// The point in time that was examined.

@@ -124,8 +124,8 @@ impl Ledger {
             (Some("on"), _) => {}
             (Some("ended"), Some(reason)) => {
                 let what = format!(
-                    "memory that libraries allocated after Stormlog stopped following them \
-                     ({reason})"
+                    "memory that libraries allocated after Stormlog stopped recording \
+                     their allocations ({reason})"
                 );
                 self.unknown.push(what);
             }

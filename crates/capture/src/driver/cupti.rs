@@ -214,7 +214,10 @@ pub(super) fn symbol(handle: *mut c_void, name: &CStr) -> std::result::Result<*m
     // SAFETY: the handle belongs to a loaded library, which is never closed.
     let found = unsafe { libc::dlsym(handle, name.as_ptr()) };
     if found.is_null() {
-        return Err(format!("the library has no {}", name.to_string_lossy()));
+        return Err(format!(
+            "the loaded library has no function {}",
+            name.to_string_lossy()
+        ));
     }
     Ok(found)
 }

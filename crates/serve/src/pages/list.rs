@@ -184,7 +184,7 @@ impl Known {
                 None => "…".to_owned(),
             },
             verdict: if entry.paths.iter().any(|path| is_pack(path)) {
-                "not read yet, because it is a pack: open the run to read it".to_owned()
+                "not read yet, because the run is a pack: open it to see its verdict".to_owned()
             } else {
                 "not read yet".to_owned()
             },

@@ -391,7 +391,7 @@ fn packs_are_listed_and_read_when_they_are_opened() {
     });
     let (id, name) = served.runs().remove(0);
     assert_eq!(name, "sent.stormlog");
-    assert!(served.list().contains("it is a pack: open the run"));
+    assert!(served.list().contains("the run is a pack: open it"));
     let opened = get(served.at, &format!("/run/{id}/data")).body;
     assert!(opened.contains("not a file that"), "{opened}");
     served.server.stop();

@@ -38,7 +38,8 @@ pub(crate) fn load_failure(error: &LoadError, path: &Path, skips: bool) -> anyho
         }
         LoadError::NotAnArtifact(_) => {
             "give the sink folder itself, the one that contains manifest.json, or a file; in a folder, \
-             .json and .csv files count only when their name contains event, track, telemetry or rank"
+             .json and .csv files are read only when their name contains event, track, telemetry or \
+             rank"
         }
         LoadError::MalformedLine { .. }
         | LoadError::LineNotAnObject { .. }
@@ -78,10 +79,10 @@ pub(crate) fn load_failure(error: &LoadError, path: &Path, skips: bool) -> anyho
 fn pack_hint(error: &PackError) -> &'static str {
     match error {
         PackError::Write { .. } => {
-            "free space in the folder for temporary files, or set TMPDIR to another one"
+            "make room in the folder for temporary files, or set TMPDIR to another folder"
         }
         PackError::Newer(_) => "update stormlog to open this pack",
-        PackError::NotAPack => "rename the file if it is not a pack",
+        PackError::NotAPack => "if the file is not a pack, rename it: only packs end in .stormlog",
         _ => "pack the run again: stormlog pack RUN -o run.stormlog",
     }
 }

@@ -133,7 +133,7 @@ pub(crate) fn diagnose(
     if matches!(target, Target::Own) && !matches!(device, Device::Cpu) {
         writeln!(
             console.err,
-            "note: no GPU found and no process given; diagnosing this process itself; \
+            "note: no GPU found and no process given; diagnosing only the process of this command; \
              give '--pid', or a command after '--'"
         )?;
     }

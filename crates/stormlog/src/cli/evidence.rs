@@ -40,8 +40,9 @@ const MOST_LINES: usize = 5;
 /// Ask a running job which lines of code allocate memory that stays in use
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The recorder opens a few short evidence windows at the ends of steps. They take
-at most 300 ms in any minute. Only the owner of the recording can request them.
+    after_help = "The recorder opens a few short evidence windows at the ends of steps. They
+cost the program at most 300 ms in any minute. Only the owner of the recording
+can request them.
 
 Examples:
   stormlog evidence run

@@ -110,7 +110,7 @@ impl Integrations {
                 let service = request.service;
                 return Err(hinted(
                     anyhow::anyhow!(
-                        "'--{}' needs the Python package; this is the plain binary",
+                        "'--{}' needs the Python package; this program runs without it",
                         service.key()
                     ),
                     format!(

@@ -72,7 +72,10 @@ pub(crate) struct Arguments {
 }
 
 const KINDS: &[(&str, &str)] = &[
-    ("timeline", "Memory over time, with all events"),
+    (
+        "timeline",
+        "Memory over time, with alerts, OOMs and findings",
+    ),
     ("ranks", "Memory of all ranks on one time axis"),
     ("heatmap", "One row per rank, memory as colour"),
     ("gap", "Hidden memory over time"),
@@ -82,7 +85,7 @@ const KINDS: &[(&str, &str)] = &[
     ),
     (
         "dashboard",
-        "Several kinds on one picture, with the verdict",
+        "Several of these pictures in one, with the verdict",
     ),
 ];
 

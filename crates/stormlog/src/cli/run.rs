@@ -29,7 +29,7 @@ Host memory of all processes of the program is recorded from outside, device
 memory from inside its Python processes. Exit code, output and signals of the
 program are passed through. A failure to record is reported and never stops
 the program. Each rank of a job records into its own directory; an
-out-of-memory error leaves a bundle beside the session.
+out-of-memory error leaves a bundle in a folder oom_dumps.
 
 STORMLOG_DISABLE=1 runs the program without recording it.")]
 pub(crate) struct Arguments {

@@ -27,10 +27,11 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// external files.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "On 127.0.0.1 every user of this machine can read the pages; changes of issues
-need the token, which is part of the printed address. On any other address,
-reading needs the token too. The connection is not encrypted: prefer to listen
-on 127.0.0.1 and to connect with 'ssh -L 8321:localhost:8321 HOST'.
+    after_help = "On 127.0.0.1 every user of this machine can read the pages. Changing the
+state of an issue needs the token, which is part of the printed address. On any
+other address, reading needs the token too. The connection is not encrypted:
+prefer to listen on 127.0.0.1 and to connect with
+'ssh -L 8321:localhost:8321 HOST'.
 
 Examples:
   stormlog serve runs

@@ -40,7 +40,7 @@ use crate::watched::{Ended, OomKills};
 /// Record the memory of GPUs, a process or a command from outside
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  stormlog track --sink runs/node7            all GPUs of this machine, to Ctrl+C
+  stormlog track --sink runs/node7            all GPUs, until Ctrl+C
   stormlog track --gpu 0 --duration 60 --output gpu0.csv
   stormlog track --pid 4711 --sink runs/4711  a process and its children
   stormlog track --sink runs/train -- python train.py

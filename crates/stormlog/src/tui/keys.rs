@@ -160,7 +160,12 @@ const DIAGNOSTICS: &[Binding] = &[
     key("v", &[], Action::NextPane, "findings, phases, comparison"),
     key("[", &[], Action::RankUp, "rank above"),
     key("]", &[], Action::RankDown, "rank below"),
-    key("Enter", &[Enter], Action::Choose, "show it on the timeline"),
+    key(
+        "Enter",
+        &[Enter],
+        Action::Choose,
+        "show selection on timeline",
+    ),
 ];
 
 const ISSUES: &[Binding] = &[

@@ -21,7 +21,7 @@ fn without_python_the_flags_end_before_any_work() {
             assert_eq!(
                 String::from_utf8_lossy(&output.stderr),
                 format!(
-                    "error: '{flag}' needs the Python package; this is the plain binary\n\
+                    "error: '{flag}' needs the Python package; this program runs without it\n\
                      hint: run the 'stormlog' command installed by \"pip install 'stormlog[{key}]'\"\n"
                 )
             );

@@ -102,7 +102,7 @@ impl Asker {
                 let issue = issue.ok_or_else(|| AskError::Cell {
                     table: "issues",
                     column: "document",
-                    reason: "it does not describe an issue".to_owned(),
+                    reason: "a value does not describe an issue".to_owned(),
                 })?;
                 found.push((recorded.index_of(source_id.text(row)), issue));
             }

@@ -92,7 +92,7 @@ fn hint(error: &anyhow::Error) -> Option<&'static str> {
             "run 'stormlog lake doctor'; a damaged log can be restored from a copy of its file"
         }
         LakeError::Table { source, .. } if is_storage(source) => {
-            "check the address and the AWS_* variables of the environment, then run it again"
+            "check the address and the AWS_* environment variables, then run the command again"
         }
         _ => return None,
     })

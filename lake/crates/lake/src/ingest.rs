@@ -58,7 +58,7 @@ const LARGEST_BESIDE_ROWS: u64 = 256 << 20;
 /// Store recordings in a lake; what is stored already is not stored again.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  stormlog lake ingest /runs --to /lake\n  stormlog lake ingest run.pack trace.jsonl.gz --to s3://bucket/fleet\n  stormlog lake ingest /runs/live --to /lake --json    # again, for what is new"
+    after_help = "Examples:\n  stormlog lake ingest /runs --to /lake\n  stormlog lake ingest run.stormlog trace.jsonl.gz --to s3://bucket/fleet\n  stormlog lake ingest /runs/live --to /lake --json    # stores only what is new"
 )]
 pub(crate) struct IngestArgs {
     /// Sinks, bundles, packs, JSON, JSON lines, CSV, or directories of them

@@ -27,7 +27,7 @@ pub(crate) struct Flat {
 #[group(multiple = false)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is a flag of the command line"
+    reason = "each boolean field is a command line flag"
 )]
 struct FlatForm {
     /// Print a JSON list

@@ -80,7 +80,7 @@ async fn print(answer: SendableRecordBatchStream, output: &Flat) -> Result<()> {
     });
     let rows = receiver.into_iter().flatten();
     let printed = tokio::task::block_in_place(|| output.print(Rows::named(names, rows).streamed()));
-    reading.await.context("the question was interrupted")??;
+    reading.await.context("reading rows was interrupted")??;
     printed
 }
 

@@ -49,7 +49,7 @@ impl Lake {
         if !root.username().is_empty() || root.password().is_some() {
             return Err(LakeError::Address {
                 address: shown(&root),
-                reason: "credentials belong into the environment, not into the address".to_owned(),
+                reason: "credentials belong in the environment, not in the address".to_owned(),
             });
         }
         Ok(Self { root })

@@ -62,12 +62,12 @@ fn held(inspection: &HostInspection, bytes_per_s: f64) -> Option<HostCause> {
         source_text: None,
     });
     let place = site.as_ref().map_or_else(String::new, |site| {
-        format!(", added to at {}", site.place())
+        format!(", items added at {}", site.place())
     });
     Some(HostCause {
         words: format!("{} grows ({}){place}", holder.name, size(holder)),
-        advice: "Bound this container, clear it when it is no longer needed, or keep only what \
-                 is needed of each element",
+        advice: "Limit the size of this container, clear it when it is no longer needed, or keep \
+                 only what is needed of each element",
         cause: Cause {
             site,
             call_path: Vec::new(),
@@ -169,7 +169,7 @@ mod tests {
         let found = of(&[look(38)], TEN_MIB).unwrap();
         assert_eq!(
             found.words,
-            "`kept` in `__main__` grows (1,204 items, 1.07 GiB), added to at train.py:31"
+            "`kept` in `__main__` grows (1,204 items, 1.07 GiB), items added at train.py:31"
         );
         assert!((0.94..0.96).contains(&found.cause.share));
         // The latest inspection that shows a cause is used; an inspection without a cause is

@@ -79,7 +79,7 @@ fn needs_jax() -> anyhow::Result<()> {
         return Err(hinted(
             anyhow::anyhow!("JAX is not installed"),
             "'pip install jax', for NVIDIA GPUs \"pip install 'jax[cuda13]'\"; \
-             'stormlog track -- python train.py' records any program without JAX",
+             'stormlog track -- python train.py' works without JAX",
         ));
     }
     Ok(())

@@ -294,7 +294,7 @@ fn from_rollups(model: &Model, outline: &Outline) -> Vec<Line<'static>> {
         )));
     }
     lines.push(Line::styled(
-        "from rollups; verdict pending",
+        "numbers from rollups; verdict pending",
         model.palette.muted(),
     ));
     lines

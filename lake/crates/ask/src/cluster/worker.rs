@@ -59,7 +59,9 @@ fn session_of(
 pub(super) fn threads_of(reported: &str) -> Result<usize, String> {
     let (version, threads) = reported.split_once('/').unwrap_or((reported, ""));
     if version != VERSION {
-        return Err(format!("it has version '{version}', this is {VERSION}"));
+        return Err(format!(
+            "the worker has version '{version}', this program has {VERSION}"
+        ));
     }
     let threads = threads.parse::<usize>().ok().filter(|threads| *threads > 0);
     threads.ok_or_else(|| format!("it reports no number of threads: '{reported}'"))

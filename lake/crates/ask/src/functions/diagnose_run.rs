@@ -181,7 +181,7 @@ fn sessions_of(rows: &RecordBatch) -> Result<Vec<LoadedSession>> {
     let thinned_until_ns = int("thinned_until_ns")?;
     let events = rows.column_by_name("events");
     let events = events.and_then(|column| column.as_binary_opt::<i64>());
-    let events = events.ok_or_else(|| exec_datafusion_err!("the rows have no events"))?;
+    let events = events.ok_or_else(|| exec_datafusion_err!("the rows have no column 'events'"))?;
     let sessions = (0..rows.num_rows()).map(|row| {
         let word = status.text(row);
         let status = SessionStatus::from_word(&Text::from(word))

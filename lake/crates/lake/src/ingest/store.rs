@@ -255,7 +255,7 @@ impl Store {
         }
         match outcome {
             Err(error) if attempt >= MOST_TRIES => Err(delta_error(self.table, error).into()),
-            _ if attempt >= MOST_TRIES => bail!("table '{table}': a commit is not in the log"),
+            _ if attempt >= MOST_TRIES => bail!("the log of table '{table}' lacks a commit"),
             _ => Ok(Settled::Again),
         }
     }

@@ -66,7 +66,7 @@ fn column(table: Table, field: &Field, rows: &[Row]) -> Result<ArrayRef> {
             Arc::new(column.finish())
         }
         other => bail!(
-            "column '{}' of '{}' has type {other}",
+            "column '{}' of table '{}' has type {other}, which cannot be stored",
             field.name(),
             table.name()
         ),
